@@ -1,0 +1,1 @@
+"""The front door: any table in, one numeric table out."""

@@ -1,0 +1,1 @@
+"""Simulations with known truth and the data of the paper."""

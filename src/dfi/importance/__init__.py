@@ -1,0 +1,1 @@
+"""Latent scores and their attribution to features, as influence matrices."""

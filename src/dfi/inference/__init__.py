@@ -1,0 +1,1 @@
+"""Standard errors, intervals, tests and multiplicity from an influence matrix."""

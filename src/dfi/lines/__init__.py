@@ -1,0 +1,1 @@
+"""Means of a fitted model along latent lines."""

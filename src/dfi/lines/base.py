@@ -1,0 +1,132 @@
+"""Latent lines, the law along them, and what a model must offer to be averaged over them.
+
+Replacing the latent coordinate ``z_ij`` of row ``i`` by ``t`` moves the row along a straight
+line of the feature space. The one-dimensional integrals along those lines
+
+.. math::
+
+    m_{ij} = E_t[f(x_i + (t - z_{ij} - \\nu)\\,\\ell_j)], \\qquad
+    h_{ij} = E_t[t\\, f(x_i + (t - z_{ij} - \\nu)\\,\\ell_j)], \\qquad t \\sim P_{Z_j},
+
+are all that the importance scores and their influence functions ask of a model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+ReferenceKind = Literal["gaussian", "empirical"]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The law ``P_Zj`` of the replacement value of each latent coordinate.
+
+    Parameters
+    ----------
+    kind : {"gaussian", "empirical"}
+        ``N(0, 1)`` for every coordinate, or the (weighted) empirical law of each latent column.
+    values : ndarray of shape (n_values, d), optional
+        Empirical law: each column ascending.
+    cumulative : ndarray of shape (n_values, d), optional
+        Empirical law: probability of a value at most ``values[k, j]``; the last row is 1.
+    """
+
+    kind: ReferenceKind
+    values: Floats | None = None
+    cumulative: Floats | None = None
+
+    @classmethod
+    def gaussian(cls) -> Reference:
+        """Return the standard normal law for every coordinate."""
+        return cls("gaussian")
+
+    @classmethod
+    def empirical(cls, latent: Floats, weights: Floats | None = None) -> Reference:
+        """Return the weighted empirical law of each column of ``latent``."""
+        order = np.argsort(latent, axis=0, kind="stable")
+        values = np.ascontiguousarray(np.take_along_axis(latent, order, axis=0))
+        mass = np.ones(len(latent)) if weights is None else np.asarray(weights, dtype=float)
+        cumulative = np.cumsum(mass[order], axis=0)
+        cumulative /= cumulative[-1]
+        return cls("empirical", values, np.ascontiguousarray(cumulative))
+
+    def masses(self) -> Floats:
+        """Return the probability of each empirical value, shape (n_values, d)."""
+        if self.cumulative is None:
+            raise TypeError("a Gaussian reference law has no atoms")
+        return np.diff(self.cumulative, axis=0, prepend=0.0)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The lines through ``n`` rows along ``d`` latent directions.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, p)
+        The rows, in the units the model was fitted in.
+    latent : ndarray of shape (n, d)
+        Their latent coordinates.
+    directions : ndarray of shape (p, d)
+        Column ``j`` is the change of a row per unit of latent coordinate ``j``.
+    reference : Reference
+        The law of the replacement value.
+    offsets : ndarray of shape (q, d)
+        Shifts of the latent coordinate, one set per node of the transport's random kernel;
+        a single row of zeros where the kernel is deterministic.
+    """
+
+    points: Floats
+    latent: Floats
+    directions: Floats
+    reference: Reference
+    offsets: Floats
+
+    def take(self, rows: slice) -> Lines:
+        """Return the lines through some of the rows."""
+        return Lines(
+            self.points[rows], self.latent[rows], self.directions, self.reference, self.offsets
+        )
+
+
+@dataclass(frozen=True)
+class LineMoments:
+    """Moments of a model along lines, each of shape (q, n, d).
+
+    Attributes
+    ----------
+    mean : ndarray
+        ``E_t[f]``, the line mean ``m``.
+    hermite : ndarray
+        ``E_t[t f]``, the first Hermite moment ``h``.
+    square : ndarray or None
+        ``E_t[f^2]``, where it was asked for (CPI-type scores).
+    """
+
+    mean: Floats
+    hermite: Floats
+    square: Floats | None = None
+
+
+@runtime_checkable
+class LineModel(Protocol):
+    """A fitted regression that can be evaluated at rows and averaged along lines."""
+
+    @property
+    def rule(self) -> str:
+        """Say in a few words how the averages are taken (``"exact: 500 trees"``)."""
+
+    def predict(self, points: Floats) -> Floats:
+        """Return the model's value at each row."""
+
+    def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
+        """Return the moments of the model along each line."""

@@ -1,0 +1,1 @@
+"""Exact line means of tree ensembles."""

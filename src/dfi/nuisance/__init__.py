@@ -1,0 +1,1 @@
+"""The regression: cross-fitted models and their out-of-fold predictions."""

@@ -1,0 +1,1 @@
+"""Transports between the features and independent latent coordinates."""

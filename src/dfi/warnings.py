@@ -1,0 +1,31 @@
+"""The warnings of dfi: one class per kind, so that each can be silenced on its own."""
+
+from __future__ import annotations
+
+
+class DFIWarning(UserWarning):
+    """Base class of every warning that dfi raises."""
+
+
+class ConstantColumnWarning(DFIWarning):
+    """A column does not vary: it is kept, scores 0 and has no standard error."""
+
+
+class OutcomeWarning(DFIWarning):
+    """The outcome is used as a quantity, but looks like something else (classes, a flag)."""
+
+
+class WeakModelWarning(DFIWarning):
+    """The regression explains little or nothing out of fold; its importances mean little."""
+
+
+class TransportWarning(DFIWarning):
+    """The transport leaves dependence behind, is rank-deficient or is badly conditioned."""
+
+
+class InferenceWarning(DFIWarning):
+    """The sample is too small for the asymptotics behind the standard errors."""
+
+
+class ExactnessWarning(DFIWarning):
+    """A model that could have been integrated exactly falls back to quadrature."""
