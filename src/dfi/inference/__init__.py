@@ -1,1 +1,1 @@
-"""Standard errors, intervals, tests and multiplicity from an influence matrix."""
+"""Standard errors, intervals, tests, multiplicity and simultaneous bands."""
