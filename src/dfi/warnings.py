@@ -29,3 +29,7 @@ class InferenceWarning(DFIWarning):
 
 class ExactnessWarning(DFIWarning):
     """A model that could have been integrated exactly falls back to quadrature."""
+
+
+class ManyLevelsWarning(DFIWarning):
+    """A categorical column has so many levels that its one-hot block is wide and thinly filled."""

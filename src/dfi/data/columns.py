@@ -1,0 +1,238 @@
+"""One column of a table: what kind it is, its numbers, and the way back to the caller's dtype."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import numbers
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import narwhals as nw
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Codes = NDArray[np.intp]
+
+Kind = Literal["real", "integer", "boolean", "categorical"]
+
+_ENCODE_TIME = "Encode it as a number, e.g. days since a date, or drop it."
+_SPREAD = "Spread its elements over columns of numbers, or drop it."
+_SPLIT_COMPLEX = "Split it into its real and imaginary parts, or drop it."
+_ONE_TYPE = "Make it all numbers or all strings, or drop it."
+_DROP = "Encode it as a number or as strings, or drop it."
+
+_TIMES = (dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64)
+_NESTED = (list, tuple, set, frozenset, dict, np.ndarray)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the user's table: the unit that is given a score.
+
+    Attributes
+    ----------
+    name : str
+        Its name, as text.
+    label : object
+        Its name as the caller's table spells it.
+    kind : {"real", "integer", "boolean", "categorical"}
+        What its values are.
+    levels : tuple
+        The levels of a categorical column, in order: the declared order of a Categorical or Enum,
+        else sorted. Empty for the other kinds.
+    positions : tuple of int
+        Its columns in the numeric matrix: one, or one per level beyond two levels.
+    dtype : object
+        The dtype in the caller's library, which decoded rows are given back in.
+    """
+
+    name: str
+    label: object
+    kind: Kind
+    levels: tuple[object, ...]
+    positions: tuple[int, ...]
+    dtype: object = None
+
+    @property
+    def width(self) -> int:
+        """Number of columns in the numeric matrix."""
+        return len(self.positions)
+
+    def matrix_names(self) -> tuple[str, ...]:
+        """Return the name of each of its matrix columns (``"colour=red"`` for a level)."""
+        if self.kind != "categorical":
+            return (self.name,)
+        if self.width == 1:
+            return (f"{self.name}={self.levels[-1]}",)
+        return tuple(f"{self.name}={level}" for level in self.levels)
+
+    def encode(self, codes: Codes) -> Floats:
+        """Return the numeric columns of level numbers.
+
+        Two levels make one 0/1 column (1 for the second), more make a full one-hot block, a single
+        level makes a constant column of zeros.
+        """
+        if self.width == 1:
+            return codes.astype(np.float64)[:, None]
+        block = np.zeros((len(codes), self.width))
+        block[np.arange(len(codes)), codes] = 1.0
+        return block
+
+    def decode(self, block: Floats) -> Codes:
+        """Return the level numbers nearest to numeric rows: the largest one-hot value wins."""
+        if len(self.levels) == 1:
+            return np.zeros(len(block), dtype=np.intp)
+        if self.width == 1:
+            return (block[:, 0] > 0.5).astype(np.intp)
+        return np.asarray(np.argmax(block, axis=1), dtype=np.intp)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A column as it was read, before it has a place in the matrix.
+
+    Numbers carry NaN where a value is missing; categorical values keep their objects beside a mask
+    of the missing ones.
+    """
+
+    label: object
+    kind: Kind
+    dtype: object
+    numbers: Floats | None = None
+    values: Sequence[object] = ()
+    missing: NDArray[np.bool_] | None = None
+    declared: tuple[object, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """The column's name as text."""
+        return str(self.label)
+
+    def levels(self) -> tuple[object, ...]:
+        """Return the declared levels, else the observed ones in sorted order."""
+        if self.declared is not None:
+            return self.declared
+        return tuple(sorted(self.observed()))
+
+    def observed(self) -> set[Any]:
+        """Return the distinct values of a categorical column, missing ones left out."""
+        if self.missing is None or not self.missing.any():
+            return set(self.values)
+        return {value for value, gap in zip(self.values, self.missing, strict=True) if not gap}
+
+    def codes(self, levels: tuple[object, ...]) -> Codes:
+        """Return the position of each value among ``levels``; refuse values that are not there."""
+        place = {level: code for code, level in enumerate(levels)}
+        unseen = [value for value in self.observed() if value not in place]
+        if unseen:
+            shown = ", ".join(sorted(repr(value) for value in unseen)[:3])
+            known = ", ".join(repr(level) for level in levels[:5])
+            more = ", ..." if len(levels) > 5 else ""
+            raise ValueError(
+                f"Column {self.name!r} has the unseen level{'s' * (len(unseen) > 1)} {shown}; "
+                f"the known levels are {known}{more}. Drop those rows, or explain again with "
+                f"{'them' if len(unseen) > 1 else 'it'} in the data."
+            )
+        return np.fromiter(
+            map(place.__getitem__, self.values), dtype=np.intp, count=len(self.values)
+        )
+
+
+def _refuse(label: object, what: str, remedy: str) -> TypeError:
+    return TypeError(f"Column {str(label)!r} {what}, which is not a quantity or a class. {remedy}")
+
+
+def read_column(label: object, series: nw.Series[Any]) -> Reading:
+    """Read one column of a pandas, polars or pyarrow table."""
+    native: Any = series.to_native()
+    dtype = getattr(native, "type", None) if series.implementation.is_pyarrow() else native.dtype
+    kind = series.dtype
+    if kind.is_numeric():
+        what: Kind = "integer" if kind.is_integer() else "real"
+        return Reading(label, what, dtype, numbers=_numbers(series))
+    if kind == nw.Boolean:
+        return Reading(label, "boolean", dtype, numbers=_numbers(series))
+    missing = series.is_null().to_numpy().astype(bool)
+    if missing.all():
+        return Reading(label, "real", dtype, numbers=np.full(len(missing), np.nan))
+    if kind in (nw.Categorical, nw.Enum):
+        return Reading(
+            label,
+            "categorical",
+            dtype,
+            values=series.to_list(),
+            missing=missing,
+            declared=_declared_levels(series),
+        )
+    if kind == nw.String:
+        return Reading(label, "categorical", dtype, values=series.to_list(), missing=missing)
+    if kind == nw.Object:
+        return read_objects(label, series.to_list(), missing, dtype)
+    if kind in (nw.Datetime, nw.Date, nw.Time, nw.Duration):
+        raise _refuse(label, f"holds dates or times ({dtype})", _ENCODE_TIME)
+    if kind in (nw.List, nw.Array, nw.Struct):
+        raise _refuse(label, f"holds nested values ({dtype})", _SPREAD)
+    if "complex" in str(dtype):
+        raise _refuse(label, f"holds complex numbers ({dtype})", _SPLIT_COMPLEX)
+    if "period" in str(dtype):
+        raise _refuse(label, f"holds dates or times ({dtype})", _ENCODE_TIME)
+    raise _refuse(label, f"has dtype {dtype}", _DROP)
+
+
+def read_objects(
+    label: object, values: Sequence[object], missing: NDArray[np.bool_], dtype: object
+) -> Reading:
+    """Read a column of Python objects: all strings, all numbers or all booleans."""
+    kinds = {type(value) for value, gap in zip(values, missing, strict=True) if not gap}
+    if all(issubclass(kind, str) for kind in kinds) and kinds:
+        return Reading(label, "categorical", dtype, values=values, missing=missing)
+    found = " and ".join(sorted(kind.__name__ for kind in kinds)[:3])
+    if any(issubclass(kind, _TIMES) for kind in kinds):
+        raise _refuse(label, f"holds dates or times ({found})", _ENCODE_TIME)
+    if any(issubclass(kind, _NESTED) for kind in kinds):
+        raise _refuse(label, f"holds nested values ({found})", _SPREAD)
+    boolean = all(issubclass(kind, (bool, np.bool_)) for kind in kinds)
+    integer = all(issubclass(kind, numbers.Integral) for kind in kinds)
+    real = all(issubclass(kind, (numbers.Real, decimal.Decimal)) for kind in kinds)
+    if not (boolean or real):
+        if all(issubclass(kind, numbers.Number) for kind in kinds):
+            raise _refuse(label, f"holds complex numbers ({found})", _SPLIT_COMPLEX)
+        mixed = f"mixes objects of type {found}" if len(kinds) > 1 else f"holds objects ({found})"
+        raise _refuse(label, mixed, _ONE_TYPE)
+    cells = [
+        np.nan if gap else float(value)  # type: ignore[arg-type]
+        for value, gap in zip(values, missing, strict=True)
+    ]
+    what: Kind = "boolean" if boolean else "integer" if integer else "real"
+    return Reading(label, what, dtype, numbers=np.array(cells, dtype=np.float64))
+
+
+def _numbers(series: nw.Series[Any]) -> Floats:
+    """Return the numbers of a column as float64, NaN where they are missing."""
+    if series.implementation.is_pandas():
+        return np.array(series.to_native().to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+
+
+def _declared_levels(series: nw.Series[Any]) -> tuple[object, ...] | None:
+    """Return the levels a categorical dtype declares, in its order.
+
+    Polars' Categorical declares none (its strings live in a cache shared between columns).
+    """
+    native: Any = series.to_native()
+    if series.implementation.is_pandas() and hasattr(native.dtype, "categories"):
+        return tuple(native.dtype.categories.tolist())
+    if series.implementation.is_polars() and hasattr(native.dtype, "categories"):
+        categories = native.dtype.categories
+        # polars 1 and 2 give a plain Categorical an object here that is not a list of strings
+        return tuple(categories.to_list()) if hasattr(categories, "to_list") else None
+    if series.implementation.is_pyarrow():
+        unified = native.unify_dictionaries()
+        return tuple(unified.chunk(0).dictionary.to_pylist())
+    return None
