@@ -6,27 +6,18 @@ import difflib
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dfi.data import as_frame
 from dfi.data.groups import Groups, read_groups
-from dfi.inference.estimate import Contrast, Estimate, estimate_mean
-from dfi.inference.hypotheses import p_values, z_statistics
-from dfi.inference.intervals import (
-    Alternative,
-    Expansion,
-    check_alternative,
-    check_level,
-    expand_standard_errors,
-    wald_interval,
-)
-from dfi.inference.multiplicity import Adjustment, adjust_p_values, check_adjustment
-from dfi.inference.simultaneous import max_t_critical_value
-from dfi.inference.standard_errors import row_count, standard_errors
-from dfi.result_file import freeze, read_file, thaw, write_file
-from dfi.result_record import pack, unpack
+from dfi.inference.estimate import Contrast, Estimate, contrast_means, estimate_mean
+from dfi.inference.units import UnitInference
+from dfi.quality import Quality
+from dfi.result_file import read_file, thaw, write_file
+from dfi.result_record import Space, checked_fields, pack, read_only, unpack
+from dfi.result_text import describe
 
 if TYPE_CHECKING:
     import os
@@ -36,52 +27,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi.data.weights import Weights
+    from dfi.inference.intervals import Alternative, Expansion
+    from dfi.inference.multiplicity import Adjustment
 
     Floats = NDArray[np.float64]
     Booleans = NDArray[np.bool_]
-
-Space = Literal["attributed", "latent", "group"]
-
-
-@dataclass(frozen=True)
-class Quality:
-    """How well the regression behind the scores predicts.
-
-    Attributes
-    ----------
-    r2 : float
-        Out-of-fold R2 over all rows (on the given rows for a fitted model).
-    r2_by_fold : tuple of float
-        R2 of each fold.
-    r2_spread : float
-        Standard deviation of ``r2_by_fold``; NaN for a fitted model.
-    mse : float
-        Out-of-fold mean squared error.
-    outcome_variance : float
-        Var(Y), the unit of the scores.
-    n_rows : int
-        Number of rows explained.
-    """
-
-    r2: float
-    r2_by_fold: tuple[float, ...]
-    r2_spread: float
-    mse: float
-    outcome_variance: float
-    n_rows: int
-
-
-def _read_only(values: Any, dtype: type) -> NDArray[Any]:
-    if (
-        isinstance(values, np.ndarray)
-        and values.dtype == dtype
-        and not values.flags.writeable
-        and values.base is None
-    ):
-        return values
-    array = np.array(values, dtype=dtype, order="C")
-    array.flags.writeable = False
-    return array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,65 +94,8 @@ class Importance:
     default_groups: Groups | None = None
 
     def __post_init__(self) -> None:
-        for name, value in self._checked().items():
+        for name, value in checked_fields(self).items():
             object.__setattr__(self, name, value)
-
-    def _checked(self) -> dict[str, object]:
-        """Return the fields that are validated and made read-only."""
-        influence = np.asarray(self.influence, dtype=np.float64)
-        names = tuple(self.names)
-        if influence.ndim != 2 or influence.shape[1] != len(names):
-            raise ValueError(
-                f"influence must have one column for each of the {len(names)} names, "
-                f"got shape {influence.shape}"
-            )
-        n, p = influence.shape
-        if len(set(names)) != p:
-            repeated = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"names must be unique, but {repeated!r} appears more than once")
-        if len(self.weights.values) != n:
-            raise ValueError(f"got {len(self.weights.values)} weights for {n} rows")
-        finite = np.isfinite(influence).all(axis=0)
-        if not finite.all():
-            raise ValueError(
-                f"the influence values of {names[int(np.argmin(finite))]!r} have NaN or inf"
-            )
-        if self.space not in get_args(Space):
-            raise ValueError(
-                f"space must be one of {', '.join(get_args(Space))}, got {self.space!r}"
-            )
-        degenerate = np.asarray(self.degenerate, dtype=np.bool_)
-        if degenerate.size == 0:
-            degenerate = np.zeros(p, dtype=np.bool_)
-        shapes = {
-            "degenerate": (degenerate, (p,)),
-            "spread": (self.spread, (p,)),
-            "attribution": (self.attribution, (p, p)),
-        }
-        for name, (array, shape) in shapes.items():
-            if array is not None and np.shape(array) != shape:
-                raise ValueError(f"{name} must have shape {shape}, got {np.shape(array)}")
-        if self.latent is not None and self.latent.influence.shape[1] != p:
-            raise ValueError(
-                f"the latent result has {self.latent.influence.shape[1]} units for {p} names"
-            )
-        if influence[:, degenerate].any():
-            influence = influence.copy()
-            influence[:, degenerate] = 0.0
-        else:
-            influence = self.influence
-        return {
-            "influence": _read_only(influence, np.float64),
-            "names": names,
-            "spec": freeze(self.spec, "spec"),
-            "diagnostics": freeze(self.diagnostics, "diagnostics"),
-            "level": check_level(self.level),
-            "degenerate": _read_only(degenerate, np.bool_),
-            "spread": None if self.spread is None else _read_only(self.spread, np.float64),
-            "attribution": (
-                None if self.attribution is None else _read_only(self.attribution, np.float64)
-            ),
-        }
 
     def __reduce__(self) -> tuple[Any, ...]:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -211,27 +104,30 @@ class Importance:
         return _rebuild, (values,)
 
     @cached_property
+    def _units(self) -> UnitInference:
+        return UnitInference(
+            self.influence,
+            self.weights,
+            self.degenerate,
+            self.quality.outcome_variance,
+            self.nonnegative,
+        )
+
+    @cached_property
     def scores(self) -> Floats:
         """Scores of the units, shape (p,)."""
-        return _read_only(self.weights.mean(self.influence), np.float64)
+        return read_only(self._units.scores, np.float64)
 
     @cached_property
     def se(self) -> Floats:
         """Standard errors of the scores, shape (p,); NaN where none can be estimated."""
-        return _read_only(np.where(self._errors > 0.0, self._errors, np.nan), np.float64)
-
-    @cached_property
-    def _errors(self) -> Floats:
-        return standard_errors(self.influence, self.weights, degenerate=self.degenerate)
+        errors = self._units.errors
+        return read_only(np.where(errors > 0.0, errors, np.nan), np.float64)
 
     @property
     def covariance(self) -> Floats:
         """Covariance matrix of the scores, shape (p, p); NaN where ``se`` is NaN."""
-        covariance = np.array(self.weights.covariance_of_mean(self.influence), dtype=np.float64)
-        unknown = np.isnan(self.se)
-        covariance[unknown, :] = np.nan
-        covariance[:, unknown] = np.nan
-        return covariance
+        return self._units.covariance
 
     @property
     def total(self) -> Estimate:
@@ -244,59 +140,9 @@ class Importance:
             nonnegative=self.nonnegative,
         )
 
-    def _widened(self, expansion: Expansion | None, level: float) -> Floats:
-        return expand_standard_errors(
-            self._errors,
-            expansion=expansion,
-            n=row_count(self.weights),
-            outcome_variance=self.quality.outcome_variance,
-            level=level,
-        )
-
-    def _endpoints(
-        self,
-        level: float | None,
-        alternative: Alternative,
-        expansion: Expansion | None,
-        simultaneous: bool,
-        random_state: int = 0,
-    ) -> tuple[Floats, Floats]:
-        level = self.level if level is None else check_level(level)
-        alternative = check_alternative(alternative)
-        critical = None
-        if simultaneous:
-            critical = max_t_critical_value(
-                self.influence,
-                self.weights,
-                level=level,
-                alternative=alternative,
-                random_state=random_state,
-            )
-        return wald_interval(
-            self.scores,
-            self._widened(expansion, level),
-            level=level,
-            alternative=alternative,
-            nonnegative=self.nonnegative,
-            critical=critical,
-        )
-
-    def _tests(
-        self,
-        alternative: Alternative,
-        adjust: Adjustment | None,
-        null: float,
-        expansion: Expansion | None,
-        level: float,
-    ) -> dict[str, Floats]:
-        check_adjustment(adjust)
-        errors = self._widened(expansion, level)
-        p = p_values(self.scores, errors, alternative=alternative, null=null)
-        return {
-            "z": z_statistics(self.scores, errors, null=null),
-            "p": p,
-            "p_adj": adjust_p_values(p, adjust),
-        }
+    @property
+    def _ranking(self) -> NDArray[np.intp]:
+        return np.argsort(-self.scores, kind="stable")
 
     def _frame(self, columns: Mapping[str, Floats], order: NDArray[np.intp] | None = None) -> Any:
         names = np.array(self.names, dtype=object)
@@ -307,16 +153,21 @@ class Importance:
 
     def _table(
         self,
-        level: float | None,
-        alternative: Alternative,
-        adjust: Adjustment | None,
-        expansion: Expansion | None,
-        simultaneous: bool,
+        *,
+        level: float | None = None,
+        alternative: Alternative = "greater",
+        adjust: Adjustment | None = "holm",
+        expansion: Expansion | None = None,
+        simultaneous: bool = False,
     ) -> dict[str, Floats]:
-        level = self.level if level is None else check_level(level)
-        low, high = self._endpoints(level, "two-sided", expansion, simultaneous)
-        tests = self._tests(alternative, adjust, 0.0, expansion, level)
-        return {"score": self.scores, "se": self.se, "ci_low": low, "ci_high": high, **tests}
+        level = self.level if level is None else level
+        intervals = self._units.intervals(
+            level=level, expansion=expansion, simultaneous=simultaneous
+        )
+        tests = self._units.tests(
+            level=level, alternative=alternative, adjust=adjust, expansion=expansion
+        )
+        return {"score": self.scores, "se": self.se, **intervals, **tests}
 
     def table(
         self,
@@ -351,19 +202,20 @@ class Importance:
         frame
             Columns feature, score, se, ci_low, ci_high, z, p, p_adj.
         """
-        columns = self._table(level, alternative, adjust, expansion, simultaneous)
+        columns = self._table(
+            level=level,
+            alternative=alternative,
+            adjust=adjust,
+            expansion=expansion,
+            simultaneous=simultaneous,
+        )
         return self._frame(columns, self._ranking if sort else None)
-
-    @property
-    def _ranking(self) -> NDArray[np.intp]:
-        return np.argsort(-self.scores, kind="stable")
 
     def top(self, k: int) -> Any:
         """Return the first ``k`` rows of :meth:`table`; ``p_adj`` still counts all units."""
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise ValueError(f"k must be a positive integer, got {k!r}")
-        columns = self._table(None, "greater", "holm", None, simultaneous=False)
-        return self._frame(columns, self._ranking[:k])
+        return self._frame(self._table(), self._ranking[:k])
 
     def interval(
         self,
@@ -394,8 +246,15 @@ class Importance:
         frame
             Columns feature, ci_low, ci_high.
         """
-        low, high = self._endpoints(level, alternative, expansion, simultaneous, random_state)
-        return self._frame({"ci_low": low, "ci_high": high})
+        return self._frame(
+            self._units.intervals(
+                level=self.level if level is None else level,
+                alternative=alternative,
+                expansion=expansion,
+                simultaneous=simultaneous,
+                random_state=random_state,
+            )
+        )
 
     def test(
         self,
@@ -423,7 +282,13 @@ class Importance:
         frame
             Columns feature, score, z, p, p_adj.
         """
-        tests = self._tests(alternative, adjust, null, expansion, self.level)
+        tests = self._units.tests(
+            level=self.level,
+            alternative=alternative,
+            adjust=adjust,
+            null=null,
+            expansion=expansion,
+        )
         return self._frame({"score": self.scores, **tests})
 
     def contrast(self, a: str, b: str) -> Contrast:
@@ -435,24 +300,12 @@ class Importance:
         first, second = self._position(a), self._position(b)
         if first == second:
             raise ValueError(f"contrast needs two different units, got {a!r} twice")
-        estimate = estimate_mean(
-            self.influence[:, first] - self.influence[:, second],
+        return contrast_means(
+            self.influence[:, first],
+            self.influence[:, second],
             self.weights,
             level=self.level,
-            alternative="two-sided",
-            nonnegative=False,
-        )
-        if self.degenerate[first] or self.degenerate[second]:
-            nan = float("nan")
-            return Contrast(estimate.value, nan, nan, nan, nan, nan, self.level)
-        return Contrast(
-            estimate.value,
-            estimate.se,
-            estimate.ci_low,
-            estimate.ci_high,
-            estimate.z,
-            estimate.p,
-            self.level,
+            known=not (self.degenerate[first] or self.degenerate[second]),
         )
 
     def _position(self, name: str) -> int:
@@ -531,27 +384,14 @@ class Importance:
         return load(path)
 
     def __repr__(self) -> str:
-        shown = self._ranking[:10]
-        columns = self._table(None, "greater", "holm", None, simultaneous=False)
-        wanted = ("score", "se", "ci_low", "ci_high", "p_adj")
-        rows = [("feature", *wanted)]
-        rows += [(self.names[i], *(f"{columns[key][i]:.4g}" for key in wanted)) for i in shown]
-        widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-        lines = [
-            "  ".join(
-                [row[0].ljust(widths[0])]
-                + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-            )
-            for row in rows
-        ]
         n, p = self.influence.shape
-        if p > len(shown):
-            lines.append(f"... and {p - len(shown)} more")
-        head = f"Importance ({self.space}): {p} units, {n} rows, {self.level:.4g} intervals"
-        quality = f"R2 {self.quality.r2:.3f}"
-        if np.isfinite(self.quality.r2_spread):
-            quality += f" (spread over folds {self.quality.r2_spread:.3f})"
-        return "\n".join([head, quality, *lines])
+        order = self._ranking
+        return describe(
+            f"Importance ({self.space}): {p} units, {n} rows, {self.level:.4g} intervals",
+            self.quality,
+            [self.names[unit] for unit in order],
+            {key: values[order] for key, values in self._table().items()},
+        )
 
 
 def _rebuild(values: dict[str, Any]) -> Importance:

@@ -1,21 +1,96 @@
-"""The fields of a result as a manifest and arrays, and back: what file-format.md describes."""
+"""The fields of a result: checked and made read-only, packed for a file, and unpacked."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
 
 from dfi.data.groups import Groups
 from dfi.data.weights import Weights
-from dfi.result_file import thaw
+from dfi.inference.intervals import check_level
+from dfi.result_file import freeze, thaw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Arrays = dict[str, NDArray[Any]]
 
+Space = Literal["attributed", "latent", "group"]
+
 _PLAIN = ("level", "library", "space", "nonnegative")
 _ARRAYS = ("influence", "degenerate", "spread", "attribution")
+
+
+def read_only(values: Any, dtype: type) -> NDArray[Any]:
+    """Return a read-only copy, or the array itself where it is one already."""
+    if (
+        isinstance(values, np.ndarray)
+        and values.dtype == dtype
+        and not values.flags.writeable
+        and values.base is None
+    ):
+        return values
+    array = np.array(values, dtype=dtype, order="C")
+    array.flags.writeable = False
+    return array
+
+
+def checked_fields(result: Any) -> dict[str, Any]:
+    """Return the fields that are validated and made read-only."""
+    influence = np.asarray(result.influence, dtype=np.float64)
+    names = tuple(result.names)
+    if influence.ndim != 2 or influence.shape[1] != len(names):
+        raise ValueError(
+            f"influence must have one column for each of the {len(names)} names, "
+            f"got shape {influence.shape}"
+        )
+    n, p = influence.shape
+    if len(set(names)) != p:
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"names must be unique, but {repeated!r} appears more than once")
+    if len(result.weights.values) != n:
+        raise ValueError(f"got {len(result.weights.values)} weights for {n} rows")
+    finite = np.isfinite(influence).all(axis=0)
+    if not finite.all():
+        raise ValueError(
+            f"the influence values of {names[int(np.argmin(finite))]!r} have NaN or inf"
+        )
+    if result.space not in get_args(Space):
+        raise ValueError(f"space must be one of {', '.join(get_args(Space))}, got {result.space!r}")
+    degenerate = np.asarray(result.degenerate, dtype=np.bool_)
+    if degenerate.size == 0:
+        degenerate = np.zeros(p, dtype=np.bool_)
+    shapes = {
+        "degenerate": (degenerate, (p,)),
+        "spread": (result.spread, (p,)),
+        "attribution": (result.attribution, (p, p)),
+    }
+    for name, (array, shape) in shapes.items():
+        if array is not None and np.shape(array) != shape:
+            raise ValueError(f"{name} must have shape {shape}, got {np.shape(array)}")
+    if result.latent is not None and result.latent.influence.shape[1] != p:
+        raise ValueError(
+            f"the latent result has {result.latent.influence.shape[1]} units for {p} names"
+        )
+    if influence[:, degenerate].any():
+        influence = influence.copy()
+        influence[:, degenerate] = 0.0
+    else:
+        influence = result.influence
+    return {
+        "influence": read_only(influence, np.float64),
+        "names": names,
+        "spec": freeze(result.spec, "spec"),
+        "diagnostics": freeze(result.diagnostics, "diagnostics"),
+        "level": check_level(result.level),
+        "degenerate": read_only(degenerate, np.bool_),
+        "spread": None if result.spread is None else read_only(result.spread, np.float64),
+        "attribution": (
+            None if result.attribution is None else read_only(result.attribution, np.float64)
+        ),
+    }
 
 
 def pack(result: Any, prefix: str = "") -> tuple[dict[str, Any], Arrays]:

@@ -97,3 +97,36 @@ def estimate_mean(
     return Estimate(
         float(value[0]), reported, float(low[0]), float(high[0]), float(z[0]), float(p[0]), level
     )
+
+
+def contrast_means(
+    first: Floats, second: Floats, weights: Weights, *, level: float, known: bool = True
+) -> Contrast:
+    """Return the difference of the means of two columns of influence values.
+
+    Parameters
+    ----------
+    first, second : ndarray of shape (n,)
+        Influence values of the two units.
+    weights : Weights
+        Weights of the rows.
+    level : float
+        Confidence level.
+    known : bool, default=True
+        False when one of the units is degenerate: the difference then has no inference.
+    """
+    estimate = estimate_mean(
+        first - second, weights, level=level, alternative="two-sided", nonnegative=False
+    )
+    if not known:
+        nan = float("nan")
+        return Contrast(estimate.value, nan, nan, nan, nan, nan, level)
+    return Contrast(
+        estimate.value,
+        estimate.se,
+        estimate.ci_low,
+        estimate.ci_high,
+        estimate.z,
+        estimate.p,
+        level,
+    )

@@ -23,7 +23,6 @@ read in two ways, and both are offered. The paper standardises the outcome, so i
 
 from __future__ import annotations
 
-import numbers
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -40,11 +39,13 @@ Expansion = Literal["standard_error", "variance"]
 
 def check_level(level: float) -> float:
     """Return a confidence level, or raise if it does not lie strictly between 0 and 1."""
-    if isinstance(level, bool) or not isinstance(level, numbers.Real):
-        raise TypeError(f"level must be a number between 0 and 1, got {level!r}")
-    if not 0.0 < level < 1.0:
+    try:
+        value = float(level)
+    except (TypeError, ValueError):
+        raise TypeError(f"level must be a number between 0 and 1, got {level!r}") from None
+    if not 0.0 < value < 1.0:
         raise ValueError(f"level must lie strictly between 0 and 1, got {level!r}")
-    return float(level)
+    return value
 
 
 def check_alternative(alternative: str) -> Alternative:

@@ -1,0 +1,131 @@
+"""Scores, intervals and tests of all units at once, from their influence matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfi.inference.hypotheses import p_values, z_statistics
+from dfi.inference.intervals import (
+    Alternative,
+    Expansion,
+    check_alternative,
+    check_level,
+    expand_standard_errors,
+    wald_interval,
+)
+from dfi.inference.multiplicity import Adjustment, adjust_p_values, check_adjustment
+from dfi.inference.simultaneous import max_t_critical_value
+from dfi.inference.standard_errors import row_count, standard_errors
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfi.data.weights import Weights
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class UnitInference:
+    """What an influence matrix says about its columns.
+
+    Parameters
+    ----------
+    influence : ndarray of shape (n, p)
+        Uncentred influence values.
+    weights : Weights
+        Weights of the rows.
+    degenerate : ndarray of bool of shape (p,)
+        Units without variation.
+    outcome_variance : float
+        Var(Y), the unit of the expansion near the null.
+    nonnegative : bool
+        Whether the parameters cannot be negative.
+    """
+
+    influence: Floats
+    weights: Weights
+    degenerate: NDArray[np.bool_]
+    outcome_variance: float
+    nonnegative: bool
+
+    @cached_property
+    def scores(self) -> Floats:
+        """Weighted means of the columns."""
+        return np.asarray(self.weights.mean(self.influence), dtype=np.float64)
+
+    @cached_property
+    def errors(self) -> Floats:
+        """Standard errors: NaN for degenerate units, 0 for columns that do not vary."""
+        return standard_errors(self.influence, self.weights, degenerate=self.degenerate)
+
+    @property
+    def covariance(self) -> Floats:
+        """Covariance of the scores, NaN where a unit has no standard error."""
+        covariance = np.array(self.weights.covariance_of_mean(self.influence), dtype=np.float64)
+        unknown = ~(self.errors > 0.0)
+        covariance[unknown, :] = np.nan
+        covariance[:, unknown] = np.nan
+        return covariance
+
+    def widened(self, expansion: Expansion | None, level: float) -> Floats:
+        """Return the standard errors with the expansion near the null."""
+        return expand_standard_errors(
+            self.errors,
+            expansion=expansion,
+            n=row_count(self.weights),
+            outcome_variance=self.outcome_variance,
+            level=level,
+        )
+
+    def intervals(
+        self,
+        *,
+        level: float,
+        alternative: Alternative = "two-sided",
+        expansion: Expansion | None = None,
+        simultaneous: bool = False,
+        random_state: int = 0,
+    ) -> dict[str, Floats]:
+        """Return ``ci_low`` and ``ci_high``, one unit at a time or for all at once."""
+        level = check_level(level)
+        alternative = check_alternative(alternative)
+        errors = self.widened(expansion, level)
+        critical = None
+        if simultaneous:
+            critical = max_t_critical_value(
+                self.influence,
+                self.weights,
+                level=level,
+                alternative=alternative,
+                random_state=random_state,
+            )
+        low, high = wald_interval(
+            self.scores,
+            errors,
+            level=level,
+            alternative=alternative,
+            nonnegative=self.nonnegative,
+            critical=critical,
+        )
+        return {"ci_low": low, "ci_high": high}
+
+    def tests(
+        self,
+        *,
+        level: float,
+        alternative: Alternative = "greater",
+        adjust: Adjustment | None = "holm",
+        null: float = 0.0,
+        expansion: Expansion | None = None,
+    ) -> dict[str, Floats]:
+        """Return ``z``, ``p`` and ``p_adj``; ``level`` matters to the expansion only."""
+        alternative, adjust = check_alternative(alternative), check_adjustment(adjust)
+        errors = self.widened(expansion, level)
+        p = p_values(self.scores, errors, alternative=alternative, null=null)
+        z = z_statistics(self.scores, errors, null=null)
+        return {"z": z, "p": p, "p_adj": adjust_p_values(p, adjust)}
