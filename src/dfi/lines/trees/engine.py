@@ -1,0 +1,288 @@
+"""Run the kernels: scale the lines, choose the kernel, share the work among threads.
+
+The kernels release the interpreter lock and every line is summed by one task in the order of the
+trees, so plain threads give the same bits for any number of them, and nothing is asked of numba's
+own thread pool, which other libraries and forked workers share badly.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy.special import expit
+
+from dfi.lines.base import LineMoments
+from dfi.lines.trees.kernels_arena import arena_moments
+from dfi.lines.trees.kernels_law import EMPIRICAL, GAUSSIAN, Law, tabulate
+from dfi.lines.trees.kernels_merged import merged_moments
+from dfi.lines.trees.kernels_path import SortedDirections, path_moments
+from dfi.lines.trees.kernels_walk import Nodes, lay_out, predict_sums
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+    from dfi.lines.base import Lines
+    from dfi.lines.trees.ensemble import TreeEnsemble
+
+    Floats = NDArray[np.float64]
+
+Kernel = Literal["arena", "path", "merged"]
+
+logger = logging.getLogger(__name__)
+
+LINKS = {"identity": 0, "logistic": 1, "exp": 2}
+# Rounding of a matrix square root leaves entries of about 1e-16 of a feature's own scale.
+NEGLIGIBLE = 1e-12
+ROWS_PER_BLOCK = 512
+ROWS_PER_PATH_TASK = 16
+ROWS_PER_PREDICTION = 256
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Lines as the kernels want them.
+
+    Attributes
+    ----------
+    steepness : ndarray of shape (d, p)
+        ``1 / L_fj``, or 0 where ``L_fj`` counts as zero.
+    law : Law
+        Reference law.
+    lows, highs : ndarray of shape (d,)
+        Values of ``t - shift`` outside of which no shift has mass.
+    """
+
+    steepness: Floats
+    law: Law
+    lows: Floats
+    highs: Floats
+
+
+def predict(ensemble: TreeEnsemble, points: Floats, *, n_threads: int | None = None) -> Floats:
+    """Return the ensemble's value at each row."""
+    announce_compilation()
+    nodes = lay_out(ensemble)
+    rows = np.ascontiguousarray(points, dtype=np.float64)
+    sums = np.zeros(len(rows))
+
+    def task(block: slice) -> None:
+        predict_sums(nodes, rows[block], sums[block])
+
+    _run(task, _blocks(len(rows), ROWS_PER_PREDICTION), n_threads)
+    sums += ensemble.intercept
+    if ensemble.link == "logistic":
+        return np.asarray(expit(sums), dtype=np.float64)
+    return np.exp(sums) if ensemble.link == "exp" else sums
+
+
+def line_moments(
+    ensemble: TreeEnsemble,
+    lines: Lines,
+    *,
+    square: bool = False,
+    kernel: Kernel | None = None,
+    n_threads: int | None = None,
+) -> LineMoments:
+    """Return exact moments of the ensemble along each line.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The model.
+    lines : Lines
+        The lines, the reference law and the shifts.
+    square : bool, default=False
+        Whether the second moment is wanted too.
+    kernel : {"arena", "path", "merged"}, optional
+        Force a kernel; by default the quickest that gives what is asked.
+    n_threads : int, optional
+        Threads; by default one per available core. The result does not depend on it.
+    """
+    announce_compilation()
+    needs_merging = square or ensemble.link != "identity"
+    if kernel is None:
+        kernel = "merged" if needs_merging else choose_kernel(ensemble, lines)
+    elif needs_merging and kernel != "merged":
+        raise ValueError(f"the {kernel} kernel has no second moments and no nonlinear link")
+    nodes = lay_out(ensemble)
+    geometry = _geometry(lines)
+    if kernel == "path":
+        return _path(ensemble, nodes, lines, geometry, n_threads)
+    return _by_direction(ensemble, nodes, lines, geometry, n_threads, merged=kernel == "merged")
+
+
+def choose_kernel(ensemble: TreeEnsemble, lines: Lines) -> Kernel:
+    """Return the quicker kernel for these lines."""
+    del ensemble
+    return "arena" if lines.latent.shape[1] < 40 else "path"
+
+
+def _geometry(lines: Lines) -> Geometry:
+    slopes = np.asarray(lines.directions, dtype=np.float64)
+    magnitude = np.abs(slopes)
+    scale = magnitude.max(axis=1, keepdims=True, initial=0.0)
+    # Relative to the feature's own row, so that a feature in small units is not lost.
+    crosses = (magnitude > NEGLIGIBLE * scale) & (magnitude > 1e-200)
+    steepness = np.divide(1.0, slopes, out=np.zeros_like(slopes), where=crosses)
+    law = tabulate(lines.reference)
+    lows = law.lower - lines.offsets.max(axis=0)
+    highs = law.upper - lines.offsets.min(axis=0)
+    # Adding the shift back rounds; the outermost atoms must stay inside.
+    padding = 1e-9 * (1.0 + np.maximum(np.abs(lows), np.abs(highs)))
+    return Geometry(np.ascontiguousarray(steepness.T), law, lows - padding, highs + padding)
+
+
+def _by_direction(
+    ensemble: TreeEnsemble,
+    nodes: Nodes,
+    lines: Lines,
+    geometry: Geometry,
+    n_threads: int | None,
+    *,
+    merged: bool,
+) -> LineMoments:
+    n, d = lines.latent.shape
+    shape = (len(lines.offsets), n, d)
+    mean, hermite = np.empty(shape), np.empty(shape)
+    square = np.empty(shape) if merged else None
+    points = np.ascontiguousarray(lines.points, dtype=np.float64)
+    columns = np.ascontiguousarray(points.T)
+    latent = np.ascontiguousarray(lines.latent.T, dtype=np.float64)
+    shifts = np.ascontiguousarray(lines.offsets.T, dtype=np.float64)
+    law = geometry.law
+
+    def task(where: tuple[int, slice]) -> None:
+        j, block = where
+        law_j = 0 if law.kind == GAUSSIAN else j
+        size = (shape[0], block.stop - block.start)
+        common = (latent[j, block], geometry.steepness[j], law, law_j, shifts[j])
+        window = (geometry.lows[j], geometry.highs[j])
+        if square is not None:
+            out = (np.empty(size), np.empty(size), np.empty(size))
+            merged_moments(
+                nodes,
+                ensemble.intercept,
+                LINKS[ensemble.link],
+                points[block],
+                *common,
+                *window,
+                *out,
+            )
+            square[:, block, j] = out[2]
+            mean[:, block, j] = out[0]
+            hermite[:, block, j] = out[1]
+            return
+        part = np.ascontiguousarray(columns[:, block])
+        sums = (np.zeros(size), np.zeros(size))
+        arena_moments(nodes, part, *common, *window, *sums)
+        mean[:, block, j] = sums[0] + ensemble.intercept
+        hermite[:, block, j] = sums[1] + ensemble.intercept * law.total[law_j]
+
+    blocks = list(_blocks(n, ROWS_PER_BLOCK))
+    _run(task, ((j, block) for j in range(d) for block in blocks), n_threads)
+    return LineMoments(mean, hermite, square)
+
+
+def _path(
+    ensemble: TreeEnsemble,
+    nodes: Nodes,
+    lines: Lines,
+    geometry: Geometry,
+    n_threads: int | None,
+) -> LineMoments:
+    n, d = lines.latent.shape
+    q = len(lines.offsets)
+    mean, hermite = np.empty((q, n, d)), np.empty((q, n, d))
+    points = np.ascontiguousarray(lines.points, dtype=np.float64)
+    latent = np.ascontiguousarray(lines.latent, dtype=np.float64)
+    shifts = np.ascontiguousarray(lines.offsets.T, dtype=np.float64)
+    directions = _sort_directions(geometry.steepness)
+    reach = float(max(np.abs(geometry.lows).max(), np.abs(geometry.highs).max()))
+    total = geometry.law.total * ensemble.intercept
+
+    def task(block: slice) -> None:
+        size = (block.stop - block.start, d, q)
+        part = (np.empty(size), np.empty(size))
+        path_moments(
+            nodes,
+            points[block],
+            latent[block],
+            directions,
+            geometry.law,
+            shifts,
+            geometry.lows,
+            geometry.highs,
+            reach,
+            *part,
+        )
+        mean[:, block] = np.moveaxis(part[0], 2, 0) + ensemble.intercept
+        hermite[:, block] = np.moveaxis(part[1], 2, 0) + total
+
+    _run(task, _blocks(n, ROWS_PER_PATH_TASK), n_threads)
+    return LineMoments(mean, hermite)
+
+
+def _sort_directions(steepness: Floats) -> SortedDirections:
+    by_feature = steepness.T
+    crosses = by_feature != 0
+    slopes = np.divide(1.0, np.abs(by_feature), out=np.zeros(by_feature.shape), where=crosses)
+    order = np.argsort(-slopes, axis=1, kind="stable").astype(np.int32)
+    return SortedDirections(
+        order,
+        np.ascontiguousarray(np.take_along_axis(by_feature, order, axis=1)),
+        np.ascontiguousarray(np.take_along_axis(slopes, order, axis=1)),
+        crosses.sum(axis=1).astype(np.int32),
+        steepness,
+    )
+
+
+def _blocks(n: int, size: int) -> Iterable[slice]:
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))
+
+
+def _run(task: Callable[[Any], None], jobs: Iterable[Any], n_threads: int | None) -> None:
+    workers = n_threads if n_threads is not None else available_cores()
+    todo = list(jobs)
+    if workers <= 1 or len(todo) <= 1:
+        for job in todo:
+            task(job)
+        return
+    with ThreadPoolExecutor(min(workers, len(todo))) as pool:
+        for _ in pool.map(task, todo):
+            pass
+
+
+def available_cores() -> int:
+    """Return the number of cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+_announced = False
+
+
+def announce_compilation() -> None:
+    """Say once, at a terminal, that the first call compiles; later processes load from disk."""
+    global _announced
+    if _announced:
+        return
+    _announced = True
+    for kernel in (predict_sums, arena_moments, path_moments, merged_moments):
+        folder = Path(kernel.stats.cache_path)
+        name = kernel.py_func.__name__
+        if not any(folder.glob(f"*.{name}-*.nbi")):
+            message = "dfi: compiling kernels, once (about 10 seconds; later runs load them from disk)"
+            logger.info(message)
+            if sys.stderr.isatty():
+                sys.stderr.write(message + "\n")
+            return

@@ -1,0 +1,196 @@
+"""Second moments and nonlinear links: all breakpoints of the ensemble on a line, merged.
+
+Each tree is walked in the order of the line and leaves its jumps (place, change of value). Sorted
+together, they make the whole ensemble a step function, of which any function has an exact mean.
+"""
+
+from __future__ import annotations
+
+from math import exp
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from dfi.lines.trees.kernels_law import EMPIRICAL, HALF_ULP, evaluate_law
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfi.lines.trees.kernels_law import Law
+    from dfi.lines.trees.kernels_walk import Nodes
+
+    Floats = NDArray[np.float64]
+
+IDENTITY, LOGISTIC, EXPONENTIAL = 0, 1, 2
+
+
+@njit(nogil=True, cache=True)
+def apply_link(link: int, margin: float) -> float:
+    """Return the model's value for a sum of leaf values."""
+    if link == LOGISTIC:
+        if margin >= 0.0:
+            return 1.0 / (1.0 + exp(-margin))
+        odds = exp(margin)
+        return odds / (1.0 + odds)
+    if link == EXPONENTIAL:
+        return exp(margin)
+    return margin
+
+
+@njit(nogil=True, cache=True)
+def sort_jumps(
+    place: Floats, jump: Floats, n: int, low: float, high: float, other: Floats, other_jump: Floats
+) -> None:
+    """Sort jumps by place: into equal cells first, then by insertion, which moves little."""
+    n_cells = max(n, 1)
+    scale = n_cells / (high - low)
+    count = np.zeros(n_cells + 1, np.int64)
+    for k in range(n):
+        cell = min(max(int((place[k] - low) * scale), 0), n_cells - 1)
+        count[cell + 1] += 1
+    for cell in range(n_cells):
+        count[cell + 1] += count[cell]
+    for k in range(n):
+        cell = min(max(int((place[k] - low) * scale), 0), n_cells - 1)
+        other[count[cell]] = place[k]
+        other_jump[count[cell]] = jump[k]
+        count[cell] += 1
+    for k in range(n):
+        t = other[k]
+        v = other_jump[k]
+        m = k
+        while m > 0 and place[m - 1] > t:
+            place[m] = place[m - 1]
+            jump[m] = jump[m - 1]
+            m -= 1
+        place[m] = t
+        jump[m] = v
+
+
+@njit(nogil=True, cache=True)
+def merged_moments(
+    nodes: Nodes,
+    intercept: float,
+    link: int,
+    points: Floats,
+    latent: Floats,
+    steepness: Floats,
+    law: Law,
+    j: int,
+    shifts: Floats,
+    low: float,
+    high: float,
+    mean: Floats,
+    hermite: Floats,
+    square: Floats,
+) -> None:
+    """Write mean, first Hermite and second moment of ``link(sum)`` along lines of one direction.
+
+    Parameters are those of :func:`dfi.lines.trees.kernels_arena.arena_moments`, with rows instead
+    of columns, the intercept and the link.
+    """
+    n_shifts = shifts.size
+    slack = HALF_ULP if law.kind == EMPIRICAL else 0.0
+    tiny = 1e-300 if law.kind == EMPIRICAL else 0.0
+    stack_node = np.empty(nodes.depth + 2, np.int32)
+    stack_high = np.empty(nodes.depth + 2)
+    capacity = 4096
+    place = np.empty(capacity)
+    jump = np.empty(capacity)
+    other = np.empty(capacity)
+    other_jump = np.empty(capacity)
+    for i in range(latent.size):
+        x = points[i]
+        z = latent[i]
+        margin = intercept
+        n = 0
+        for tree in range(nodes.roots.size):
+            at = low
+            previous = 0.0
+            is_first = True
+            stack_node[0] = nodes.roots[tree]
+            stack_high[0] = high
+            top = 1
+            while top > 0:
+                top -= 1
+                here = stack_node[top]
+                end = stack_high[top]
+                f = nodes.feature[here]
+                while f >= 0:
+                    gap = nodes.cut[here] - x[f]
+                    steep = steepness[f]
+                    if steep == 0.0:
+                        here = here + 1 if gap >= 0.0 else nodes.right[here]
+                    else:
+                        b = z + gap * steep
+                        if steep > 0.0:
+                            first = here + 1
+                            second = nodes.right[here]
+                        else:
+                            b -= abs(b) * slack + tiny
+                            first = nodes.right[here]
+                            second = here + 1
+                        if b >= end:
+                            here = first
+                        elif b <= at:
+                            here = second
+                        else:
+                            stack_node[top] = second
+                            stack_high[top] = end
+                            top += 1
+                            here = first
+                            end = b
+                    f = nodes.feature[here]
+                value = nodes.cut[here]
+                if is_first:
+                    margin += value
+                    is_first = False
+                elif value != previous:
+                    if n == capacity:
+                        capacity *= 2
+                        grown = np.empty(capacity)
+                        grown[:n] = place
+                        place = grown
+                        grown = np.empty(capacity)
+                        grown[:n] = jump
+                        jump = grown
+                        other = np.empty(capacity)
+                        other_jump = np.empty(capacity)
+                    place[n] = at
+                    jump[n] = value - previous
+                    n += 1
+                previous = value
+                at = end
+        sort_jumps(place, jump, n, low, high, other, other_jump)
+        # other: the value of the model on each piece.
+        other[0] = apply_link(link, margin)
+        if n >= 1:
+            last = 0.0
+            for k in range(n):
+                margin += jump[k]
+                value = apply_link(link, margin)
+                if k + 1 < n:
+                    other[k + 1] = value
+                else:
+                    last = value
+        else:
+            last = other[0]
+        for s in range(n_shifts):
+            f_at = 0.0
+            h_at = 0.0
+            first_moment = 0.0
+            hermite_moment = 0.0
+            second_moment = 0.0
+            for k in range(n):
+                f_t, h_t = evaluate_law(law, j, place[k] + shifts[s])
+                value = other[k]
+                first_moment += value * (f_t - f_at)
+                second_moment += value * value * (f_t - f_at)
+                hermite_moment += value * (h_t - h_at)
+                f_at = f_t
+                h_at = h_t
+            total = law.total[j]
+            mean[s, i] = first_moment + last * (1.0 - f_at)
+            square[s, i] = second_moment + last * last * (1.0 - f_at)
+            hermite[s, i] = hermite_moment + last * (total - h_at)

@@ -1,0 +1,240 @@
+"""Many features: one row at a time, all its directions together.
+
+In ``s = t - z_ij`` the crossing of a node is ``g / L_fj`` with ``g = c - x_if``, one number per
+(row, node). The row's own path (``s = 0``) is walked once; only the directions with
+``|L_fj| > |g| / (T + max_j |z_ij| + max |shift|)`` can leave it at a node, and these are a prefix of the
+directions sorted by ``|L_fj|``. A direction that leaves walks the other side alone, in the order of
+the line, so that the law is evaluated once at every crossing, for all shifts together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from dfi.lines.trees.kernels_law import EMPIRICAL, HALF_ULP, evaluate_law
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfi.lines.trees.kernels_law import Law
+    from dfi.lines.trees.kernels_walk import Nodes
+
+    Floats = NDArray[np.float64]
+
+
+class SortedDirections(NamedTuple):
+    """Directions by feature, steepest first.
+
+    ``order[f, k]`` is the direction with the ``k``-th largest ``|L_fj|``, ``steepness[f, k]`` its
+    ``1 / L_fj``, ``reach[f, k]`` its ``|L_fj|``, ``count[f]`` how many are not zero, and
+    ``by_direction[j, f]`` is ``1 / L_fj`` again (0 where ``L_fj`` counts as zero).
+    """
+
+    order: NDArray[np.int32]
+    steepness: Floats
+    reach: Floats
+    count: NDArray[np.int32]
+    by_direction: Floats
+
+
+@njit(nogil=True, cache=True)
+def path_moments(
+    nodes: Nodes,
+    points: Floats,
+    latent: Floats,
+    directions: SortedDirections,
+    law: Law,
+    shifts: Floats,
+    lows: Floats,
+    highs: Floats,
+    reach: float,
+    mean: Floats,
+    hermite: Floats,
+) -> None:
+    """Write line means and first Hermite moments of every direction through each row.
+
+    Parameters
+    ----------
+    nodes : Nodes
+        The trees.
+    points : ndarray of shape (n, p)
+        The rows.
+    latent : ndarray of shape (n, d)
+        Their latent coordinates.
+    directions : SortedDirections
+        The directions.
+    law : Law
+        Reference law.
+    shifts : ndarray of shape (d, q)
+        Offsets of the latent coordinates: the law is evaluated at ``t + shift``.
+    lows, highs : ndarray of shape (d,)
+        Intervals outside of which no shifted law has mass.
+    reach : float
+        Bound on ``|t|`` within those intervals.
+    mean, hermite : ndarray of shape (n, d, q)
+        Results.
+    """
+    n, d = latent.shape
+    n_shifts = shifts.shape[1]
+    shared = law.first.shape[0] == 1
+    slack = HALF_ULP if law.kind == EMPIRICAL else 0.0
+    tiny = 1e-300 if law.kind == EMPIRICAL else 0.0
+    own_low = np.empty(d)
+    own_high = np.empty(d)
+    # The law at the two ends of every direction's own interval: distribution and partial moment.
+    ends = np.empty((d, 4, n_shifts))
+    moving = np.empty((4, n_shifts))
+    first_low = np.empty(d)
+    first_high = np.empty(d)
+    touched = np.empty(d, np.int32)
+    is_touched = np.zeros(d, np.bool_)
+    stack_node = np.empty(nodes.depth + 2, np.int32)
+    stack_high = np.empty(nodes.depth + 2)
+    for i in range(n):
+        x = points[i]
+        z = latent[i]
+        window = reach
+        for j in range(d):
+            window = max(window, reach + abs(z[j]))
+            # s = 0 must lie inside, even where z is beyond the law's own support.
+            first_low[j] = min(lows[j], z[j] - 1e-9 * (1.0 + abs(z[j])))
+            first_high[j] = max(highs[j], z[j])
+            own_low[j] = first_low[j]
+            own_high[j] = first_high[j]
+            total = law.total[0 if shared else j]
+            for s in range(n_shifts):
+                mean[i, j, s] = 0.0
+                hermite[i, j, s] = 0.0
+                ends[j, 0, s] = 0.0
+                ends[j, 1, s] = 0.0
+                ends[j, 2, s] = 1.0
+                ends[j, 3, s] = total
+        base = 0.0
+        for tree in range(nodes.roots.size):
+            n_touched = 0
+            node = nodes.roots[tree]
+            f = nodes.feature[node]
+            while f >= 0:
+                gap = nodes.cut[node] - x[f]
+                goes_left = gap >= 0.0
+                own = node + 1 if goes_left else nodes.right[node]
+                other = nodes.right[node] if goes_left else node + 1
+                bound = abs(gap) / window
+                for k in range(directions.count[f]):
+                    if directions.reach[f, k] <= bound:
+                        break
+                    j = directions.order[f, k]
+                    steep = directions.steepness[f, k]
+                    t = z[j] + gap * steep
+                    if steep < 0.0:
+                        t -= abs(t) * slack + tiny
+                    upwards = goes_left == (steep > 0.0)
+                    if upwards:
+                        if t >= own_high[j]:
+                            continue
+                    elif t <= own_low[j]:
+                        continue
+                    if not is_touched[j]:
+                        is_touched[j] = True
+                        touched[n_touched] = j
+                        n_touched += 1
+                    law_j = 0 if shared else j
+                    # moving[0:2]: the law where the detour stands; moving[2:4]: where it ends.
+                    for s in range(n_shifts):
+                        f_t, h_t = evaluate_law(law, law_j, t + shifts[j, s])
+                        if upwards:
+                            moving[0, s] = f_t
+                            moving[1, s] = h_t
+                            moving[2, s] = ends[j, 2, s]
+                            moving[3, s] = ends[j, 3, s]
+                            ends[j, 2, s] = f_t
+                            ends[j, 3, s] = h_t
+                        else:
+                            moving[0, s] = ends[j, 0, s]
+                            moving[1, s] = ends[j, 1, s]
+                            moving[2, s] = f_t
+                            moving[3, s] = h_t
+                            ends[j, 0, s] = f_t
+                            ends[j, 1, s] = h_t
+                    if upwards:
+                        at = t
+                        final = own_high[j]
+                        own_high[j] = t
+                    else:
+                        at = own_low[j]
+                        final = t
+                        own_low[j] = t
+                    # Walk the other side along (at, final], low parts first.
+                    column = directions.by_direction[j]
+                    stack_node[0] = other
+                    stack_high[0] = final
+                    top = 1
+                    while top > 0:
+                        top -= 1
+                        here = stack_node[top]
+                        high = stack_high[top]
+                        split = nodes.feature[here]
+                        while split >= 0:
+                            gap_here = nodes.cut[here] - x[split]
+                            steep_here = column[split]
+                            if steep_here == 0.0:
+                                here = here + 1 if gap_here >= 0.0 else nodes.right[here]
+                            else:
+                                b = z[j] + gap_here * steep_here
+                                if steep_here > 0.0:
+                                    first = here + 1
+                                    second = nodes.right[here]
+                                else:
+                                    b -= abs(b) * slack + tiny
+                                    first = nodes.right[here]
+                                    second = here + 1
+                                if b >= high:
+                                    here = first
+                                elif b <= at:
+                                    here = second
+                                else:
+                                    stack_node[top] = second
+                                    stack_high[top] = high
+                                    top += 1
+                                    here = first
+                                    high = b
+                            split = nodes.feature[here]
+                        value = nodes.cut[here]
+                        if top == 0:
+                            for s in range(n_shifts):
+                                mean[i, j, s] += value * (moving[2, s] - moving[0, s])
+                                hermite[i, j, s] += value * (moving[3, s] - moving[1, s])
+                        else:
+                            for s in range(n_shifts):
+                                f_t, h_t = evaluate_law(law, law_j, high + shifts[j, s])
+                                mean[i, j, s] += value * (f_t - moving[0, s])
+                                hermite[i, j, s] += value * (h_t - moving[1, s])
+                                moving[0, s] = f_t
+                                moving[1, s] = h_t
+                        at = high
+                node = own
+                f = nodes.feature[node]
+            value = nodes.cut[node]
+            base += value
+            # Only what differs from the row's own leaf is added per direction.
+            for k in range(n_touched):
+                j = touched[k]
+                is_touched[j] = False
+                own_low[j] = first_low[j]
+                own_high[j] = first_high[j]
+                total = law.total[0 if shared else j]
+                for s in range(n_shifts):
+                    mean[i, j, s] += value * (ends[j, 2, s] - ends[j, 0, s] - 1.0)
+                    hermite[i, j, s] += value * (ends[j, 3, s] - ends[j, 1, s] - total)
+                    ends[j, 0, s] = 0.0
+                    ends[j, 1, s] = 0.0
+                    ends[j, 2, s] = 1.0
+                    ends[j, 3, s] = total
+        for j in range(d):
+            total = law.total[0 if shared else j]
+            for s in range(n_shifts):
+                mean[i, j, s] += base
+                hermite[i, j, s] += base * total

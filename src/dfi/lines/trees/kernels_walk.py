@@ -1,0 +1,106 @@
+"""Node layout for the kernels, and the plain walk of one row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numba import njit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfi.lines.trees.ensemble import TreeEnsemble
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int32]
+
+
+class Nodes(NamedTuple):
+    """Trees in preorder: the left child of node ``k`` is ``k + 1``.
+
+    ``cut`` holds the threshold of a split and the value of a leaf (``feature < 0``), so that a
+    visit touches 16 bytes.
+    """
+
+    feature: Integers
+    right: Integers
+    cut: Floats
+    roots: Integers
+    depth: int
+
+
+def lay_out(ensemble: TreeEnsemble) -> Nodes:
+    """Return the ensemble's nodes in preorder."""
+    feature, right, cut, roots, depth = _preorder(
+        np.ascontiguousarray(ensemble.feature, dtype=np.int32),
+        np.ascontiguousarray(ensemble.threshold, dtype=np.float64),
+        np.ascontiguousarray(ensemble.left, dtype=np.int32),
+        np.ascontiguousarray(ensemble.right, dtype=np.int32),
+        np.ascontiguousarray(ensemble.value, dtype=np.float64),
+        np.ascontiguousarray(ensemble.roots, dtype=np.int32),
+    )
+    # Infinite thresholds would make 0 * inf below; no row comes near these bounds.
+    return Nodes(feature, right, np.clip(cut, -1e50, 1e50), roots, int(depth))
+
+
+@njit(nogil=True, cache=True)
+def _preorder(
+    feature: Integers,
+    threshold: Floats,
+    left: Integers,
+    right: Integers,
+    value: Floats,
+    roots: Integers,
+) -> tuple[Integers, Integers, Floats, Integers, int]:
+    n = feature.size
+    new_feature = np.empty(n, np.int32)
+    new_right = np.full(n, -1, np.int32)
+    cut = np.empty(n, np.float64)
+    new_roots = np.empty(roots.size, np.int32)
+    stack = np.empty((n + 1, 3), np.int32)
+    filled = 0
+    deepest = 0
+    for tree in range(roots.size):
+        new_roots[tree] = filled
+        stack[0, 0] = roots[tree]
+        stack[0, 1] = -1
+        stack[0, 2] = 0
+        top = 1
+        while top > 0:
+            top -= 1
+            node = stack[top, 0]
+            parent = stack[top, 1]
+            level = stack[top, 2]
+            deepest = max(deepest, level)
+            if parent >= 0:
+                new_right[parent] = filled
+            if feature[node] < 0:
+                new_feature[filled] = -1
+                cut[filled] = value[node]
+            else:
+                new_feature[filled] = feature[node]
+                cut[filled] = threshold[node]
+                stack[top, 0] = right[node]
+                stack[top, 1] = filled
+                stack[top, 2] = level + 1
+                stack[top + 1, 0] = left[node]
+                stack[top + 1, 1] = -1
+                stack[top + 1, 2] = level + 1
+                top += 2
+            filled += 1
+    return new_feature[:filled], new_right[:filled], cut[:filled], new_roots, deepest
+
+
+@njit(nogil=True, cache=True)
+def predict_sums(nodes: Nodes, points: Floats, sums: Floats) -> None:
+    """Add the sum of leaf values of each row to ``sums``, tree by tree."""
+    for tree in range(nodes.roots.size):
+        root = nodes.roots[tree]
+        for i in range(points.shape[0]):
+            node = root
+            f = nodes.feature[node]
+            while f >= 0:
+                node = node + 1 if points[i, f] <= nodes.cut[node] else nodes.right[node]
+                f = nodes.feature[node]
+            sums[i] += nodes.cut[node]
