@@ -1,5 +1,22 @@
-"""Disentangled Feature Importance: which correlated features carry the signal, and how sure are we?"""
+"""Disentangled Feature Importance: which correlated features carry the signal, and how sure?"""
 
 from __future__ import annotations
 
 __version__ = "0.1.0"
+
+from dfi import datasets, warnings
+from dfi.estimator import DFI, explain
+from dfi.result import Importance, load
+from dfi.transport.gaussian import Gaussian, Semicontinuous
+
+__all__ = [
+    "DFI",
+    "Gaussian",
+    "Importance",
+    "Semicontinuous",
+    "__version__",
+    "datasets",
+    "explain",
+    "load",
+    "warnings",
+]

@@ -1,1 +1,7 @@
-"""Simulations with known truth and the data of the paper."""
+"""Simulations with known truth."""
+
+from __future__ import annotations
+
+from dfi.datasets.simulations import Simulation, linear_truth, m1, m2, m3, m4
+
+__all__ = ["Simulation", "linear_truth", "m1", "m2", "m3", "m4"]

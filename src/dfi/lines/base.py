@@ -59,6 +59,13 @@ class Reference:
         cumulative /= cumulative[-1]
         return cls("empirical", values, np.ascontiguousarray(cumulative))
 
+    def moments(self, d: int) -> tuple[Floats, Floats]:
+        """Return the first and the second moment of each of ``d`` coordinates."""
+        if self.values is None:
+            return np.zeros(d), np.ones(d)
+        mass = self.masses()
+        return np.sum(mass * self.values, axis=0), np.sum(mass * self.values**2, axis=0)
+
     def masses(self) -> Floats:
         """Return the probability of each empirical value, shape (n_values, d)."""
         if self.cumulative is None:

@@ -1,0 +1,290 @@
+r"""Latent importance of one set of held-out rows: the influence values of :math:`\phi_Z`.
+
+For row ``i`` and latent coordinate ``j``, with the latent regression :math:`\eta`, its line mean
+:math:`m_{ij} = E_t[\eta(z_i^{(j)}(t))]` and one or two models ``a``, ``b`` of :math:`\eta`:
+
+======== =======================================================================================
+LOCO     :math:`u_{ij} = (y_i - m_{ij})^2 - (y_i - \eta_i)^2`
+cross    :math:`u_{ij} = (y_i - m^a_{ij})(y_i - m^b_{ij}) - (y_i - \eta^a_i)(y_i - \eta^b_i)`
+CPI      :math:`u_{ij} = \frac12 \{E_t (y_i - \eta(z_i^{(j)}(t)))^2 - (y_i - \eta_i)^2\}`
+======== =======================================================================================
+
+The cross form multiplies the errors of two models fitted on disjoint rows, so its second-order
+bias is the product of two independent errors, where LOCO's is a square. It expands to
+:math:`(y-\eta^a)\Delta^b + (y-\eta^b)\Delta^a + \Delta^a\Delta^b`, :math:`\Delta = \eta - m`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from scipy import stats
+
+from dfi.lines.base import LineModel, LineMoments, Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfi.transport.gaussian import LinearTransport
+
+    Floats = NDArray[np.float64]
+
+ScoreForm = Literal["cross", "loco", "cpi"]
+
+
+@dataclass(frozen=True)
+class LatentScores:
+    r"""What the held-out rows of one fold contribute.
+
+    Attributes
+    ----------
+    influence : ndarray of shape (n, d)
+        Uncentred influence values of the latent scores, the transport taken as known.
+    prediction : ndarray of shape (n,)
+        The models' mean prediction of each row.
+    sensitivity : ndarray of shape (d, d)
+        ``G[k, j]``, the sensitivity :math:`E[h_j\,\partial m_j/\partial z_k]` of line mean ``j``
+        to tilting its line towards ``k``.
+    gradient, curvature : ndarray of shape (d,) and (d, d)
+        First and second Hermite coefficients of :math:`\eta`; zero for a deterministic map,
+        which does not need them.
+    """
+
+    influence: Floats
+    prediction: Floats
+    sensitivity: Floats
+    gradient: Floats
+    curvature: Floats
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    """Values and line moments of one model on one set of lines."""
+
+    value: Floats
+    moments: LineMoments
+
+
+def latent_scores(
+    models: Sequence[LineModel],
+    matrix: Floats,
+    y: Floats,
+    mass: Floats,
+    transport: LinearTransport,
+    *,
+    form: ScoreForm,
+    n_draws: int = 1,
+    n_smoothing: int = 1,
+    rows_at_once: int = 4096,
+    seed: np.random.SeedSequence | None = None,
+    advance: Callable[[int], object] | None = None,
+) -> LatentScores:
+    """Return the latent influence values of held-out rows under their fold's models.
+
+    Parameters
+    ----------
+    models : sequence of LineModel
+        Two models fitted on disjoint rows for the cross form, one otherwise.
+    matrix, y, mass : ndarray
+        The held-out rows, their outcomes and their weights.
+    transport : LinearTransport
+        The fitted transport.
+    form : {"cross", "loco", "cpi"}
+        See the module's description.
+    n_draws, n_smoothing : int
+        Draws of the latent row and smoothing points, for a random kernel (the bridge).
+    rows_at_once : int
+        Rows per block; bounds the memory.
+    seed : numpy.random.SeedSequence
+        For the random kernel.
+    advance : callable, optional
+        Told the number of rows done, for a progress bar.
+    """
+    n, d = len(matrix), transport.n_latent
+    influence, prediction = np.empty((n, d)), np.empty(n)
+    tilt = _TiltMoments(d)
+    seeds = (seed or np.random.SeedSequence(0)).spawn(max(1, -(-n // rows_at_once)))
+    for start, block_seed in zip(range(0, n, rows_at_once), seeds, strict=True):
+        rows = slice(start, min(start + rows_at_once, n))
+        share = mass[rows]
+        prediction[rows] = np.mean([model.predict(matrix[rows]) for model in models], axis=0)
+        if transport.smoothing < 1.0:
+            influence[rows] = _bridge_block(
+                models, matrix[rows], y[rows], share, transport, form,
+                n_draws, n_smoothing, block_seed, tilt,
+            )  # fmt: skip
+        else:
+            influence[rows] = _map_block(
+                models, matrix[rows], y[rows], share, transport, form, tilt
+            )
+        if advance is not None:
+            advance(rows.stop - rows.start)
+    return LatentScores(
+        influence, prediction, tilt.sensitivity(), tilt.gradient(), tilt.curvature()
+    )
+
+
+def _map_block(
+    models: Sequence[LineModel],
+    matrix: Floats,
+    y: Floats,
+    mass: Floats,
+    transport: LinearTransport,
+    form: ScoreForm,
+    tilt: _TiltMoments,
+) -> Floats:
+    """Score rows under a deterministic map (with the one-dimensional random part, if any)."""
+    latent = transport.encode(matrix)
+    offsets, weights = transport.offsets()
+    lines = Lines(matrix, latent, transport.directions, transport.reference, offsets)
+    evaluations = [
+        _Evaluation(model.predict(matrix), model.moments(lines, square=form == "cpi"))
+        for model in models
+    ]
+    tilt.add(latent, mass, evaluations, weights)
+    return np.tensordot(weights, _combine(form, y, evaluations), axes=1)
+
+
+def _bridge_block(
+    models: Sequence[LineModel],
+    matrix: Floats,
+    y: Floats,
+    mass: Floats,
+    transport: LinearTransport,
+    form: ScoreForm,
+    n_draws: int,
+    n_smoothing: int,
+    seed: np.random.SeedSequence,
+    tilt: _TiltMoments,
+) -> Floats:
+    r"""Score rows under the bridge, whose :math:`\eta` is a Gaussian smoothing of the model.
+
+    :math:`\eta(z) = E\,\mu(L(s z + c\,\zeta))`, and since :math:`s t + c\,\zeta_j \sim N(0, 1)` its
+    line mean is the smoothed line mean of :math:`\mu` itself, from the points
+    :math:`w = s z + c\,\zeta` with coordinate ``j`` replaced by ``t``. The smoothing points are the
+    same for every row (scrambled Sobol, in antithetic pairs); the rows' own draws are independent.
+    """
+    s = transport.smoothing
+    c = np.sqrt(1.0 - s**2)
+    d = transport.n_latent
+    generator = np.random.default_rng(seed)
+    points = smoothing_points(n_smoothing, d)
+    null = transport.eigenvectors[:, transport.eigenvalues <= 0]
+    total = np.zeros((len(matrix), d))
+    for _ in range(n_draws):
+        whitened = transport.encode(matrix)
+        if null.shape[1]:
+            whitened = whitened + (generator.standard_normal((len(matrix), null.shape[1])) @ null.T)
+        latent = s * whitened + c * generator.standard_normal((len(matrix), d))
+        evaluations = [_smoothed(model, latent, points, transport, form) for model in models]
+        tilt.add(latent, mass, evaluations, np.ones(1))
+        tilt.add_hermite(latent, mass, np.mean([e.value for e in evaluations], axis=0))
+        total += _combine(form, y, evaluations)[0]
+    return total / n_draws
+
+
+def smoothing_points(count: int, d: int) -> Floats:
+    """Return normal points in antithetic pairs: scrambled Sobol up to its limit of dimensions."""
+    half = max(1, count // 2)
+    if d <= stats.qmc.Sobol.MAXDIM:
+        sobol = stats.qmc.Sobol(d, scramble=True, rng=np.random.default_rng(20240613))
+        uniform = sobol.random_base2(max(0, int(np.ceil(np.log2(half)))))[:half]
+        normal = stats.norm.ppf(np.clip(uniform, 1e-12, 1 - 1e-12))
+    else:
+        normal = np.random.default_rng(20240613).standard_normal((half, d))
+    return np.concatenate([normal, -normal])
+
+
+def _smoothed(
+    model: LineModel, latent: Floats, points: Floats, transport: LinearTransport, form: ScoreForm
+) -> _Evaluation:
+    """Average a model's values and line moments over the smoothing points."""
+    s = transport.smoothing
+    c = np.sqrt(1.0 - s**2)
+    offsets = np.zeros((1, transport.n_latent))
+    value = np.zeros(len(latent))
+    mean, hermite, square = (np.zeros((1, *latent.shape)) for _ in range(3))
+    for point in points:
+        shifted = s * latent + c * point
+        rows = transport.decode(shifted)
+        lines = Lines(rows, shifted, transport.directions, transport.reference, offsets)
+        moments = model.moments(lines, square=form == "cpi")
+        value += model.predict(rows)
+        mean += moments.mean
+        hermite += moments.hermite
+        if moments.square is not None:
+            square += moments.square
+    k = len(points)
+    return _Evaluation(
+        value / k, LineMoments(mean / k, hermite / k, square / k if form == "cpi" else None)
+    )
+
+
+def _combine(form: ScoreForm, y: Floats, evaluations: list[_Evaluation]) -> Floats:
+    """Return the influence values, shape (q, n, d), before averaging over the random kernel."""
+    first = evaluations[0]
+    outcome = y[:, None]
+    if form == "cpi":
+        if first.moments.square is None:
+            raise TypeError("the CPI-type score needs the second moment along each line")
+        perturbed = outcome**2 - 2 * outcome * first.moments.mean + first.moments.square
+        return np.asarray(0.5 * (perturbed - (outcome - first.value[:, None]) ** 2))
+    second = evaluations[1] if form == "cross" else first
+    return np.asarray(
+        (outcome - first.moments.mean) * (outcome - second.moments.mean)
+        - (outcome - first.value[:, None]) * (outcome - second.value[:, None])
+    )
+
+
+class _TiltMoments:
+    r"""Running sums for :math:`G_{kj} \approx Cov(z_k h_j, m_j)`, exact for additive and bilinear.
+
+    With two models the product pairs ``h`` of one with ``m`` of the other, so that the models'
+    own noise does not enter squared.
+    """
+
+    def __init__(self, d: int) -> None:
+        self.mass = 0.0
+        self.product = np.zeros((d, d))
+        self.tilted = np.zeros((d, d))
+        self.mean = np.zeros(d)
+        self.hermite_mass = 0.0
+        self.first = np.zeros(d)
+        self.second = np.zeros((d, d))
+
+    def add(
+        self, latent: Floats, mass: Floats, evaluations: list[_Evaluation], weights: Floats
+    ) -> None:
+        """Take in a block of rows; ``weights`` average over the nodes of the random kernel."""
+        first, last = evaluations[0].moments, evaluations[-1].moments
+        product = 0.5 * (first.hermite * last.mean + last.hermite * first.mean)
+        weighted = latent * mass[:, None]
+        self.mass += mass.sum()
+        self.product += weighted.T @ np.tensordot(weights, product, axes=1)
+        hermite = 0.5 * np.tensordot(weights, first.hermite + last.hermite, axes=1)
+        self.tilted += weighted.T @ hermite
+        self.mean += mass @ (0.5 * np.tensordot(weights, first.mean + last.mean, axes=1))
+
+    def add_hermite(self, latent: Floats, mass: Floats, value: Floats) -> None:
+        """Take in values of the latent regression, for its Hermite coefficients."""
+        weighted = mass * value
+        self.hermite_mass += mass.sum()
+        self.first += weighted @ latent
+        self.second += (latent * weighted[:, None]).T @ latent
+        self.second[np.diag_indices_from(self.second)] -= weighted.sum()
+
+    def sensitivity(self) -> Floats:
+        """Return ``G``."""
+        return self.product / self.mass - (self.tilted / self.mass) * (self.mean / self.mass)
+
+    def gradient(self) -> Floats:
+        """Return the first Hermite coefficients."""
+        return self.first / max(self.hermite_mass, 1.0)
+
+    def curvature(self) -> Floats:
+        """Return the second Hermite coefficients."""
+        return self.second / max(self.hermite_mass, 1.0)

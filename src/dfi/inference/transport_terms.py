@@ -1,0 +1,180 @@
+r"""The influence of each row on the fitted transport, and through it on the scores.
+
+The paper's influence functions take the transport as known. Its estimation error is of first
+order: with the true regression, nominal 90 % intervals of non-null attributed scores cover as
+little as 32 % of the time without these terms.
+
+For a standardised row :math:`x`, :math:`R` its correlation matrix, :math:`L = R^{1/2}`:
+
+- :math:`IF_R = xx' - \frac12(\mathrm{diag}(x^2) R + R\,\mathrm{diag}(x^2))`;
+- :math:`D`, the influence on :math:`L`, solves :math:`L D + D L = IF_R`;
+- :math:`A = L^{-1} D + \frac12 L^{-1} \mathrm{diag}(x^2 - 1) L` is the influence on the whole map;
+- :math:`IF_{Z_j} = u_j - \phi_{Z_j} + 2 \sum_{k \ne j} A_{kj} G_{kj}`;
+- :math:`IF_{X_l} = \sum_j W_{lj}^2 IF_{Z_j} + 2 \sum_j W_{lj} (\delta W)_{lj} \phi_{Z_j}`.
+
+In the eigenbasis of :math:`R` both :math:`D` and :math:`A` are a rank-one matrix times a fixed
+kernel, plus a part that is linear in :math:`x^2`; contractions with fixed matrices are quadratic
+forms of the row, and no n x d x d array is ever built.
+
+For the bridge (:math:`s < 1`, :math:`c^2 = 1 - s^2`) the rows' latent draws and the smoothing move
+with the transport as well. Differentiating :math:`E(Y-m_j)^2 - E(Y-\eta)^2` along
+:math:`L \to L(I + A)`, with Stein's identity for the Gaussian conditional laws, gives
+
+.. math::
+
+    2 s \sum_{k \ne j} A_{kj} G_{kj}
+    - 2 c^2 \Big\{ \sum_{k,l} A_{kl} E[\partial_k \eta\, \partial_l \eta]
+      - \sum_{k,l \ne j} A_{kl} E[\partial_k m_j\, \partial_l m_j] \Big\},
+
+whose expectations are taken from the Hermite coefficients of :math:`\eta` up to order two
+(:math:`b`, :math:`C`): exact where :math:`\eta` is quadratic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from dfi.importance.latent import LatentScores
+    from dfi.transport.gaussian import LinearTransport
+
+    Floats = NDArray[np.float64]
+
+BLOCK_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class MapInfluence:
+    """Per-row influence on the decoder ``L`` and on the map, contracted with fixed matrices.
+
+    Parameters
+    ----------
+    transport : LinearTransport
+        The fitted transport.
+    rows : ndarray of shape (n, d)
+        Standardised rows.
+    """
+
+    transport: LinearTransport
+    rows: Floats
+
+    def on_decoder(self, left: Floats, right: Floats) -> Floats:
+        """Return ``sum_ab D_ab left[a, o] right[b, o]`` for each row and output ``o``."""
+        vectors = self.transport.eigenvectors
+        return self._contract(vectors.T @ left, vectors.T @ right)
+
+    def on_map(self, left: Floats, right: Floats) -> Floats:
+        """Return ``sum_ab A_ab left[a, o] right[b, o]`` for each row and output ``o``."""
+        transport = self.transport
+        vectors = transport.eigenvectors
+        roots = np.sqrt(transport.eigenvalues)
+        inverse = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
+        result = self._contract(inverse[:, None] * (vectors.T @ left), vectors.T @ right)
+        if transport.standardized:
+            # 1/2 L^-1 diag(x^2 - 1) L, contracted: linear in x^2 - 1
+            scale_part = 0.5 * (transport.encoder @ left) * (transport.decoder @ right)
+            result += (self.rows**2 - 1.0) @ scale_part
+        return result
+
+    def _contract(self, left: Floats, right: Floats) -> Floats:
+        """Contract ``D`` in the eigenbasis with ``left`` and ``right``, both (d, o)."""
+        transport = self.transport
+        roots = np.sqrt(transport.eigenvalues)
+        total = roots[:, None] + roots[None, :]
+        kernel = np.divide(
+            1.0 - transport.shrinkage, total, out=np.zeros_like(total), where=total > 0
+        )
+        vectors = transport.eigenvectors
+        rotated = self.rows @ vectors
+        result = quadratic_forms(rotated, kernel, left, right)
+        if transport.standardized:
+            # diag(x^2) R + R diag(x^2) is linear in x^2 with the rank-one pieces v_m v_m'
+            raw = transport.raw_eigenvalues
+            pieces = quadratic_forms(
+                vectors, -0.5 * kernel * (raw[:, None] + raw[None, :]), left, right
+            )
+            result += (self.rows**2) @ pieces
+        else:
+            result -= (np.diag(kernel) * transport.raw_eigenvalues) @ (left * right)
+        return result
+
+
+def quadratic_forms(rows: Floats, kernel: Floats, left: Floats, right: Floats) -> Floats:
+    """Return ``sum_ab y_a y_b kernel_ab left[a, o] right[b, o]`` for each row ``y`` and ``o``."""
+    n, outputs = len(rows), left.shape[1]
+    result = np.empty((n, outputs))
+    for o in range(outputs):
+        form = kernel * np.outer(left[:, o], right[:, o])
+        for part in _row_blocks(n, rows.shape[1]):
+            result[part, o] = np.einsum("ia,ia->i", rows[part] @ form, rows[part])
+    return result
+
+
+def _row_blocks(n: int, d: int) -> Iterator[slice]:
+    step = max(1, BLOCK_BYTES // (8 * d))
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
+
+
+def latent_terms(influence: MapInfluence, scores: LatentScores) -> Floats:
+    """Return what the fitted transport adds to the latent influence values, (n, d)."""
+    transport = influence.transport
+    s = transport.smoothing
+    sensitivity = scores.sensitivity.copy()
+    np.fill_diagonal(sensitivity, 0.0)
+    identity = np.eye(transport.n_latent)
+    terms = 2.0 * s * influence.on_map(sensitivity, identity)
+    if s < 1.0:
+        terms -= 2.0 * (1.0 - s**2) * _smoothing_terms(influence, scores.gradient, scores.curvature)
+    return terms
+
+
+def _smoothing_terms(influence: MapInfluence, gradient: Floats, curvature: Floats) -> Floats:
+    r"""Contract ``A`` with :math:`E[\nabla\eta\nabla\eta'] - E[\nabla m_j\nabla m_j']` for each j.
+
+    With Hermite coefficients ``b`` and ``C`` the first is :math:`\Gamma = bb' + CC'`, and the
+    difference is ``C_kj C_lj`` for k, l other than j and :math:`\Gamma_{kl}` where one is j.
+    """
+    d = len(gradient)
+    identity = np.eye(d)
+    second = np.outer(gradient, gradient) + curvature @ curvature.T
+    others = curvature * (1.0 - identity)
+    result = influence.on_map(others, others)
+    result += influence.on_map(second, identity)
+    result += influence.on_map(identity, second * (1.0 - identity))
+    return result
+
+
+def attributed_influence(
+    latent_influence: Floats,
+    scores: Floats,
+    transport: LinearTransport,
+    influence: MapInfluence | None,
+) -> Floats:
+    """Return the attributed influence values, (n, d).
+
+    Parameters
+    ----------
+    latent_influence : ndarray of shape (n, d)
+        Uncentred influence values of the latent scores.
+    scores : ndarray of shape (d,)
+        The latent scores, their weighted means.
+    transport : LinearTransport
+        The fitted transport, with its attribution matrix ``W``.
+    influence : MapInfluence or None
+        None takes the transport as known, as the paper does.
+    """
+    weight = transport.attribution
+    attributed = latent_influence @ (weight**2).T
+    if influence is not None:
+        identity = np.eye(transport.n_latent)
+        change = influence.on_decoder(identity, (weight * scores).T)
+        attributed += 2.0 * transport.weight_factor * change
+    return attributed

@@ -1,0 +1,117 @@
+r"""What a transport leaves behind: dependence between latents, margins off their reference.
+
+Whitening removes correlation, not dependence. The distance correlation (Székely, Rizzo and
+Bakirov, 2007) is zero in the population exactly for independent coordinates; in a sample of
+independent columns it is positive, so every value is reported with the level that it would
+reach by chance: the 95 % quantile of the largest value over all pairs when each column is
+permuted by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import stats
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+N_PERMUTATIONS = 20
+MAX_COLUMNS = 200
+MAX_ROWS = 500
+BYTES = 256 * 2**20
+
+
+@dataclass(frozen=True)
+class LatentDiagnostics:
+    """Leftover dependence and marginal fit of latent coordinates.
+
+    Attributes
+    ----------
+    max_correlation : float
+        Largest absolute correlation between two latent coordinates.
+    max_distance_correlation : float
+        Largest distance correlation between two latent coordinates.
+    null_distance_correlation : float
+        The level it would reach by chance (95 %) for independent coordinates.
+    most_dependent : tuple of int
+        The pair of coordinates with the largest distance correlation.
+    max_marginal_distance : float
+        Largest Kolmogorov distance of a latent margin from N(0, 1).
+    null_marginal_distance : float
+        The 95 % level of that distance for one normal margin.
+    n_rows : int
+        Rows used (a subsample where there are many).
+    """
+
+    max_correlation: float
+    max_distance_correlation: float
+    null_distance_correlation: float
+    most_dependent: tuple[int, int]
+    max_marginal_distance: float
+    null_marginal_distance: float
+    n_rows: int
+
+    @property
+    def dependent(self) -> bool:
+        """Whether more dependence is left than chance would leave."""
+        return self.max_distance_correlation > self.null_distance_correlation
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the values for a result's diagnostics."""
+        return {**asdict(self), "most_dependent": list(self.most_dependent)}
+
+
+def latent_diagnostics(latent: Floats, seed: np.random.SeedSequence) -> LatentDiagnostics:
+    """Measure what dependence and marginal misfit is left in latent rows."""
+    n, d = latent.shape
+    generator = np.random.default_rng(seed)
+    margins = [float(stats.kstest(column, "norm").statistic) for column in latent.T]
+    level = float(stats.kstwo.ppf(0.95, n))
+    if d == 1:
+        return LatentDiagnostics(0.0, 0.0, 0.0, (0, 0), margins[0], level, n)
+    correlation = np.abs(np.corrcoef(latent.T))
+    np.fill_diagonal(correlation, 0.0)
+    # With very many coordinates, look at those that are most correlated or most off-normal.
+    columns = np.arange(d)
+    if d > MAX_COLUMNS:
+        columns = np.sort(np.argsort(-np.asarray(margins))[:MAX_COLUMNS])
+    size = int(min(n, MAX_ROWS, np.sqrt(BYTES / (4 * len(columns)))))
+    rows = np.sort(generator.permutation(n)[:size])
+    sample = latent[np.ix_(rows, columns)]
+    observed = distance_correlations(sample)
+    first, second = np.unravel_index(int(np.argmax(observed)), observed.shape)
+    null = [
+        float(distance_correlations(generator.permuted(sample, axis=0)).max())
+        for _ in range(N_PERMUTATIONS)
+    ]
+    return LatentDiagnostics(
+        max_correlation=float(correlation.max()),
+        max_distance_correlation=float(observed.max()),
+        null_distance_correlation=float(np.quantile(null, 0.95)),
+        most_dependent=(int(columns[first]), int(columns[second])),
+        max_marginal_distance=max(margins),
+        null_marginal_distance=level,
+        n_rows=size,
+    )
+
+
+def distance_correlations(sample: Floats) -> Floats:
+    """Return the distance correlation of every pair of columns, zero on the diagonal."""
+    n, d = sample.shape
+    centred = np.empty((d, n * n), dtype=np.float32)
+    for j, column in enumerate(sample.T):
+        distance = np.abs(column[:, None] - column[None, :])
+        mean = distance.mean(axis=0)
+        distance += mean.mean() - mean[:, None] - mean[None, :]
+        centred[j] = distance.ravel()
+    covariance = (centred @ centred.T).astype(float)
+    variance = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+    ratio = np.divide(covariance, variance, out=np.zeros_like(covariance), where=variance > 0)
+    correlation = np.sqrt(np.clip(ratio, 0.0, 1.0))
+    np.fill_diagonal(correlation, 0.0)
+    return correlation
