@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfi.data import as_frame
-from dfi.data.groups import Groups, read_groups
+from dfi.data.groups import read_groups
 from dfi.inference.estimate import Contrast, Estimate, contrast_means, estimate_mean
 from dfi.inference.units import UnitInference
 from dfi.quality import Quality
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dfi.data.groups import Groups
     from dfi.data.weights import Weights
     from dfi.inference.intervals import Alternative, Expansion
     from dfi.inference.multiplicity import Adjustment
@@ -336,9 +337,7 @@ class Importance:
             if self.default_groups is None:
                 raise ValueError("no groups were given: pass groups={'name': ['unit', ...], ...}")
             return self._sum_units(self.default_groups)
-        if not isinstance(groups, Groups):
-            groups = read_groups(groups, self.names)
-        return self._sum_units(groups)
+        return self._sum_units(read_groups(groups, self.names))
 
     def _sum_units(self, groups: Groups) -> Importance:
         membership = np.asarray(groups.membership, dtype=np.float64)

@@ -79,8 +79,13 @@ def checked_fields(result: Any) -> dict[str, Any]:
         influence[:, degenerate] = 0.0
     else:
         influence = result.influence
+    groups = result.default_groups
     return {
         "influence": read_only(influence, np.float64),
+        "weights": Weights(read_only(result.weights.values, np.float64), result.weights.kind),
+        "default_groups": (
+            None if groups is None else Groups(groups.names, read_only(groups.membership, np.bool_))
+        ),
         "names": names,
         "spec": freeze(result.spec, "spec"),
         "diagnostics": freeze(result.diagnostics, "diagnostics"),

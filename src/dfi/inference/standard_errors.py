@@ -54,16 +54,3 @@ def standard_errors(
     if degenerate is not None:
         errors[degenerate] = np.nan
     return errors
-
-
-def row_count(weights: Weights) -> float:
-    r"""Return the number of rows that the weights stand for.
-
-    The total for frequency weights (each row stands for so many equal rows); Kish's effective
-    sample size :math:`(\sum w)^2 / \sum w^2` for sampling weights.
-    """
-    values = np.asarray(weights.values, dtype=np.float64)
-    total = float(values.sum())
-    if weights.kind == "frequency":
-        return total
-    return total**2 / float(values @ values)

@@ -19,7 +19,7 @@ from dfi.inference.intervals import (
 )
 from dfi.inference.multiplicity import Adjustment, adjust_p_values, check_adjustment
 from dfi.inference.simultaneous import max_t_critical_value
-from dfi.inference.standard_errors import row_count, standard_errors
+from dfi.inference.standard_errors import standard_errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,7 +77,7 @@ class UnitInference:
         return expand_standard_errors(
             self.errors,
             expansion=expansion,
-            n=row_count(self.weights),
+            n=self.weights.total,
             outcome_variance=self.outcome_variance,
             level=level,
         )
