@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -15,7 +14,6 @@ from tqdm.auto import tqdm
 
 import dfi
 from dfi.data import read_folds, read_groups, read_outcome, read_table, read_weights
-from dfi.importance.latent import LatentScores, ScoreForm
 from dfi.importance.scores import PooledScores, pooled_scores
 from dfi.inference.intervals import check_level
 from dfi.inference.transport_terms import MapInfluence, attributed_influence, latent_terms
@@ -24,15 +22,19 @@ from dfi.lines.quadrature import DEFAULT_MEMORY
 from dfi.nuisance.crossfit import FoldModels, cross_fit
 from dfi.nuisance.learners import check_learner_suits_outcome, resolve_learner
 from dfi.nuisance.predictor import predictor_for
-from dfi.result import Importance, Quality
+from dfi.quality import Quality
+from dfi.result import Importance
 from dfi.transport.diagnostics import latent_diagnostics
 from dfi.transport.registry import resolve_transport
 from dfi.warnings import ConstantColumnWarning, InferenceWarning, WeakModelWarning
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from numpy.typing import NDArray
 
     from dfi.data import Outcome, Table, Weights
+    from dfi.importance.latent import LatentScores, ScoreForm
     from dfi.transport.gaussian import Gaussian, LinearTransport, Semicontinuous
 
     Floats = NDArray[np.float64]
@@ -94,6 +96,8 @@ class DFI(BaseEstimator):
         The fitted models and their held-out rows.
     transport_ : LinearTransport
         The fitted transport.
+    pooled_ : PooledScores
+        The rows' latent scores before the transport's own error enters.
     n_features_in_ : int
         Number of columns of ``X``.
     feature_names_in_ : ndarray of str
@@ -111,6 +115,7 @@ class DFI(BaseEstimator):
     result_: Importance
     models_: tuple[FoldModels, ...]
     transport_: LinearTransport
+    pooled_: PooledScores
     n_features_in_: int
     feature_names_in_: NDArray[Any]
 
@@ -216,6 +221,7 @@ class DFI(BaseEstimator):
         }
         self.models_ = folds
         self.transport_ = transport
+        self.pooled_ = pooled
         self.n_features_in_ = len(table.columns)
         if table.library != "numpy":
             self.feature_names_in_ = np.asarray(table.names, dtype=object)

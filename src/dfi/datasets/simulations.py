@@ -10,13 +10,14 @@ M4   ``Y = 5 X1 + e``, ``X2 = 3 X1^2 + d``; dependent, but uncorrelated
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]

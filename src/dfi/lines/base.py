@@ -1,4 +1,4 @@
-"""Latent lines, the law along them, and what a model must offer to be averaged over them.
+r"""Latent lines, the law along them, and what a model must offer to be averaged over them.
 
 Replacing the latent coordinate ``z_ij`` of row ``i`` by ``t`` moves the row along a straight
 line of the feature space. The one-dimensional integrals along those lines

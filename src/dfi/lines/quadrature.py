@@ -67,7 +67,7 @@ def gauss_nodes(reference: Reference, j: int, m: int) -> tuple[Floats, Floats]:
     values = reference.values[:, j]
     mass = np.diff(reference.cumulative[:, j], prepend=0.0)
     atoms, inverse = np.unique(values, return_inverse=True)
-    mass = np.bincount(inverse, mass)
+    mass = np.asarray(np.bincount(inverse, mass), dtype=np.float64)
     atoms, mass = atoms[mass > 0], mass[mass > 0]
     if len(atoms) <= m:
         return atoms, mass / mass.sum()

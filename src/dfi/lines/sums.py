@@ -1,4 +1,4 @@
-"""Weighted sums of models: the line moments are the same sums, since they are linear in the model."""
+"""Weighted sums of models: line moments are linear in the model, so they are the same sums."""
 
 from __future__ import annotations
 

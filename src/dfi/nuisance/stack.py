@@ -86,8 +86,10 @@ class SuperLearner(RegressorMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the members, then their weights."""
-        X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
-        y = np.asarray(y, dtype=float)
+        rows, target = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
+        return self._fit_rows(rows, np.asarray(target, dtype=float), sample_weight)
+
+    def _fit_rows(self, X: Floats, y: Floats, sample_weight: ArrayLike | None) -> Self:
         weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31 - 1))
@@ -115,11 +117,11 @@ class SuperLearner(RegressorMixin, BaseEstimator):
     def predict(self, X: ArrayLike) -> Floats:
         """Return the weighted sum of the members' predictions."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        value = np.zeros(len(X))
+        rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
+        value = np.zeros(len(rows))
         for share, member in zip(self.weights_, self.estimators_, strict=True):
             if member is not None:
-                value += share * member.predict(X)
+                value += share * member.predict(rows)
         return value
 
 

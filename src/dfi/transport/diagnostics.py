@@ -114,4 +114,4 @@ def distance_correlations(sample: Floats) -> Floats:
     ratio = np.divide(covariance, variance, out=np.zeros_like(covariance), where=variance > 0)
     correlation = np.sqrt(np.clip(ratio, 0.0, 1.0))
     np.fill_diagonal(correlation, 0.0)
-    return correlation
+    return np.asarray(correlation)

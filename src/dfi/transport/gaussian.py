@@ -230,8 +230,8 @@ class Gaussian:
 class Semicontinuous:
     r"""The form published in the paper's appendix, under its own name.
 
-    ``Z = s L^{-1} x`` with :math:`s = 2/(2+\varepsilon)`, :math:`\tau = \varepsilon/(2+\varepsilon)`,
-    and the attribution matrix :math:`W = L M_w`,
+    ``Z = s L^{-1} x`` with :math:`s = 2/(2+\varepsilon)`,
+    :math:`\tau = \varepsilon/(2+\varepsilon)`, and the attribution matrix :math:`W = L M_w`,
     :math:`M_w = s \hat\Sigma_w (\tau I + s^2 \hat\Sigma_w)^{-1}` (equation ``Mw-semicont``). In
     sample the whitened covariance is the identity, so :math:`M_w = s/(\tau + s^2) I`. Latent
     scores do not change with the scale ``s`` of ``Z``.
