@@ -36,8 +36,8 @@ def read_folds(
     cv: Any,
     n_rows: int,
     *,
-    matrix: ArrayLike,
-    y: ArrayLike,
+    matrix: ArrayLike | None = None,
+    y: ArrayLike | None = None,
     groups: Any = None,
     n_repeats: int = 1,
     random_state: int | np.random.SeedSequence = 0,
@@ -51,7 +51,7 @@ def read_folds(
         has two values and keeps groups of rows together when they are given.
     n_rows : int
         The number of rows.
-    matrix, y : array-like
+    matrix, y : array-like, optional
         What a splitter's ``split`` is given.
     groups : array-like of shape (n_rows,), optional
         A label per row; rows with the same label stay together.
@@ -71,7 +71,8 @@ def read_folds(
         raise ValueError(f"n_repeats is {n_repeats!r}; it must be a whole number of 1 or more.")
     labels = None if groups is None else read_row_groups(groups, n_rows)
     seeds = _seeds(random_state, int(n_repeats))
-    outcome = np.asarray(y)
+    outcome = None if y is None else np.asarray(y)
+    features = np.zeros((n_rows, 1)) if matrix is None else np.asarray(matrix)
     if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
         _require_folds(int(cv), n_rows, labels)
         return tuple(_shuffled(int(cv), n_rows, outcome, labels, seed) for seed in seeds)
@@ -79,7 +80,7 @@ def read_folds(
         repeats = []
         for number, seed in enumerate(seeds):
             splitter = _seeded(cv, seed, first=number == 0)
-            pairs = _split(splitter, np.asarray(matrix), outcome, labels)
+            pairs = _split(splitter, features, outcome, labels)
             repeats += _without_retests(_checked(pairs, n_rows), n_rows)
     elif isinstance(cv, Iterable) and not isinstance(cv, (str, bytes, dict)):
         repeats = _without_retests(_checked(list(cv), n_rows), n_rows)
@@ -178,7 +179,7 @@ def _require_enough(n_folds: int, n_rows: int) -> None:
 
 
 def _shuffled(
-    n_folds: int, n_rows: int, y: NDArray[Any], labels: Rows | None, seed: int
+    n_folds: int, n_rows: int, y: NDArray[Any] | None, labels: Rows | None, seed: int
 ) -> tuple[Fold, ...]:
     rows = np.arange(n_rows)
     if labels is not None:
@@ -235,7 +236,7 @@ def _seeded(cv: Any, seed: int, *, first: bool) -> Any:
 
 
 def _split(
-    cv: Any, matrix: NDArray[Any], y: NDArray[Any], labels: Rows | None
+    cv: Any, matrix: NDArray[Any], y: NDArray[Any] | None, labels: Rows | None
 ) -> list[tuple[Any, Any]]:
     try:
         return list(cv.split(matrix, y, labels))

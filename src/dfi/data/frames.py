@@ -24,7 +24,24 @@ _ACCEPTED = (
 )
 
 
-def open_frame(X: Any) -> tuple[Library, list[object], list[nw.Series[Any]], object] | None:
+def is_table(values: object) -> bool:
+    """Say whether ``values`` is a table of pandas, polars (lazy ones too) or pyarrow."""
+    return bool(
+        nw.dependencies.is_pandas_dataframe(values)
+        or nw.dependencies.is_polars_dataframe(values)
+        or nw.dependencies.is_polars_lazyframe(values)
+        or _is_arrow_table(values)
+    )
+
+
+def _is_arrow_table(values: object) -> bool:
+    kind = type(values)
+    return kind.__module__.startswith("pyarrow") and kind.__name__ in ("Table", "RecordBatch")
+
+
+def open_frame(
+    X: Any, what: str = "X"
+) -> tuple[Library, list[object], list[nw.Series[Any]], object] | None:
     """Take a table of a data frame library apart.
 
     Columns are taken by position, so that duplicated and non-string names survive until they can
@@ -40,17 +57,21 @@ def open_frame(X: Any) -> tuple[Library, list[object], list[nw.Series[Any]], obj
         return "pandas", list(X.columns), [_series(column) for column in columns], X.columns
     if nw.dependencies.is_polars_dataframe(X):
         return "polars", list(X.columns), [_series(column) for column in X.get_columns()], None
-    if type(X).__module__.startswith("pyarrow") and type(X).__name__ in ("Table", "RecordBatch"):
+    if _is_arrow_table(X):
         if type(X).__name__ == "RecordBatch":
             X = importlib.import_module("pyarrow").Table.from_batches([X])
         return "pyarrow", list(X.column_names), [_series(column) for column in X.columns], None
     if nw.dependencies.is_polars_lazyframe(X):
-        raise TypeError("X is a LazyFrame: call .collect() first and pass the DataFrame.")
+        raise TypeError(f"{what} is a LazyFrame: call .collect() first and pass the DataFrame.")
     if is_series(X):
         raise TypeError(
             "X is a single Series, not a table: pass X.to_frame(), or a frame with that column."
         )
-    if isinstance(X, (str, bytes, dict)) or not (hasattr(X, "__array__") or hasattr(X, "__len__")):
+    if (
+        isinstance(X, (str, bytes, dict, set))
+        or hasattr(X, "columns")
+        or not (hasattr(X, "__array__") or hasattr(X, "__len__"))
+    ):
         raise TypeError(f"X is a {type(X).__name__}; pass {_ACCEPTED}.")
     return None
 
@@ -75,7 +96,7 @@ def sparse_bytes(X: Any) -> int:
     """Return the size that the sparse columns of a pandas frame take once they are dense."""
     if not nw.dependencies.is_pandas_dataframe(X):
         return 0
-    return 8 * len(X) * sum(hasattr(dtype, "sp_index") or _is_sparse(dtype) for dtype in X.dtypes)
+    return 8 * len(X) * sum(_is_sparse(dtype) for dtype in X.dtypes)
 
 
 def _is_sparse(dtype: object) -> bool:
@@ -159,6 +180,11 @@ def build_frame(
         [column if is_series(column) else module.array(column) for column in columns],
         names=list(labels),
     )
+
+
+def matrix_frame(matrix: NDArray[np.float64], header: Any) -> Any:
+    """Return a float64 matrix as a pandas frame, without going through its columns."""
+    return importlib.import_module("pandas").DataFrame(matrix, columns=header)
 
 
 def objects(values: Sequence[object]) -> NDArray[np.object_]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi.data.frames import is_series, open_frame
+from dfi.data.frames import is_series, is_table, open_frame
 from dfi.data.vectors import read_vector
 
 if TYPE_CHECKING:
@@ -45,8 +45,9 @@ class _Units:
     def find(self, member: object) -> int | None:
         if str(member) in self.place:
             return self.place[str(member)]
-        if self.positional and isinstance(member, (int, np.integer)):
-            position = int(member)
+        whole = isinstance(member, (int, np.integer)) and not isinstance(member, bool)
+        if self.positional and whole:
+            position = int(str(member))
             return position if 0 <= position < len(self.names) else None
         return None
 
@@ -101,16 +102,14 @@ def read_groups(groups: Any, names: Sequence[str]) -> Groups:
         index = getattr(groups, "index", None)
         if index is not None and any(isinstance(label, str) for label in index):
             labels = read_vector(groups, "groups").labels()
-            pairs = {
-                key: label for key, label in zip(index, labels, strict=True) if label is not None
-            }
+            pairs = dict(zip(index, labels, strict=True))
             return _build(_by_label(pairs, units), units)
         return _build(_from_labels(read_vector(groups, "groups").labels(), units), units)
     if isinstance(groups, np.ndarray) and groups.ndim == 2:
         return _build(_from_array(groups, units), units)
-    if hasattr(groups, "columns"):
+    if is_table(groups):
         return _build(_from_table(groups, units), units)
-    if isinstance(groups, Iterable):
+    if isinstance(groups, Iterable) and not isinstance(groups, (set, frozenset, bytes)):
         return _build(_from_labels(list(groups), units), units)
     raise TypeError(
         f"groups is a {type(groups).__name__}; pass a dict of group names to lists of columns, "
@@ -154,7 +153,9 @@ def _from_mapping(groups: Mapping[Any, Any], units: _Units) -> dict[str, list[in
 def _by_label(pairs: Mapping[Any, Any], units: _Units) -> dict[str, list[int]]:
     members: dict[str, list[int]] = {}
     for column, label in pairs.items():
-        members.setdefault(_text(label), []).append(units.require(column, "groups"))
+        position = units.require(column, "groups")
+        if not _is_missing(label):
+            members.setdefault(_text(label), []).append(position)
     return members
 
 
@@ -168,9 +169,13 @@ def _from_labels(labels: Sequence[object], units: _Units) -> dict[str, list[int]
         )
     members: dict[str, list[int]] = {}
     for position, label in enumerate(labels):
-        if label is not None and label == label:
+        if not _is_missing(label):
             members.setdefault(_text(label), []).append(position)
     return members
+
+
+def _is_missing(label: object) -> bool:
+    return label is None or (isinstance(label, (float, np.floating)) and bool(np.isnan(label)))
 
 
 def _text(label: object) -> str:
@@ -191,7 +196,7 @@ def _from_array(array: NDArray[Any], units: _Units) -> dict[str, list[int]]:
 
 
 def _from_table(groups: Any, units: _Units) -> dict[str, list[int]]:
-    opened = open_frame(groups)
+    opened = open_frame(groups, "groups")
     if opened is None:
         raise TypeError(f"groups is a {type(groups).__name__}, which is not a known table.")
     _, labels, columns, _ = opened

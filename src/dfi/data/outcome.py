@@ -75,7 +75,8 @@ def read_outcome(y: Any, n_rows: int) -> Outcome:
             f"{int(bad.argmax())}. Drop those rows from X and y."
         )
     distinct = np.unique(values)
-    if len(distinct) == 1:
+    # like a constant column: equal up to rounding relative to the magnitude
+    if distinct[-1] - distinct[0] <= 16 * np.finfo(np.float64).eps * np.abs(distinct).max():
         raise ValueError(
             f"y is constant (every value is {distinct[0]:.6g}): there is nothing to explain."
         )

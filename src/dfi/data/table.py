@@ -18,6 +18,7 @@ from dfi.data.frames import (
     Library,
     build_frame,
     level_column,
+    matrix_frame,
     number_column,
     open_frame,
     sparse_bytes,
@@ -128,6 +129,8 @@ class Table:
         numeric = all(column.kind != "categorical" for column in self.columns)
         if self.library == "numpy" and numeric:
             return self._array(matrix, exact)
+        if self.library == "pandas" and numeric and not exact:
+            return matrix_frame(matrix, self.header)
         return build_frame(
             [column.label for column in self.columns],
             [self._native(column, matrix, exact) for column in self.columns],
@@ -159,8 +162,13 @@ class Table:
     def _nearest(self, column: Column, values: Floats) -> Floats:
         """Return the observed value nearest to each of ``values``."""
         observed = np.unique(self.matrix[:, column.positions[0]])
-        place = np.searchsorted((observed[1:] + observed[:-1]) / 2, values)
-        return np.asarray(observed[place])
+        above = np.clip(np.searchsorted(observed, values), 1, max(len(observed) - 1, 1))
+        if len(observed) == 1:
+            return np.full(len(values), observed[0])
+        low, high = observed[above - 1], observed[above]
+        with np.errstate(over="ignore"):
+            # distances, not midpoints: the midpoint of neighbouring floats is one of the two
+            return np.where(high - values <= values - low, high, low)
 
     def _native(self, column: Column, matrix: Floats, exact: Collection[str]) -> Any:
         if column.kind == "categorical":
@@ -201,8 +209,7 @@ def read_table(X: Any, *, max_dense_bytes: int = GIB) -> Table:
     -------
     Table
     """
-    library, labels, readings, header = _open(X, max_dense_bytes=max_dense_bytes, min_rows=2)
-    _refuse_duplicates([str(label) for label in labels])
+    library, _, readings, header = _open(X, max_dense_bytes=max_dense_bytes, min_rows=2)
     _refuse_missing(readings)
     columns: list[Column] = []
     width = 0

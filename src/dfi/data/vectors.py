@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfi.data.columns import Reading, read_column, read_objects
-from dfi.data.frames import as_series, is_series, open_frame
+from dfi.data.frames import as_series, is_series, is_table, open_frame
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,14 +77,14 @@ def _read(values: Any, what: str) -> Vector:
         name = getattr(values, "name", None)
         return Vector(what, what if name in (None, "") else str(name), read_column(what, series))
     array_like = isinstance(values, (list, tuple, np.ndarray, range))
-    if not array_like and hasattr(values, "columns"):
-        opened = open_frame(values)
+    if not array_like and is_table(values):
+        opened = open_frame(values, what)
         if opened is not None:
             _, labels, columns, _ = opened
             if len(columns) != 1:
                 raise ValueError(_not_one_column(what, len(columns)))
             return Vector(what, str(labels[0]), read_column(what, columns[0]))
-    if isinstance(values, (str, bytes, dict)) or not (
+    if isinstance(values, (str, bytes, dict, set)) or not (
         array_like or hasattr(values, "__array__") or hasattr(values, "__len__")
     ):
         raise TypeError(f"{what} is a {type(values).__name__}; pass a list, an array or a Series.")
