@@ -420,7 +420,8 @@ def load(path: str | os.PathLike[str]) -> Importance:
     """
     manifest, arrays = read_file(path)
     try:
-        values = unpack(manifest, arrays)
+        return _from_fields(unpack(manifest, arrays))
     except KeyError as error:
         raise ValueError(f"{path} is damaged: {error} is missing") from error
-    return _from_fields(values)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error

@@ -29,7 +29,17 @@ VERSION = 1
 _MANIFEST = "manifest.json"
 _FLOAT = "__float__"
 _ZIP_SIGNATURE = b"PK\x03\x04"
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError)
+# What the zip and npy readers raise on bytes that make no sense.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    RuntimeError,
+    LookupError,
+    TypeError,
+    AttributeError,
+)
 # A fixed date keeps the bytes of a file a function of its content.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -173,15 +183,15 @@ def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, N
         raise FileNotFoundError(f"there is no file {source}")
     if source.is_dir():
         raise IsADirectoryError(f"{source} is a folder; give the name of a file")
-    with source.open("rb") as stream:
-        if stream.read(4) != _ZIP_SIGNATURE:
-            raise ValueError(f"{source} is not a dfi file (it is not a zip archive)")
-        try:
-            with zipfile.ZipFile(stream) as archive:
-                manifest = _read_manifest(archive, source)
-                return manifest, _read_arrays(archive, manifest, source)
-        except _DAMAGE as error:
-            raise ValueError(f"{source} is damaged or truncated: {error}") from error
+    content = source.read_bytes()
+    if not content.startswith(_ZIP_SIGNATURE):
+        raise ValueError(f"{source} is not a dfi file (it is not a zip archive)")
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            manifest = _read_manifest(archive, source)
+            return manifest, _read_arrays(archive, manifest, source)
+    except _DAMAGE as error:
+        raise ValueError(f"{source} is damaged or truncated: {error}") from error
 
 
 def _read_manifest(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:
