@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 
 from dfi.data.frames import is_series, is_table, open_frame
@@ -99,8 +100,8 @@ def read_groups(groups: Any, names: Sequence[str]) -> Groups:
     if isinstance(groups, str):
         raise TypeError("groups is a string; pass a dict of group names to lists of columns.")
     if is_series(groups):
-        index = getattr(groups, "index", None)
-        if index is not None and any(isinstance(label, str) for label in index):
+        index = _row_names(groups)
+        if index is not None:
             labels = read_vector(groups, "groups").labels()
             pairs = dict(zip(index, labels, strict=True))
             return _build(_by_label(pairs, units), units)
@@ -174,6 +175,16 @@ def _from_labels(labels: Sequence[object], units: _Units) -> dict[str, list[int]
     return members
 
 
+def _row_names(groups: Any) -> list[str] | None:
+    """Return the row names of a pandas object; a numbered index names nothing."""
+    if not (
+        nw.dependencies.is_pandas_series(groups) or nw.dependencies.is_pandas_dataframe(groups)
+    ):
+        return None
+    named = any(isinstance(label, str) for label in groups.index)
+    return [str(label) for label in groups.index] if named else None
+
+
 def _is_missing(label: object) -> bool:
     return label is None or (isinstance(label, (float, np.floating)) and bool(np.isnan(label)))
 
@@ -200,10 +211,7 @@ def _from_table(groups: Any, units: _Units) -> dict[str, list[int]]:
     if opened is None:
         raise TypeError(f"groups is a {type(groups).__name__}, which is not a known table.")
     _, labels, columns, _ = opened
-    rows: list[str] | None = None
-    index = getattr(groups, "index", None)
-    if index is not None and any(isinstance(label, str) for label in index):
-        rows = [str(label) for label in index]
+    rows = _row_names(groups)
     if columns and any(isinstance(value, str) for value in columns[0].to_list()):
         rows = [str(value) for value in columns[0].to_list()]
         labels, columns = labels[1:], columns[1:]

@@ -1,0 +1,144 @@
+"""Groups of features, in every form."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from dfi.data import read_groups
+
+NAMES = ("age", "s1", "s2", "bmi")
+MEMBERSHIP = np.array([[False, True, True, False], [True, False, False, True]])
+GROUPS = ("serum", "body")
+FLAGS = {"serum": [0, 1, 1, 0], "body": [1, 0, 0, 1]}
+ROWS = {"age": [0, 1], "s1": [1, 0], "s2": [1, 0], "bmi": [0, 1]}
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        {"serum": ["s1", "s2"], "body": ["age", "bmi"]},
+        {"serum": ("s2", "s1", "s1"), "body": np.array(["age", "bmi"])},
+        {"s1": "serum", "s2": "serum", "age": "body", "bmi": "body"},
+        pd.DataFrame(FLAGS, index=NAMES),
+        pd.DataFrame(FLAGS).astype(bool),
+        pd.DataFrame({"feature": NAMES} | FLAGS),
+        pl.DataFrame({"feature": NAMES} | FLAGS),
+        pa.table({"feature": NAMES} | FLAGS),
+        pl.DataFrame(FLAGS),
+        pd.DataFrame(ROWS, index=GROUPS),
+        pl.DataFrame({"group": GROUPS} | ROWS),
+        pl.DataFrame({"group": GROUPS} | ROWS).select("group", "bmi", "s2", "s1", "age"),
+        pd.Series(["serum", "body", "serum", "body"], index=["s1", "age", "s2", "bmi"]),
+    ],
+)
+def test_forms(groups: Any) -> None:
+    read = read_groups(groups, NAMES)
+    assert read.names == GROUPS
+    np.testing.assert_array_equal(read.membership, MEMBERSHIP)
+    assert read_groups(read, NAMES) is read
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["body", "serum", "serum", None],
+        pl.Series(["body", "serum", "serum", None]),
+        pd.Series(["body", "serum", "serum", None]),
+        pa.array(["body", "serum", "serum", None]),
+    ],
+)
+def test_one_label_per_feature(labels: Any) -> None:
+    read = read_groups(labels, NAMES)
+    assert read.names == ("body", "serum")
+    np.testing.assert_array_equal(
+        read.membership, [[True, False, False, False], [False, True, True, False]]
+    )
+
+
+def test_number_labels() -> None:
+    assert read_groups([1, 2, 2, 1], NAMES).names == ("1", "2")
+    assert read_groups(pd.Series([1, 2, 2, 1]), NAMES).names == ("1", "2")
+
+
+def test_overlap_is_allowed() -> None:
+    read = read_groups({"a": ["s1", "s2"], "b": ["s2", "bmi"]}, NAMES)
+    np.testing.assert_array_equal(read.membership.sum(axis=0), [0, 1, 2, 1])
+
+
+def test_one_column_per_group_is_understood() -> None:
+    read = read_groups({"years": "age", "mass": "bmi"}, NAMES)
+    assert read.names == ("years", "mass")
+    np.testing.assert_array_equal(read.membership, np.eye(4, dtype=bool)[[0, 3]])
+    mixed = read_groups({"serum": ["s1", "s2"], "years": "age"}, NAMES)
+    np.testing.assert_array_equal(mixed.membership.sum(axis=1), [2, 1])
+
+
+def test_a_group_called_like_a_column() -> None:
+    read = read_groups({"age": "bmi", "s1": "bmi"}, NAMES)
+    assert read.names == ("bmi",)
+    np.testing.assert_array_equal(read.membership, [[True, True, False, False]])
+
+
+def test_positions_stand_for_the_columns_of_an_array() -> None:
+    names = ("x0", "x1", "x2")
+    read = read_groups({"a": [0, np.int64(2)], "b": ["x1"]}, names)
+    np.testing.assert_array_equal(read.membership, [[True, False, True], [False, True, False]])
+    read = read_groups({0: "a", 1: "b", 2: "a"}, names)
+    np.testing.assert_array_equal(read.membership, [[True, False, True], [False, True, False]])
+    with pytest.raises(ValueError, match="Group 'a' names 3, which is not a feature"):
+        read_groups({"a": [3]}, names)
+    with pytest.raises(ValueError, match="Group 'a' names 0, which is not a feature"):
+        read_groups({"a": [0]}, NAMES)
+
+
+def test_arrays_of_flags() -> None:
+    read = read_groups(MEMBERSHIP.astype(int), NAMES)
+    assert read.names == ("group 0", "group 1")
+    np.testing.assert_array_equal(read.membership, MEMBERSHIP)
+
+
+@pytest.mark.parametrize(
+    ("groups", "text"),
+    [
+        ({"serum": ["s1", "s22"]}, "Group 'serum' names 's22', which is not a feature. Did you "),
+        ({"serum": ["qqq"]}, "The features are 'age', 's1', 's2', 'bmi'."),
+        ({"agee": "body", "s1": "serum"}, "groups names 'agee', which is not a feature. Did you "),
+        ({"serum": []}, "Group 'serum' is empty; give it a feature or leave it out."),
+        (pd.DataFrame({"serum": [0, 0, 0, 0]}, index=NAMES), "Group 'serum' is empty"),
+        ({}, "groups is empty; name at least one group."),
+        ([None] * 4, "groups is empty"),
+        ({1: ["s1"], "1": ["s2"]}, "Two groups are called '1'; rename one."),
+        (["a", "b"], "groups has 2 labels for 4 features"),
+        (pl.DataFrame({"serum": [0, 1]}), "groups has 2 rows for 4 features; name the rows"),
+        (pl.DataFrame({"serum": [0, 1, 2, 0]}), "groups is a table with values other than 0 and 1"),
+        (pl.DataFrame({"f": ["age", "age"], "g": [0, 1]}), "more than one row called 'age'"),
+        (pl.DataFrame({"f": ["age", "agg"], "g": [0, 1]}), "groups names 'agg', which is not a"),
+        (pl.DataFrame({"f": ["age", "bmi"]}), "groups has no column of 0 and 1."),
+        (np.ones((2, 3)), "groups has shape (2, 3); a 0/1 array needs one row per group"),
+    ],
+)
+def test_bad_groups(groups: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        read_groups(groups, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("groups", "text"),
+    [
+        ("serum", "groups is a string; pass a dict"),
+        (3, "groups is a int; pass a dict of group names"),
+        ({"s1", "s2"}, "groups is a set; pass a dict of group names"),
+        ([["s1"], ["s2"]], "groups is a list of lists; pass a dict"),
+        (pl.LazyFrame(FLAGS), "groups is a LazyFrame: call .collect()"),
+    ],
+)
+def test_groups_of_the_wrong_type(groups: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(text)):
+        read_groups(groups, NAMES)

@@ -1,0 +1,131 @@
+"""Reading the outcome."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from dfi.data import read_outcome
+from dfi.warnings import OutcomeWarning
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [0.5, 1.5, 3.0],
+        (0.5, 1.5, 3),
+        np.array([0.5, 1.5, 3.0], dtype="float32"),
+        np.array([[0.5], [1.5], [3.0]]),
+        pd.Series([0.5, 1.5, 3.0]),
+        pd.Series([0.5, 1.5, 3.0], dtype="Float64"),
+        pd.DataFrame({"y": [0.5, 1.5, 3.0]}),
+        pl.Series([0.5, 1.5, 3.0]),
+        pl.DataFrame({"y": [0.5, 1.5, 3.0]}),
+        pa.array([0.5, 1.5, 3.0]),
+        pa.chunked_array([[0.5, 1.5], [3.0]]),
+        pa.table({"y": [0.5, 1.5, 3.0]}),
+    ],
+)
+def test_every_container(y: object) -> None:
+    outcome = read_outcome(y, 3)
+    np.testing.assert_array_equal(outcome.values, [0.5, 1.5, 3.0])
+    assert outcome.values.dtype == np.float64
+    assert (outcome.name, outcome.kind) == ("y", "real")
+
+
+def test_the_name_of_a_series_is_kept() -> None:
+    assert read_outcome(pd.Series([0.5, 1.5], name="bmi"), 2).name == "bmi"
+    assert read_outcome(pl.Series("bmi", [0.5, 1.5]), 2).name == "bmi"
+    assert read_outcome(pl.DataFrame({"bmi": [0.5, 1.5]}), 2).name == "bmi"
+
+
+def test_kinds() -> None:
+    assert read_outcome([0, 1, 1], 3).kind == "binary"
+    assert read_outcome([0.0, 1.0, 1.0], 3).kind == "binary"
+    assert read_outcome(range(11), 11).kind == "count"
+    assert read_outcome(np.arange(-1, 10), 11).kind == "real"
+    assert read_outcome([1.0, 2.0, 3.0], 3).kind == "real"
+
+
+def test_boolean_is_warned_of() -> None:
+    with pytest.warns(OutcomeWarning, match="explained as the probability of True"):
+        outcome = read_outcome([True, False, True], 3)
+    np.testing.assert_array_equal(outcome.values, [1.0, 0.0, 1.0])
+    assert outcome.kind == "binary"
+    with pytest.warns(OutcomeWarning, match="probability of True"):
+        read_outcome(pl.Series([True, False]), 2)
+
+
+def test_few_integers_look_like_classes() -> None:
+    text = re.escape("y holds integers with only 3 different values (0, 1, 2): they look like")
+    with pytest.warns(OutcomeWarning, match=text) as caught:
+        read_outcome(pd.Series([0, 1, 2, 0]), 4)
+    assert "(y == 2).astype(float)" in str(caught[0].message)
+    with pytest.warns(OutcomeWarning, match="only 10 different"):
+        read_outcome(range(10), 10)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        ["no", "yes", "no"],
+        np.array(["no", "yes", "no"]),
+        pd.Series(["no", "yes", "no"], dtype=object),
+        pd.Series(["no", "yes", "no"], dtype="category"),
+        pl.Series(["no", "yes", "no"]),
+        pa.array(["no", "yes", "no"]),
+    ],
+)
+def test_strings(y: object) -> None:
+    text = re.escape(
+        "y holds classes or strings ('no', 'yes') and dfi explains a quantity. Encode two classes "
+        "as 0 and 1, e.g. (y == 'yes').astype(float)"
+    )
+    with pytest.raises(TypeError, match=text):
+        read_outcome(y, 3)
+
+
+@pytest.mark.parametrize(
+    ("y", "text"),
+    [
+        ([1j, 2j], "y holds complex numbers (complex128)"),
+        (pd.Series([1j, 2j]), "y holds complex numbers (complex128)"),
+        ([dt.datetime(2020, 1, 1)] * 2, "y holds dates or times (datetime)"),
+        (np.array(["2020", "2021"], dtype="datetime64[D]"), "y holds dates or times"),
+        (pl.Series([dt.date(2020, 1, 1)] * 2), "y holds dates or times (Date)"),
+        (pd.Series([1, "a"], dtype=object), "y mixes objects of type int and str"),
+        ("ab", "y is a str; pass a list, an array or a Series."),
+        (None, "y is a NoneType; pass"),
+        (1.5, "y is a float; pass"),
+        (pl.LazyFrame({"y": [1.0, 2.0]}), "y is a LazyFrame: call .collect()"),
+    ],
+)
+def test_things_that_are_no_numbers(y: object, text: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(text)):
+        read_outcome(y, 2)
+
+
+@pytest.mark.parametrize(
+    ("y", "text"),
+    [
+        ([1.0, np.nan, 2.0], "y has 1 missing (NaN, null) or infinite values, the first in row 1"),
+        ([1.0, 2.0, np.inf], "y has 1 missing (NaN, null) or infinite values, the first in row 2"),
+        ([None, None, 2.0], "y has 2 missing (NaN, null) or infinite values, the first in row 0"),
+        (pl.Series([1, None, 2]), "y has 1 missing (NaN, null) or infinite values, the first in"),
+        ([2.5, 2.5, 2.5], "y is constant (every value is 2.5): there is nothing to explain."),
+        ([0.3, 0.1 + 0.2, 0.3], "y is constant"),
+        ([1.0, 2.0], "X has 3 rows and y has 2 values; they must be the same rows."),
+        (np.ones((3, 2)), "y has 2 columns; it must be one. Explain them one at a time."),
+        (pd.DataFrame({"a": [1, 2, 3], "b": [1, 2, 3]}), "y has 2 columns; it must be one."),
+        (np.ones((3, 1, 1)), "y has 3 dimensions; it must have one value per row."),
+    ],
+)
+def test_bad_values(y: object, text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        read_outcome(y, 3)
