@@ -15,7 +15,7 @@ from dfi.data.groups import read_groups
 from dfi.inference.estimate import Contrast, Estimate, contrast_means, estimate_mean
 from dfi.inference.units import UnitInference
 from dfi.quality import Quality
-from dfi.result_file import read_file, thaw, write_file
+from dfi.result_file import FileFormatError, read_file, thaw, write_file
 from dfi.result_record import Space, checked_fields, pack, read_only, unpack
 from dfi.result_text import describe
 
@@ -415,13 +415,13 @@ def load(path: str | os.PathLike[str]) -> Importance:
     ------
     FileNotFoundError
         There is no such file.
-    ValueError
-        It is not a dfi file, was written by a newer version, or is damaged.
+    FileFormatError
+        A ValueError: it is not a dfi file, was written by a newer version, or is damaged.
     """
     manifest, arrays = read_file(path)
     try:
         return _from_fields(unpack(manifest, arrays))
     except KeyError as error:
-        raise ValueError(f"{path} is damaged: {error} is missing") from error
+        raise FileFormatError(f"{path} is damaged: {error} is missing") from error
     except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+        raise FileFormatError(f"{path} is damaged: {error}") from error

@@ -35,6 +35,7 @@ _DAMAGE = (
     zlib.error,
     EOFError,
     OSError,
+    ValueError,
     RuntimeError,
     LookupError,
     TypeError,
@@ -42,6 +43,10 @@ _DAMAGE = (
 )
 # A fixed date keeps the bytes of a file a function of its content.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+class FileFormatError(ValueError):
+    """A file is not a dfi file, was written by a newer version, or is damaged."""
 
 
 def freeze(value: object, where: str) -> Any:
@@ -175,8 +180,8 @@ def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, N
     ------
     FileNotFoundError
         There is no such file.
-    ValueError
-        It is not a dfi file, was written by a newer version, or is damaged.
+    FileFormatError
+        A ValueError: it is not a dfi file, was written by a newer version, or is damaged.
     """
     source = Path(path)
     if not source.exists():
@@ -185,30 +190,32 @@ def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, N
         raise IsADirectoryError(f"{source} is a folder; give the name of a file")
     content = source.read_bytes()
     if not content.startswith(_ZIP_SIGNATURE):
-        raise ValueError(f"{source} is not a dfi file (it is not a zip archive)")
+        raise FileFormatError(f"{source} is not a dfi file (it is not a zip archive)")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             manifest = _read_manifest(archive, source)
             return manifest, _read_arrays(archive, manifest, source)
+    except FileFormatError:
+        raise
     except _DAMAGE as error:
-        raise ValueError(f"{source} is damaged or truncated: {error}") from error
+        raise FileFormatError(f"{source} is damaged or truncated: {error}") from error
 
 
 def _read_manifest(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:
     if _MANIFEST not in archive.namelist():
-        raise ValueError(f"{source} is not a dfi file (it has no {_MANIFEST})")
+        raise FileFormatError(f"{source} is not a dfi file (it has no {_MANIFEST})")
     content = archive.read(_MANIFEST)
     try:
         manifest = json.loads(content, object_hook=_decode)
     except ValueError as error:
-        raise ValueError(f"{source} is damaged: its manifest is not JSON ({error})") from error
+        raise FileFormatError(f"{source} is damaged: its manifest is not JSON ({error})") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise ValueError(f"{source} is not a dfi file (its manifest does not say {FORMAT!r})")
+        raise FileFormatError(f"{source} is not a dfi file (its manifest does not say {FORMAT!r})")
     version = manifest.get("version")
     if not isinstance(version, int) or version < 1:
-        raise ValueError(f"{source} is damaged: its format version is {version!r}")
+        raise FileFormatError(f"{source} is damaged: its format version is {version!r}")
     if version > VERSION:
-        raise ValueError(
+        raise FileFormatError(
             f"{source} has format version {version}, but this dfi reads up to {VERSION}; "
             f"upgrade dfi to read it"
         )
@@ -221,12 +228,16 @@ def _read_arrays(
     arrays: dict[str, NDArray[Any]] = {}
     for name, entry in manifest["arrays"].items():
         if entry["member"] not in archive.namelist():
-            raise ValueError(f"{source} is damaged: the array {name!r} is missing")
+            raise FileFormatError(f"{source} is damaged: the array {name!r} is missing")
         content = archive.read(entry["member"])
         if hashlib.sha256(content).hexdigest() != entry["sha256"]:
-            raise ValueError(f"{source} is damaged: the checksum of the array {name!r} differs")
+            raise FileFormatError(
+                f"{source} is damaged: the checksum of the array {name!r} differs"
+            )
         try:
             arrays[name] = np.load(io.BytesIO(content), allow_pickle=False)
         except ValueError as error:
-            raise ValueError(f"{source}: the array {name!r} cannot be read: {error}") from error
+            raise FileFormatError(
+                f"{source}: the array {name!r} cannot be read: {error}"
+            ) from error
     return arrays

@@ -32,7 +32,7 @@ def read_only(values: Any, dtype: type) -> NDArray[Any]:
         and values.base is None
     ):
         return values
-    array = np.array(values, dtype=dtype, order="C")
+    array: NDArray[Any] = np.array(values, dtype=dtype, order="C")
     array.flags.writeable = False
     return array
 
