@@ -72,6 +72,13 @@ def test_overlap_is_allowed() -> None:
     np.testing.assert_array_equal(read.membership.sum(axis=0), [0, 1, 2, 1])
 
 
+def test_a_series_may_name_a_feature_twice() -> None:
+    read = read_groups(pd.Series(["a", "b", "b"], index=["s1", "s1", "bmi"]), NAMES)
+    np.testing.assert_array_equal(
+        read.membership, [[False, True, False, False], [False, True, False, True]]
+    )
+
+
 def test_one_column_per_group_is_understood() -> None:
     read = read_groups({"years": "age", "mass": "bmi"}, NAMES)
     assert read.names == ("years", "mass")

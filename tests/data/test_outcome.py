@@ -53,6 +53,15 @@ def test_kinds() -> None:
     assert read_outcome([1.0, 2.0, 3.0], 3).kind == "real"
 
 
+def test_an_outcome_as_wide_as_floats_go() -> None:
+    assert read_outcome([-1.7e308, 1.7e308, 0.5], 3).kind == "real"
+
+
+def test_no_values() -> None:
+    with pytest.raises(ValueError, match="y has no values"):
+        read_outcome([], 0)
+
+
 def test_boolean_is_warned_of() -> None:
     with pytest.warns(OutcomeWarning, match="explained as the probability of True"):
         outcome = read_outcome([True, False, True], 3)
@@ -123,6 +132,11 @@ def test_things_that_are_no_numbers(y: object, text: str) -> None:
         ([1.0, 2.0], "X has 3 rows and y has 2 values; they must be the same rows."),
         (np.ones((3, 2)), "y has 2 columns; it must be one. Explain them one at a time."),
         (pd.DataFrame({"a": [1, 2, 3], "b": [1, 2, 3]}), "y has 2 columns; it must be one."),
+        (
+            np.ma.masked_array([1.0, 2.0, 3.0], mask=[0, 1, 0]),
+            "y has 1 missing (NaN, null) or infinite values, the first in row 1",
+        ),
+        ([[1.0, 2.0], [3.0], [4.0]], "y has elements of different lengths; pass one value each."),
         (np.ones((3, 1, 1)), "y has 3 dimensions; it must have one value per row."),
     ],
 )

@@ -103,8 +103,7 @@ def read_groups(groups: Any, names: Sequence[str]) -> Groups:
         index = _row_names(groups)
         if index is not None:
             labels = read_vector(groups, "groups").labels()
-            pairs = dict(zip(index, labels, strict=True))
-            return _build(_by_label(pairs, units), units)
+            return _build(_by_label(zip(index, labels, strict=True), units), units)
         return _build(_from_labels(read_vector(groups, "groups").labels(), units), units)
     if isinstance(groups, np.ndarray) and groups.ndim == 2:
         return _build(_from_array(groups, units), units)
@@ -140,7 +139,7 @@ def _from_mapping(groups: Mapping[Any, Any], units: _Units) -> dict[str, list[in
             units.find(value) is not None for value in groups.values()
         )
         if not one_column_each:
-            return _by_label(groups, units)
+            return _by_label(groups.items(), units)
     members: dict[str, list[int]] = {}
     for group, value in groups.items():
         name = str(group)
@@ -151,9 +150,9 @@ def _from_mapping(groups: Mapping[Any, Any], units: _Units) -> dict[str, list[in
     return members
 
 
-def _by_label(pairs: Mapping[Any, Any], units: _Units) -> dict[str, list[int]]:
+def _by_label(pairs: Iterable[tuple[Any, Any]], units: _Units) -> dict[str, list[int]]:
     members: dict[str, list[int]] = {}
-    for column, label in pairs.items():
+    for column, label in pairs:
         position = units.require(column, "groups")
         if not _is_missing(label):
             members.setdefault(_text(label), []).append(position)

@@ -68,6 +68,8 @@ def read_outcome(y: Any, n_rows: int) -> Outcome:
         raise ValueError(
             f"X has {n_rows} rows and y has {len(values)} values; they must be the same rows."
         )
+    if n_rows == 0:
+        raise ValueError("y has no values.")
     bad = ~np.isfinite(values)
     if bad.any():
         raise ValueError(
@@ -76,7 +78,9 @@ def read_outcome(y: Any, n_rows: int) -> Outcome:
         )
     distinct = np.unique(values)
     # like a constant column: equal up to rounding relative to the magnitude
-    if distinct[-1] - distinct[0] <= 16 * np.finfo(np.float64).eps * np.abs(distinct).max():
+    with np.errstate(over="ignore"):
+        spread = distinct[-1] - distinct[0]
+    if spread <= 16 * np.finfo(np.float64).eps * np.abs(distinct).max():
         raise ValueError(
             f"y is constant (every value is {distinct[0]:.6g}): there is nothing to explain."
         )

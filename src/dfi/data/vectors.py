@@ -88,7 +88,13 @@ def _read(values: Any, what: str) -> Vector:
         array_like or hasattr(values, "__array__") or hasattr(values, "__len__")
     ):
         raise TypeError(f"{what} is a {type(values).__name__}; pass a list, an array or a Series.")
-    array: NDArray[Any] = np.asarray(values)
+    try:
+        # asanyarray: a masked value must not come through as the number under its mask
+        array: NDArray[Any] = np.asanyarray(values)
+    except ValueError as error:
+        raise ValueError(
+            f"{what} has elements of different lengths; pass one value each."
+        ) from error
     if isinstance(values, (list, tuple)) and array.dtype.kind in "US":
         array = np.asarray(values, dtype=object)
     if array.ndim == 2 and array.shape[1] == 1:
