@@ -32,6 +32,8 @@ ROWS = {"age": [0, 1], "s1": [1, 0], "s2": [1, 0], "bmi": [0, 1]}
         pl.DataFrame({"feature": NAMES} | FLAGS),
         pa.table({"feature": NAMES} | FLAGS),
         pl.DataFrame(FLAGS),
+        pd.DataFrame(FLAGS, index=NAMES).iloc[[1, 3, 0, 2]],
+        pl.DataFrame({"feature": NAMES} | FLAGS).sort("feature"),
         pd.DataFrame(ROWS, index=GROUPS),
         pl.DataFrame({"group": GROUPS} | ROWS),
         pl.DataFrame({"group": GROUPS} | ROWS).select("group", "bmi", "s2", "s1", "age"),

@@ -68,6 +68,9 @@ def arrow_table() -> pa.Table:
             "words": words,
             "sex": pa.array(SEX),
             "levels": words.dictionary_encode(),
+            "ordered": pa.DictionaryArray.from_arrays(
+                pa.array(WHOLE % 3, type=pa.int8()), pa.array(["low", "mid", "high"]), ordered=True
+            ),
             "large": words.cast(pa.large_string()),
             "float32": pa.array(REAL.astype("float32")),
             "float16": pa.array(REAL.astype("float16")),
