@@ -48,7 +48,7 @@ class LatentScores:
         The models' mean prediction of each row.
     sensitivity : ndarray of shape (d, d)
         ``G[k, j]``, the sensitivity :math:`E[h_j\,\partial m_j/\partial z_k]` of line mean ``j``
-        to tilting its line towards ``k``.
+        to tilting its line towards ``k``; on the diagonal :math:`E[h_j^2]`, to stretching it.
     gradient, curvature : ndarray of shape (d,) and (d, d)
         First and second Hermite coefficients of :math:`\eta`; zero for a deterministic map,
         which does not need them.
@@ -145,7 +145,7 @@ def _map_block(
         _Evaluation(model.predict(matrix), model.moments(lines, square=form == "cpi"))
         for model in models
     ]
-    tilt.add(latent, mass, evaluations, weights)
+    tilt.add(latent, mass, evaluations, weights, offsets, transport.kernel_loadings)
     return np.tensordot(weights, _combine(form, y, evaluations), axes=1)
 
 
@@ -181,7 +181,7 @@ def _bridge_block(
             whitened = whitened + (generator.standard_normal((len(matrix), null.shape[1])) @ null.T)
         latent = s * whitened + c * generator.standard_normal((len(matrix), d))
         evaluations = [_smoothed(model, latent, points, transport, form) for model in models]
-        tilt.add(latent, mass, evaluations, np.ones(1))
+        tilt.add(latent, mass, evaluations, np.ones(1), np.zeros((1, d)), np.eye(d))
         tilt.add_hermite(latent, mass, np.mean([e.value for e in evaluations], axis=0))
         total += _combine(form, y, evaluations)[0]
     return total / n_draws
@@ -252,39 +252,67 @@ class _TiltMoments:
         self.product = np.zeros((d, d))
         self.tilted = np.zeros((d, d))
         self.mean = np.zeros(d)
+        self.stretched = np.zeros(d)
         self.hermite_mass = 0.0
+        self.level = 0.0
         self.first = np.zeros(d)
         self.second = np.zeros((d, d))
+        self.latent_first = np.zeros(d)
+        self.latent_second = np.zeros((d, d))
 
     def add(
-        self, latent: Floats, mass: Floats, evaluations: list[_Evaluation], weights: Floats
+        self,
+        latent: Floats,
+        mass: Floats,
+        evaluations: list[_Evaluation],
+        weights: Floats,
+        offsets: Floats,
+        loadings: Floats,
     ) -> None:
-        """Take in a block of rows; ``weights`` average over the nodes of the random kernel."""
+        """Take in a block of rows; ``weights`` average over the nodes of the random kernel.
+
+        At a node the random part of coordinate ``j`` is ``offsets[:, j]``, and that of ``k`` is
+        on average ``loadings[k, j]`` times as large: both belong to ``z_k``.
+        """
         first, last = evaluations[0].moments, evaluations[-1].moments
         product = 0.5 * (first.hermite * last.mean + last.hermite * first.mean)
+        hermite = 0.5 * (first.hermite + last.hermite)
         weighted = latent * mass[:, None]
+        shifts = weights[:, None] * offsets
         self.mass += mass.sum()
-        self.product += weighted.T @ np.tensordot(weights, product, axes=1)
-        hermite = 0.5 * np.tensordot(weights, first.hermite + last.hermite, axes=1)
-        self.tilted += weighted.T @ hermite
+        for total, values in ((self.product, product), (self.tilted, hermite)):
+            total += weighted.T @ np.tensordot(weights, values, axes=1)
+            total += loadings * np.einsum("qj,i,qij->j", shifts, mass, values)
         self.mean += mass @ (0.5 * np.tensordot(weights, first.mean + last.mean, axes=1))
+        self.stretched += mass @ np.tensordot(weights, first.hermite * last.hermite, axes=1)
 
     def add_hermite(self, latent: Floats, mass: Floats, value: Floats) -> None:
         """Take in values of the latent regression, for its Hermite coefficients."""
         weighted = mass * value
         self.hermite_mass += mass.sum()
+        self.level += weighted.sum()
         self.first += weighted @ latent
         self.second += (latent * weighted[:, None]).T @ latent
-        self.second[np.diag_indices_from(self.second)] -= weighted.sum()
+        self.latent_first += mass @ latent
+        self.latent_second += (latent * mass[:, None]).T @ latent
 
     def sensitivity(self) -> Floats:
         """Return ``G``."""
-        return self.product / self.mass - (self.tilted / self.mass) * (self.mean / self.mass)
+        found = self.product / self.mass - (self.tilted / self.mass) * (self.mean / self.mass)
+        np.fill_diagonal(found, self.stretched / self.mass)
+        return found
 
     def gradient(self) -> Floats:
         """Return the first Hermite coefficients."""
-        return self.first / max(self.hermite_mass, 1.0)
+        if self.hermite_mass == 0:
+            return self.first
+        # Covariances with the level taken out: an intercept must not enter through sampling noise.
+        level = self.level / self.hermite_mass
+        return (self.first - level * self.latent_first) / self.hermite_mass
 
     def curvature(self) -> Floats:
         """Return the second Hermite coefficients."""
-        return self.second / max(self.hermite_mass, 1.0)
+        if self.hermite_mass == 0:
+            return self.second
+        level = self.level / self.hermite_mass
+        return (self.second - level * self.latent_second) / self.hermite_mass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -147,7 +147,6 @@ def _score_fold(
         sensitivity = tilt_sensitivity(
             models, held_out, y[fold.test], mass[fold.test], transport, rows_at_once=ROWS_AT_ONCE
         )
-        scores = LatentScores(
-            scores.influence, scores.prediction, sensitivity, scores.gradient, scores.curvature
-        )
+        np.fill_diagonal(sensitivity, np.diag(scores.sensitivity))
+        scores = replace(scores, sensitivity=sensitivity)
     return scores, models[0].rule

@@ -12,6 +12,11 @@ For a standardised row :math:`x`, :math:`R` its correlation matrix, :math:`L = R
 - :math:`IF_{Z_j} = u_j - \phi_{Z_j} + 2 \sum_{k \ne j} A_{kj} G_{kj}`;
 - :math:`IF_{X_l} = \sum_j W_{lj}^2 IF_{Z_j} + 2 \sum_j W_{lj} (\delta W)_{lj} \phi_{Z_j}`.
 
+Where :math:`R` is singular, :math:`L^+` stands for :math:`L^{-1}` and :math:`P` projects on its
+range. Rescaling the columns then turns the null space (not for a duplicated pair, but for
+``x3 = x1 + x2`` or a one-hot block), and the random part of :math:`Z_j` with it: with
+:math:`G_{jj} = E[h_j^2]` this adds :math:`-G_{jj} \sum_m (I-P)_{jm} P_{mj}\, x_m^2`.
+
 In the eigenbasis of :math:`R` both :math:`D` and :math:`A` are a rank-one matrix times a fixed
 kernel, plus a part that is linear in :math:`x^2`; contractions with fixed matrices are quadratic
 forms of the row, and no n x d x d array is ever built.
@@ -103,6 +108,11 @@ class MapInfluence:
             result += (self.rows**2) @ pieces
         else:
             result -= (np.diag(kernel) * transport.raw_eigenvalues) @ (left * right)
+            if transport.shrinkage > 0:
+                # the identity that is mixed in has the size of the mean eigenvalue
+                squares = np.mean(self.rows**2, axis=1) - transport.eigenvalues.mean()
+                share = transport.shrinkage / (1.0 - transport.shrinkage)
+                result += np.outer(squares, share * (np.diag(kernel) @ (left * right)))
         return result
 
 
@@ -128,11 +138,16 @@ def latent_terms(influence: MapInfluence, scores: LatentScores) -> Floats:
     transport = influence.transport
     s = transport.smoothing
     sensitivity = scores.sensitivity.copy()
+    stretch = np.diag(sensitivity).copy()
     np.fill_diagonal(sensitivity, 0.0)
     identity = np.eye(transport.n_latent)
     terms = 2.0 * s * influence.on_map(sensitivity, identity)
     if s < 1.0:
         terms -= 2.0 * (1.0 - s**2) * _smoothing_terms(influence, scores.gradient, scores.curvature)
+    elif transport.standardized and transport.kernel_variance.any():
+        null = transport.eigenvectors[:, transport.eigenvalues <= 0]
+        outside = null @ null.T
+        terms -= (influence.rows**2) @ (outside * (identity - outside) * stretch)
     return terms
 
 

@@ -128,6 +128,15 @@ class LinearTransport:
         # Rounding leaves 1e-16 where the coordinate is fully determined.
         return np.where(variance > 1e-12, variance, 0.0)
 
+    @property
+    def kernel_loadings(self) -> Floats:
+        """Mean of the random part of coordinate ``k`` per unit of that of ``j``, entry (k, j)."""
+        null = self.eigenvectors[:, self.eigenvalues <= 0]
+        variance = self.kernel_variance
+        return np.divide(
+            null @ null.T, variance, out=np.zeros_like(self.eigenvectors), where=variance > 0
+        )
+
     def standardize(self, matrix: Floats) -> Floats:
         """Return the standardised active columns."""
         return np.asarray(

@@ -1,0 +1,383 @@
+"""The transport's own error: against loops, and against first principles.
+
+First principles means the infinitesimal jackknife. The sample is a product Gauss-Hermite grid of
+latent points with its weights, so that the coordinates are exactly independent and all moments
+are exactly normal; then the derivative of a score with respect to the weight of one row *is* the
+influence function, and the formulas must agree with it to the accuracy of a finite difference.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import linalg
+
+from dfi.data.weights import Weights
+from dfi.importance.latent import LatentScores, latent_scores
+from dfi.importance.tilt import tilt_sensitivity
+from dfi.inference.transport_terms import MapInfluence, attributed_influence, latent_terms
+from dfi.lines.quadrature import QuadratureLines
+from dfi.transport.gaussian import Gaussian
+
+CORRELATION = np.array([[1.0, 0.6, 0.2], [0.6, 1.0, -0.3], [0.2, -0.3, 1.0]])
+DUPLICATE = np.array([[1.0, 1.0, 0.3], [1.0, 1.0, 0.3], [0.3, 0.3, 1.0]])
+
+
+def collinear_correlation():
+    """Return the correlation of x0, x1, x0 + x1 and a fourth column that leans on both."""
+    loadings = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.5, 0.2, 1.0]])
+    covariance = loadings @ loadings.T
+    deviation = np.sqrt(np.diag(covariance))
+    return covariance / np.outer(deviation, deviation)
+
+
+def normal_grid(correlation, n_nodes, mean=0.0, deviation=1.0):
+    """Return rows and weights of a product Gauss-Hermite rule for N(0, correlation)."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
+    weights = weights / weights.sum()
+    values, vectors = np.linalg.eigh(correlation)
+    kept = values > 1e-9
+    root = vectors[:, kept] * np.sqrt(values[kept])
+    latent = np.array(list(itertools.product(nodes, repeat=int(kept.sum()))))
+    mass = np.prod(np.array(list(itertools.product(weights, repeat=int(kept.sum())))), axis=1)
+    return (latent @ root.T) * deviation + mean, mass
+
+
+def fitted(design, X, mass):
+    return design.fit(X, Weights(mass, "sampling"), np.zeros(X.shape[1], dtype=bool))
+
+
+def scores_of(design, X, y, mass, function):
+    """Return both scores of a known regression at given row weights."""
+    transport = fitted(design, X, mass)
+    model = QuadratureLines(function, "gauss", 12)
+    found = latent_scores([model], X, y, mass, transport, form="loco")
+    latent = mass @ found.influence / mass.sum()
+    return latent, (transport.attribution**2) @ latent
+
+
+def influence_of(design, X, y, mass, function, G):
+    transport = fitted(design, X, mass)
+    model = QuadratureLines(function, "gauss", 12)
+    found = latent_scores([model], X, y, mass, transport, form="loco")
+    if G == "tilt":
+        sensitivity = tilt_sensitivity([model], X, y, mass, transport)
+        np.fill_diagonal(sensitivity, np.diag(found.sensitivity))
+        found = replace(found, sensitivity=sensitivity)
+    scores = mass @ found.influence / mass.sum()
+    on_map = MapInfluence(transport, transport.standardize(X))
+    latent = found.influence + latent_terms(on_map, found)
+    attributed = attributed_influence(latent, scores, transport, on_map)
+    return latent - scores, attributed - (transport.attribution**2) @ scores
+
+
+def weight_derivative(function_of_mass, mass, row):
+    """Return the derivative of a functional along the law moved towards one row."""
+    step = min(1e-5, mass[row] / 2)
+    ends = []
+    for sign in (1.0, -1.0):
+        moved = mass * (1.0 - sign * step)
+        moved[row] += sign * step
+        ends.append(function_of_mass(moved))
+    return [(up - down) / (2 * step) for up, down in zip(*ends, strict=True)]
+
+
+def worst_errors(function_of_mass, influence, mass, n_rows=6):
+    """Return the largest error of influence values, relative to the largest derivative."""
+    rows = np.random.default_rng(0).choice(
+        np.flatnonzero(mass > 1e-4 * mass.max()), n_rows, replace=False
+    )
+    derivatives = [weight_derivative(function_of_mass, mass, row) for row in rows]
+    worst = []
+    for space in range(2):
+        truth = np.array([values[space] for values in derivatives])
+        worst.append(np.abs(truth - influence[space][rows]).max() / np.abs(truth).max())
+    return worst
+
+
+def linear(X):
+    return X @ np.resize([2.0, -1.0, 0.5], X.shape[1])
+
+
+def product(X):
+    return X[:, 0] * X[:, 1] + X[:, 2]
+
+
+def cosines(X):
+    return 3 * np.cos(X[:, 0]) + np.cos(X[:, 1])
+
+
+def exponential(X):
+    return np.exp(0.5 * X[:, 0] + 0.3 * X[:, 1]) + X[:, 2]
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize("reference", ["gaussian", "empirical"])
+@pytest.mark.parametrize("function", [linear, product])
+def test_influence_is_the_infinitesimal_jackknife(function, reference, standardize):
+    X, mass = normal_grid(CORRELATION, 8, np.array([0.0, 1.0, -2.0]), np.array([1.0, 2.0, 0.5]))
+    design = Gaussian(reference=reference, standardize=standardize)
+    y = function(X)
+    influence = influence_of(design, X, y, mass, function, "covariance")
+    worst = worst_errors(lambda w: scores_of(design, X, y, w, function), influence, mass)
+    assert max(worst) < 1e-7
+
+
+@pytest.mark.parametrize("function", [product, cosines, exponential])
+def test_tilted_influence_is_the_infinitesimal_jackknife_of_any_model(function):
+    """The central difference has a step of 0.1: its own error is some thousandths."""
+    X, mass = normal_grid(CORRELATION, 12)
+    y = function(X)
+    influence = influence_of(Gaussian(), X, y, mass, function, "tilt")
+    worst = worst_errors(lambda w: scores_of(Gaussian(), X, y, w, function), influence, mass)
+    assert max(worst) < 5e-3
+
+
+@pytest.mark.parametrize("function", [cosines, exponential])
+def test_covariance_influence_is_close_where_it_is_not_exact(function):
+    X, mass = normal_grid(CORRELATION, 12)
+    y = function(X)
+    influence = influence_of(Gaussian(), X, y, mass, function, "covariance")
+    worst = worst_errors(lambda w: scores_of(Gaussian(), X, y, w, function), influence, mass)
+    assert max(worst) < 0.2
+
+
+@pytest.mark.parametrize("G", ["covariance", "tilt"])
+@pytest.mark.parametrize(
+    ("correlation", "design"),
+    [
+        (DUPLICATE, Gaussian(reference="gaussian")),
+        (DUPLICATE, Gaussian(reference="empirical")),
+        (DUPLICATE, Gaussian(reference="gaussian", standardize=False)),
+        (collinear_correlation(), Gaussian(reference="gaussian")),
+        (collinear_correlation(), Gaussian(reference="gaussian", standardize=False)),
+    ],
+    ids=["duplicate", "duplicate-empirical", "duplicate-raw", "sum", "sum-raw"],
+)
+def test_influence_under_collinear_columns(correlation, design, G):
+    """A collinear column gives the kernel a random part, which moves with the transport too."""
+    X, mass = normal_grid(correlation, 6)
+    y = linear(X)
+    influence = influence_of(design, X, y, mass, linear, G)
+    worst = worst_errors(lambda w: scores_of(design, X, y, w, linear), influence, mass)
+    assert max(worst) < 1e-7
+
+
+class QuadraticBridge:
+    """The bridge for a quadratic regression, with every expectation in closed form.
+
+    With ``mu(center + T v) = a + b'v + v'Mv`` the latent regression is
+    ``a + s b'z + s^2 z'Mz + c^2 tr M``, and its line mean puts ``E t = 0``, ``E t^2 = 1``.
+    """
+
+    slope = np.array([2.0, -1.0, 0.5])
+
+    def __init__(self, curved, epsilon, standardize):
+        self.curve = curved * np.array([[0.3, 0.4, 0.0], [0.4, -0.2, 0.1], [0.0, 0.1, 0.25]])
+        self.design = Gaussian(epsilon=epsilon, standardize=standardize)
+        self.X, self.mass = normal_grid(
+            CORRELATION, 6, np.array([0.0, 0.5, -0.2]), np.array([1.0, 2.0, 0.5])
+        )
+        self.y = self.regression(self.X)
+        self.noise, self.noise_mass = normal_grid(np.eye(3), 4)
+
+    def regression(self, X):
+        return 5.0 + X @ self.slope + np.einsum("ia,ab,ib->i", X, self.curve, X)
+
+    def coefficients(self, transport):
+        directions, center = transport.directions, transport.center
+        b = directions.T @ (self.slope + 2 * self.curve @ center)
+        return self.regression(center[None])[0], b, directions.T @ self.curve @ directions
+
+    def latent_values(self, mass):
+        """Return the transport and the expected influence values of each row at known map."""
+        transport = fitted(self.design, self.X, mass)
+        s = transport.smoothing
+        c = np.sqrt(1 - s**2)
+        a, b, M = self.coefficients(transport)
+        a = a + c**2 * np.trace(M)
+        Z = s * transport.encode(self.X)[:, None, :] + c * self.noise[None]
+        eta = a + s * Z @ b + s**2 * np.einsum("ipa,ab,ipb->ip", Z, M, Z)
+        values = np.empty((len(self.X), 3))
+        y = self.y[:, None]
+        for j in range(3):
+            k = np.arange(3) != j
+            rest = np.einsum("ipa,ab,ipb->ip", Z[..., k], M[np.ix_(k, k)], Z[..., k])
+            line_mean = a + s * Z[..., k] @ b[k] + s**2 * (rest + M[j, j])
+            values[:, j] = ((y - line_mean) ** 2 - (y - eta) ** 2) @ self.noise_mass
+        return transport, values
+
+    def scores(self, mass):
+        transport, values = self.latent_values(mass)
+        latent = mass @ values / mass.sum()
+        return latent, (transport.attribution**2) @ latent
+
+    def exact_moments(self, transport, values):
+        s = transport.smoothing
+        _, b, M = self.coefficients(transport)
+        G = np.zeros((3, 3))
+        for j in range(3):
+            k = np.arange(3) != j
+            G[:, j] = s * b[j] * b + 4 * s**3 * M[:, k] @ M[j, k]
+        return LatentScores(values, self.y, G, s * b, 2 * s**2 * M)
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize("curved", [0.0, 1.0])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_bridge_influence_is_the_infinitesimal_jackknife(epsilon, curved, standardize):
+    bridge = QuadraticBridge(curved, epsilon, standardize)
+    transport, values = bridge.latent_values(bridge.mass)
+    found = bridge.exact_moments(transport, values)
+    scores = bridge.mass @ values / bridge.mass.sum()
+    on_map = MapInfluence(transport, transport.standardize(bridge.X))
+    latent = values + latent_terms(on_map, found)
+    attributed = attributed_influence(latent, scores, transport, on_map)
+    influence = latent - scores, attributed - (transport.attribution**2) @ scores
+    assert max(worst_errors(bridge.scores, influence, bridge.mass)) < 1e-7
+
+
+def test_bridge_moments_come_out_of_the_rows():
+    """Hermite coefficients and G by simulation, unmoved by a large intercept."""
+    bridge = QuadraticBridge(1.0, 0.5, standardize=True)
+    generator = np.random.default_rng(1)
+    root = np.linalg.cholesky(CORRELATION)
+    X = generator.standard_normal((4000, 3)) @ root.T
+    bridge.X, bridge.y = X, bridge.regression(X)
+    transport = fitted(bridge.design, X, np.ones(len(X)))
+    exact = bridge.exact_moments(transport, np.zeros((len(X), 3)))
+    for intercept in (0.0, 1e4):
+        model = QuadratureLines(lambda rows, a=intercept: a + bridge.regression(rows), "gauss", 8)
+        found = latent_scores(
+            [model], X, bridge.y + intercept, np.ones(len(X)), transport,
+            form="loco", n_draws=4, n_smoothing=32,
+        )  # fmt: skip
+        off_diagonal = ~np.eye(3, dtype=bool)
+        scale = np.abs(exact.sensitivity).max()
+        assert np.allclose(found.gradient, exact.gradient, atol=0.1)
+        assert np.allclose(found.curvature, exact.curvature, atol=0.15)
+        assert np.allclose(
+            found.sensitivity[off_diagonal], exact.sensitivity[off_diagonal], atol=0.1 * scale
+        )
+
+
+# --- the slow twin: explicit n x d x d matrices, the Sylvester equation row by row ---------------
+
+
+def slow_matrices(transport, x):
+    """Return D and A of one standardised row by the definitions, matrix by matrix."""
+    L, R = transport.decoder, None
+    d = len(x)
+    w, V = transport.raw_eigenvalues, transport.eigenvectors
+    R = V @ np.diag(w) @ V.T
+    square = np.diag(x**2)
+    if transport.standardized:
+        on_correlation = np.outer(x, x) - 0.5 * (square @ R + R @ square)
+    else:
+        on_correlation = np.outer(x, x) - R
+    a = transport.shrinkage
+    change = (1 - a) * on_correlation + a * np.trace(on_correlation) / d * np.eye(d)
+    if transport.rank == d:
+        D = linalg.solve_sylvester(L, L, change)
+    else:
+        roots = np.sqrt(transport.eigenvalues)
+        rotated = V.T @ change @ V
+        for p, q in itertools.product(range(d), repeat=2):
+            total = roots[p] + roots[q]
+            rotated[p, q] = rotated[p, q] / total if total > 0 else 0.0
+        D = V @ rotated @ V.T
+    inverse = np.linalg.pinv(L, rcond=1e-6)
+    A = inverse @ D
+    if transport.standardized:
+        A = A + 0.5 * inverse @ (square - np.eye(d)) @ L
+    return D, A
+
+
+def slow_influence(transport, rows, values, scores, G):
+    """Return both influence matrices by loops over rows and coordinates."""
+    n, d = rows.shape
+    latent, attributed = np.array(values), np.zeros((n, d))
+    W = transport.attribution
+    P = transport.decoder @ np.linalg.pinv(transport.decoder, rcond=1e-6)
+    for i in range(n):
+        D, A = slow_matrices(transport, rows[i])
+        turn = (
+            -0.5 * (np.eye(d) - P) @ np.diag(rows[i] ** 2) @ P if transport.standardized else 0 * A
+        )
+        for j in range(d):
+            latent[i, j] += 2 * sum(A[k, j] * G[k, j] for k in range(d) if k != j)
+            latent[i, j] += 2 * turn[j, j] * G[j, j]
+        for unit in range(d):
+            for j in range(d):
+                attributed[i, unit] += W[unit, j] ** 2 * latent[i, j]
+                attributed[i, unit] += (
+                    2 * W[unit, j] * transport.weight_factor * D[unit, j] * scores[j]
+                )
+    return latent, attributed
+
+
+def twin_case(name):
+    generator = np.random.default_rng(3)
+    X = generator.standard_normal((25, 4)) @ generator.standard_normal((4, 4)) * [1, 10, 0.1, 1]
+    mass = np.ones(25)
+    design = Gaussian()
+    if name == "duplicate":
+        X[:, 1] = X[:, 0] * 3
+    if name == "sum":
+        X[:, 3] = X[:, 0] + X[:, 1]
+    if name == "raw":
+        design = Gaussian(standardize=False)
+    if name == "shrunk":
+        design = Gaussian(shrinkage=0.3)
+    if name == "ledoit-wolf":
+        design = Gaussian(shrinkage="ledoit-wolf")
+    if name == "raw shrunk":
+        design = Gaussian(shrinkage=0.3, standardize=False)
+    if name == "weighted":
+        mass = generator.uniform(0.2, 3.0, 25)
+    return X, mass, design
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["full", "duplicate", "sum", "raw", "shrunk", "raw shrunk", "ledoit-wolf", "weighted"],
+)
+def test_contractions_equal_loops_over_explicit_matrices(name):
+    X, mass, design = twin_case(name)
+    transport = fitted(design, X, mass)
+    generator = np.random.default_rng(4)
+    values, G = generator.standard_normal(X.shape), generator.standard_normal((4, 4))
+    scores = mass @ values / mass.sum()
+    rows = transport.standardize(X)
+    on_map = MapInfluence(transport, rows)
+    latent = values + latent_terms(
+        on_map, LatentScores(values, np.zeros(len(X)), G, np.zeros(4), np.zeros((4, 4)))
+    )
+    attributed = attributed_influence(latent, scores, transport, on_map)
+    slow_latent, slow_attributed = slow_influence(transport, rows, values, scores, G)
+    assert np.allclose(latent, slow_latent, rtol=1e-10, atol=1e-10 * np.abs(slow_latent).max())
+    assert np.allclose(
+        attributed, slow_attributed, rtol=1e-10, atol=1e-10 * np.abs(slow_attributed).max()
+    )
+
+
+def test_fixed_transport_leaves_the_plain_influence_values():
+    X, mass, design = twin_case("full")
+    transport = fitted(design, X, mass)
+    values = np.random.default_rng(5).standard_normal(X.shape)
+    plain = attributed_influence(values, values.mean(axis=0), transport, None)
+    assert np.allclose(plain, values @ (transport.decoder**2).T, rtol=1e-12)
+
+
+def test_terms_have_mean_zero():
+    """The terms move standard errors, never scores."""
+    X, mass, design = twin_case("weighted")
+    transport = fitted(design, X, mass)
+    G = np.random.default_rng(6).standard_normal((4, 4))
+    on_map = MapInfluence(transport, transport.standardize(X))
+    zero = LatentScores(np.zeros(X.shape), np.zeros(len(X)), G, np.zeros(4), np.zeros((4, 4)))
+    terms = latent_terms(on_map, zero)
+    assert np.abs(mass @ terms / mass.sum()).max() < 1e-12 * np.abs(terms).max()
