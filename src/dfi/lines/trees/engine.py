@@ -20,7 +20,7 @@ from scipy.special import expit
 
 from dfi.lines.base import LineMoments
 from dfi.lines.trees.kernels_arena import arena_moments
-from dfi.lines.trees.kernels_law import EMPIRICAL, GAUSSIAN, Law, tabulate
+from dfi.lines.trees.kernels_law import Law, tabulate
 from dfi.lines.trees.kernels_merged import merged_moments
 from dfi.lines.trees.kernels_path import SortedDirections, path_moments
 from dfi.lines.trees.kernels_walk import Nodes, lay_out, predict_sums
@@ -133,9 +133,9 @@ def _geometry(lines: Lines) -> Geometry:
     # Relative to the feature's own row, so that a feature in small units is not lost.
     crosses = (magnitude > NEGLIGIBLE * scale) & (magnitude > 1e-200)
     steepness = np.divide(1.0, slopes, out=np.zeros_like(slopes), where=crosses)
-    law = tabulate(lines.reference)
-    lows = law.lower - lines.offsets.max(axis=0)
-    highs = law.upper - lines.offsets.min(axis=0)
+    law, lower, upper = tabulate(lines.reference, lines.latent.shape[1])
+    lows = lower - lines.offsets.max(axis=0)
+    highs = upper - lines.offsets.min(axis=0)
     # Adding the shift back rounds; the outermost atoms must stay inside.
     padding = 1e-9 * (1.0 + np.maximum(np.abs(lows), np.abs(highs)))
     return Geometry(np.ascontiguousarray(steepness.T), law, lows - padding, highs + padding)
@@ -162,9 +162,8 @@ def _by_direction(
 
     def task(where: tuple[int, slice]) -> None:
         j, block = where
-        law_j = 0 if law.kind == GAUSSIAN else j
         size = (shape[0], block.stop - block.start)
-        common = (latent[j, block], geometry.steepness[j], law, law_j, shifts[j])
+        common = (latent[j, block], geometry.steepness[j], law, j, shifts[j])
         window = (geometry.lows[j], geometry.highs[j])
         if square is not None:
             out = (np.empty(size), np.empty(size), np.empty(size))
@@ -185,7 +184,7 @@ def _by_direction(
         sums = (np.zeros(size), np.zeros(size))
         arena_moments(nodes, part, *common, *window, *sums)
         mean[:, block, j] = sums[0] + ensemble.intercept
-        hermite[:, block, j] = sums[1] + ensemble.intercept * law.total[law_j]
+        hermite[:, block, j] = sums[1] + ensemble.intercept * law.total[j]
 
     blocks = list(_blocks(n, ROWS_PER_BLOCK))
     _run(task, ((j, block) for j in range(d) for block in blocks), n_threads)
@@ -235,7 +234,7 @@ def _sort_directions(steepness: Floats) -> SortedDirections:
     by_feature = steepness.T
     crosses = by_feature != 0
     slopes = np.divide(1.0, np.abs(by_feature), out=np.zeros(by_feature.shape), where=crosses)
-    order = np.argsort(-slopes, axis=1, kind="stable").astype(np.int32)
+    order = np.argsort(-slopes, axis=1, kind="stable").astype(np.uint32)
     return SortedDirections(
         order,
         np.ascontiguousarray(np.take_along_axis(by_feature, order, axis=1)),
@@ -278,10 +277,12 @@ def announce_compilation() -> None:
         return
     _announced = True
     for kernel in (predict_sums, arena_moments, path_moments, merged_moments):
-        folder = Path(kernel.stats.cache_path)
+        folder = kernel.stats.cache_path
         name = kernel.py_func.__name__
-        if not any(folder.glob(f"*.{name}-*.nbi")):
-            message = "dfi: compiling kernels, once (about 10 seconds; later runs load them from disk)"
+        if folder is None or not any(Path(folder).glob(f"*.{name}-*.nbi")):
+            message = (
+                "dfi: compiling kernels, once (about 10 seconds; later runs load them from disk)"
+            )
             logger.info(message)
             if sys.stderr.isatty():
                 sys.stderr.write(message + "\n")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from dfi.lines.trees.kernels_law import EMPIRICAL, HALF_ULP, evaluate_law
+from dfi.lines.trees.kernels_law import evaluate_law
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,16 +59,17 @@ def arena_moments(
     mean, hermite : ndarray of shape (q, n_lines)
         Accumulators.
     """
-    n_lines = latent.size
+    one = np.uint64(1)
+    n_lines = np.uint64(latent.size)
     n_shifts = shifts.size
-    capacity = (nodes.depth + 2) * n_lines
-    line = np.empty(capacity, np.int32)
+    capacity = (nodes.depth + 2) * latent.size
+    line = np.empty(capacity, np.uint32)
     lower = np.empty(capacity, np.float64)
     upper = np.empty(capacity, np.float64)
-    stack = np.empty((nodes.depth + 2, 3), np.int64)
+    stack = np.empty((nodes.depth + 2, 3), np.uint64)
     # Left of a split is closed: along a falling coordinate it is t >= b, which is t > b-.
-    slack = HALF_ULP if law.kind == EMPIRICAL else 0.0
-    tiny = 1e-300 if law.kind == EMPIRICAL else 0.0
+    slack = law.below
+    tiny = 1e-284 * slack
     for tree in range(nodes.roots.size):
         for k in range(n_lines):
             line[k] = k
@@ -84,19 +85,19 @@ def arena_moments(
             start = stack[top, 1]
             end = stack[top, 2]
             f = nodes.feature[node]
+            cut = nodes.cut[node]
             if f < 0:
-                value = nodes.cut[node]
                 for k in range(start, end):
                     i = line[k]
                     for s in range(n_shifts):
                         f_low, h_low = evaluate_law(law, j, lower[k] + shifts[s])
                         f_high, h_high = evaluate_law(law, j, upper[k] + shifts[s])
-                        mean[s, i] += value * (f_high - f_low)
-                        hermite[s, i] += value * (h_high - h_low)
+                        mean[s, i] += cut * (f_high - f_low)
+                        hermite[s, i] += cut * (h_high - h_low)
                 continue
             # The right side is compacted in place, the left side written behind the segment.
-            cut = nodes.cut[node]
             steep = steepness[f]
+            column = columns[f]
             n_right = start
             n_left = end
             if steep == 0.0:
@@ -104,7 +105,7 @@ def arena_moments(
                     i = line[k]
                     a = lower[k]
                     b = upper[k]
-                    goes_left = columns[f, i] <= cut
+                    goes_left = np.uint64(column[i] <= cut)
                     line[n_left] = i
                     lower[n_left] = a
                     upper[n_left] = b
@@ -112,43 +113,43 @@ def arena_moments(
                     lower[n_right] = a
                     upper[n_right] = b
                     n_left += goes_left
-                    n_right += not goes_left
+                    n_right += one - goes_left
             elif steep > 0.0:
                 for k in range(start, end):
                     i = line[k]
                     a = lower[k]
                     b = upper[k]
-                    t = latent[i] + (cut - columns[f, i]) * steep
+                    t = latent[i] + (cut - column[i]) * steep
                     line[n_left] = i
                     lower[n_left] = a
-                    upper[n_left] = min(b, t)
+                    upper[n_left] = b if b < t else t
                     line[n_right] = i
-                    lower[n_right] = max(a, t)
+                    lower[n_right] = a if a > t else t
                     upper[n_right] = b
-                    n_left += t > a
-                    n_right += t < b
+                    n_left += np.uint64(t > a)
+                    n_right += np.uint64(t < b)
             else:
                 for k in range(start, end):
                     i = line[k]
                     a = lower[k]
                     b = upper[k]
-                    t = latent[i] + (cut - columns[f, i]) * steep
+                    t = latent[i] + (cut - column[i]) * steep
                     t -= abs(t) * slack + tiny
                     line[n_left] = i
-                    lower[n_left] = max(a, t)
+                    lower[n_left] = a if a > t else t
                     upper[n_left] = b
                     line[n_right] = i
                     lower[n_right] = a
-                    upper[n_right] = min(b, t)
-                    n_left += t < b
-                    n_right += t > a
+                    upper[n_right] = b if b < t else t
+                    n_left += np.uint64(t < b)
+                    n_right += np.uint64(t > a)
             if n_right > start:
                 stack[top, 0] = nodes.right[node]
                 stack[top, 1] = start
                 stack[top, 2] = n_right
                 top += 1
             if n_left > end:
-                stack[top, 0] = node + 1
+                stack[top, 0] = node + one
                 stack[top, 1] = end
                 stack[top, 2] = n_left
                 top += 1

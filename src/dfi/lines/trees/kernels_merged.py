@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from dfi.lines.trees.kernels_law import EMPIRICAL, HALF_ULP, evaluate_law
+from dfi.lines.trees.kernels_law import evaluate_law
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,10 +90,11 @@ def merged_moments(
     Parameters are those of :func:`dfi.lines.trees.kernels_arena.arena_moments`, with rows instead
     of columns, the intercept and the link.
     """
+    one = np.uint64(1)
     n_shifts = shifts.size
-    slack = HALF_ULP if law.kind == EMPIRICAL else 0.0
-    tiny = 1e-300 if law.kind == EMPIRICAL else 0.0
-    stack_node = np.empty(nodes.depth + 2, np.int32)
+    slack = law.below
+    tiny = 1e-284 * slack
+    stack_node = np.empty(nodes.depth + 2, np.uint64)
     stack_high = np.empty(nodes.depth + 2)
     capacity = 4096
     place = np.empty(capacity)
@@ -118,19 +119,20 @@ def merged_moments(
                 end = stack_high[top]
                 f = nodes.feature[here]
                 while f >= 0:
-                    gap = nodes.cut[here] - x[f]
-                    steep = steepness[f]
+                    gap = nodes.cut[here] - x[np.uint32(f)]
+                    steep = steepness[np.uint32(f)]
+                    right = np.uint64(nodes.right[here])
                     if steep == 0.0:
-                        here = here + 1 if gap >= 0.0 else nodes.right[here]
+                        here = here + one if gap >= 0.0 else right
                     else:
                         b = z + gap * steep
                         if steep > 0.0:
-                            first = here + 1
-                            second = nodes.right[here]
+                            first = here + one
+                            second = right
                         else:
                             b -= abs(b) * slack + tiny
-                            first = nodes.right[here]
-                            second = here + 1
+                            first = right
+                            second = here + one
                         if b >= end:
                             here = first
                         elif b <= at:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numba import njit
 
-from dfi.lines.trees.kernels_law import EMPIRICAL, HALF_ULP, evaluate_law
+from dfi.lines.trees.kernels_law import evaluate_law
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +33,7 @@ class SortedDirections(NamedTuple):
     ``by_direction[j, f]`` is ``1 / L_fj`` again (0 where ``L_fj`` counts as zero).
     """
 
-    order: NDArray[np.int32]
+    order: NDArray[np.uint32]
     steepness: Floats
     reach: Floats
     count: NDArray[np.int32]
@@ -77,11 +77,11 @@ def path_moments(
     mean, hermite : ndarray of shape (n, d, q)
         Results.
     """
+    one = np.uint64(1)
     n, d = latent.shape
     n_shifts = shifts.shape[1]
-    shared = law.first.shape[0] == 1
-    slack = HALF_ULP if law.kind == EMPIRICAL else 0.0
-    tiny = 1e-300 if law.kind == EMPIRICAL else 0.0
+    slack = law.below
+    tiny = 1e-284 * slack
     own_low = np.empty(d)
     own_high = np.empty(d)
     # The law at the two ends of every direction's own interval: distribution and partial moment.
@@ -89,9 +89,9 @@ def path_moments(
     moving = np.empty((4, n_shifts))
     first_low = np.empty(d)
     first_high = np.empty(d)
-    touched = np.empty(d, np.int32)
+    touched = np.empty(d, np.uint64)
     is_touched = np.zeros(d, np.bool_)
-    stack_node = np.empty(nodes.depth + 2, np.int32)
+    stack_node = np.empty(nodes.depth + 2, np.uint64)
     stack_high = np.empty(nodes.depth + 2)
     for i in range(n):
         x = points[i]
@@ -104,7 +104,7 @@ def path_moments(
             first_high[j] = max(highs[j], z[j])
             own_low[j] = first_low[j]
             own_high[j] = first_high[j]
-            total = law.total[0 if shared else j]
+            total = law.total[j]
             for s in range(n_shifts):
                 mean[i, j, s] = 0.0
                 hermite[i, j, s] = 0.0
@@ -115,19 +115,23 @@ def path_moments(
         base = 0.0
         for tree in range(nodes.roots.size):
             n_touched = 0
-            node = nodes.roots[tree]
+            node = np.uint64(nodes.roots[tree])
             f = nodes.feature[node]
             while f >= 0:
-                gap = nodes.cut[node] - x[f]
+                gap = nodes.cut[node] - x[np.uint32(f)]
                 goes_left = gap >= 0.0
-                own = node + 1 if goes_left else nodes.right[node]
-                other = nodes.right[node] if goes_left else node + 1
+                right = np.uint64(nodes.right[node])
+                own = node + one if goes_left else right
+                other = right if goes_left else node + one
+                order = directions.order[np.uint32(f)]
+                steepness = directions.steepness[np.uint32(f)]
+                slopes = directions.reach[np.uint32(f)]
                 bound = abs(gap) / window
-                for k in range(directions.count[f]):
-                    if directions.reach[f, k] <= bound:
+                for k in range(np.uint64(directions.count[np.uint32(f)])):
+                    if slopes[k] <= bound:
                         break
-                    j = directions.order[f, k]
-                    steep = directions.steepness[f, k]
+                    j = np.uint64(order[k])
+                    steep = steepness[k]
                     t = z[j] + gap * steep
                     if steep < 0.0:
                         t -= abs(t) * slack + tiny
@@ -141,10 +145,9 @@ def path_moments(
                         is_touched[j] = True
                         touched[n_touched] = j
                         n_touched += 1
-                    law_j = 0 if shared else j
                     # moving[0:2]: the law where the detour stands; moving[2:4]: where it ends.
                     for s in range(n_shifts):
-                        f_t, h_t = evaluate_law(law, law_j, t + shifts[j, s])
+                        f_t, h_t = evaluate_law(law, j, t + shifts[j, s])
                         if upwards:
                             moving[0, s] = f_t
                             moving[1, s] = h_t
@@ -178,19 +181,20 @@ def path_moments(
                         high = stack_high[top]
                         split = nodes.feature[here]
                         while split >= 0:
-                            gap_here = nodes.cut[here] - x[split]
-                            steep_here = column[split]
+                            gap_here = nodes.cut[here] - x[np.uint32(split)]
+                            steep_here = column[np.uint32(split)]
+                            right = np.uint64(nodes.right[here])
                             if steep_here == 0.0:
-                                here = here + 1 if gap_here >= 0.0 else nodes.right[here]
+                                here = here + one if gap_here >= 0.0 else right
                             else:
                                 b = z[j] + gap_here * steep_here
                                 if steep_here > 0.0:
-                                    first = here + 1
-                                    second = nodes.right[here]
+                                    first = here + one
+                                    second = right
                                 else:
                                     b -= abs(b) * slack + tiny
-                                    first = nodes.right[here]
-                                    second = here + 1
+                                    first = right
+                                    second = here + one
                                 if b >= high:
                                     here = first
                                 elif b <= at:
@@ -209,7 +213,7 @@ def path_moments(
                                 hermite[i, j, s] += value * (moving[3, s] - moving[1, s])
                         else:
                             for s in range(n_shifts):
-                                f_t, h_t = evaluate_law(law, law_j, high + shifts[j, s])
+                                f_t, h_t = evaluate_law(law, j, high + shifts[j, s])
                                 mean[i, j, s] += value * (f_t - moving[0, s])
                                 hermite[i, j, s] += value * (h_t - moving[1, s])
                                 moving[0, s] = f_t
@@ -225,7 +229,7 @@ def path_moments(
                 is_touched[j] = False
                 own_low[j] = first_low[j]
                 own_high[j] = first_high[j]
-                total = law.total[0 if shared else j]
+                total = law.total[j]
                 for s in range(n_shifts):
                     mean[i, j, s] += value * (ends[j, 2, s] - ends[j, 0, s] - 1.0)
                     hermite[i, j, s] += value * (ends[j, 3, s] - ends[j, 1, s] - total)
@@ -234,7 +238,7 @@ def path_moments(
                     ends[j, 2, s] = 1.0
                     ends[j, 3, s] = total
         for j in range(d):
-            total = law.total[0 if shared else j]
+            total = law.total[j]
             for s in range(n_shifts):
                 mean[i, j, s] += base
                 hermite[i, j, s] += base * total

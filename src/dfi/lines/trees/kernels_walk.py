@@ -24,9 +24,9 @@ class Nodes(NamedTuple):
     """
 
     feature: Integers
-    right: Integers
+    right: NDArray[np.uint32]
     cut: Floats
-    roots: Integers
+    roots: NDArray[np.uint32]
     depth: int
 
 
@@ -41,7 +41,13 @@ def lay_out(ensemble: TreeEnsemble) -> Nodes:
         np.ascontiguousarray(ensemble.roots, dtype=np.int32),
     )
     # Infinite thresholds would make 0 * inf below; no row comes near these bounds.
-    return Nodes(feature, right, np.clip(cut, -1e50, 1e50), roots, int(depth))
+    return Nodes(
+        feature,
+        right.astype(np.uint32),
+        np.clip(cut, -1e50, 1e50),
+        roots.astype(np.uint32),
+        int(depth),
+    )
 
 
 @njit(nogil=True, cache=True)
@@ -95,12 +101,16 @@ def _preorder(
 @njit(nogil=True, cache=True)
 def predict_sums(nodes: Nodes, points: Floats, sums: Floats) -> None:
     """Add the sum of leaf values of each row to ``sums``, tree by tree."""
+    one = np.uint64(1)
     for tree in range(nodes.roots.size):
-        root = nodes.roots[tree]
+        root = np.uint64(nodes.roots[tree])
         for i in range(points.shape[0]):
             node = root
             f = nodes.feature[node]
             while f >= 0:
-                node = node + 1 if points[i, f] <= nodes.cut[node] else nodes.right[node]
+                if points[i, np.uint32(f)] <= nodes.cut[node]:
+                    node = node + one
+                else:
+                    node = np.uint64(nodes.right[node])
                 f = nodes.feature[node]
             sums[i] += nodes.cut[node]
