@@ -224,6 +224,7 @@ class Importance:
         *,
         expansion: Expansion | None = None,
         simultaneous: bool = False,
+        skewness: bool = True,
         alternative: Alternative = "two-sided",
         random_state: int = 0,
     ) -> Any:
@@ -237,6 +238,9 @@ class Importance:
             Expansion near the null; see :mod:`dfi.inference.intervals`.
         simultaneous : bool, default=False
             Whether the intervals hold for all units at once (max-t, multiplier bootstrap).
+        skewness : bool, default=True
+            Whether the intervals are corrected for the skewness of the influence values (Hall's
+            transformation; :mod:`dfi.inference.skewness`). Simultaneous and expanded ones are not.
         alternative : {"two-sided", "greater", "less"}, default="two-sided"
             Intervals, lower bounds or upper bounds.
         random_state : int, default=0
@@ -253,6 +257,7 @@ class Importance:
                 alternative=alternative,
                 expansion=expansion,
                 simultaneous=simultaneous,
+                skewness=skewness,
                 random_state=random_state,
             )
         )

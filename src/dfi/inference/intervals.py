@@ -1,4 +1,4 @@
-r"""Wald intervals that respect the parameter space, with the expansion near the null.
+r"""Intervals that respect the parameter space, with the expansion near the null.
 
 For a score :math:`\hat\phi` with standard error :math:`\hat\sigma` and level
 :math:`1-\alpha` the two-sided interval is
@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from scipy.stats import norm
+
+from dfi.inference.skewness import hall_quantile
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -116,6 +118,7 @@ def wald_interval(
     alternative: Alternative = "two-sided",
     nonnegative: bool = True,
     critical: float | None = None,
+    skewness: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     r"""Return the lower and upper endpoints of Wald intervals.
 
@@ -135,6 +138,9 @@ def wald_interval(
         :math:`[0, \infty)`.
     critical : float, optional
         Critical value to use in place of the normal quantile (simultaneous bands).
+    skewness : ndarray, optional
+        Skewness of each estimate, for Hall's correction of the quantiles
+        (:mod:`dfi.inference.skewness`); not with ``critical``.
 
     Returns
     -------
@@ -148,10 +154,19 @@ def wald_interval(
     if critical is None:
         tail = (1.0 - level) / (2.0 if alternative == "two-sided" else 1.0)
         critical = float(norm.isf(tail))
+        below = above = np.full(error.shape, critical)
+        if skewness is not None:
+            below, above = hall_quantile(critical, skewness), -hall_quantile(-critical, skewness)
+    else:
+        below = above = np.full(error.shape, critical)
     known = error > 0.0
-    reach = np.where(known, critical * error, np.nan)
-    low = np.where(known, -np.inf, np.nan) if alternative == "less" else estimate - reach
-    high = np.where(known, np.inf, np.nan) if alternative == "greater" else estimate + reach
+    error = np.where(known, error, np.nan)
+    low = estimate - below * error
+    high = estimate + above * error
+    if alternative == "less":
+        low = np.where(known, -np.inf, np.nan)
+    if alternative == "greater":
+        high = np.where(known, np.inf, np.nan)
     if nonnegative:
         low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
     return np.asarray(low), np.asarray(high)

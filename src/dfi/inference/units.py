@@ -19,6 +19,7 @@ from dfi.inference.intervals import (
 )
 from dfi.inference.multiplicity import Adjustment, adjust_p_values, check_adjustment
 from dfi.inference.simultaneous import max_t_critical_value
+from dfi.inference.skewness import skewness_of_mean
 from dfi.inference.standard_errors import standard_errors
 
 if TYPE_CHECKING:
@@ -63,6 +64,11 @@ class UnitInference:
         """Standard errors: NaN for degenerate units, 0 for columns that do not vary."""
         return standard_errors(self.influence, self.weights, degenerate=self.degenerate)
 
+    @cached_property
+    def skewness(self) -> Floats:
+        """Skewness of the scores, for Hall's correction of their intervals."""
+        return skewness_of_mean(self.influence, self.weights)
+
     @property
     def covariance(self) -> Floats:
         """Covariance of the scores, NaN where a unit has no standard error."""
@@ -89,6 +95,7 @@ class UnitInference:
         alternative: Alternative = "two-sided",
         expansion: Expansion | None = None,
         simultaneous: bool = False,
+        skewness: bool = True,
         random_state: int = 0,
     ) -> dict[str, Floats]:
         """Return ``ci_low`` and ``ci_high``, one unit at a time or for all at once."""
@@ -96,6 +103,8 @@ class UnitInference:
         alternative = check_alternative(alternative)
         errors = self.widened(expansion, level)
         critical = None
+        # The expansion and the joint bands are defined by normal quantiles of their own.
+        skewness = skewness and expansion is None and not simultaneous
         if simultaneous:
             critical = max_t_critical_value(
                 self.influence,
@@ -111,6 +120,7 @@ class UnitInference:
             alternative=alternative,
             nonnegative=self.nonnegative,
             critical=critical,
+            skewness=self.skewness if skewness else None,
         )
         return {"ci_low": low, "ci_high": high}
 
