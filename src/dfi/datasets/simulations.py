@@ -5,6 +5,7 @@ M1   ``Y = 5 X1 + e``; ten Gaussian features, ``corr(X1, X2) = rho``
 M2   ``Y = 5 cos X1 + 5 cos X2 + e``; the features of M1
 M3   ``Y = 1.5 X1 X2 1{X3 > 0} + X4 X5 1{X3 < 0} + e``; ``corr(X1, X2) = corr(X4, X5) = rho``
 M4   ``Y = 5 X1 + e``, ``X2 = 3 X1^2 + d``; dependent, but uncorrelated
+exp  ``Y = exp(b (X1 + X2 + X3)) + e``; equicorrelated, every order of interaction
 ==== ===================================================================================
 """
 
@@ -147,3 +148,32 @@ def m4(n: int = 2000, *, d: int = 10, random_state: int = 0) -> Simulation:
     X[:, 1] += 3.0 * X[:, 0] ** 2
     y = _first_times_five(X) + generator.standard_normal(n)
     return Simulation(X, y, _first_times_five)
+
+
+def exponential(
+    n: int = 2000, *, rho: float = 0.5, strength: float = 0.3, random_state: int = 0
+) -> Simulation:
+    r"""Exponential interaction of three equicorrelated features.
+
+    :math:`\eta(z) = e^{a'z}` with :math:`a = L b`, so
+    :math:`\phi_{Z_j} = e^{2\sum_{k \ne j} a_k^2}\, e^{a_j^2} (e^{a_j^2} - 1)` in closed form. It is
+    neither additive nor bilinear: the hardest case for the transport's sensitivity ``G``.
+    """
+    generator = np.random.default_rng(random_state)
+    correlation = np.full((3, 3), rho)
+    np.fill_diagonal(correlation, 1.0)
+    X = correlated_gaussian(correlation, n, generator)
+    regression = _Exponential(strength)
+    y = regression(X) + 0.5 * generator.standard_normal(n)
+    root = symmetric_root(correlation)
+    squares = (root @ np.full(3, strength)) ** 2
+    latent = np.exp(2 * (squares.sum() - squares)) * np.exp(squares) * np.expm1(squares)
+    return Simulation(X, y, regression, latent, (root**2) @ latent)
+
+
+@dataclass(frozen=True)
+class _Exponential:
+    strength: float
+
+    def __call__(self, X: Floats) -> Floats:
+        return np.asarray(np.exp(self.strength * X.sum(axis=1)))
