@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import ndtr
 
+from dfi.lines.base import Reference
 from dfi.lines.quadrature import equal_nodes
 from dfi.transport.gaussian import Gaussian, LinearTransport
 from dfi.transport.margins import Margin, fit_margin
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi.data.weights import Weights
-    from dfi.lines.base import Reference, ReferenceKind
+    from dfi.lines.base import ReferenceKind
 
     Floats = NDArray[np.float64]
 
@@ -82,8 +83,9 @@ class CopulaTransport:
             result[:, k] = fixed[k] if margin is None else getattr(margin, way)(matrix[:, k])
         return result
 
-    def encode(self, matrix: Floats) -> Floats:
-        """Return the latent rows."""
+    def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
+        """Return the latent rows; nothing in them is random."""
+        del generator
         return self.linear.encode(self.scores(matrix))
 
     def decode(self, latent: Floats) -> Floats:
@@ -95,6 +97,10 @@ class CopulaTransport:
         standardized = latent @ self.linear.decoder
         slope = np.stack([self.cells(m)(standardized[:, m]) for m in range(self.n_latent)], axis=1)
         return np.asarray(slope[:, :, None] * self.linear.decoder)
+
+    def slopes(self, latent: Floats, j: int) -> Floats:
+        """Return the change of each standardised feature per unit of latent ``j``."""
+        return np.asarray(self.jacobian(latent)[:, :, j])
 
     def cells(self, m: int) -> Cells:
         """Return the slope of active margin ``m``, both sides in standard deviations."""
@@ -198,8 +204,6 @@ class Copula:
 
 
 def _no_whitening(p: int) -> LinearTransport:
-    from dfi.lines.base import Reference
-
     return LinearTransport(
         active=np.arange(p),
         center=np.zeros(p),

@@ -1,0 +1,142 @@
+r"""Scores under any deterministic decoder: replacing a latent coordinate moves a row on a curve.
+
+.. math:: m_{ij} = E_t[\mu(S(z_i^{(j)}(t)))], \qquad
+          w_{jl}(z_i) = E_t\big[(\partial S_l/\partial z_j)^2(z_i^{(j)}(t))\big],
+
+both by the same nodes of the reference law; the attributed influence value is
+:math:`u^X_{il} = \sum_j w_{jl}(z_i)\,u^Z_{ij}`, since :math:`u^Z_{ij}` has the conditional mean
+:math:`Var(\eta(Z) \mid Z_{-j})` given :math:`Z_{-j}`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from dfi.importance.transported import FoldScores, TransportedScores, put_together
+from dfi.lines.choose import is_smooth
+from dfi.lines.quadrature import DEFAULT_NODES, equal_nodes, gauss_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfi.data.weights import Weights
+    from dfi.importance.latent import ScoreForm
+    from dfi.lines.base import Reference
+    from dfi.lines.choose import LineOptions
+    from dfi.nuisance.crossfit import FoldModels
+    from dfi.transport.base import MapTransport
+
+    Floats = NDArray[np.float64]
+
+FEW_ATOMS = 64
+
+
+def curve_nodes(reference: Reference, j: int, rule: str, count: int) -> tuple[Floats, Floats]:
+    """Return nodes and weights of coordinate ``j``; a law of few atoms is summed exactly."""
+    if reference.values is not None and len(np.unique(reference.values[:, j])) <= FEW_ATOMS:
+        return gauss_nodes(reference, j, FEW_ATOMS)
+    return (gauss_nodes if rule == "gauss" else equal_nodes)(reference, j, count)
+
+
+def curve_scores(
+    folds: Sequence[FoldModels],
+    matrix: Floats,
+    y: Floats,
+    weights: Weights,
+    transport: MapTransport,
+    *,
+    latent: Floats,
+    form: ScoreForm,
+    options: LineOptions,
+    n_jobs: int | None = None,
+    advance: Callable[[int], object] | None = None,
+) -> TransportedScores:
+    """Score the held-out rows of every fold along the transport's curves.
+
+    Parameters
+    ----------
+    folds : sequence of FoldModels
+        The fitted models.
+    matrix, y, weights
+        All rows.
+    transport : MapTransport
+        The fitted transport.
+    latent : ndarray of shape (n, d)
+        The latent row of every row.
+    form : {"cross", "loco", "cpi"}
+        The estimator of the latent scores.
+    options : LineOptions
+        Nodes and memory.
+    """
+    if options.rule == "draws":
+        raise ValueError("lines='draws' holds for linear transports: use 'auto', 'equal' or 'gauss'")
+    smooth = all(is_smooth(p.model) for fold in folds for p in fold.predictors if hasattr(p, "model"))
+    rule = options.rule if options.rule != "auto" else ("gauss" if smooth else "equal")
+    count = options.n_nodes or DEFAULT_NODES["gauss" if rule == "gauss" else "equal"]
+    laws = [curve_nodes(transport.reference, j, rule, count) for j in range(transport.n_latent)]
+    tasks = (
+        delayed(_score_fold)(fold, matrix, y, transport, latent, laws, form, options.memory, advance)
+        for fold in folds
+    )
+    results = Parallel(n_jobs=n_jobs, prefer="threads")(tasks)
+    mass = np.concatenate([weights.values[fold.test] for fold in folds])
+    squared = np.concatenate([square for _, square in results], axis=0)
+    return put_together(
+        folds,
+        [scores for scores, _ in results],
+        weights,
+        np.average(squared, axis=0, weights=mass),
+        f"curves ({max(len(nodes) for nodes, _ in laws)} {rule} nodes)",
+    )
+
+
+def _score_fold(
+    fold: FoldModels,
+    matrix: Floats,
+    y: Floats,
+    transport: MapTransport,
+    latent: Floats,
+    laws: list[tuple[Floats, Floats]],
+    form: ScoreForm,
+    memory: int,
+    advance: Callable[[int], object] | None,
+) -> tuple[FoldScores, Floats]:
+    """Return the fold's scores and the mean squared Jacobian (n, l, j) of its rows."""
+    n, d = len(fold.test), transport.n_latent
+    values = np.stack([predictor(matrix[fold.test]) for predictor in fold.predictors])
+    influence, squared = np.empty((n, d)), np.empty((n, d, d))
+    outcome = y[fold.test]
+    for j, (nodes, node_weights) in enumerate(laws):
+        step = max(1, int(memory / (4 * 8 * len(nodes) * matrix.shape[1])))
+        for start in range(0, n, step):
+            part = slice(start, min(start + step, n))
+            rows = np.repeat(latent[fold.test[part]], len(nodes), axis=0)
+            rows[:, j] = np.tile(nodes, part.stop - part.start)
+            decoded = transport.decode(rows)
+            along = np.stack([p(decoded) for p in fold.predictors])
+            along = along.reshape(len(fold.predictors), -1, len(nodes))
+            influence[part, j] = _influence(
+                form, outcome[part], values[:, part], along, node_weights
+            )
+            slope = transport.slopes(rows, j).reshape(-1, len(nodes), d)
+            squared[part, :, j] = np.einsum("itl,t->il", slope**2, node_weights)
+    if advance is not None:
+        advance(n)
+    attributed = np.einsum("ilj,ij->il", squared, influence)
+    return FoldScores(influence, attributed, values.mean(axis=0)), squared
+
+
+def _influence(
+    form: ScoreForm, y: Floats, values: Floats, along: Floats, weights: Floats
+) -> Floats:
+    """Return the influence values of one coordinate; see :mod:`dfi.importance.latent`."""
+    if form == "cpi":
+        loss = ((y[:, None] - along[0]) ** 2) @ weights
+        return np.asarray(0.5 * (loss - (y - values[0]) ** 2))
+    mean = along @ weights
+    return np.asarray((y - mean[0]) * (y - mean[-1]) - (y - values[0]) * (y - values[-1]))
