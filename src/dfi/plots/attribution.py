@@ -121,7 +121,7 @@ def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | No
     return ax
 
 
-def _matrix(result: Importance, top: int | None) -> tuple[NDArray[np.intp], Floats]:
+def clustered_weights(result: Importance, top: int | None) -> tuple[NDArray[np.intp], Floats]:
     weights = attribution_of(result)
     chosen = np.sort(ranking(result.scores)[: check_top(top, len(result.names))])
     order = chosen[clustered_order(overlap(weights)[np.ix_(chosen, chosen)])]
@@ -130,7 +130,7 @@ def _matrix(result: Importance, top: int | None) -> tuple[NDArray[np.intp], Floa
 
 def attribution_data(result: Importance, *, top: int | None = 30) -> Any:
     """Return the weights behind :func:`attribution` as a long table: feature, latent, weight."""
-    order, weights = _matrix(result, top)
+    order, weights = clustered_weights(result, top)
     names = np.array(result.names, dtype=object)[order]
     return frame_like(
         result,
@@ -162,7 +162,7 @@ def attribution(result: Importance, *, top: int | None = 30, ax: Axes | None = N
     -------
     Axes
     """
-    order, weights = _matrix(result, top)
+    order, weights = clustered_weights(result, top)
     side = float(min(max(4.0, 2.4 + 0.2 * len(order)), 12.0))
     ax = new_axes(side + 0.8, side) if ax is None else ax
     draw_heat_map(ax, weights, [result.names[k] for k in order], "share of the latent score")

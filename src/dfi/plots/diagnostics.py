@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 CHANCE = 0.05
 
 
-def _measures(result: Importance) -> dict[str, Any]:
+def latent_measures(result: Importance) -> dict[str, Any]:
     latent = result.diagnostics.get("latent")
     if not isinstance(latent, Mapping):
         raise ValueError(  # noqa: TRY004 - the result lacks a part, its type is right
@@ -57,7 +57,7 @@ def _measures(result: Importance) -> dict[str, Any]:
 
 def diagnostics_data(result: Importance) -> Any:
     """Return the numbers behind :func:`diagnostics`: measure, value and the level of chance."""
-    return frame_like(result, _measures(result))
+    return frame_like(result, latent_measures(result))
 
 
 def diagnostics(result: Importance, *, ax: Axes | None = None) -> Axes:
@@ -78,7 +78,7 @@ def diagnostics(result: Importance, *, ax: Axes | None = None) -> Axes:
     -------
     Axes
     """
-    shown = _measures(result)
+    shown = latent_measures(result)
     ax = new_axes(7.0, 2.4) if ax is None else ax
     rows = np.arange(len(shown["value"]))
     beyond = shown["value"] > shown["chance"]

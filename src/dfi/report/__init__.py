@@ -1,0 +1,8 @@
+"""Reports: a result -> a summary (plain dict) -> a template -> one offline HTML file."""
+
+from __future__ import annotations
+
+from dfi.report.page import compact_html, report_html, write_report
+from dfi.report.summary import summarize
+
+__all__ = ["compact_html", "report_html", "summarize", "write_report"]

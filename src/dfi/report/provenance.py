@@ -1,0 +1,70 @@
+"""Where a result comes from: its call, its versions, its specification as readable items."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+_ARGUMENTS = (
+    "estimator",
+    "transport",
+    "epsilon",
+    "cv",
+    "n_repeats",
+    "score",
+    "random_state",
+)
+
+
+def call_text(spec: dict[str, Any]) -> str:
+    """Return the call behind a result: the recorded one, or one rebuilt from the specification."""
+    recorded = spec.get("call")
+    if isinstance(recorded, str):
+        return recorded
+    known = []
+    for key in _ARGUMENTS:
+        if key not in spec or (key == "epsilon" and not spec[key]):
+            continue
+        name, value = key, repr(spec[key])
+        if key == "cv" and str(spec[key]).isdigit():
+            value = str(spec[key])
+        if key == "estimator" and "(" in str(spec[key]):
+            value = str(spec[key])
+        if key == "epsilon":
+            continue
+        if key == "transport" and spec.get("epsilon"):
+            value = f"dfi.{str(spec[key]).capitalize()}(epsilon={spec['epsilon']!r})"
+        known.append(f"{name}={value}")
+    return f"dfi.explain(X, y, {', '.join(known)})" if known else "not recorded"
+
+
+def versions(spec: dict[str, Any]) -> dict[str, str]:
+    """Return the recorded versions of the libraries, and the Python that wrote the report."""
+    recorded = spec.get("versions")
+    found = {str(k): str(v) for k, v in recorded.items()} if isinstance(recorded, dict) else {}
+    return {**found, "Python (of the report)": platform.python_version()}
+
+
+def flat_items(values: dict[str, Any], prefix: str = "") -> list[dict[str, str]]:
+    """Return nested values as a flat list of names and texts."""
+    items: list[dict[str, str]] = []
+    for key, value in values.items():
+        name = f"{prefix}{key}".replace("_", " ")
+        if isinstance(value, dict):
+            items += flat_items(value, f"{prefix}{key}, ")
+        else:
+            items.append({"name": name, "value": _text(value)})
+    return items
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list):
+        shown = ", ".join(_text(item) for item in value[:30])
+        return shown + (f", … ({len(value)} in all)" if len(value) > 30 else "")
+    return str(value)

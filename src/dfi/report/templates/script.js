@@ -1,0 +1,140 @@
+(function () {
+  "use strict";
+  var data = JSON.parse(document.getElementById("data").textContent);
+  var tip = document.getElementById("tip");
+  var byId = function (id) { return document.getElementById(id); };
+
+  // Theme: the system decides until the reader does.
+  var root = document.documentElement;
+  var remembered = null;
+  try { remembered = localStorage.getItem("dfi-theme"); } catch (e) { remembered = null; }
+  if (remembered === "dark" || remembered === "light") { root.dataset.theme = remembered; }
+  byId("theme").addEventListener("click", function () {
+    var system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+    var next = (root.dataset.theme || system) === "dark" ? "light" : "dark";
+    root.dataset.theme = next;
+    try { localStorage.setItem("dfi-theme", next); } catch (e) { /* not remembered */ }
+  });
+  byId("print").addEventListener("click", function () { window.print(); });
+
+  // Values on hover and focus; the same unit lights up everywhere.
+  function digits(value) {
+    if (value === null || value === undefined) { return "–"; }
+    if (value !== 0 && (Math.abs(value) >= 1e7 || Math.abs(value) < 1e-4)) { return value.toExponential(2); }
+    return Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 6 });
+  }
+  function describe(row) {
+    var level = Math.round(data.level * 1000) / 10;
+    var lines = [row.name, "score " + digits(row.score)];
+    if (row.ci_low !== null) { lines.push(level + " % interval " + digits(row.ci_low) + " to " + digits(row.ci_high)); }
+    if (row.p_adj !== null) { lines.push("adjusted p " + (row.p_adj < 0.001 ? "< 0.001" : row.p_adj.toFixed(3))); }
+    if (row.latent !== null && row.latent !== undefined) { lines.push("latent score " + digits(row.latent)); }
+    if (row.share !== null && row.share !== undefined) { lines.push((100 * row.share).toFixed(1) + " % of the outcome's variance"); }
+    return lines.join("\n");
+  }
+  function rows(kind) {
+    if (kind.indexOf("method:") === 0) { return data.methods[Number(kind.slice(7))].features; }
+    return kind === "group" ? data.groups : data.features;
+  }
+  function textOf(mark) {
+    var kind = mark.dataset.kind, row = rows(kind === "weight" ? "feature" : kind)[Number(mark.dataset.u)];
+    if (kind === "weight") {
+      var source = data.features[Number(mark.dataset.v)];
+      return mark.dataset.w + " of the latent score of " + source.name + " is attributed to " + row.name;
+    }
+    return describe(row);
+  }
+  var hot = [];
+  function clear() {
+    hot.forEach(function (mark) { mark.classList.remove("hot"); });
+    hot = [];
+    tip.hidden = true;
+  }
+  function light(mark, x, y) {
+    clear();
+    var kind = mark.dataset.kind;
+    if (kind === "weight") { hot = [mark]; } else {
+      hot = Array.from(document.querySelectorAll('[data-kind="' + kind + '"][data-u="' + mark.dataset.u + '"]'));
+    }
+    hot.forEach(function (each) { each.classList.add("hot"); });
+    tip.textContent = textOf(mark);
+    tip.hidden = false;
+    var width = tip.offsetWidth, height = tip.offsetHeight;
+    tip.style.left = Math.max(4, Math.min(x + 14, innerWidth - width - 6)) + "px";
+    tip.style.top = (y + 18 + height > innerHeight ? Math.max(4, y - height - 12) : y + 18) + "px";
+  }
+  document.addEventListener("pointermove", function (event) {
+    var mark = event.target.closest ? event.target.closest("[data-u]") : null;
+    if (mark) { light(mark, event.clientX, event.clientY); } else if (hot.length) { clear(); }
+  });
+  document.addEventListener("focusin", function (event) {
+    var mark = event.target.closest("[data-u]");
+    if (!mark) { clear(); return; }
+    var box = mark.getBoundingClientRect();
+    light(mark, box.left + box.width / 2, box.top + box.height / 2);
+  });
+  document.addEventListener("focusout", clear);
+  document.addEventListener("keydown", function (event) { if (event.key === "Escape") { clear(); } });
+
+  // The table: sorted by any column, filtered by name.
+  var table = byId("scores");
+  var body = table.tBodies[0];
+  var lines = Array.from(body.rows);
+  function value(line, key) { return data.features[Number(line.dataset.u)][key]; }
+  function sort(head) {
+    var key = head.dataset.key, now = head.getAttribute("aria-sort");
+    var first = key === "name" || key === "rank" || key === "p" || key === "p_adj" ? "ascending" : "descending";
+    var order = now ? (now === "ascending" ? "descending" : "ascending") : first;
+    Array.from(table.tHead.rows[0].cells).forEach(function (cell) { cell.removeAttribute("aria-sort"); });
+    head.setAttribute("aria-sort", order);
+    var sign = order === "ascending" ? 1 : -1;
+    lines.sort(function (a, b) {
+      var u = value(a, key), v = value(b, key);
+      if (u === null || u === undefined) { return v === null || v === undefined ? 0 : 1; }
+      if (v === null || v === undefined) { return -1; }
+      return sign * (typeof u === "string" ? u.localeCompare(v, undefined, { numeric: true }) : u - v);
+    });
+    lines.forEach(function (line) { body.appendChild(line); });
+  }
+  Array.from(table.tHead.rows[0].cells).forEach(function (head) {
+    head.querySelector("button").addEventListener("click", function () { sort(head); });
+  });
+  var filter = byId("filter"), onlySure = byId("only-sure");
+  function narrow() {
+    var wanted = filter.value.toLowerCase(), shown = 0;
+    lines.forEach(function (line) {
+      var row = data.features[Number(line.dataset.u)];
+      var keep = row.name.toLowerCase().indexOf(wanted) >= 0 && (!onlySure.checked || row.significant);
+      line.hidden = !keep;
+      if (keep) { shown += 1; }
+    });
+    byId("count").textContent = shown + " of " + lines.length;
+  }
+  filter.addEventListener("input", narrow);
+  onlySure.addEventListener("change", narrow);
+
+  // Downloads are made here, from the numbers in this page.
+  function save(name, type, text) {
+    var link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type: type }));
+    link.download = name;
+    document.body.appendChild(link);
+    link.click();
+    link.remove();
+    setTimeout(function () { URL.revokeObjectURL(link.href); }, 1000);
+  }
+  function cell(item) {
+    if (item === null || item === undefined) { return ""; }
+    var text = String(item);
+    return /[",\r\n]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
+  }
+  byId("csv").addEventListener("click", function () {
+    var keys = data.columns.map(function (column) { return column[0]; });
+    var out = [keys.map(function (key) { return key === "name" ? "feature" : key; }).map(cell).join(",")];
+    data.features.forEach(function (row) { out.push(keys.map(function (key) { return cell(row[key]); }).join(",")); });
+    save(data.file + ".csv", "text/csv", out.join("\r\n") + "\r\n");
+  });
+  byId("json").addEventListener("click", function () {
+    save("specification.json", "application/json", JSON.stringify(data.spec, null, 2));
+  });
+}());

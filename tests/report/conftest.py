@@ -1,0 +1,123 @@
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from dfi.data.groups import read_groups
+from dfi.data.weights import Weights
+from dfi.result import Importance, Quality
+
+EVIL = [
+    "<script>alert(1)</script>",
+    "</script><script>window.broken=1</script>",
+    '"><img src=x onerror="window.broken=1">',
+    "{{ 7 * 7 }}",
+    "a & b < c",
+    "' onmouseover='window.broken=1",
+    "javascript:window.broken=1",
+    'comma, "quote"\nnew line',
+    "naïve Größe 数",
+    "=1+1",
+]
+
+
+def build(p=10, n=150, seed=0, names=None, r2=0.5, groups=None, **changes):
+    rng = np.random.default_rng(seed)
+    names = tuple(f"f{k}" for k in range(p)) if names is None else tuple(names)
+    latent = rng.standard_normal((n, p)) + np.linspace(2.0, 0.0, p)
+    root = np.eye(p)
+    for start in range(0, p // 2, 3):
+        root[start : start + 3, start : start + 3] += 0.6
+    weights = root**2 / np.sum(root**2, axis=0)
+    shared = {
+        "names": names,
+        "weights": Weights(np.ones(n), "frequency"),
+        "spec": {
+            "method": "dfi",
+            "transport": "gaussian",
+            "estimator": "ridge",
+            "random_state": 7,
+            "versions": {"dfi": "0.1.0"},
+            "data_sha256": "ab" * 32,
+        },
+        "quality": Quality(r2, (r2, r2 - 0.1, float("nan")), 0.05, 1.0, 4.0, n),
+        "library": "pandas",
+        "diagnostics": {
+            "n_latent": p,
+            "asymptotics": "rows < 2 x columns: do not hold",
+            "latent": {
+                "max_correlation": 0.01,
+                "max_distance_correlation": 0.4,
+                "null_distance_correlation": 0.2,
+                "max_marginal_distance": 0.03,
+                "null_marginal_distance": 0.09,
+                "n_rows": n,
+            },
+        },
+        "default_groups": None if groups is None else read_groups(groups, names),
+    }
+    values = {
+        "influence": latent @ weights.T,
+        "latent": Importance(influence=latent, space="latent", **shared),
+        "attribution": weights,
+        **shared,
+    }
+    return Importance(**{**values, **changes})
+
+
+@pytest.fixture(name="build")
+def build_fixture():
+    return build
+
+
+@pytest.fixture
+def evil():
+    return build(names=EVIL, groups={"<b>group</b>": EVIL[:3], "rest": EVIL[3:]})
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    """Debian's Chromium, cut off from any network, driven by selenium."""
+    program = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
+    driver = shutil.which("chromedriver")
+    missing = "chromium" if program is None else "chromedriver" if driver is None else None
+    try:
+        from selenium import webdriver
+        from selenium.webdriver.chrome.service import Service
+    except ImportError:
+        missing = "selenium"
+    if missing is not None:
+        reason = f"{missing} is not installed (apt-get install chromium chromium-driver)"
+        if os.environ.get("DFI_BROWSER") == "required":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    folder = tmp_path_factory.mktemp("chromium")
+    for flag in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+        f"--user-data-dir={folder / 'profile'}",
+    ):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    browser = webdriver.Chrome(options=options, service=Service(driver))
+    downloads = folder / "downloads"
+    downloads.mkdir()
+    browser.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)}
+    )
+    browser.downloads = downloads
+    yield browser
+    browser.quit()

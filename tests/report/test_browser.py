@@ -1,0 +1,266 @@
+"""The report in a real browser, opened from disk, with the network cut."""
+
+import csv
+import itertools
+import json
+import time
+
+import pytest
+
+from dfi.report import write_report
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+
+def wait_for(condition, seconds=10.0):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.05)
+    pytest.fail("the browser did not do it in time")
+
+
+def resize(browser, width, height=900):
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
+    )
+
+
+def hover(browser, mark):
+    from selenium.webdriver import ActionChains
+
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", mark)
+    ActionChains(browser).move_to_element(mark).perform()
+
+
+@pytest.fixture
+def open_report(chromium, tmp_path):
+    """Open a report, and check at the end that it was quiet and asked nobody for anything."""
+    opened = []
+
+    def open_result(result, width=1400, **options):
+        resize(chromium, width)
+        chromium.get_log("browser")
+        chromium.get_log("performance")
+        path = write_report(result, tmp_path / f"report{len(opened)}.html", **options)
+        opened.append(path)
+        chromium.get(path.as_uri())
+        chromium.execute_script("localStorage.clear()")
+        return chromium
+
+    yield open_result
+    messages = [entry["message"] for entry in chromium.get_log("browser")]
+    assert messages == []
+    requested = []
+    for entry in chromium.get_log("performance"):
+        event = json.loads(entry["message"])["message"]
+        if event["method"] == "Network.requestWillBeSent":
+            requested.append(event["params"]["request"]["url"])
+    assert requested
+    assert [url for url in requested if not url.startswith(("file:", "blob:", "data:"))] == []
+
+
+def names(browser):
+    return browser.execute_script(
+        "return Array.from(document.querySelectorAll('#scores tbody tr'))"
+        ".filter(r => !r.hidden).map(r => r.querySelector('th').textContent)"
+    )
+
+
+def test_table_sorts_by_any_column(open_report, build):
+    result = build()
+    browser = open_report(result)
+    ranked = [result.names[k] for k in (-result.scores).argsort()]
+    assert names(browser) == ranked
+    head = browser.find_element("css selector", "th[data-key=name]")
+    head.find_element("tag name", "button").click()
+    assert names(browser) == sorted(ranked)
+    assert head.get_attribute("aria-sort") == "ascending"
+    head.find_element("tag name", "button").click()
+    assert names(browser) == sorted(ranked, reverse=True)
+    score = browser.find_element("css selector", "th[data-key=score] button")
+    score.click()
+    assert names(browser) == ranked
+    score.click()
+    assert names(browser) == ranked[::-1]
+    assert head.get_attribute("aria-sort") is None
+
+
+def test_table_filters_by_name_and_significance(open_report, build):
+    result = build(p=12)
+    browser = open_report(result)
+    field = browser.find_element("id", "filter")
+    field.send_keys("F1")
+    assert set(names(browser)) == {"f1", "f10", "f11"}
+    assert browser.find_element("id", "count").text == "3 of 12"
+    field.clear()
+    field.send_keys(" ")
+    field.clear()
+    browser.execute_script("document.getElementById('filter').dispatchEvent(new Event('input'))")
+    browser.find_element("id", "only-sure").click()
+    p_adj = result.table(sort=False)["p_adj"]
+    assert set(names(browser)) == {n for n, p in zip(result.names, p_adj, strict=True) if p <= 0.05}
+
+
+def test_hover_shows_values_and_links_the_plots(open_report, build):
+    browser = open_report(build(groups={"g": ["f0", "f1"], "h": ["f2"]}))
+    tip = browser.find_element("id", "tip")
+    assert not tip.is_displayed()
+    for selector in ("#chart .bar-row", "#blocks circle[data-u='0']", "#scores tbody tr"):
+        hover(browser, browser.find_element("css selector", selector))
+        wait_for(tip.is_displayed)
+        assert tip.text.startswith("f0\nscore ")
+        assert "95 % interval" in tip.text
+        hot = browser.execute_script(
+            "return Array.from(document.querySelectorAll('.hot')).map(e => e.tagName.toLowerCase())"
+        )
+        assert {"div", "circle", "tr", "li"} <= set(hot)
+    cell = browser.find_element("css selector", ".heat-area rect[data-u='0'][data-v='1']")
+    hover(browser, cell)
+    assert "of the latent score of f1 is attributed to f0" in tip.text
+    hover(browser, browser.find_element("css selector", "#groups .bar-row"))
+    assert tip.text.startswith("g\nscore ")
+    hover(browser, browser.find_element("css selector", "#meaning h2"))
+    wait_for(lambda: not tip.is_displayed())
+
+
+def test_keyboard_reaches_the_values(open_report, build):
+    browser = open_report(build())
+    row = browser.find_elements("css selector", "#chart .bar-row")[1]
+    browser.execute_script("arguments[0].focus()", row)
+    tip = browser.find_element("id", "tip")
+    assert tip.text.startswith("f1\nscore ")
+    from selenium.webdriver.common.keys import Keys
+
+    row.send_keys(Keys.ESCAPE)
+    assert not tip.is_displayed()
+    row.send_keys(Keys.TAB)
+    assert tip.text.startswith("f2\nscore ")
+
+
+def paper(browser):
+    return browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+
+
+def scheme(browser, value):
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia",
+        {"features": [{"name": "prefers-color-scheme", "value": value}]},
+    )
+
+
+def test_dark_and_light_by_system_and_by_button(open_report, build):
+    browser = open_report(build())
+    scheme(browser, "light")
+    assert paper(browser) == "rgb(255, 255, 255)"
+    scheme(browser, "dark")
+    assert paper(browser) == "rgb(20, 24, 29)"
+    browser.find_element("id", "theme").click()
+    assert paper(browser) == "rgb(255, 255, 255)"
+    browser.refresh()
+    assert paper(browser) == "rgb(255, 255, 255)"
+    browser.find_element("id", "theme").click()
+    assert paper(browser) == "rgb(20, 24, 29)"
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": []})
+    assert paper(browser) == "rgb(255, 255, 255)"
+    assert not browser.find_element("id", "csv").is_displayed()
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+    browser.execute_script("localStorage.clear()")
+
+
+def downloaded(browser, name):
+    path = browser.downloads / name
+    path.unlink(missing_ok=True)
+    return lambda: wait_for(lambda: path.exists() and path.stat().st_size > 0) and path
+
+
+def test_downloads_are_the_table_and_the_specification(open_report, evil):
+    browser = open_report(evil)
+    get = downloaded(browser, "importance.csv")
+    browser.find_element("id", "csv").click()
+    with get().open(newline="", encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    table = evil.table()
+    assert [row["feature"] for row in rows] == list(table["feature"])
+    for key in ("score", "se", "ci_low", "ci_high", "z", "p", "p_adj"):
+        assert [float(row[key]) for row in rows] == pytest.approx(list(table[key]))
+    get = downloaded(browser, "specification.json")
+    browser.find_element("id", "json").click()
+    assert json.loads(get().read_text())["random_state"] == 7
+
+
+def test_hostile_names_are_only_text(open_report, evil):
+    browser = open_report(
+        evil, title="<script>alert(1)</script>", target="<img src=x onerror=alert(1)>"
+    )
+    assert browser.execute_script("return window.broken") is None
+    assert set(names(browser)) == set(evil.names)
+    assert browser.find_element("tag name", "h1").text == "<script>alert(1)</script>"
+    assert browser.execute_script("return document.scripts.length") == 2
+    assert browser.execute_script("return document.images.length") == 0
+    hover(browser, browser.find_element("css selector", "#chart .bar-row"))
+    assert browser.find_element("id", "tip").text.startswith("<script>alert(1)</script>\n")
+
+
+OVERLAPS = """
+const boxes = Array.from(document.querySelectorAll(arguments[0]))
+  .filter(e => e.textContent.trim() && e.getClientRects().length)
+  .map(e => [e.textContent, e.getBoundingClientRect()]);
+const found = [];
+for (let i = 0; i < boxes.length; i++) for (let j = i + 1; j < boxes.length; j++) {
+  const a = boxes[i][1], b = boxes[j][1];
+  const x = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+  const y = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+  if (x > 1 && y > 3) found.push([boxes[i][0], boxes[j][0], x, y]);
+}
+return found;
+"""
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("p", [10, 800])
+def test_nothing_overlaps_or_leaves_the_page(open_report, build, p, width):
+    long = [f"a long name of measurement {k} in the laboratory panel_{k % 7}" for k in range(p)]
+    result = build(p=p, names=long, groups={"first half": long[: p // 2], "second": long[p // 2 :]})
+    browser = open_report(result, width=width)
+    size = browser.execute_script(
+        "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
+    assert size[0] <= size[1]
+    for selector in (
+        "svg text",
+        ".bar-label, .bar-value",
+        ".heat-rows span, .heat-columns span",
+        "h1, h2, h3, nav a, header button, .controls > *, figcaption, .warning",
+    ):
+        assert browser.execute_script(OVERLAPS, selector) == [], selector
+    outside = browser.execute_script(
+        "return Array.from(document.querySelectorAll('svg text, .bar-value, h1, figcaption'))"
+        ".filter(e => e.getBoundingClientRect().right > innerWidth + 1"
+        " || e.getBoundingClientRect().left < -1).map(e => e.textContent)"
+    )
+    assert outside == []
+
+
+def test_headings_and_alternatives_for_screen_readers(open_report, build):
+    browser = open_report(build(p=30))
+    levels = browser.execute_script(
+        "return Array.from(document.querySelectorAll('h1,h2,h3')).map(h => Number(h.tagName[1]))"
+    )
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(b - a <= 1 for a, b in itertools.pairwise(levels))
+    silent = browser.execute_script(
+        "return Array.from(document.querySelectorAll('svg')).filter(s =>"
+        " !s.closest('[aria-hidden=true]') && !s.getAttribute('aria-label')).length"
+    )
+    assert silent == 0
+    unnamed = browser.execute_script(
+        "return Array.from(document.querySelectorAll('button, input')).filter(e =>"
+        " !(e.textContent.trim() || e.ariaLabel || (e.labels && e.labels.length))).length"
+    )
+    assert unnamed == 0
+    assert browser.execute_script("return document.documentElement.lang") == "en"

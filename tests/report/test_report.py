@@ -1,0 +1,259 @@
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from dfi.report import compact_html, report_html, summarize, write_report
+from dfi.report.charts import Scale, bars, scatter
+from dfi.report.numbers import nice_ticks, number, p_value, percent
+from dfi.report.provenance import call_text
+
+
+class Tags(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.attributes, self.text = [], [], ""
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def parse(page):
+    parser = Tags()
+    parser.feed(page)
+    return parser
+
+
+def test_summary_is_plain_json(build):
+    summary = summarize(build(groups={"g": ["f0", "f1"]}), target="y")
+    assert json.loads(json.dumps(summary, allow_nan=False))["title"] == "What explains y?"
+
+
+def test_summary_has_the_numbers_of_the_result(build):
+    result = build()
+    summary = summarize(result)
+    table = result.table()
+    assert [row["name"] for row in summary["features"]] == list(table["feature"])
+    for key in ("score", "se", "ci_low", "ci_high", "z", "p", "p_adj"):
+        np.testing.assert_allclose([row[key] for row in summary["features"]], table[key])
+    assert summary["n_significant"] == int((table["p_adj"] <= 0.05).sum())
+    first = summary["features"][0]
+    assert first["share"] == pytest.approx(first["score"] / 4.0)
+    assert first["latent"] == pytest.approx(result.latent.scores[result.names.index(first["name"])])
+
+
+def test_leading_sentences_carry_score_and_interval(build):
+    result = build()
+    lead = summarize(result, target="yield")["leading"][0]
+    row = result.table().iloc[0]
+    assert lead["name"] == row["feature"]
+    assert f"score {number(row['score'])}" in lead["text"]
+    assert f"interval {number(row['ci_low'])} to {number(row['ci_high'])}" in lead["text"]
+    assert "of the variance of yield" in lead["text"]
+    assert "clearly above zero (adjusted p < 0.001)" in lead["text"]
+
+
+def test_own_share_of_a_feature(build):
+    result = build()
+    first = summarize(result)["features"][0]
+    k = result.names.index(first["name"])
+    own = result.attribution[k, k] * result.latent.scores[k] / result.scores[k]
+    assert first["own"] == pytest.approx(own)
+
+
+def test_own_share_is_unknown_where_scores_are_not_weighted_latent_scores(build):
+    result = build(attribution=np.full((10, 10), 0.3))
+    assert summarize(result)["features"][0]["own"] is None
+
+
+def test_nothing_significant_is_said(build):
+    noise = np.random.default_rng(0).standard_normal((150, 3))
+    result = build(p=3, influence=noise - noise.mean(axis=0))
+    page = report_html(result)
+    assert "No feature has a score that can be told apart from zero" in page
+    assert "cannot be told apart from zero" in summarize(result)["leading"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("r2", "message"),
+    [(0.5, None), (0.05, "explains only 5.0 %"), (-0.1, "explains nothing on unseen rows")],
+)
+def test_a_weak_model_is_warned_about(build, r2, message):
+    result = build(r2=r2)
+    warning = summarize(result)["quality"]["warning"]
+    page = report_html(result)
+    if message is None:
+        assert warning is None
+        assert "Read with care" not in page
+    else:
+        assert message in warning
+        assert "Read with care" in page
+        assert page.index("Read with care") < page.index('id="chart"')
+
+
+def test_blocks_say_how_signal_is_shared(build):
+    result = build()
+    blocks = summarize(result)["blocks"]
+    assert blocks["n_blocks"] == 2
+    block = blocks["shown"][0]
+    assert {m["name"] for m in block["members"]} == {"f0", "f1", "f2"}
+    assert sum(m["share"] for m in block["members"]) == pytest.approx(1.0)
+    assert block["total"] == pytest.approx(result.scores[:3].sum())
+    assert "of the latent score of" in block["text"]
+    kept = {m["name"]: m["kept"] for m in block["members"]}
+    assert kept["f0"] == pytest.approx(result.attribution[0, 0])
+
+
+def test_a_result_without_a_latent_side_is_reported_too(build):
+    page = report_html(build(latent=None, attribution=None, diagnostics={}))
+    assert "holds no attribution weights" in page
+    assert 'class="heat"' not in page
+
+
+@pytest.mark.parametrize("space", ["latent", "group"])
+def test_latent_results_and_groups_have_reports(build, space):
+    result = build(groups={"g": ["f0", "f1"], "h": ["f2"]})
+    other = result.latent if space == "latent" else result.group()
+    assert f"All {'latent coordinates' if space == 'latent' else 'groups'}" in report_html(other)
+
+
+def test_single_feature_and_degenerate_feature(build):
+    assert "f0" in report_html(build(p=1))
+    page = report_html(build(p=3, degenerate=np.array([False, True, False])))
+    assert "f1" in page
+
+
+def test_sections_come_in_order(build):
+    page = report_html(build(groups={"g": ["f0", "f1"]}))
+    order = ["answer", "chart", "model", "blocks", "groups", "table", "meaning", "spec"]
+    places = [page.index(f'<section id="{name}"') for name in [*order, "diagnostics", "reproduce"]]
+    assert places == sorted(places)
+
+
+def test_diagnostics_and_reproducibility_are_shown(build):
+    page = parse(report_html(build())).text
+    assert "leaves dependence between latent coordinates" in page
+    assert "fewer than twice as many rows" in page
+    assert "ab" * 32 in page
+    assert "dfi.explain(X, y, estimator='ridge', transport='gaussian', random_state=7)" in page
+
+
+def test_page_refers_to_nothing_outside(build):
+    parsed = parse(report_html(build(p=30)))
+    links = [v for _, name, v in parsed.attributes if name in ("src", "href", "srcset", "action")]
+    assert links
+    assert all(link.startswith("#") for link in links)
+    page = report_html(build())
+    assert not re.search(r"url\(|@import|https?://", page)
+
+
+def test_hostile_names_are_escaped_everywhere(evil):
+    title = "<script>alert(1)</script>"
+    page = report_html(evil, title=title, target="</title><script>")
+    parsed = parse(page)
+    assert parsed.tags.count("script") == 2
+    assert "img" not in parsed.tags
+    assert not [name for _, name, _ in parsed.attributes if name.startswith("on")]
+    assert "<script>alert" not in page
+    compact = compact_html(evil)
+    assert "<script" not in compact
+    assert 'onerror="' not in compact
+    assert "{{ 7 * 7 }}" in parsed.text
+
+
+def test_hundred_features_stay_below_three_megabytes(build):
+    names = [f"a rather long name of a measurement, number {k}" for k in range(100)]
+    assert len(report_html(build(p=100, names=names)).encode()) < 3e6
+
+
+def test_same_result_same_page(build):
+    assert report_html(build()) == report_html(build())
+
+
+def test_compact_version_is_small_and_has_no_script(build):
+    compact = compact_html(build(p=200))
+    assert len(compact) < 20_000
+    assert "<script" not in compact
+    assert "<style" not in compact
+    assert "and 190 more" in compact
+
+
+def test_writing_is_all_or_nothing(build, tmp_path, monkeypatch):
+    path = write_report(build(), tmp_path / "r.html")
+    first = path.read_bytes()
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        write_report(build(seed=1), path)
+    with pytest.raises(FileNotFoundError, match="create it first"):
+        write_report(build(), tmp_path / "no" / "r.html")
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        write_report(build(), tmp_path)
+
+    def full(*_):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("dfi.report.page.os.replace", full)
+    with pytest.raises(OSError, match="no space"):
+        write_report(build(seed=1), path, overwrite=True)
+    monkeypatch.undo()
+    assert path.read_bytes() == first
+    assert [p.name for p in tmp_path.iterdir()] == ["r.html"]
+    assert write_report(build(seed=1), path, overwrite=True).read_bytes() != first
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (12345.6, "12,346"),
+        (-3.14159, "−3.142"),
+        (0.012345, "0.0123"),
+        (1e-9, "1.00e−09"),
+        (float("nan"), "–"),
+        (None, "–"),
+    ],
+)
+def test_numbers_as_people_read_them(value, text):
+    assert number(value) == text
+
+
+def test_percentages_p_values_and_ticks():
+    assert percent(0.256) == "26 %"
+    assert percent(0.0256) == "2.6 %"
+    assert p_value(1e-5) == "< 0.001"
+    assert p_value(0.0312) == "0.031"
+    assert nice_ticks(0.0, 1.03, 5) == pytest.approx([0.0, 0.5, 1.0])
+    assert nice_ticks(0.0, 1.0, 5) == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    assert nice_ticks(-1.0, 7.0, 4) == pytest.approx([0.0, 2.0, 4.0, 6.0])
+    assert nice_ticks(3.0, 3.0) == [3.0]
+
+
+def test_bars_lie_inside_their_area(build):
+    chart = bars(summarize(build(seed=3))["features"])
+    for row in chart["rows"]:
+        assert 0 <= row["x"] <= row["x"] + row["width"] <= 100
+        assert 0 <= row["low"] <= row["high"] <= 100
+    scale = Scale(0.0, 0.0)
+    assert 0 < scale(0.0) < 100
+
+
+def test_scatter_places_every_point(build):
+    chart = scatter(summarize(build(p=40))["features"])
+    assert len(chart["points"]) == 40
+    assert all(0 <= p["x"] <= 100 and 0 <= p["y"] <= 100 for p in chart["points"])
+
+
+def test_call_is_the_recorded_one_or_rebuilt():
+    assert (
+        call_text({"call": "dfi explain data.csv --target y"}) == "dfi explain data.csv --target y"
+    )
+    assert call_text({}) == "not recorded"
+    rebuilt = call_text({"estimator": "auto", "transport": "gaussian", "epsilon": 0.5, "cv": "5"})
+    assert rebuilt == (
+        "dfi.explain(X, y, estimator='auto', transport=dfi.Gaussian(epsilon=0.5), cv=5)"
+    )
