@@ -9,8 +9,10 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
+from threadpoolctl import threadpool_limits
 
 from dfi.data.folds import Fold, split_halves
+from dfi.nuisance.encoders import reads_raw_columns
 from dfi.nuisance.learners import predicts_classes
 from dfi.nuisance.predictor import Predictor, predictor_for
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from dfi.data.weights import Weights
 
     Floats = NDArray[np.float64]
+
+SMALL_FIT = 200_000
+"""Cells below which a fit runs on one thread."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +130,7 @@ def fit_model(
     if predicts_classes(model):
         target = target.astype(int)
     X: Any = table.matrix[rows]
-    if table.library != "numpy" and isinstance(model, Pipeline):
+    if reads_raw_columns(model):
         whole = [column.name for column in table.columns if column.kind in ("integer", "boolean")]
         X = table.frame(X, exact=whole)
     fit_parameters = {}
@@ -134,8 +139,12 @@ def fit_model(
         if isinstance(model, Pipeline):
             key = f"{model.steps[-1][0]}__sample_weight"
         fit_parameters[key] = weights.values[rows]
+    # On little data OpenMP's threads wait for each other more than they work: boosting on 400
+    # rows takes 0.07 CPU seconds with one thread and 0.19 with two.
+    threads = 1 if len(rows) * table.matrix.shape[1] < SMALL_FIT else None
     try:
-        return model.fit(X, target, **fit_parameters)
+        with threadpool_limits(threads, user_api="openmp"):
+            return model.fit(X, target, **fit_parameters)
     except Exception as error:
         raise ValueError(
             f"{type(model).__name__} could not be fitted on {len(rows)} rows "
