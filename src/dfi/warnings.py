@@ -33,3 +33,7 @@ class ExactnessWarning(DFIWarning):
 
 class ManyLevelsWarning(DFIWarning):
     """A categorical column has so many levels that its one-hot block is wide and thinly filled."""
+
+
+class ApproximationWarning(DFIWarning):
+    """An exact calculation would be too large, and a sampled one with its own error is used."""

@@ -1,0 +1,130 @@
+r"""PFI: marginal permutation, many permutations averaged inside, loss differences.
+
+With :math:`X'` the row whose feature ``j`` comes from another row,
+
+.. math:: \psi_j = E[(Y - \mu(X'))^2 - (Y - \mu(X))^2] = E[(\mu(X) - \mu(X'))^2]
+
+(Breiman 2001, Hooker et al. 2021); :math:`2\beta_j^2\operatorname{Var}(X_j)` for a linear one.
+Rows that the data never show enter wherever features are dependent: the question is about the
+model's reliance, not about what the feature adds.
+
+**Influence.** :math:`\psi` is a mean over pairs (receiver, donor), so a row contributes as both
+(Hoeffding projection), :math:`\ell(i, \cdot) + \ell(\cdot, i) - \bar\ell`; a third term carries the
+first-order error of the regression, whose derivative is
+:math:`\dot\psi(h) = -2E[(\mu(X) - \mu(X'))h(X')]` (see :mod:`dfi.comparators.model_error`). The
+spread of the score over permutations measures the permutations alone; it is reported apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfi.comparators.base import CONSERVATIVE, Part
+from dfi.comparators.donors import as_donors
+from dfi.comparators.swaps import riesz_span, swap, swapped_derivative
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfi.comparators.context import Context
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PFI:
+    """Marginal permutation importance.
+
+    Parameters
+    ----------
+    n_permutations : int, default=50
+        Permutations averaged inside each fold; capped at the rows of the fold.
+    debias : bool, default=True
+        Add the one-step correction for the regression's error; False gives the classic mean, a
+        statement about the fitted models as they are.
+    """
+
+    n_permutations: int = 50
+    debias: bool = True
+
+    name = "pfi"
+    question = (
+        "Marginal reliance: how much does the regression lean on the feature when its link to the "
+        "other features is broken?"
+    )
+
+    def __post_init__(self) -> None:
+        if self.n_permutations < 2:
+            raise ValueError(f"n_permutations must be at least 2, got {self.n_permutations!r}")
+
+    @property
+    def valid_intervals(self) -> bool:
+        """Whether the intervals are valid."""
+        return self.debias
+
+    @property
+    def inference(self) -> str:
+        """Why the intervals hold or not, and how the test behaves at the null."""
+        if self.debias:
+            return (
+                "Both roles of a row and the regression's error to first order, the latter on the "
+                "span of the columns and the fit: exact for linear regressions, approximate for "
+                f"others. {CONSERVATIVE}"
+            )
+        return "For the fitted models as they are; the regression's own error is left out."
+
+    def refuses(self, context: Context) -> str | None:
+        """Every table has a PFI."""
+        del context
+        return None
+
+    def compute(self, context: Context) -> dict[str, Part]:
+        """Permute each unit within the held-out rows of each fold."""
+        return {self.name: pool(context, _score, self.n_permutations, self.debias, "permuting")}
+
+
+def pool(context: Context, score: object, count: int, debias: bool, label: str) -> Part:
+    """Score every unit of every fold from swapped rows and pool the rows."""
+    tasks = [
+        (context, f, unit, count, debias)
+        for unit in context.units.active
+        for f in range(len(context.folds))
+    ]
+    found = context.run(score, tasks, label, threads=True)  # type: ignore[arg-type]
+    influence = np.zeros((context.table.n_rows, len(context.units)))
+    noise = np.zeros(len(context.units))
+    total = context.weights.values[context.rows].sum()
+    for (_, f, unit, *_), (values, error) in zip(tasks, found, strict=True):
+        test = context.folds[f].test
+        influence[test, unit] = values
+        noise[unit] += (context.weights.values[test].sum() / total * error) ** 2
+    return Part(influence[context.rows], context.rows, monte_carlo_se=np.sqrt(noise))
+
+
+def _score(context: Context, f: int, unit: int, count: int, debias: bool) -> tuple[Floats, float]:
+    """Return the influence values of a fold's rows and the Monte-Carlo error of their mean."""
+    fold = context.folds[f]
+    y, value = context.outcome.values[fold.test], context.predictions[fold.test]
+    mass = context.weights.values[fold.test]
+    swapped = swap(context, f, unit, count)
+    # the row's own loss is taken off first: at the null the kernel then vanishes with the score
+    kernel = (y[:, None] - swapped.values) ** 2 - ((y - value) ** 2)[:, None]
+    given = as_donors(kernel, mass, swapped.donors)
+    influence = np.sum(swapped.share * kernel, axis=1) + given - np.average(given, weights=mass)
+    factor = -2.0 * (value[:, None] - swapped.values)
+    derivative, constant = swapped_derivative(context, f, unit, swapped, factor)
+    term = riesz_span(context, f).correction(
+        context.table.matrix[fold.test], value, y - value, derivative[:, None], np.array([constant])
+    )[:, 0]
+    influence += term if debias else term - np.average(term, weights=mass)
+    return influence, shift_error(kernel, mass, swapped.complete)
+
+
+def shift_error(kernel: Floats, mass: Floats, missing: float) -> float:
+    """Return the error of a mean over pairs that comes from the shifts that were left out."""
+    by_shift = np.average(kernel, axis=0, weights=mass)
+    k = len(by_shift)
+    return float(np.sqrt(missing * by_shift.var(ddof=1) / k)) if k > 1 else 0.0

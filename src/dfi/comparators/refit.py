@@ -1,0 +1,265 @@
+"""Submodels: the regression refitted on some of the columns, scored on held-out rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.linear_model import LinearRegression
+
+from dfi.data.outcome import Outcome
+from dfi.data.table import Table
+from dfi.nuisance.crossfit import fit_model
+from dfi.nuisance.predictor import predictor_for
+from dfi.nuisance.stack import SuperLearner, default_members
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfi.data import Fold, Weights
+    from dfi.data.columns import Column
+    from dfi.nuisance.crossfit import FoldModels
+
+    Floats = NDArray[np.float64]
+    Rows = NDArray[np.intp]
+
+EIGENVALUE_FLOOR = 1e-11
+"""Share of the largest eigenvalue of a Gram matrix below which columns count as collinear."""
+
+
+def subtable(table: Table, columns: Sequence[int]) -> Table:
+    """Return the table with only some of its columns, in their order."""
+    kept: list[Column] = []
+    positions: list[int] = []
+    width = 0
+    for index in columns:
+        column = table.columns[index]
+        kept.append(replace(column, positions=tuple(range(width, width + column.width))))
+        positions += column.positions
+        width += column.width
+    header: Any = table.header
+    if header is not None:
+        header = header[list(columns)]
+    return Table(
+        np.ascontiguousarray(table.matrix[:, np.array(positions)]),
+        tuple(kept),
+        table.library,
+        header,
+    )
+
+
+def positions_of(table: Table, columns: Sequence[int]) -> list[int]:
+    """Return the matrix columns of some columns of the table."""
+    return [p for index in columns for p in table.columns[index].positions]
+
+
+def fit_on_columns(
+    learner: Any,
+    table: Table,
+    columns: Sequence[int],
+    target: Floats,
+    weights: Weights | None,
+    rows: Rows,
+    seed: np.random.SeedSequence,
+) -> Callable[[Floats], Floats]:
+    """Fit a clone of the learner on some columns and rows; return it as a function of full rows.
+
+    Without columns the regression is the (weighted) mean of the target.
+    """
+    if not columns:
+        mass = None if weights is None else weights.values[rows]
+        return _Constant(float(np.average(target[rows], weights=mass)))
+    reduced = subtable(table, columns)
+    kind: Any = "binary" if np.isin(target, (0.0, 1.0)).all() else "real"
+    model = fit_model(learner, reduced, Outcome(target, "target", kind), weights, rows, seed)
+    predictor = predictor_for(model, reduced, prefit=False)
+    return _OnColumns(predictor, positions_of(table, columns))
+
+
+@dataclass(frozen=True)
+class _Constant:
+    value: float
+
+    def __call__(self, points: Floats) -> Floats:
+        return np.full(len(points), self.value)
+
+
+@dataclass(frozen=True)
+class _OnColumns:
+    predictor: Callable[[Floats], Floats]
+    positions: list[int]
+
+    def __call__(self, points: Floats) -> Floats:
+        return self.predictor(np.ascontiguousarray(points[:, self.positions]))
+
+
+class FixedStack(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A stack whose weights are given: only its members are fitted.
+
+    A submodel takes the weights that the full model of its fold found. They come from the same
+    training rows, so held-out rows stay unseen; the inner cross-validation is saved (about four
+    fits in five), and a submodel differs from the full model by its columns alone.
+    """
+
+    def __init__(self, *, members: list[tuple[str, Any]], weights: list[float]) -> None:
+        self.members = members
+        self.weights = weights
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit every member."""
+        self.n_features_in_ = np.shape(X)[1]
+        self.estimators_ = []
+        for _, member in self.members:
+            model = clone(member)
+            given = {} if sample_weight is None else {"sample_weight": sample_weight}
+            if given and hasattr(model, "steps"):
+                given = {f"{model.steps[-1][0]}__sample_weight": sample_weight}
+            self.estimators_.append(model.fit(X, y, **given))
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Return the weighted sum of the members' predictions."""
+        parts = [
+            w * member.predict(X) for w, member in zip(self.weights, self.estimators_, strict=True)
+        ]
+        return np.asarray(np.sum(parts, axis=0))
+
+
+def submodel_learner(learner: Any, full: Any, n_rows: int) -> Any:
+    """Return the learner of a fold's submodels: the same, stacks with their weights kept."""
+    if not isinstance(learner, SuperLearner) or not isinstance(full, SuperLearner):
+        return learner
+    seed = full.random_state if isinstance(full.random_state, int) else 0
+    members = full.members if full.members is not None else default_members(seed, n_rows)
+    kept = [
+        (member, float(weight))
+        for member, weight in zip(members, full.weights_, strict=True)
+        if weight > 0
+    ]
+    return FixedStack(members=[m for m, _ in kept], weights=[w for _, w in kept])
+
+
+def is_least_squares(learner: Any) -> bool:
+    """Tell whether a learner is plain least squares with an intercept."""
+    return (
+        type(learner) is LinearRegression
+        and bool(learner.fit_intercept)
+        and not bool(learner.positive)
+    )
+
+
+@dataclass(eq=False)
+class Submodels:
+    """Out-of-fold predictions of the regression on subsets of the columns.
+
+    Each is fitted with the fold's own seed, so that a submodel and the full model differ by their
+    columns alone. Least squares is solved from the Gram matrix of each fold's training rows, for
+    all subsets of one size at once; any other learner is refitted.
+    """
+
+    learner: Any
+    table: Table
+    outcome: Outcome
+    weights: Weights | None
+    folds: Sequence[Fold]
+    models: Sequence[FoldModels]
+    full: Floats
+    run: Callable[..., list[Any]]
+    n_fits: int = 0
+    _kept: dict[frozenset[int], Floats] = field(default_factory=dict)
+
+    @property
+    def closed_form(self) -> bool:
+        """Whether submodels are solved rather than refitted."""
+        return is_least_squares(self.learner)
+
+    def predictions(self, subsets: Sequence[Sequence[int]], label: str = "refitting") -> Floats:
+        """Return the out-of-fold predictions of each subset of columns, (n_rows, n_subsets)."""
+        keys = [frozenset(subset) for subset in subsets]
+        everything = frozenset(range(len(self.table.columns)))
+        self._kept.setdefault(everything, self.full)
+        missing = [key for key in dict.fromkeys(keys) if key not in self._kept]
+        if missing:
+            for key, values in zip(missing, self._fit(missing, label), strict=True):
+                self._kept[key] = values
+        return np.column_stack([self._kept[key] for key in keys])
+
+    def _fit(self, missing: list[frozenset[int]], label: str) -> list[Floats]:
+        columns = [sorted(key) for key in missing]
+        result = [np.full(self.table.n_rows, np.nan) for _ in missing]
+        self.n_fits += len(missing) * len(self.folds)
+        if self.closed_form:
+            positions = [positions_of(self.table, subset) for subset in columns]
+            mass = np.ones(self.table.n_rows) if self.weights is None else self.weights.values
+            for fold in self.folds:
+                solved = least_squares_submodels(
+                    self.table.matrix, self.outcome.values, mass, fold, positions
+                )
+                for k, values in enumerate(result):
+                    values[fold.test] = solved[:, k]
+            return result
+        tasks, places = [], []
+        for k, subset in enumerate(columns):
+            for fold, models in zip(self.folds, self.models, strict=True):
+                learner = submodel_learner(
+                    self.learner, models.predictors[0].model, len(fold.train)
+                )
+                # a fresh object each time: spawning has no memory between methods
+                seed = np.random.SeedSequence(
+                    models.seed.entropy, spawn_key=(*models.seed.spawn_key, 7)
+                )
+                tasks.append(
+                    (learner, self.table, subset, self.outcome.values, self.weights, fold, seed)
+                )
+                places.append((k, fold))
+        for (k, fold), values in zip(places, self.run(held_out, tasks, label), strict=True):
+            result[k][fold.test] = values
+        return result
+
+
+def held_out(
+    learner: Any,
+    table: Table,
+    columns: Sequence[int],
+    target: Floats,
+    weights: Weights | None,
+    fold: Fold,
+    seed: np.random.SeedSequence,
+) -> Floats:
+    """Return the predictions of a fold's held-out rows from some of the columns."""
+    model = fit_on_columns(learner, table, columns, target, weights, fold.train, seed)
+    return model(table.matrix[fold.test])
+
+
+def least_squares_submodels(
+    matrix: Floats, y: Floats, mass: Floats, fold: Fold, positions: Sequence[Sequence[int]]
+) -> Floats:
+    r"""Return held-out predictions of least squares on each set of matrix columns.
+
+    With the centred and scaled Gram matrix :math:`G` and :math:`c = X'y` of the training rows,
+    :math:`\hat\beta_S = G_{SS}^+ c_S`; sets of one size are solved together.
+    """
+    train = matrix[fold.train]
+    share = mass[fold.train] / mass[fold.train].sum()
+    centre, level = share @ train, float(share @ y[fold.train])
+    scale = np.sqrt(share @ (train - centre) ** 2)
+    scale[scale == 0] = 1.0
+    scaled = (train - centre) / scale
+    gram = (scaled * share[:, None]).T @ scaled
+    cross = scaled.T @ (share * (y[fold.train] - level))
+    coefficients = np.zeros((len(positions), matrix.shape[1]))
+    sizes = np.array([len(subset) for subset in positions])
+    for size in np.unique(sizes[sizes > 0]):
+        chosen = np.flatnonzero(sizes == size)
+        index = np.array([positions[int(k)] for k in chosen], dtype=np.intp)
+        blocks = gram[index[:, :, None], index[:, None, :]]
+        inverse = np.linalg.pinv(blocks, rcond=EIGENVALUE_FLOOR, hermitian=True)
+        solved = np.einsum("kab,kb->ka", inverse, cross[index])
+        rows = coefficients[chosen]
+        np.put_along_axis(rows, index, solved, axis=1)
+        coefficients[chosen] = rows
+    return np.asarray(level + ((matrix[fold.test] - centre) / scale) @ coefficients.T)
