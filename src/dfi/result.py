@@ -387,6 +387,37 @@ class Importance:
         """Read a result that :meth:`save` wrote."""
         return load(path)
 
+    def plot(self, kind: str = "importance", **options: Any) -> Any:
+        """Draw the result: a function of :mod:`dfi.plots` by name; returns its Axes.
+
+        Parameters
+        ----------
+        kind : {"importance", "latent_attributed", "attribution", "amplification", "groups", \
+                "diagnostics"}, default="importance"
+            What to draw.
+        **options
+            ``top``, ``ax`` and what else the function takes.
+        """
+        # pyplot takes half a second to import: only those who plot pay for it
+        from dfi.plots import plot_result
+
+        return plot_result(self, kind, **options)
+
+    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write one offline HTML page about the result and return its path.
+
+        ``options`` are those of :func:`dfi.report.write_report`: ``title``, ``target``,
+        ``groups``, ``overwrite``.
+        """
+        from dfi.report import write_report
+
+        return write_report(self, path, **options)
+
+    def _repr_html_(self) -> str:
+        from dfi.report import compact_html
+
+        return compact_html(self)
+
     def __repr__(self) -> str:
         n, p = self.influence.shape
         order = self._ranking

@@ -55,7 +55,7 @@ def test_no_plot_shows(monkeypatch, result):
 
 
 def test_every_plot_has_its_table():
-    names = [n for n in plots.__all__ if not n.endswith("_data")]
+    names = [n for n in plots.__all__ if not n.endswith("_data") and n != "plot_result"]
     assert all(f"{name}_data" in plots.__all__ for name in names)
     for name in names:
         parameters = inspect.signature(getattr(plots, name)).parameters
@@ -303,3 +303,12 @@ def test_profile_needs_a_fitted_explainer():
 
     with pytest.raises(ValueError, match="call fit first"):
         plots.line_profile(dfi.DFI(), "a")
+
+
+def test_result_draws_by_name(result):
+    _, ax = plt.subplots()
+    assert result.plot(top=3, ax=ax) is ax
+    assert len(ax.get_yticklabels()) == 3
+    assert result.plot("amplification").get_ylabel() == "attributed score"
+    with pytest.raises(ValueError, match="unknown plot 'amplfication'; did you mean 'ampl"):
+        result.plot("amplfication")

@@ -257,3 +257,10 @@ def test_call_is_the_recorded_one_or_rebuilt():
     assert rebuilt == (
         "dfi.explain(X, y, estimator='auto', transport=dfi.Gaussian(epsilon=0.5), cv=5)"
     )
+
+
+def test_result_writes_its_report_and_shows_itself(build, tmp_path):
+    result = build()
+    path = result.report(tmp_path / "r.html", target="y")
+    assert "What explains y?" in path.read_text(encoding="utf-8")
+    assert result._repr_html_() == compact_html(result)

@@ -21,6 +21,7 @@ from dfi.plots.comparison import comparison, comparison_data, sensitivity, sensi
 from dfi.plots.diagnostics import diagnostics, diagnostics_data
 from dfi.plots.groups import groups, groups_data
 from dfi.plots.profile import line_profile, line_profile_data
+from dfi.plots.result import plot_result
 
 __all__ = [
     "amplification",
@@ -39,6 +40,7 @@ __all__ = [
     "latent_attributed_data",
     "line_profile",
     "line_profile_data",
+    "plot_result",
     "sensitivity",
     "sensitivity_data",
 ]

@@ -122,6 +122,7 @@ def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | No
 
 
 def clustered_weights(result: Importance, top: int | None) -> tuple[NDArray[np.intp], Floats]:
+    """Return the leading units, similar ones together, and the weights among them."""
     weights = attribution_of(result)
     chosen = np.sort(ranking(result.scores)[: check_top(top, len(result.names))])
     order = chosen[clustered_order(overlap(weights)[np.ix_(chosen, chosen)])]

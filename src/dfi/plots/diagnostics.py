@@ -20,6 +20,7 @@ CHANCE = 0.05
 
 
 def latent_measures(result: Importance) -> dict[str, Any]:
+    """Return what is left in the latent coordinates, with the level that chance reaches."""
     latent = result.diagnostics.get("latent")
     if not isinstance(latent, Mapping):
         raise ValueError(  # noqa: TRY004 - the result lacks a part, its type is right
