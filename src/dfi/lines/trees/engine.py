@@ -7,6 +7,7 @@ own thread pool, which other libraries and forked workers share badly.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import sys
@@ -267,22 +268,14 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-_announced = False
-
-
+@functools.cache
 def announce_compilation() -> None:
     """Say once, at a terminal, that the first call compiles; later processes load from disk."""
-    global _announced
-    if _announced:
-        return
-    _announced = True
     for kernel in (predict_sums, arena_moments, path_moments, merged_moments):
         folder = kernel.stats.cache_path
         name = kernel.py_func.__name__
         if folder is None or not any(Path(folder).glob(f"*.{name}-*.nbi")):
-            message = (
-                "dfi: compiling kernels, once (about 10 seconds; later runs load them from disk)"
-            )
+            message = "dfi: compiling kernels, once; later runs load them from disk"
             logger.info(message)
             if sys.stderr.isatty():
                 sys.stderr.write(message + "\n")

@@ -78,7 +78,7 @@ def tabulate(reference: Reference, d: int) -> tuple[Law, Floats, Floats]:
     steps = np.zeros((*np.add(values.shape, (0, 1)), 2))
     steps[:, 1:, 0] = cumulative
     steps[:, 1:, 1] = np.cumsum(mass * values, axis=1)
-    n_cells = min(2 * values.shape[1], 1 << 15)
+    n_cells = min(8 * values.shape[1], 1 << 16)
     lower, upper = values[:, 0].copy(), values[:, -1].copy()
     width = np.where(upper > lower, upper - lower, 1.0)
     scale = n_cells / width
@@ -106,7 +106,7 @@ def _normal_cubics() -> Floats:
     return cubics
 
 
-def evaluate_law(law: Law, j: int, t: float) -> tuple[float, float]:
+def evaluate_law(law: Law, j: int | np.uint64, t: float) -> tuple[float, float]:
     """Return ``F(t)`` and ``H(t)`` of coordinate ``j``, inside a kernel.
 
     The kernels are compiled once per kind of law: deciding between them at every evaluation made
@@ -117,13 +117,13 @@ def evaluate_law(law: Law, j: int, t: float) -> tuple[float, float]:
 
 
 @overload(evaluate_law, strict=False)
-def _evaluate_law(law: Any, j: Any, t: Any) -> Callable[..., Any] | None:
+def _evaluate_law(law: Any, j: Any, t: Any) -> Callable[..., Any] | None:  # noqa: ARG001
     if not isinstance(law, types.NamedTuple):
         return None
     return _evaluate_normal if law.instance_class is NormalLaw else _evaluate_empirical
 
 
-def _evaluate_normal(law: NormalLaw, j: int, t: float) -> tuple[float, float]:
+def _evaluate_normal(law: NormalLaw, j: int, t: float) -> tuple[float, float]:  # noqa: ARG001
     t = t if t > -TAIL else -TAIL
     t = t if t < TAIL else TAIL
     u = (t + TAIL) * PER_UNIT

@@ -2,9 +2,9 @@
 
 In ``s = t - z_ij`` the crossing of a node is ``g / L_fj`` with ``g = c - x_if``, one number per
 (row, node). The row's own path (``s = 0``) is walked once; only the directions with
-``|L_fj| > |g| / (T + max_j |z_ij| + max |shift|)`` can leave it at a node, and these are a prefix of the
-directions sorted by ``|L_fj|``. A direction that leaves walks the other side alone, in the order of
-the line, so that the law is evaluated once at every crossing, for all shifts together.
+``|L_fj| > |g| / (T + max_j |z_ij| + max |shift|)`` can leave it at a node, and these are a prefix
+of the directions sorted by ``|L_fj|``. A direction that leaves walks the other side alone, in the
+order of the line, so that the law is evaluated once at every crossing, for all shifts together.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class SortedDirections(NamedTuple):
     """Directions by feature, steepest first.
 
     ``order[f, k]`` is the direction with the ``k``-th largest ``|L_fj|``, ``steepness[f, k]`` its
-    ``1 / L_fj``, ``reach[f, k]`` its ``|L_fj|``, ``count[f]`` how many are not zero, and
+    ``1 / L_fj``, ``reach[f, k]`` its ``|L_fj|``, ``crossing[f]`` how many are not zero, and
     ``by_direction[j, f]`` is ``1 / L_fj`` again (0 where ``L_fj`` counts as zero).
     """
 
     order: NDArray[np.uint32]
     steepness: Floats
     reach: Floats
-    count: NDArray[np.int32]
+    crossing: NDArray[np.int32]
     by_direction: Floats
 
 
@@ -97,21 +97,21 @@ def path_moments(
         x = points[i]
         z = latent[i]
         window = reach
-        for j in range(d):
-            window = max(window, reach + abs(z[j]))
+        for coordinate in range(d):
+            here_z = z[coordinate]
+            window = max(window, reach + abs(here_z))
             # s = 0 must lie inside, even where z is beyond the law's own support.
-            first_low[j] = min(lows[j], z[j] - 1e-9 * (1.0 + abs(z[j])))
-            first_high[j] = max(highs[j], z[j])
-            own_low[j] = first_low[j]
-            own_high[j] = first_high[j]
-            total = law.total[j]
+            first_low[coordinate] = min(lows[coordinate], here_z - 1e-9 * (1.0 + abs(here_z)))
+            first_high[coordinate] = max(highs[coordinate], here_z)
+            own_low[coordinate] = first_low[coordinate]
+            own_high[coordinate] = first_high[coordinate]
             for s in range(n_shifts):
-                mean[i, j, s] = 0.0
-                hermite[i, j, s] = 0.0
-                ends[j, 0, s] = 0.0
-                ends[j, 1, s] = 0.0
-                ends[j, 2, s] = 1.0
-                ends[j, 3, s] = total
+                mean[i, coordinate, s] = 0.0
+                hermite[i, coordinate, s] = 0.0
+                ends[coordinate, 0, s] = 0.0
+                ends[coordinate, 1, s] = 0.0
+                ends[coordinate, 2, s] = 1.0
+                ends[coordinate, 3, s] = law.total[coordinate]
         base = 0.0
         for tree in range(nodes.roots.size):
             n_touched = 0
@@ -127,7 +127,7 @@ def path_moments(
                 steepness = directions.steepness[np.uint32(f)]
                 slopes = directions.reach[np.uint32(f)]
                 bound = abs(gap) / window
-                for k in range(np.uint64(directions.count[np.uint32(f)])):
+                for k in range(np.uint64(directions.crossing[np.uint32(f)])):
                     if slopes[k] <= bound:
                         break
                     j = np.uint64(order[k])
@@ -237,8 +237,7 @@ def path_moments(
                     ends[j, 1, s] = 0.0
                     ends[j, 2, s] = 1.0
                     ends[j, 3, s] = total
-        for j in range(d):
-            total = law.total[j]
+        for coordinate in range(d):
             for s in range(n_shifts):
-                mean[i, j, s] += base
-                hermite[i, j, s] += base * total
+                mean[i, coordinate, s] += base
+                hermite[i, coordinate, s] += base * law.total[coordinate]

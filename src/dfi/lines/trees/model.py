@@ -1,0 +1,101 @@
+"""Tree ensembles as line models."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dfi.lines.trees.readers import read_trees, verify
+from dfi.warnings import ExactnessWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dfi.lines.base import LineMoments, Lines
+    from dfi.lines.trees.engine import Kernel
+    from dfi.lines.trees.ensemble import TreeEnsemble
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TreeLines:
+    """Exact moments of a tree ensemble along lines.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The flattened model.
+    n_threads : int, optional
+        Threads; by default one per available core. The result does not depend on it.
+    kernel : {"arena", "path", "merged"}, optional
+        Force a kernel; by default the quickest.
+    """
+
+    ensemble: TreeEnsemble
+    n_threads: int | None = None
+    kernel: Kernel | None = None
+
+    @property
+    def rule(self) -> str:
+        """How the averages are taken."""
+        n_trees = self.ensemble.n_trees
+        return f"exact: {n_trees} tree{'' if n_trees == 1 else 's'}"
+
+    def predict(self, points: Floats) -> Floats:
+        """Return the model's value at each row."""
+        return self.ensemble.predict(points, n_threads=self.n_threads)
+
+    def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
+        """Return the moments of the model along each line."""
+        from dfi.lines.trees.engine import line_moments
+
+        return line_moments(
+            self.ensemble, lines, square=square, kernel=self.kernel, n_threads=self.n_threads
+        )
+
+
+def tree_lines(
+    model: Any,
+    predict: Callable[[Floats], Floats],
+    sample_points: Floats,
+    *,
+    column: int = 1,
+    n_threads: int | None = None,
+) -> TreeLines | None:
+    """Return a model's exact line means, or None where they are not to be had.
+
+    Parameters
+    ----------
+    model : object
+        A fitted model.
+    predict : callable
+        The function to be averaged: the model's own ``predict``, or a class probability.
+    sample_points : ndarray of shape (n, p)
+        Rows around which the trees are compared with ``predict``.
+    column : int, default=1
+        Class whose probability ``predict`` returns, for classifiers.
+    n_threads : int, optional
+        Threads of the kernels.
+
+    Warns
+    -----
+    ExactnessWarning
+        Where the model is made of trees but cannot be followed exactly, with the reason.
+    """
+    ensemble, reason = read_trees(model, column=column)
+    if ensemble is not None:
+        error = verify(ensemble, predict, sample_points)
+        if error <= ensemble.tolerance:
+            return TreeLines(ensemble, n_threads=n_threads)
+        reason = (
+            f"{type(model).__name__}: the trees as read differ from the model's own predictions "
+            f"by {error:.1e} of their scale"
+        )
+    if reason:
+        warnings.warn(f"{reason}; its line means use quadrature", ExactnessWarning, stacklevel=2)
+    return None
