@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import warnings
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from dfi.data import Outcome, Table, Weights
     from dfi.importance.latent import LatentScores, ScoreForm
+    from dfi.lines.quadrature import QuadratureRule
     from dfi.transport.gaussian import Gaussian, LinearTransport, Semicontinuous
 
     Floats = NDArray[np.float64]
@@ -130,7 +132,7 @@ class DFI(BaseEstimator):
         score: ScoreForm | Literal["auto"] = "auto",
         fixed_transport: bool = False,
         G: Literal["covariance", "tilt"] = "covariance",
-        lines: str = "auto",
+        lines: QuadratureRule | Literal["auto"] = "auto",
         n_nodes: int | None = None,
         memory: int = DEFAULT_MEMORY,
         diagnose: bool = True,
@@ -184,14 +186,17 @@ class DFI(BaseEstimator):
         outcome = read_outcome(y, table.n_rows)
         weights = read_weights(sample_weight, table.n_rows, kind=self.weight_kind)
         groups = None if self.groups is None else read_groups(self.groups, table.names)
-        _warn_constant(table)
-        seeds = np.random.SeedSequence(self.random_state).spawn(3)
+        _warn_constant(table, table.constant, "")
+        options = LineOptions(self.lines, self.n_nodes, self.memory)
+        seeds = _seed_sequence(self.random_state).spawn(3)
 
         folds = self._models(
             table, outcome, None if sample_weight is None else weights, form, cv_groups, seeds[:2]
         )
         rows = np.unique(np.concatenate([fold.test for fold in folds]))
-        transport = design.fit(table.matrix[rows], weights.take(rows), table.constant)
+        constant = _constant_where(table, rows[weights.values[rows] > 0])
+        _warn_constant(table, constant & ~table.constant, " among the rows that are explained")
+        transport = design.fit(table.matrix[rows], weights.take(rows), constant)
         with _progress(self.progress, "explaining rows", sum(len(f.test) for f in folds)) as step:
             pooled = pooled_scores(
                 folds,
@@ -200,7 +205,7 @@ class DFI(BaseEstimator):
                 weights,
                 transport,
                 form=form,
-                options=LineOptions(self.lines, self.n_nodes, self.memory),
+                options=options,
                 tilt=self.G == "tilt" and not self.fixed_transport,
                 n_draws=getattr(design, "n_draws", 1),
                 n_smoothing=getattr(design, "n_smoothing", 1),
@@ -509,18 +514,37 @@ def regression_quality(
     return quality
 
 
-def _warn_constant(table: Table) -> None:
-    constant = table.constant
+def _constant_where(table: Table, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Return which matrix columns do not vary among some rows.
+
+    A time splitter never holds out the first rows, and a weight of 0 leaves rows out: a column may
+    vary in the table and not among the rows that are explained.
+    """
+    return dataclasses.replace(table, matrix=table.matrix[rows]).constant
+
+
+def _warn_constant(table: Table, constant: NDArray[np.bool_], where: str) -> None:
+    """Warn of units without variation; refuse a table that has no other."""
     names = [column.name for column in table.columns if constant[list(column.positions)].all()]
     if len(names) == len(table.columns):
-        raise ValueError("every column of X is constant: there is nothing to explain")
+        raise ValueError(f"every column of X is constant{where}: there is nothing to explain")
     if names:
         shown = ", ".join(repr(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
         warnings.warn(
-            f"constant column(s) {shown}: kept, with score 0 and no standard error",
+            f"constant column(s) {shown}{where}: kept, with score 0 and no standard error",
             ConstantColumnWarning,
             stacklevel=3,
         )
+
+
+def _seed_sequence(random_state: object) -> np.random.SeedSequence:
+    """Return the root of all seeds."""
+    whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+    if random_state is not None and not (whole and int(random_state) >= 0):  # type: ignore[call-overload]
+        raise ValueError(
+            f"random_state must be a whole number of 0 or more, or None, got {random_state!r}"
+        )
+    return np.random.SeedSequence(random_state)  # type: ignore[arg-type]
 
 
 def _describe(value: Any) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from sklearn.ensemble import VotingRegressor
+from sklearn.ensemble import StackingRegressor, VotingRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
@@ -17,11 +17,10 @@ from sklearn.svm import SVR, NuSVR
 from dfi.lines.linear import linear_lines
 from dfi.lines.quadrature import DEFAULT_MEMORY, QuadratureLines, QuadratureRule
 from dfi.lines.sums import SumLines
+from dfi.lines.trees.model import tree_lines
 from dfi.nuisance.stack import SuperLearner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from dfi.lines.base import LineModel
@@ -55,9 +54,24 @@ class LineOptions:
         Bound in bytes on the rows that a model is asked to predict at once.
     """
 
-    rule: QuadratureRule | str = "auto"
+    rule: QuadratureRule | Literal["auto"] = "auto"
     n_nodes: int | None = None
     memory: int = DEFAULT_MEMORY
+
+    def __post_init__(self) -> None:
+        if self.rule not in ("auto", "equal", "gauss", "draws"):
+            raise ValueError(
+                f"unknown line rule {self.rule!r}: choose 'auto', 'equal', 'gauss' or 'draws'"
+            )
+        if self.n_nodes is not None and not _positive(self.n_nodes):
+            raise ValueError(f"n_nodes must be a whole number of 1 or more, got {self.n_nodes!r}")
+        if not _positive(self.memory):
+            raise ValueError(f"memory must be a positive number of bytes, got {self.memory!r}")
+
+
+def _positive(value: object) -> bool:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return whole and int(value) >= 1  # type: ignore[call-overload]
 
 
 def line_model(
@@ -83,19 +97,24 @@ def line_model(
     seed : SeedSequence, optional
         For random draws.
     """
-    if options.rule == "auto" and predictor.reads_matrix:
-        found = _read(predictor.model, predictor, sample, options, square)
+    if options.rule == "auto":
+        found = _read(predictor, sample, options, square)
         if found is not None:
             return found
+    return _quadrature(predictor, options, seed)
+
+
+def _quadrature(
+    predictor: Predictor, options: LineOptions, seed: np.random.SeedSequence | None = None
+) -> QuadratureLines:
+    """Return the quadrature that was asked for, or the one that fits the model."""
     rule: QuadratureRule
     if options.rule == "auto":
-        rule = "gauss" if is_smooth(predictor.model) else "equal"
-    elif options.rule in ("equal", "gauss", "draws"):
-        rule = options.rule  # type: ignore[assignment]
+        # Where rows are decoded to levels every model jumps.
+        smooth = predictor.reads_matrix and is_smooth(predictor.model)
+        rule = "gauss" if smooth else "equal"
     else:
-        raise ValueError(
-            f"unknown line rule {options.rule!r}: choose 'auto', 'equal', 'gauss' or 'draws'"
-        )
+        rule = options.rule
     return QuadratureLines(predictor, rule, options.n_nodes, options.memory, seed)
 
 
@@ -109,55 +128,57 @@ def is_smooth(model: Any) -> bool:
 
 
 def _read(
-    model: Any,
-    predict: Callable[[Floats], Floats],
-    sample: Floats,
-    options: LineOptions,
-    square: bool,
+    predictor: Predictor, sample: Floats, options: LineOptions, square: bool
 ) -> LineModel | None:
     """Return an exact or closed form of the model, or None where it has none."""
-    linear = linear_lines(model, sample.shape[1])
-    if linear is not None and _agrees(linear.predict(sample), predict(sample)):
-        return linear
-    if not square:
-        members = _members(model)
-        if members is not None:
-            return SumLines(
-                tuple(_part(member, sample, options) for member, _ in members),
-                tuple(weight for _, weight in members),
-            )
-    return None
+    model = predictor.model
+    if predictor.reads_matrix:
+        linear = linear_lines(model, sample.shape[1])
+        if linear is not None and _agrees(linear.predict(sample), predictor(sample)):
+            return linear
+        trees = tree_lines(model, predictor, sample)
+        if trees is not None:
+            return trees
+    members = None if square else _members(model)
+    if members is None:
+        return None
+    parts, weights, intercept = members
+    # The super learner hands an array on to its members; a vote or a stack what it was given.
+    view = "matrix" if isinstance(model, SuperLearner) else predictor.view
+    if isinstance(model, SuperLearner) and not predictor.reads_matrix:
+        return None
+    predictors = [replace(predictor, model=part, view=view) for part in parts]
+    found = SumLines(
+        tuple(
+            _read(part, sample, options, square=False) or _quadrature(part, options)
+            for part in predictors
+        ),
+        weights,
+        intercept,
+    )
+    return found if _agrees(found.predict(sample), predictor(sample)) else None
 
 
-def _members(model: Any) -> list[tuple[Any, float]] | None:
-    """Return the members and weights of a model that is a weighted sum."""
+def _members(model: Any) -> tuple[list[Any], tuple[float, ...], float] | None:
+    """Return members, weights and intercept of a model that is a weighted sum."""
     if isinstance(model, SuperLearner):
-        return [
-            (member, float(weight))
-            for member, weight in zip(model.estimators_, model.weights_, strict=True)
-            if member is not None
-        ]
+        kept = [k for k, member in enumerate(model.estimators_) if member is not None]
+        return (
+            [model.estimators_[k] for k in kept],
+            tuple(float(model.weights_[k]) for k in kept),
+            0.0,
+        )
     if isinstance(model, VotingRegressor):
         weights = np.ones(len(model.estimators_))
         if model.weights is not None:
-            kept = [e != "drop" for _, e in model.estimators]
-            weights = np.asarray(model.weights, dtype=float)[kept]
-        weights = weights / weights.sum()
-        return list(zip(model.estimators_, weights.tolist(), strict=True))
+            used = [member != "drop" for _, member in model.estimators]
+            weights = np.asarray(model.weights, dtype=float)[used]
+        return list(model.estimators_), tuple((weights / weights.sum()).tolist()), 0.0
+    if isinstance(model, StackingRegressor) and not model.passthrough:
+        final = linear_lines(model.final_estimator_, len(model.estimators_))
+        if final is not None:
+            return list(model.estimators_), tuple(final.coefficients.tolist()), final.intercept
     return None
-
-
-def _part(member: Any, sample: Floats, options: LineOptions) -> LineModel:
-    """Return the line averages of one member of a sum."""
-
-    def predict(points: Floats) -> Floats:
-        return np.asarray(member.predict(points), dtype=float)
-
-    found = _read(member, predict, sample, options, square=False)
-    if found is not None:
-        return found
-    rule: QuadratureRule = "gauss" if is_smooth(member) else "equal"
-    return QuadratureLines(predict, rule, options.n_nodes, options.memory)
 
 
 def _agrees(read: Floats, own: Floats) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.ensemble import (
     ExtraTreesRegressor,
     HistGradientBoostingRegressor,
@@ -44,7 +44,12 @@ def resolve_learner(estimator: Any) -> Any:
             f"estimator is the class {estimator.__name__}, not an instance: "
             f"pass {estimator.__name__}()"
         )
-    if not hasattr(estimator, "fit") or not hasattr(estimator, "predict"):
+    # A stacking model has no predict before it is fitted: what it says of itself counts too.
+    regression = hasattr(estimator, "predict") or (
+        hasattr(estimator, "__sklearn_tags__")
+        and (is_regressor(estimator) or is_classifier(estimator))
+    )
+    if not hasattr(estimator, "fit") or not regression:
         raise TypeError(
             f"estimator must have fit and predict, got {type(estimator).__name__}; "
             "to explain a function or a fitted model as it is, pass cv='prefit'"
@@ -58,7 +63,9 @@ def _by_name(name: str) -> Any:
     if name == "linear":
         return LinearRegression()
     if name == "ridge":
-        return make_pipeline(StandardScaler(), RidgeCV(alphas=[10.0**k for k in range(-3, 6)]))
+        # Not a bare pipeline: that would be given the raw columns, words and all.
+        ridge = make_pipeline(StandardScaler(), RidgeCV(alphas=[10.0**k for k in range(-3, 6)]))
+        return SuperLearner(members=[("ridge", ridge)])
     if name == "boosting":
         return HistGradientBoostingRegressor(
             learning_rate=0.05,

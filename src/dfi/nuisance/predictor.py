@@ -9,14 +9,12 @@ import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, TargetEncoder
 from sklearn.utils.validation import check_is_fitted
 
+from dfi.nuisance.encoders import encoded_columns, reads_raw_columns, unseen_levels
 from dfi.nuisance.learners import predicts_classes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from dfi.data.table import Table
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 View = Literal["matrix", "frame"]
-ENCODERS = (OneHotEncoder, OrdinalEncoder, TargetEncoder)
 
 
 @dataclass(frozen=True)
@@ -70,10 +67,15 @@ class Predictor:
         try:
             value = self._evaluate(rows)
         except Exception as error:
-            raise ValueError(
-                f"{self.name} could not predict {len(points)} rows "
-                f"({type(error).__name__}: {error}). The model is asked to predict perturbed rows: "
+            unseen = unseen_levels(self.model, self.table)
+            reason = (
+                f"The model is asked to predict perturbed rows ({type(error).__name__}: {error}): "
                 "it must accept any values of its columns"
+                if unseen is None
+                else unseen
+            )
+            raise ValueError(
+                f"{self.name} could not predict {len(points)} rows. {reason}"
             ) from error
         return self._checked(value, len(points))
 
@@ -110,23 +112,35 @@ class Predictor:
 def predictor_for(model: Any, table: Table, *, prefit: bool) -> Predictor:
     """Decide how a fitted model reads its rows.
 
-    A model that knows column names, a pipeline or a plain function gets a table like the
-    caller's; any other gets the numeric matrix.
+    A model that knows column names, one built around a pipeline, and a plain function get a table
+    like the caller's; any other gets the numeric matrix.
     """
     if prefit:
         _check_prefit(model, table)
-    named = getattr(model, "feature_names_in_", None) is not None
-    function = not hasattr(model, "predict")
-    view: View = "matrix"
-    if table.library != "numpy" and (named or function or isinstance(model, Pipeline)):
-        view = "frame"
-    exact = tuple(sorted(encoded_columns(model, table))) if view == "frame" else ()
-    return Predictor(model, table, view, exact)
+    exact = tuple(sorted(encoded_columns(model, table)))
+    view: View = "frame" if _reads_frame(model, table, exact, prefit=prefit) else "matrix"
+    return Predictor(model, table, view, exact if view == "frame" else ())
+
+
+def _reads_frame(model: Any, table: Table, exact: tuple[str, ...], *, prefit: bool) -> bool:
+    if not hasattr(model, "predict") or getattr(model, "feature_names_in_", None) is not None:
+        return True
+    if not reads_raw_columns(model):
+        return False
+    # Fitted by us it got a frame; given to us without names it may have been fitted on an array,
+    # and is handed one where the two do not differ.
+    numeric = all(column.kind != "categorical" for column in table.columns)
+    return not (prefit and numeric and not exact)
 
 
 def _check_prefit(model: Any, table: Table) -> None:
     """Refuse an unfitted model, a classifier of many classes, or other columns than its own."""
-    name = type(model).__name__
+    name = model.__name__ if isinstance(model, type) else type(model).__name__
+    if isinstance(model, type):
+        raise TypeError(
+            f"cv='prefit' needs a fitted model, but estimator is the class {name}: "
+            f"pass {name}(...).fit(X, y)"
+        )
     if not callable(model) and not hasattr(model, "predict"):
         raise TypeError(f"cv='prefit' needs a fitted model or a function of X, got {name}")
     if hasattr(model, "fit"):
@@ -145,59 +159,37 @@ def _check_prefit(model: Any, table: Table) -> None:
             f"this {name} has {len(model.classes_)} classes: the scores explain one probability, "
             "so a binary classifier or a regressor is needed"
         )
-    known = getattr(model, "feature_names_in_", None)
-    if known is not None and table.library != "numpy":
-        missing = [str(label) for label in known if str(label) not in table.names]
-        extra = [label for label in table.names if label not in {str(k) for k in known}]
-        if missing or extra:
+    _check_columns(model, table, name)
+    unseen = unseen_levels(model, table)
+    if unseen is not None:
+        raise ValueError(f"X does not suit this {name}: {unseen}")
+
+
+def _check_columns(model: Any, table: Table, name: str) -> None:
+    """Refuse columns that are not those the model was fitted on, or not in its order."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and table.library != "numpy":
+        known = [str(label) for label in names]
+        missing = [label for label in known if label not in table.names]
+        extra = [label for label in table.names if label not in known]
+        parts = [f"missing {missing[:5]}"] if missing else []
+        parts += [f"not known to the model {extra[:5]}"] if extra else []
+        if parts:
             raise ValueError(
-                f"X does not have the columns this {name} was fitted on: "
-                + "; ".join(
-                    part
-                    for part in (
-                        f"missing {missing[:5]}" if missing else "",
-                        f"not known to the model {extra[:5]}" if extra else "",
-                    )
-                    if part
-                )
-                + ". Pass the same columns"
+                f"X does not have the columns this {name} was fitted on: {'; '.join(parts)}. "
+                "Pass the same columns"
+            )
+        by_name = isinstance(model, Pipeline) and isinstance(model.steps[0][1], ColumnTransformer)
+        if known != list(table.names) and not by_name:
+            raise ValueError(
+                f"X has the columns of this {name} in another order: pass X[{known[:5]}"
+                f"{'' if len(known) <= 5 else ' + ...'}]"
             )
     count = getattr(model, "n_features_in_", None)
-    if count is not None and known is None and count != table.matrix.shape[1]:
+    raw = reads_raw_columns(model) or table.library == "numpy"
+    widths = {table.matrix.shape[1]} | ({len(table.columns)} if raw else set())
+    if count is not None and names is None and count not in widths:
         raise ValueError(
             f"this {name} was fitted on {count} columns, but X has {table.matrix.shape[1]}"
-            + ("" if count != len(table.columns) else " after one-hot encoding")
+            + ("" if table.matrix.shape[1] == len(table.columns) else " after one-hot encoding")
         )
-
-
-def encoded_columns(model: Any, table: Table) -> set[str]:
-    """Return the numeric columns that a fitted pipeline encodes by value.
-
-    Integers and booleans stay real in perturbed rows, except where an encoder would meet a value
-    it has never seen.
-    """
-    numeric = {column.name for column in table.columns if column.kind != "categorical"}
-    return {name for name in _encoded(model, list(table.names)) if name in numeric}
-
-
-def _encoded(step: Any, names: list[str]) -> Iterator[str]:
-    if isinstance(step, ENCODERS):
-        yield from names
-    elif isinstance(step, Pipeline) and step.steps:
-        yield from _encoded(step.steps[0][1], names)
-    elif isinstance(step, ColumnTransformer) and hasattr(step, "transformers_"):
-        for _, transformer, columns in step.transformers_:
-            if not isinstance(transformer, str):
-                yield from _encoded(transformer, _column_names(columns, names))
-
-
-def _column_names(columns: Any, names: list[str]) -> list[str]:
-    """Return the names behind a fitted ColumnTransformer's column specification."""
-    if isinstance(columns, str):
-        return [columns]
-    if isinstance(columns, slice):
-        return names[columns]
-    chosen = list(np.atleast_1d(np.asarray(columns, dtype=object)))
-    if chosen and all(isinstance(item, bool | np.bool_) for item in chosen):
-        return [name for name, keep in zip(names, chosen, strict=True) if keep]
-    return [names[int(c)] if isinstance(c, int | np.integer) else str(c) for c in chosen]

@@ -96,6 +96,25 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         members = self.members
         if members is None:
             members = default_members(seed, len(y))
+        self.weights_ = self._weigh(members, X, y, weight, sample_weight, seed)
+        self.estimators_ = [
+            _fit(clone(member), X, y, weight, sample_weight) if share > 0 else None
+            for (_, member), share in zip(members, self.weights_, strict=True)
+        ]
+        return self
+
+    def _weigh(
+        self,
+        members: list[tuple[str, Any]],
+        X: Floats,
+        y: Floats,
+        weight: Floats,
+        sample_weight: ArrayLike | None,
+        seed: int,
+    ) -> Floats:
+        """Return the weights of the members by out-of-fold non-negative least squares."""
+        if len(members) == 1:
+            return np.ones(1)
         held_out = np.zeros((len(y), len(members)))
         folds = KFold(min(self.n_folds, len(y)), shuffle=True, random_state=seed)
         for train, test in folds.split(X):
@@ -107,12 +126,7 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         penalty = 1e3 * max(1e-12, float(root @ np.abs(y)))
         design = np.vstack([root[:, None] * held_out, np.full((1, len(members)), penalty)])
         weights, _ = nnls(design, np.append(root * y, penalty))
-        self.weights_ = weights / weights.sum()
-        self.estimators_ = [
-            _fit(clone(member), X, y, weight, sample_weight) if share > 0 else None
-            for (_, member), share in zip(members, self.weights_, strict=True)
-        ]
-        return self
+        return np.asarray(weights / weights.sum())
 
     def predict(self, X: ArrayLike) -> Floats:
         """Return the weighted sum of the members' predictions."""

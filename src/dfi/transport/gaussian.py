@@ -195,23 +195,27 @@ class Gaussian:
 
     name = "gaussian"
 
+    def __post_init__(self) -> None:
+        _check_options(self.epsilon, self.shrinkage, self.reference)
+        if self.reference == "empirical" and self.epsilon > 0:
+            raise ValueError(
+                "the Gaussian bridge (epsilon > 0) couples X with N(0, I): "
+                "reference must be 'auto' or 'gaussian'"
+            )
+        for label, count in (("n_draws", self.n_draws), ("n_smoothing", self.n_smoothing)):
+            if not isinstance(count, int | np.integer) or count < 1:
+                raise ValueError(f"{label} must be a whole number of 1 or more, got {count!r}")
+
     def correlation(self) -> float:
         """Return the bridge's correlation ``s`` between ``Z`` and the whitened row."""
         return math.sqrt(1.0 + self.epsilon**2 / 16.0) - self.epsilon / 4.0
 
     def fit(self, matrix: Floats, weights: Weights, constant: NDArray[np.bool_]) -> LinearTransport:
         """Fit the transport to the rows of a numeric matrix."""
-        if not self.epsilon >= 0:
-            raise ValueError(f"epsilon must be at least 0, got {self.epsilon!r}")
         s = self.correlation()
         kind = self.reference
         if kind == "auto":
             kind = "gaussian" if self.epsilon > 0 else "empirical"
-        elif kind == "empirical" and self.epsilon > 0:
-            raise ValueError(
-                "the Gaussian bridge (epsilon > 0) couples X with N(0, I): "
-                "reference must be 'auto' or 'gaussian'"
-            )
         return _fit_linear(
             matrix,
             weights,
@@ -253,10 +257,11 @@ class Semicontinuous:
 
     name = "semicontinuous"
 
+    def __post_init__(self) -> None:
+        _check_options(self.epsilon, self.shrinkage, self.reference)
+
     def fit(self, matrix: Floats, weights: Weights, constant: NDArray[np.bool_]) -> LinearTransport:
         """Fit the transport to the rows of a numeric matrix."""
-        if not self.epsilon >= 0:
-            raise ValueError(f"epsilon must be at least 0, got {self.epsilon!r}")
         s, tau = 2.0 / (2.0 + self.epsilon), self.epsilon / (2.0 + self.epsilon)
         return _fit_linear(
             matrix,
@@ -337,16 +342,23 @@ def _empirical_law(transport: LinearTransport, matrix: Floats, mass: Floats) -> 
 def _shrinkage(rows: Floats, share: Floats, shrinkage: float | str) -> float:
     """Return the share of the identity to mix in."""
     if isinstance(shrinkage, str):
-        if shrinkage != "ledoit-wolf":
-            raise ValueError(
-                f"shrinkage must be a number in [0, 1) or 'ledoit-wolf', got {shrinkage!r}"
-            )
         return float(ledoit_wolf_shrinkage(rows * np.sqrt(share * len(rows))[:, None]))
-    if not 0 <= shrinkage < 1:
+    return float(shrinkage)
+
+
+def _check_options(epsilon: object, shrinkage: object, reference: object) -> None:
+    """Refuse options that no transport has, before any model is fitted."""
+    if not isinstance(epsilon, int | float | np.number) or not 0 <= epsilon < math.inf:
+        raise ValueError(f"epsilon must be a number of at least 0, got {epsilon!r}")
+    number = isinstance(shrinkage, int | float | np.number)
+    if shrinkage != "ledoit-wolf" and not (number and 0 <= shrinkage < 1):  # type: ignore[operator]
         raise ValueError(
             f"shrinkage must be a number in [0, 1) or 'ledoit-wolf', got {shrinkage!r}"
         )
-    return float(shrinkage)
+    if reference not in ("auto", "empirical", "gaussian"):
+        raise ValueError(
+            f"unknown reference {reference!r}: choose 'auto', 'empirical' or 'gaussian'"
+        )
 
 
 def _eigensystem(root: Floats) -> tuple[Floats, Floats]:

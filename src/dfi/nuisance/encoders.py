@@ -1,0 +1,108 @@
+"""What a model built around a pipeline does with raw columns: what it encodes, what it knows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, TargetEncoder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dfi.data.table import Table
+
+ENCODERS = (OneHotEncoder, OrdinalEncoder, TargetEncoder)
+
+
+def reads_raw_columns(model: Any) -> bool:
+    """Tell whether a model is a pipeline, or is built around one (a search, a vote, a stack)."""
+    parameters = getattr(model, "get_params", None)
+    nested = parameters(deep=True).values() if parameters is not None else ()
+    return any(isinstance(part, Pipeline | ColumnTransformer) for part in (model, *nested))
+
+
+def encoded_columns(model: Any, table: Table) -> set[str]:
+    """Return the numeric columns that a fitted model encodes by value.
+
+    Integers and booleans stay real in perturbed rows, except where an encoder would meet a value
+    it has never seen.
+    """
+    numeric = {column.name for column in table.columns if column.kind != "categorical"}
+    found = (names for _, names in fitted_encoders(model, list(table.names)))
+    return {name for names in found for name in names if name in numeric}
+
+
+def unseen_levels(model: Any, table: Table) -> str | None:
+    """Describe the levels of a table that a fitted encoder has never seen and would refuse."""
+    for encoder, names in fitted_encoders(model, list(table.names)):
+        if getattr(encoder, "handle_unknown", None) != "error":
+            continue
+        for name, known in zip(names, getattr(encoder, "categories_", ()), strict=False):
+            if name not in table.names:
+                continue
+            unseen = [level for level in observed_levels(table, name) if level not in set(known)]
+            if unseen:
+                return (
+                    f"column {name!r} has {', '.join(map(repr, unseen[:3]))}, which its "
+                    f"{type(encoder).__name__} has never seen (it knows "
+                    f"{', '.join(repr(level) for level in list(known)[:5])}). Drop those rows, or "
+                    "fit the model with handle_unknown='ignore' or another rule for unknown levels"
+                )
+    return None
+
+
+def observed_levels(table: Table, name: str) -> list[Any]:
+    """Return the levels (or the numbers) of a column that occur in the table."""
+    column = table.columns[table.names.index(name)]
+    block = table.matrix[:, list(column.positions)]
+    if column.kind != "categorical":
+        return [value.item() for value in np.unique(block)]
+    present = np.unique(column.decode(block))
+    return [column.levels[code] for code in present]
+
+
+def fitted_encoders(model: Any, names: list[str]) -> Iterator[tuple[Any, list[str]]]:
+    """Yield the encoders that meet raw columns, each with the names of its columns."""
+    if isinstance(model, ENCODERS):
+        yield model, names
+    elif isinstance(model, Pipeline):
+        for _, step in model.steps:
+            yield from fitted_encoders(step, names)
+            # only an imputer hands its columns on as they are
+            if not isinstance(step, SimpleImputer) and step not in (None, "passthrough"):
+                break
+    elif isinstance(model, FeatureUnion):
+        for _, part in model.transformer_list:
+            yield from fitted_encoders(part, names)
+    elif isinstance(model, ColumnTransformer):
+        for _, part, columns in getattr(model, "transformers_", ()):
+            if not isinstance(part, str):
+                yield from fitted_encoders(part, _column_names(columns, names))
+    else:
+        for part in _fitted_parts(model):
+            yield from fitted_encoders(part, names)
+
+
+def _fitted_parts(model: Any) -> Iterator[Any]:
+    """Yield the fitted models inside a search, a transformed target, a vote or a stack."""
+    for attribute in ("best_estimator_", "regressor_", "estimators_"):
+        parts = getattr(model, attribute, None)
+        for part in parts if isinstance(parts, list) else [parts]:
+            if isinstance(part, Pipeline | ColumnTransformer) or hasattr(part, "get_params"):
+                yield part
+
+
+def _column_names(columns: Any, names: list[str]) -> list[str]:
+    """Return the names behind a fitted ColumnTransformer's column specification."""
+    if isinstance(columns, str):
+        return [columns]
+    if isinstance(columns, slice):
+        return names[columns]
+    chosen = list(np.atleast_1d(np.asarray(columns, dtype=object)))
+    if chosen and all(isinstance(item, bool | np.bool_) for item in chosen):
+        return [name for name, keep in zip(names, chosen, strict=True) if keep]
+    return [names[int(c)] if isinstance(c, int | np.integer) else str(c) for c in chosen]
