@@ -74,13 +74,19 @@ def curve_scores(
         Nodes and memory.
     """
     if options.rule == "draws":
-        raise ValueError("lines='draws' holds for linear transports: use 'auto', 'equal' or 'gauss'")
-    smooth = all(is_smooth(p.model) for fold in folds for p in fold.predictors if hasattr(p, "model"))
+        raise ValueError(
+            "lines='draws' holds for linear transports: use 'auto', 'equal' or 'gauss'"
+        )
+    smooth = all(
+        is_smooth(p.model) for fold in folds for p in fold.predictors if hasattr(p, "model")
+    )
     rule = options.rule if options.rule != "auto" else ("gauss" if smooth else "equal")
     count = options.n_nodes or DEFAULT_NODES["gauss" if rule == "gauss" else "equal"]
     laws = [curve_nodes(transport.reference, j, rule, count) for j in range(transport.n_latent)]
     tasks = (
-        delayed(_score_fold)(fold, matrix, y, transport, latent, laws, form, options.memory, advance)
+        delayed(_score_fold)(
+            fold, matrix, y, transport, latent, laws, form, options.memory, advance
+        )
         for fold in folds
     )
     results = Parallel(n_jobs=n_jobs, prefer="threads")(tasks)

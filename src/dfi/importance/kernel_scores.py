@@ -1,7 +1,7 @@
 r"""Scores under a solved entropic transport: matrix products with its kernel.
 
-With :math:`\eta(z) = \sum_i \alpha_i(z)\mu(X_i)` the model is asked about observed rows only. Changing
-one coordinate of ``z`` multiplies the kernel by a factor per row,
+With :math:`\eta(z) = \sum_i \alpha_i(z)\mu(X_i)` the model is asked about observed rows only.
+Changing one coordinate of ``z`` multiplies the kernel by a factor per row,
 
 .. math:: \alpha_i(z^{(j)}(t)) \propto
     \Big[a_i e^{(f_i - \sum_{k \ne j}(\tilde x_{ik} - z_k)^2)/\varepsilon}\Big]
@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfi.importance.transported import FoldScores, TransportedScores, put_together
-from dfi.transport.entropic import EntropicTransport
 from dfi.transport.sinkhorn import exponents
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from dfi.data.weights import Weights
     from dfi.importance.latent import ScoreForm
     from dfi.nuisance.crossfit import FoldModels
+    from dfi.transport.entropic import EntropicTransport
 
     Floats = NDArray[np.float64]
 
@@ -93,10 +93,12 @@ def line_averages(
         for part in _blocks(m, len(kernel.atoms)):
             eta[a, part] = kernel.backward(points[part]) @ value
     for j in range(d):
-        lines = [_Line(kernel, value, j, nodes) for kernel, value in zip(kernels, values, strict=True)]
+        lines = [
+            _Line(kernel, value, j, nodes) for kernel, value in zip(kernels, values, strict=True)
+        ]
         for part in _blocks(m, max(len(kernel.atoms) for kernel in kernels)):
             found = [line.at(points[part]) for line in lines]
-            for a, (curve, slope) in enumerate(found):
+            for a, (curve, _) in enumerate(found):
                 mean[a, j, part] = np.tensordot(curve, weights, axes=(1, 0))
                 square[a, j, part] = np.tensordot(curve * found[-1 - a][0], weights, axes=(1, 0))
             product = found[0][1] * found[-1][1]

@@ -152,7 +152,7 @@ class Cells:
         # A normal average of a step function is a sum of normal probabilities: tabulate it once.
         grid = np.linspace(start.min(), start.max(), len(GRID))
         below = ndtr((self.edges - grid[:, None]) / abs(tilt))
-        return np.interp(start, grid, np.diff(below, axis=1) @ self.slopes**2)
+        return np.asarray(np.interp(start, grid, np.diff(below, axis=1) @ self.slopes**2))
 
 
 @dataclass(frozen=True, kw_only=True)

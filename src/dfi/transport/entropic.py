@@ -1,16 +1,16 @@
 r"""Entropic optimal transport, solved: the coupling kernel itself, not a linear stand-in.
 
-The rows, whitened to :math:`\tilde x = L^{-1}(x - \text{mean})/\text{sd}` (or standardised only), are
-coupled with :math:`N(0, I)` under the cost :math:`\|\tilde x - z\|^2 + \varepsilon KL`. Given
+The rows, whitened to :math:`\tilde x = L^{-1}(x - \text{mean})/\text{sd}` (or standardised only),
+are coupled with :math:`N(0, I)` under the cost :math:`\|\tilde x - z\|^2 + \varepsilon KL`. Given
 ``Z = z`` the law of ``X`` sits on the rows, with weights
 
 .. math:: \alpha_i(z) \propto a_i \exp\{(f_i - \|\tilde x_i - z\|^2)/\varepsilon\},
 
 so that :math:`\eta(z) = \sum_i \alpha_i(z)\,\mu(X_i)`, the decoder is
 :math:`S(z) = L \sum_i \alpha_i(z)\,\tilde x_i` and its Jacobian
-:math:`\frac{2}{\varepsilon} L\,Cov(\tilde X \mid Z = z)`. Given ``X = x`` the law of ``Z`` sits, up to
-the quality of the points, on the normal points that the problem was solved against. Only draws
-of ``Z`` are independent coordinates; conditional means are not.
+:math:`\frac{2}{\varepsilon} L\,Cov(\tilde X \mid Z = z)`. Given ``X = x`` the law of ``Z`` sits,
+up to the quality of the points, on the normal points that the problem was solved against. Only
+draws of ``Z`` are independent coordinates; conditional means are not.
 
 Whitening first makes the geometry that of the linear transports: for Gaussian rows the solution
 is the Gaussian bridge, :math:`E[\tilde X \mid Z = z] = c z` with
@@ -53,7 +53,9 @@ def kappa(epsilon: float) -> float:
 
 def epsilon_for(n: int, d: int, size: float) -> float | None:
     """Return the smallest epsilon (up to 5) with ``n kappa^d >= size``, rounded up, or None."""
-    for epsilon in np.round(np.concatenate([np.arange(0.1, 2.0, 0.1), np.arange(2.0, 5.01, 0.5)]), 1):
+    for epsilon in np.round(
+        np.concatenate([np.arange(0.1, 2.0, 0.1), np.arange(2.0, 5.01, 0.5)]), 1
+    ):
         if n * kappa(float(epsilon)) ** d >= size:
             return float(epsilon)
     return None
@@ -241,14 +243,12 @@ class EntropicOT:
             raise ValueError(str(error)) from None
         return EntropicTransport(linear, self.epsilon, atoms, mass, targets, solution)
 
-    def halves(self, transport: EntropicTransport) -> tuple[EntropicTransport, ...]:
-        """Return the kernels whose products are taken: the transport, or its two halves."""
+    def halves(self, n: int) -> tuple[NDArray[np.intp], ...]:
+        """Return the rows of each kernel whose products are taken: all, or two halves."""
         if not self.split:
-            return (transport,)
-        n = len(transport.atoms)
+            return (np.arange(n),)
         order = np.random.default_rng([self.random_state, 1]).permutation(n)
-        parts = np.sort(order[: n // 2]), np.sort(order[n // 2 :])
-        return tuple(transport.without(part, self.tol) for part in parts)
+        return np.sort(order[: n // 2]), np.sort(order[n // 2 :])
 
     def specification(self) -> dict[str, Any]:
         """Return what the estimand depends on."""
@@ -273,8 +273,8 @@ def too_small_message(size: float, limit: float, n: int, d: int, epsilon: float)
     else:
         remedy = f"no epsilon up to 5 would do for {n} rows of {d} columns"
     return (
-        f"at epsilon = {epsilon:g} the entropic kernel averages over {size:.0f} rows in the median, "
-        f"and needs {limit:.0f}: {remedy}; or use transport='copula', 'knothe-rosenblatt' or "
+        f"at epsilon = {epsilon:g} the entropic kernel averages over {size:.0f} rows in the "
+        f"median, and needs {limit:.0f}: {remedy}; or use transport='copula', 'knothe-rosenblatt' or "
         "'gaussian', which have no kernel to fill"
     )
 

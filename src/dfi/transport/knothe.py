@@ -1,11 +1,13 @@
 r"""The Knothe-Rosenblatt transport: conditional distribution functions, in a stated order.
 
-.. math:: v_1 = F_1(x_1), \quad v_2 = F_{2|1}(x_2 \mid x_1), \quad \ldots, \quad z_j = \Phi^{-1}(v_j),
+.. math:: v_1 = F_1(x_1), \quad v_2 = F_{2|1}(x_2 \mid x_1), \quad \ldots, \quad
+          z_j = \Phi^{-1}(v_j),
 
-by a D-vine in that order, whose pair copulas are independent, normal or local-likelihood (quadratic)
-ones, so the map is triangular: :math:`x_k` depends on :math:`z_1, \ldots, z_k` only. A column with levels is
-spread over its jump, :math:`F(x-) + W \{F(x) - F(x-)\}` with ``W`` uniform, before the vine is fitted:
-the decoder then returns every row to itself, exactly, and the latent rows are draws.
+by a D-vine in that order, whose pair copulas are independent, normal or local-likelihood
+(quadratic) ones, so the map is triangular: :math:`x_k` depends on :math:`z_1, \ldots, z_k` only. A
+column with levels is spread over its jump, :math:`F(x-) + W \{F(x) - F(x-)\}` with ``W`` uniform,
+before the vine is fitted: the decoder then returns every row to itself, exactly, and the latent
+rows are draws.
 
 The decoder of such a column is a step, whose derivative says nothing. Its Jacobian is that of the
 levels joined by straight lines over their standardised mid-rank scores, the same as for the other

@@ -67,9 +67,7 @@ class Margin:
     def threshold(self, c: Floats) -> Floats:
         """Return ``s`` such that ``value(score) <= c`` holds exactly where ``score <= s``."""
         mapped = self.score(c)
-        return np.where(
-            c >= self.values[-1], np.inf, np.where(c < self.values[0], -np.inf, mapped)
-        )
+        return np.where(c >= self.values[-1], np.inf, np.where(c < self.values[0], -np.inf, mapped))
 
 
 def fit_margin(column: Floats, mass: Floats) -> Margin:
@@ -99,8 +97,10 @@ def fit_margin(column: Floats, mass: Floats) -> Margin:
 
 
 def _knots(scores: Floats, below: Floats, heavy: NDArray[np.bool_], n: int) -> NDArray[np.bool_]:
-    """Choose the values that become knots: the ends, the levels and their neighbours, and others
-    at least a bandwidth and a few rows apart, from the median outwards (the same for ``-x``).
+    """Choose the values that become knots.
+
+    The ends, the levels and their neighbours, and others at least a bandwidth and a few rows
+    apart, from the median outwards (so that ``-x`` has the same knots).
     """
     count = len(scores)
     chosen = heavy.copy()
@@ -119,10 +119,13 @@ def _knots(scores: Floats, below: Floats, heavy: NDArray[np.bool_], n: int) -> N
                 )
                 room = following < count and 1.0 - below[min(following, count - 1)] >= rows
             else:
-                following = min(
-                    int(np.searchsorted(scores, scores[last] - width, side="right")),
-                    int(np.searchsorted(below, below[last] - rows, side="right")),
-                ) - 1
+                following = (
+                    min(
+                        int(np.searchsorted(scores, scores[last] - width, side="right")),
+                        int(np.searchsorted(below, below[last] - rows, side="right")),
+                    )
+                    - 1
+                )
                 room = following >= 0 and below[max(following, 0)] >= rows
             if not room:
                 break

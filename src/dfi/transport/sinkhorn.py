@@ -48,15 +48,15 @@ MAX_ITERATIONS = 20_000
 
 @dataclass(frozen=True)
 class Solution:
-    """Potentials of a solved problem.
+    r"""Potentials of a solved problem.
 
     Attributes
     ----------
     rows, targets : ndarray
         Potentials :math:`f_i` and :math:`g_m`, such that
-        :math:`\\gamma_{im} = a_i b_m \\exp\\{(f_i + g_m - \\|x_i - z_m\\|^2)/\\varepsilon\\}`.
+        :math:`\gamma_{im} = a_i b_m \exp\{(f_i + g_m - \|x_i - z_m\|^2)/\varepsilon\}`.
     error : float
-        Total variation-type error :math:`\\sum_i |\\sum_m \\gamma_{im} - a_i|` of the row margin;
+        Total variation-type error :math:`\sum_i |\sum_m \gamma_{im} - a_i|` of the row margin;
         the margin of the targets is exact.
     iterations : int
         Iterations, each two products with the kernel.
@@ -161,9 +161,7 @@ def solve(
     )
 
 
-def _step(
-    kernel: NDArray[np.floating[Any]], a: Floats, log_u: Floats
-) -> tuple[Floats, Floats]:
+def _step(kernel: NDArray[np.floating[Any]], a: Floats, log_u: Floats) -> tuple[Floats, Floats]:
     """Return the logarithms of the row scaling after one iteration, and of the target scaling."""
     kind = kernel.dtype
     with np.errstate(all="ignore"):

@@ -1,0 +1,274 @@
+"""Scores and standard errors under transports that are not linear: copula, curves and kernels."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfi.importance.curves import curve_scores
+from dfi.importance.kernel_scores import entropic_scores
+from dfi.importance.scores import pooled_scores
+from dfi.importance.transported import TransportedScores
+from dfi.inference.copula_terms import copula_influence
+from dfi.inference.transport_jackknife import (
+    N_GROUPS,
+    deal_groups,
+    group_influence,
+    with_transport_error,
+)
+from dfi.transport.base import fit_transport
+from dfi.transport.copula import CopulaTransport
+from dfi.transport.entropic import DOUBTFUL, EntropicOT, EntropicTransport, too_small_message
+from dfi.warnings import TransportWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfi.data.table import Table
+    from dfi.data.weights import Weights
+    from dfi.importance.latent import ScoreForm
+    from dfi.lines.choose import LineOptions
+    from dfi.nuisance.crossfit import FoldModels
+
+    Floats = NDArray[np.float64]
+
+JACKKNIFE_ROWS = 400
+"""Rows on which the scores of refitted transports are compared."""
+
+JACKKNIFE_TARGETS = 1024
+ROUND_TRIP = 0.05
+"""Root mean square error of decode(encode(X)), in standard deviations, that is worth a warning."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Everything that scoring needs besides the transport.
+
+    Attributes
+    ----------
+    folds : sequence of FoldModels
+        The fitted models.
+    table, y, weights
+        All rows.
+    rows : ndarray of int
+        The rows that are explained, on which the transport was fitted.
+    constant : ndarray of bool
+        The columns that do not vary among them.
+    form, options, tilt
+        How latent scores and line means are taken.
+    fixed : bool
+        Take the transport as known in the standard errors.
+    seed : SeedSequence
+        For random encoders and the jackknife's groups.
+    """
+
+    folds: Sequence[FoldModels]
+    table: Table
+    y: Floats
+    weights: Weights
+    rows: NDArray[np.intp]
+    constant: NDArray[np.bool_]
+    form: ScoreForm
+    options: LineOptions
+    tilt: bool
+    fixed: bool
+    seed: np.random.SeedSequence
+    n_jobs: int | None = None
+    advance: Callable[[int], object] | None = None
+
+
+def score_transport(design: Any, transport: Any, task: Task) -> TransportedScores:
+    """Score the held-out rows under any transport that is not linear.
+
+    Parameters
+    ----------
+    design : transport
+        The specification, for fitting it again.
+    transport : fitted transport
+        Fitted on ``task.rows``.
+    task : Task
+        Models and data.
+    """
+    if isinstance(transport, CopulaTransport):
+        return _copula(transport, task)
+    if isinstance(transport, EntropicTransport):
+        return _entropic(design, transport, task)
+    return _curves(design, transport, task)
+
+
+def _copula(transport: CopulaTransport, task: Task) -> TransportedScores:
+    """Straight lines in score space: exact for trees, the transport's influence derived."""
+    pooled = pooled_scores(
+        task.folds,
+        task.table.matrix,
+        task.y,
+        task.weights,
+        transport,
+        form=task.form,
+        options=task.options,
+        tilt=task.tilt,
+        n_jobs=task.n_jobs,
+        advance=task.advance,
+    )
+    latent, attributed, squared = copula_influence(
+        pooled.scores,
+        task.table.matrix[pooled.rows],
+        task.weights.take(pooled.rows),
+        transport,
+        fixed=task.fixed,
+    )
+    return TransportedScores(
+        rows=pooled.rows,
+        latent=latent,
+        attributed=attributed,
+        latent_by_repeat=pooled.by_repeat,
+        attributed_by_repeat=pooled.by_repeat @ squared.T,
+        predictions=pooled.predictions,
+        attribution=squared,
+        rule=pooled.rule,
+        standard_errors="fixed transport" if task.fixed else "transport-aware",
+    )
+
+
+def _curves(design: Any, transport: Any, task: Task) -> TransportedScores:
+    """Curves of any decoder; its error by refitting it without groups of rows."""
+    matrix = task.table.matrix
+    encoding, dealing = task.seed.spawn(2)
+
+    def score(fitted: Any, folds: Sequence[FoldModels], **more: Any) -> TransportedScores:
+        latent = np.zeros((len(matrix), fitted.n_latent))
+        # the same draws for every refit: only the transport differs
+        latent[task.rows] = fitted.encode(matrix[task.rows], np.random.default_rng(encoding))
+        return curve_scores(
+            folds, matrix, task.y, task.weights, fitted,
+            latent=latent, form=task.form, options=task.options, n_jobs=task.n_jobs, **more,
+        )  # fmt: skip
+
+    scores = score(transport, task.folds, advance=task.advance)
+    error = _round_trip(transport, matrix[task.rows], encoding)
+    scores = replace(scores, diagnostics={"round_trip_error": error})
+    if error > ROUND_TRIP:
+        warnings.warn(
+            f"decode(encode(X)) differs from X by {error:.2g} standard deviations (root mean "
+            "square): the curves do not pass through the rows, and scores are biased",
+            TransportWarning,
+            stacklevel=2,
+        )
+    if task.fixed:
+        return scores
+    folds = thin(task.folds, JACKKNIFE_ROWS)
+
+    def rescore(keep: NDArray[np.intp] | None) -> Floats:
+        fitted = transport if keep is None else _refit(design, task, keep)
+        found = score(fitted, folds)
+        weights = task.weights.take(found.rows)
+        return np.concatenate([weights.mean(found.latent), weights.mean(found.attributed)])
+
+    return _with_jackknife(scores, task, dealing, rescore)
+
+
+def _entropic(design: EntropicOT, transport: EntropicTransport, task: Task) -> TransportedScores:
+    """Kernel averages; refused where the kernel sees too few rows."""
+    n, d = transport.atoms.shape
+    size = float(np.median(transport.effective_sizes(transport.targets)))
+    if design.split:
+        size /= 2.0
+    if size < design.min_size:
+        raise ValueError(too_small_message(size, design.min_size, n, d, design.epsilon))
+    if size < DOUBTFUL:
+        warnings.warn(
+            too_small_message(size, DOUBTFUL, n, d, design.epsilon)
+            + ". Attributed scores may be off by more than a tenth",
+            TransportWarning,
+            stacklevel=2,
+        )
+    scores = _kernel_scores(design, transport, task, task.rows)
+    found = {
+        **scores.diagnostics,
+        "effective_sample_size": size,
+        "marginal_error": transport.solution.error,
+        "marginal_error_fresh": transport.fresh_error(),
+        "iterations": transport.solution.iterations,
+    }
+    scores = replace(scores, diagnostics=found)
+    if task.fixed:
+        return scores
+    coarse = replace(design, n_targets=min(design.n_targets, JACKKNIFE_TARGETS))
+    base = _refit(coarse, task, np.arange(n))
+
+    def rescore(keep: NDArray[np.intp] | None) -> Floats:
+        rows = task.rows if keep is None else task.rows[keep]
+        fitted = base if keep is None else _refit(coarse, task, keep)
+        result = _kernel_scores(coarse, fitted, task, rows)
+        weights = task.weights.take(result.rows)
+        return np.concatenate([weights.mean(result.latent), weights.mean(result.attributed)])
+
+    return _with_jackknife(scores, task, task.seed.spawn(1)[0], rescore)
+
+
+def _kernel_scores(
+    design: EntropicOT, transport: EntropicTransport, task: Task, rows: NDArray[np.intp]
+) -> TransportedScores:
+    parts = design.halves(len(rows))
+    kernels = (
+        (transport,)
+        if len(parts) == 1
+        else tuple(transport.without(part, design.tol) for part in parts)
+    )
+    return entropic_scores(
+        task.folds,
+        task.table.matrix,
+        task.y,
+        task.weights,
+        transport,
+        kernels=kernels,
+        kernel_rows=[rows[part] for part in parts],
+        form=task.form,
+    )
+
+
+def _refit(design: Any, task: Task, keep: NDArray[np.intp]) -> Any:
+    rows = task.rows[keep]
+    matrix = task.table.matrix[rows]
+    return fit_transport(design, matrix, task.weights.take(rows), task.constant, task.table)
+
+
+def _with_jackknife(
+    scores: TransportedScores,
+    task: Task,
+    seed: np.random.SeedSequence,
+    rescore: Callable[[NDArray[np.intp] | None], Floats],
+) -> TransportedScores:
+    """Add the transport's own error, by a grouped jackknife, to both influence matrices."""
+    n_groups = min(N_GROUPS, len(task.rows) // 2)
+    groups = deal_groups(len(task.rows), n_groups, seed)
+    psi = group_influence(groups, rescore, rescore(None))
+    d = scores.latent.shape[1]
+    weights = task.weights.take(task.rows)
+    return replace(
+        scores,
+        latent=with_transport_error(scores.latent, weights, groups, psi[:, :d]),
+        attributed=with_transport_error(scores.attributed, weights, groups, psi[:, d:]),
+        standard_errors=f"transport jackknife ({n_groups} groups, models kept)",
+    )
+
+
+def thin(folds: Sequence[FoldModels], count: int) -> list[FoldModels]:
+    """Return the folds with evenly spaced held-out rows, at most about ``count`` in a repeat."""
+    repeats = 1 + max(fold.repeat for fold in folds)
+    total = sum(len(fold.test) for fold in folds) / repeats
+    step = max(1, int(np.ceil(total / count)))
+    return [replace(fold, test=fold.test[::step]) for fold in folds]
+
+
+def _round_trip(transport: Any, matrix: Floats, seed: np.random.SeedSequence) -> float:
+    """Return the root mean square of decode(encode(X)) - X in standard deviations."""
+    back = transport.decode(transport.encode(matrix, np.random.default_rng(seed)))
+    active = transport.active
+    error = (back - matrix)[:, active] / matrix[:, active].std(axis=0)
+    return float(np.sqrt(np.mean(error**2)))

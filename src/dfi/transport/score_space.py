@@ -1,0 +1,69 @@
+"""A model seen from the space of normal scores: the regression after the margins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfi.lines.quadrature import QuadratureLines
+from dfi.lines.sums import SumLines
+from dfi.lines.trees.model import TreeLines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from dfi.lines.base import LineModel
+    from dfi.lines.trees.ensemble import TreeEnsemble
+    from dfi.transport.copula import CopulaTransport
+
+    Floats = NDArray[np.float64]
+
+SMOOTH_NODES = 64
+BEYOND = 1e9
+"""A threshold that no score reaches; finite, because kernels divide by slopes."""
+
+
+@dataclass(frozen=True)
+class Composition:
+    """The function of normal scores that decodes the margins and asks a model."""
+
+    function: Callable[[Floats], Floats]
+    transport: CopulaTransport
+
+    def __call__(self, scores: Floats) -> Floats:
+        """Return the model's value at the rows with these scores."""
+        return self.function(self.transport.values(scores))
+
+
+def through_margins(model: LineModel, transport: CopulaTransport) -> LineModel:
+    """Return the same model as a function of normal scores.
+
+    Trees stay exact: every split is moved to the score of its threshold. A weighted sum is the
+    sum of its parts. Anything else, linear models too (a margin bends their lines), is integrated
+    by quadrature.
+    """
+    if isinstance(model, TreeLines):
+        return replace(model, ensemble=tree_of_scores(model.ensemble, transport))
+    if isinstance(model, SumLines):
+        return replace(model, parts=tuple(through_margins(part, transport) for part in model.parts))
+    if isinstance(model, QuadratureLines):
+        return replace(model, function=Composition(model.function, transport))
+    return QuadratureLines(Composition(model.predict, transport), "equal", SMOOTH_NODES)
+
+
+def tree_of_scores(ensemble: TreeEnsemble, transport: CopulaTransport) -> TreeEnsemble:
+    """Return the ensemble with each split ``x <= c`` replaced by ``score <= score of c``."""
+    threshold = ensemble.threshold.copy()
+    for column, margin in enumerate(transport.margins):
+        nodes = ensemble.feature == column
+        if margin is None:
+            # a column that does not vary is always at its mean, and its score at 0
+            beyond = transport.center[column] <= threshold[nodes]
+            threshold[nodes] = np.where(beyond, BEYOND, -BEYOND)
+        else:
+            threshold[nodes] = np.clip(margin.threshold(threshold[nodes]), -BEYOND, BEYOND)
+    return replace(ensemble, threshold=threshold)
