@@ -136,12 +136,13 @@ def _read(
         linear = linear_lines(model, sample.shape[1])
         if linear is not None and _agrees(linear.predict(sample), predictor(sample)):
             return linear
-        trees = tree_lines(model, predictor, sample)
-        if trees is not None:
-            return trees
-    members = None if square else _members(model)
+    members = _members(model)
     if members is None:
-        return None
+        return tree_lines(model, predictor, sample) if predictor.reads_matrix else None
+    if square:
+        # A second moment needs the whole sum; one made of trees alone can be merged.
+        pure = predictor.reads_matrix and not isinstance(model, SuperLearner)
+        return tree_lines(model, predictor, sample) if pure else None
     parts, weights, intercept = members
     # The super learner hands an array on to its members; a vote or a stack what it was given.
     view = "matrix" if isinstance(model, SuperLearner) else predictor.view
