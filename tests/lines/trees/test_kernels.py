@@ -1,0 +1,269 @@
+"""The kernels on trees of our own making: ties, determinism, the law, the shifts."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+from sklearn.ensemble import RandomForestRegressor
+
+from dfi.lines.base import Lines, Reference
+from dfi.lines.trees import TreeEnsemble, TreeLines, read_trees
+from dfi.lines.trees import engine as engine_module
+from dfi.lines.trees.engine import choose_kernel, line_moments
+from dfi.lines.trees.ensemble import (
+    add_ensembles,
+    fold_float32_at_most,
+    fold_float32_below,
+    single_tree,
+)
+
+from .conftest import make_lines
+
+KERNELS = ["arena", "path", "merged"]
+
+
+def walk(ensemble: TreeEnsemble, x):
+    total = ensemble.intercept
+    for node in ensemble.roots:
+        while ensemble.feature[node] >= 0:
+            goes_left = x[ensemble.feature[node]] <= ensemble.threshold[node]
+            node = ensemble.left[node] if goes_left else ensemble.right[node]
+        total += ensemble.value[node]
+    return total
+
+
+# Eighths and powers of two: every crossing is exact, so atoms fall on thresholds all the time.
+eighths = st.integers(-16, 16).map(lambda k: k / 8)
+slopes = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0])
+
+
+@st.composite
+def trees(draw, p, depth=3):
+    feature, threshold, left, right, value = [], [], [], [], []
+
+    def grow(level):
+        node = len(feature)
+        for column in (feature, threshold, left, right, value):
+            column.append(-1)
+        if level == depth or (draw(st.booleans()) and level > 0):
+            value[node] = draw(st.integers(-5, 5))
+        else:
+            feature[node] = draw(st.integers(0, p - 1))
+            threshold[node] = draw(eighths)
+            left[node] = grow(level + 1)
+            right[node] = grow(level + 1)
+        return node
+
+    grow(0)
+    return single_tree(feature, threshold, left, right, value, n_features=p)
+
+
+@st.composite
+def problems(draw):
+    p, d, n, q = 3, draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    ensemble = add_ensembles(draw(st.lists(trees(p), min_size=1, max_size=3))).shifted(0.5)
+
+    def table(rows, columns, numbers):
+        row = st.lists(numbers, min_size=columns, max_size=columns)
+        return np.array(draw(st.lists(row, min_size=rows, max_size=rows)), dtype=float)
+
+    latent = table(n, d, eighths)
+    atoms = np.concatenate([latent, table(draw(st.integers(1, 5)), d, eighths)])
+    weights = np.array(draw(st.lists(st.integers(1, 4), min_size=len(atoms), max_size=len(atoms))))
+    lines = Lines(
+        table(n, p, eighths),
+        latent,
+        table(p, d, slopes),
+        Reference.empirical(atoms, weights),
+        table(q, d, eighths),
+    )
+    return ensemble, lines
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@settings(max_examples=150, deadline=None)
+@given(problem=problems())
+def test_atoms_on_thresholds_follow_the_trees_own_rule(kernel, problem):
+    ensemble, lines = problem
+    moments = line_moments(ensemble, lines, kernel=kernel, n_threads=1)
+    mass = lines.reference.masses()
+    for k, i, j in np.ndindex(moments.mean.shape):
+        t = lines.reference.values[:, j]
+        step = t - lines.latent[i, j] - lines.offsets[k, j]
+        f = np.array([walk(ensemble, lines.points[i] + s * lines.directions[:, j]) for s in step])
+        assert moments.mean[k, i, j] == pytest.approx(mass[:, j] @ f, abs=1e-12)
+        assert moments.hermite[k, i, j] == pytest.approx(mass[:, j] @ (t * f), abs=1e-12)
+        if moments.square is not None:
+            assert moments.square[k, i, j] == pytest.approx(mass[:, j] @ f**2, abs=1e-11)
+
+
+@settings(max_examples=100, deadline=None)
+@given(problem=problems())
+def test_the_kernels_agree_under_the_normal_law(problem):
+    ensemble, lines = problem
+    lines = replace(lines, reference=Reference.gaussian())
+    first, *others = (line_moments(ensemble, lines, kernel=kernel) for kernel in KERNELS)
+    for other in others:
+        np.testing.assert_allclose(other.mean, first.mean, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(other.hermite, first.hermite, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_tabulated_normal_law_is_good_to_1e_10(kernel):
+    # One split at 0: the line through x with slope 1 and latent 0 crosses it at t = -x.
+    stump = single_tree([0, -1, -1], [0, 0, 0], [1, -1, -1], [2, -1, -1], [0, 1, 0], n_features=1)
+    x = np.linspace(-9, 9, 20011)[:, None]
+    lines = Lines(x, np.zeros_like(x), np.ones((1, 1)), Reference.gaussian(), np.zeros((1, 1)))
+    moments = line_moments(stump, lines, kernel=kernel)
+    np.testing.assert_allclose(moments.mean[0], norm.cdf(-x), rtol=0, atol=1e-11)
+    np.testing.assert_allclose(moments.hermite[0], -norm.pdf(x), rtol=0, atol=1e-11)
+
+
+@pytest.fixture(scope="module")
+def forest():
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((1100, 6))
+    model = RandomForestRegressor(10, min_samples_leaf=5, random_state=0).fit(x, x @ np.arange(6))
+    return read_trees(model)[0], x
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_any_number_of_threads_gives_the_same_bits(forest, kernel, kind):
+    ensemble, x = forest
+    lines = make_lines(x, kind=kind, q=2)
+    one, again, four = (
+        TreeLines(ensemble, n_threads=k, kernel=kernel).moments(lines) for k in (1, 1, 4)
+    )
+    for other in (again, four):
+        np.testing.assert_array_equal(one.mean, other.mean)
+        np.testing.assert_array_equal(one.hermite, other.hermite)
+    np.testing.assert_array_equal(
+        TreeLines(ensemble, n_threads=1).predict(x), TreeLines(ensemble, n_threads=3).predict(x)
+    )
+
+
+def test_a_part_of_the_rows_has_the_same_moments(forest, kind):
+    ensemble, x = forest
+    lines = make_lines(x[:700], kind=kind, q=1)
+    whole = TreeLines(ensemble).moments(lines)
+    part = TreeLines(ensemble).moments(lines.take(slice(300, 420)))
+    np.testing.assert_array_equal(whole.mean[:, 300:420], part.mean)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_shifts_are_moved_latents(forest, kernel, kind):
+    ensemble, x = forest
+    lines = make_lines(x[:40], kind=kind, q=4)
+    together = line_moments(ensemble, lines, kernel=kernel)
+    for k in range(4):
+        moved = replace(lines, latent=lines.latent + lines.offsets[k], offsets=np.zeros((1, 6)))
+        alone = line_moments(ensemble, moved, kernel=kernel)
+        np.testing.assert_allclose(together.mean[k], alone.mean[0], rtol=0, atol=1e-10)
+        np.testing.assert_allclose(together.hermite[k], alone.hermite[0], rtol=0, atol=1e-10)
+
+
+def test_rows_far_out_on_their_line_still_count_their_own_leaf():
+    stump = single_tree([0, -1, -1], [6, 0, 0], [1, -1, -1], [2, -1, -1], [0, 1, 5], n_features=1)
+    lines = Lines(
+        np.array([[10.0]]),
+        np.array([[10.0]]),
+        np.ones((1, 1)),
+        Reference.gaussian(),
+        np.zeros((1, 1)),
+    )
+    for kernel in KERNELS:
+        mean = line_moments(stump, lines, kernel=kernel).mean[0, 0, 0]
+        assert mean == pytest.approx(1 + 4 * norm.sf(6), abs=1e-10)
+
+
+def test_a_feature_in_small_units_is_not_taken_for_rounding(forest):
+    # Next to a column of sd 1e9, the direction of a column of sd 1e-6 is below 1e-12 of the largest.
+    stump = single_tree([0, -1, -1], [0, 0, 0], [1, -1, -1], [2, -1, -1], [0, 1, 0], n_features=2)
+    lines = Lines(
+        np.array([[1e-6, 0.0]]),
+        np.array([[1.0]]),
+        np.array([[1e-6], [1e9]]),
+        Reference.gaussian(),
+        np.zeros((1, 1)),
+    )
+    assert line_moments(stump, lines).mean[0, 0, 0] == pytest.approx(0.5, abs=1e-9)
+
+
+def test_the_kernel_is_chosen_by_size(forest):
+    ensemble, x = forest
+    few = make_lines(x[:10], kind="gaussian", q=1)
+    assert choose_kernel(ensemble, few) == "arena"
+    wide = np.zeros((10, 400))
+    many = Lines(wide, wide, np.eye(400), Reference.gaussian(), np.zeros((1, 400)))
+    assert choose_kernel(ensemble, many) == "path"
+
+
+def test_sums_of_trees_have_no_second_moment_or_link(forest):
+    ensemble, x = forest
+    lines = make_lines(x[:4], kind="gaussian", q=1)
+    with pytest.raises(ValueError, match="arena kernel has no second moments"):
+        line_moments(ensemble, lines, square=True, kernel="arena")
+    with pytest.raises(ValueError, match="a logistic link cannot be added"):
+        add_ensembles([replace(ensemble, link="logistic"), ensemble])
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    c=st.floats(-1e6, 1e6),
+    steps=st.integers(-3, 3),
+    half=st.sampled_from([-1, 0, 1]),
+    ulps=st.integers(-2, 2),
+)
+def test_float32_rules_fold_into_one_threshold(c, steps, half, ulps):
+    x32 = np.float32(c)
+    for _ in range(abs(steps)):
+        x32 = np.nextafter(x32, np.float32(np.sign(steps) * np.inf))
+    x = float(x32)
+    if half:
+        x = (x + float(np.nextafter(x32, np.float32(half * np.inf)))) / 2
+    for _ in range(abs(ulps)):
+        x = np.nextafter(x, np.sign(ulps) * np.inf)
+    assert (x <= fold_float32_at_most(c)) == (float(np.float32(x)) <= c)
+    assert (x <= fold_float32_below(np.float32(c))) == (np.float32(x) < np.float32(c))
+
+
+def test_infinite_thresholds_send_every_row_left(kind):
+    tree = single_tree(
+        [0, -1, -1], [np.inf, 0, 0], [1, -1, -1], [2, -1, -1], [0, 2, 9], n_features=1
+    )
+    reference = Reference.gaussian() if kind == "gaussian" else Reference.empirical(np.eye(1))
+    for slope in (-1.0, 0.0, 1e-8):
+        lines = Lines(
+            np.ones((1, 1)), np.ones((1, 1)), np.full((1, 1), slope), reference, np.zeros((1, 1))
+        )
+        for kernel in KERNELS:
+            assert line_moments(tree, lines, kernel=kernel).mean.item() == pytest.approx(2.0)
+
+
+def test_compilation_is_announced_once_and_on_a_terminal_only(
+    monkeypatch, caplog, capsys, tmp_path
+):
+    class Kernel:
+        class stats:
+            cache_path = tmp_path
+
+        @staticmethod
+        def py_func():
+            pass
+
+    monkeypatch.setattr(engine_module, "predict_sums", Kernel)
+    for at_terminal in (False, True):
+        engine_module.announce_compilation.cache_clear()
+        monkeypatch.setattr(engine_module.sys.stderr, "isatty", lambda at=at_terminal: at)
+        with caplog.at_level(logging.INFO):
+            engine_module.announce_compilation()
+            engine_module.announce_compilation()
+        assert caplog.text.count("compiling kernels, once") == 1
+        assert capsys.readouterr().err.count("compiling kernels, once") == at_terminal
+        caplog.clear()
