@@ -1,6 +1,6 @@
 """Write docs/coverage.md: the coverage study, every cell with its figures.
 
-Run as ``python benchmarks/coverage.py [--quick]``; takes about an hour on two cores.
+Run as ``python benchmarks/coverage_study.py [--quick]``; takes about an hour on two cores.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Nominal 90 % intervals of the attributed scores, by simulation. "Ours" are the d
 (transport-aware influence, skewness-corrected); "plain" takes the transport as known, as the
 paper does; "expanded" adds its expansion near the null. A figure is the share of samples whose
 interval contains the truth; where several features play the same part, the lowest and the
-highest of them. `python benchmarks/coverage.py` writes this page.
+highest of them. `python benchmarks/coverage_study.py` writes this page.
 
 | model | n | regression | samples (MC error) | non-null, ours | non-null, plain | null, ours | null, plain | null, expanded |
 |---|---|---|---|---|---|---|---|---|
