@@ -1,0 +1,164 @@
+"""``dfi explain``: a table in, scores, result file and report out."""
+
+from __future__ import annotations
+
+import sys
+import time as clock
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import typer
+
+import dfi
+from dfi.cli import options
+from dfi.cli.console import Console, headline, print_table
+from dfi.cli.failures import REFUSED, Failure, guarded
+from dfi.cli.outputs import OutputFolder
+from dfi.cli.run import (
+    Inputs,
+    Request,
+    command_text,
+    print_json,
+    read_inputs,
+    with_call,
+    write_tables,
+)
+from dfi.report import write_report
+from dfi.report.numbers import finite
+from dfi.report.summary import unit_rows
+from dfi.result import Importance
+
+FILES = ("importance.csv", "importance.parquet", "result.dfi", "report.html", "log.txt")
+GROUP_FILES = ("groups.csv", "groups.parquet")
+
+
+@guarded
+def explain(
+    data: options.Data,
+    target: options.Target,
+    groups: options.Groups = None,
+    drop: options.Drop = None,
+    model: options.Model = "auto",
+    trust_model: options.Trust = False,
+    transport: options.Transport = "gaussian",
+    epsilon: float | None = typer.Option(
+        None, min=0.0, help="entropy weight of the transport", rich_help_panel="Method"
+    ),
+    out: options.Out = None,
+    weights: options.Weights = None,
+    time: options.Time = None,
+    cv_groups: options.RowGroups = None,
+    folds: options.Folds = 5,
+    repeats: options.Repeats = 1,
+    level: options.Level = 0.95,
+    seed: options.Seed = 0,
+    missing: options.MissingRows = options.Missing.error,
+    file_format: options.Format = None,
+    encoding: options.Encoding = "utf-8",
+    top: options.Top = 10,
+    jobs: options.Jobs = None,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+    force: options.Force = False,
+    debug: options.Debug = False,
+) -> None:
+    """Explain a column of a table by its other columns.
+
+    Writes importance.csv, importance.parquet, result.dfi, report.html and log.txt into a folder.
+    """
+    started = clock.monotonic()
+    console = Console(quiet)
+    request = Request(
+        data=data,
+        target=target,
+        drop=drop,
+        file_format=file_format,
+        encoding=encoding,
+        missing=missing.value,
+        groups=groups,
+        weights=weights,
+        time=time,
+        row_groups=cv_groups,
+        model=model,
+        trust=trust_model,
+        folds=folds,
+    )
+    out = Path(f"dfi-{request.stem}") if out is None else out
+    folder = OutputFolder(out, FILES + (GROUP_FILES if groups else ()), force=force)
+    with console.warnings():
+        inputs = read_inputs(request, console)
+        shape = inputs.rows.features.shape
+        console.say(f"explaining {target!r}: {shape[0]} rows, {shape[1]} features")
+        result = _explain(
+            inputs,
+            transport=resolve(transport, epsilon),
+            n_repeats=repeats,
+            level=level,
+            random_state=seed,
+            n_jobs=jobs,
+            progress=console.progress,
+        )
+        result = with_call(result, command_text("explain", sys.argv[2:]), target)
+        rows = unit_rows(result)
+        line = headline(result, rows, clock.monotonic() - started, str(out))
+        with folder.filling() as stage:
+            write_tables(result.table(), stage, "importance")
+            if result.default_groups is not None:
+                write_tables(result.group().table(), stage, "groups")
+            result.save(stage / "result.dfi")
+            write_report(result, stage / "report.html", target=target)
+            stamp = datetime.now(UTC).isoformat(timespec="seconds")
+            (stage / "log.txt").write_text(f"{stamp} {line}\n", encoding="utf-8")
+    if as_json:
+        print_json(_summary(result, rows, out, console, clock.monotonic() - started))
+    else:
+        if not quiet:
+            print_table(rows, level=level, top=top, unit="feature")
+        console.say(line)
+        typer.echo(out / "report.html")
+
+
+def resolve(transport: str, epsilon: float | None) -> Any:
+    """Return a transport by name, with its epsilon where one was given."""
+    if epsilon is None:
+        return transport
+    from dfi.transport.registry import resolve_transport
+
+    kind = type(resolve_transport(transport))
+    try:
+        return kind(epsilon=epsilon)
+    except TypeError:
+        raise Failure(f"the transport {transport!r} has no --epsilon", REFUSED) from None
+
+
+def _explain(inputs: Inputs, **settings: Any) -> Importance:
+    rows = inputs.rows
+    if inputs.fitted and rows.row_groups is not None:
+        raise Failure("--cv-groups splits rows for fitting; this model is fitted already", REFUSED)
+    cv = "prefit" if inputs.fitted else rows.cv
+    return dfi.explain(
+        rows.features,
+        rows.target,
+        estimator=inputs.model,
+        groups=inputs.groups,
+        cv=cv,
+        sample_weight=rows.weights,
+        cv_groups=rows.row_groups,
+        **settings,
+    )
+
+
+def _summary(
+    result: Importance, rows: list[dict[str, Any]], out: Path, console: Console, seconds: float
+) -> dict[str, Any]:
+    names = sorted(file.name for file in out.iterdir() if file.name in FILES + GROUP_FILES)
+    return {
+        "outputs": {name: str(out / name) for name in names},
+        "n_rows": result.quality.n_rows,
+        "r2": finite(result.quality.r2),
+        "level": result.level,
+        "features": rows,
+        "warnings": console.said,
+        "seconds": round(seconds, 3),
+    }

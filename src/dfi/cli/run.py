@@ -1,0 +1,149 @@
+"""What the commands that compute have in common: read, compute, write."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import typer
+
+from dfi.cli.failures import INPUT, Failure
+from dfi.cli.models import resolve_model
+from dfi.cli.selection import select, split_names
+from dfi.cli.tables import read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfi.cli.console import Console
+    from dfi.cli.selection import Selection
+    from dfi.result import Importance
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a command was asked to read.
+
+    Attributes
+    ----------
+    data, target : str
+        The table and its outcome.
+    drop : list of str or None
+        Columns to leave out.
+    file_format, groups, weights, time, row_groups : str or None
+        Options of the same name.
+    encoding, missing, model : str
+        Options of the same name.
+    trust : bool
+        Whether a model file may be loaded.
+    folds : int
+        Number of folds.
+    """
+
+    data: str
+    target: str
+    drop: list[str] | None
+    file_format: str | None
+    encoding: str
+    missing: str
+    groups: str | None
+    weights: str | None
+    time: str | None
+    row_groups: str | None
+    model: str
+    trust: bool
+    folds: int
+
+    @property
+    def stem(self) -> str:
+        """The name of the data, without folder and endings."""
+        return "data" if self.data == "-" else Path(self.data).name.split(".")[0] or "data"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A request fulfilled: the rows, the groups and the model."""
+
+    rows: Selection
+    groups: pl.DataFrame | dict[str, list[str]] | None
+    model: Any
+    fitted: bool
+
+
+def read_inputs(request: Request, console: Console) -> Inputs:
+    """Read everything that a computation needs, the cheap things first."""
+    model, fitted = resolve_model(request.model, trust=request.trust, console=console)
+    groups = None if request.groups is None else read_groups_file(request.groups)
+    console.say(f"reading {request.data if request.data != '-' else 'standard input'}")
+    rows = select(
+        read_file(request.data, file_format=request.file_format, encoding=request.encoding),
+        target=request.target,
+        drop=split_names(request.drop),
+        weights=request.weights,
+        time=request.time,
+        row_groups=request.row_groups,
+        folds=request.folds,
+        missing=request.missing,
+        console=console,
+    )
+    return Inputs(rows, groups, model, fitted)
+
+
+def read_groups_file(path: str) -> Any:
+    """Return groups from a table, or from a JSON object ``{group: [features]}``."""
+    if path.lower().endswith(".json"):
+        try:
+            found = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise Failure(f"{path} cannot be read: {error.strerror}", INPUT) from None
+        except ValueError as error:
+            raise Failure(f"{path} is not JSON: {error}", INPUT) from None
+        if not isinstance(found, dict):
+            raise Failure(f"{path} must be a JSON object of groups and their features", INPUT)
+        return found
+    frame = read_file(path)
+    text = [name for name, dtype in frame.schema.items() if dtype == pl.String]
+    if frame.width == 2 and len(text) == 2:
+        # Two columns of text: features and their groups; a feature may be in several.
+        members: dict[str, list[str]] = {}
+        for feature, group in frame.iter_rows():
+            if feature is not None and group is not None:
+                members.setdefault(group, []).append(feature)
+        return members
+    return frame
+
+
+def with_call(result: Importance, call: str, target: str) -> Importance:
+    """Record the command and the outcome's name in the specification of a result."""
+    spec = {**result.spec, "call": call, "target": target}
+    latent = None if result.latent is None else replace(result.latent, spec=spec)
+    return replace(result, spec=spec, latent=latent)
+
+
+def command_text(command: str, arguments: Sequence[str]) -> str:
+    """Return a command as one would type it, files by their name only: folders are private."""
+    shown = [Path(a).name if "/" in a or "\\" in a else a for a in arguments]
+    return shlex.join(["dfi", command, *shown])
+
+
+def write_tables(frame: Any, folder: Path, stem: str) -> None:
+    """Write a table as CSV and Parquet."""
+    table = frame if isinstance(frame, pl.DataFrame) else pl.DataFrame(frame)
+    (folder / f"{stem}.csv").write_bytes(_csv(table))
+    table.write_parquet(folder / f"{stem}.parquet")
+
+
+def _csv(table: pl.DataFrame) -> bytes:
+    stream = io.BytesIO()
+    table.write_csv(stream)
+    return stream.getvalue()
+
+
+def print_json(summary: dict[str, Any]) -> None:
+    """Print one object for machines."""
+    typer.echo(json.dumps(summary, ensure_ascii=False, allow_nan=False))
