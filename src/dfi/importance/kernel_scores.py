@@ -16,7 +16,7 @@ that by :math:`w_{jl}(Z_{-j}) = E_t[(\partial S_l/\partial z_j)^2]`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -69,6 +69,14 @@ def nodes_and_weights() -> tuple[Floats, Floats]:
     return nodes[keep], weights[keep] / weights[keep].sum()
 
 
+def latent_regression(kernel: EntropicTransport, values: Floats, points: Floats) -> Floats:
+    r"""Return :math:`\eta(z) = \sum_i \alpha_i(z) \mu(X_i)` of each model at latent points, (m, k)."""
+    eta = np.empty((len(points), values.shape[1]))
+    for part in _blocks(len(points), len(kernel.atoms)):
+        eta[part] = kernel.backward(points[part]) @ values
+    return eta
+
+
 def line_averages(
     kernels: Sequence[EntropicTransport], values: Sequence[Floats], points: Floats
 ) -> LineAverages:
@@ -90,8 +98,7 @@ def line_averages(
     mean, square = np.empty((h, d, m, k)), np.empty((h, d, m, k))
     jacobian = np.empty((d, m, d))
     for a, (kernel, value) in enumerate(zip(kernels, values, strict=True)):
-        for part in _blocks(m, len(kernel.atoms)):
-            eta[a, part] = kernel.backward(points[part]) @ value
+        eta[a] = latent_regression(kernel, value, points)
     for j in range(d):
         lines = [
             _Line(kernel, value, j, nodes) for kernel, value in zip(kernels, values, strict=True)
@@ -160,8 +167,8 @@ def entropic_scores(
     weights: Weights,
     transport: EntropicTransport,
     *,
-    kernels: Sequence[EntropicTransport],
-    kernel_rows: Sequence[NDArray[np.intp]],
+    atom_rows: NDArray[np.intp],
+    halves: Sequence[tuple[EntropicTransport, NDArray[np.intp]]] = (),
     form: ScoreForm,
 ) -> TransportedScores:
     """Score the held-out rows of every fold.
@@ -173,21 +180,29 @@ def entropic_scores(
     matrix, y, weights
         All rows.
     transport : EntropicTransport
-        Gives the law of ``Z`` given each row.
-    kernels, kernel_rows : sequences
-        The kernels of the latent regression (one, or two halves) and the rows of ``matrix`` that
-        are their atoms.
+        The solved transport.
+    atom_rows : ndarray of int
+        The rows of ``matrix`` that are its atoms.
+    halves : sequence of (EntropicTransport, ndarray of int)
+        The kernels of two halves of the rows and those rows, where products are to be taken
+        across them.
     form : {"cross", "loco", "cpi"}
         The estimator of the latent scores.
     """
     predictors = [predictor for fold in folds for predictor in fold.predictors]
     predicted = np.column_stack([predictor(matrix) for predictor in predictors])
-    averages = line_averages(kernels, [predicted[rows] for rows in kernel_rows], transport.targets)
+    parts = halves or ((transport, atom_rows),)
+    averages = line_averages(
+        [kernel for kernel, _ in parts], [predicted[rows] for _, rows in parts], transport.targets
+    )
+    whole = averages.eta[0]
+    if halves:
+        whole = latent_regression(transport, predicted[atom_rows], transport.targets)
     scores, position = [], 0
     for fold in folds:
         chosen = np.arange(position, position + len(fold.predictors))
         position += len(chosen)
-        pieces = _score_functions(averages, chosen, form)
+        pieces = _score_functions(averages, whole, chosen, form)
         scores.append(
             _held_out_scores(
                 transport,
@@ -209,29 +224,35 @@ def entropic_scores(
 
 
 def _score_functions(
-    averages: LineAverages, chosen: NDArray[np.intp], form: ScoreForm
+    averages: LineAverages, whole: Floats, chosen: NDArray[np.intp], form: ScoreForm
 ) -> tuple[Floats, Floats]:
     r"""Return ``p`` and ``q`` (m, d) with influence value :math:`y\,p_j(z) + q_j(z)`.
 
-    With two kernels, products pair the first half of one with the second half of the other, for
-    both assignments of the models.
+    For models ``a``, ``b`` and kernels ``A``, ``B`` (the halves, or twice the whole one ``F``), with
+    :math:`\Delta = \eta - m`,
+
+    .. math:: u = (y - \eta^a_F)\Delta^b_B + (y - \eta^b_F)\Delta^a_A + \Delta^a_A\Delta^b_B ,
+
+    averaged over both assignments of the halves. Residuals are from the whole kernel, whose
+    :math:`\eta_F` is the mean of the rows' values under the coupling: from a half's they would bring
+    its noise back.
     """
     first, last = chosen[0], chosen[-1]
-    pairs = [((0, first), (-1, last)), ((-1, first), (0, last))]
-    if form == "cpi":
-        pairs = [((0, first), (-1, first))]
-    p: Any = 0.0
-    q: Any = 0.0
-    for (a, one), (b, other) in pairs:
-        eta_one, eta_other = averages.eta[a, :, one], averages.eta[b, :, other]
-        mean_one, mean_other = averages.mean[a, :, :, one], averages.mean[b, :, :, other]
-        change = eta_one - mean_one + eta_other - mean_other
+    pairs = ((0, -1), (-1, 0)) if len(averages.eta) > 1 else ((0, 0),)
+    shape = averages.mean.shape[1:3]
+    p, q = np.zeros(shape), np.zeros(shape)
+    for one, other in pairs:
+        eta = averages.eta[one, :, first], averages.eta[other, :, last]
+        mean = averages.mean[one, :, :, first], averages.mean[other, :, :, last]
+        change = eta[0] - mean[0], eta[1] - mean[1]
         if form == "cpi":
-            p = p + 0.5 * change
-            q = q + 0.5 * (averages.square[a, :, :, one] - eta_one * eta_other)
+            p += 0.5 * (change[0] + change[1])
+            q -= 0.5 * whole[:, first] * (change[0] + change[1])
+            spread = averages.square[one, :, :, first]
+            q += 0.5 * (eta[0] * eta[1] - eta[0] * mean[1] - eta[1] * mean[0] + spread)
         else:
-            p = p + change
-            q = q + mean_one * mean_other - eta_one * eta_other
+            p += change[0] + change[1]
+            q += change[0] * change[1] - whole[:, first] * change[1] - whole[:, last] * change[0]
     return (p / len(pairs)).T, (q / len(pairs)).T
 
 

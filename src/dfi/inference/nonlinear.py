@@ -214,20 +214,17 @@ def _entropic(design: EntropicOT, transport: EntropicTransport, task: Task) -> T
 def _kernel_scores(
     design: EntropicOT, transport: EntropicTransport, task: Task, rows: NDArray[np.intp]
 ) -> TransportedScores:
-    parts = design.halves(len(rows))
-    kernels = (
-        (transport,)
-        if len(parts) == 1
-        else tuple(transport.without(part, design.tol) for part in parts)
-    )
+    halves = [
+        (transport.without(part, design.tol), rows[part]) for part in design.halves(len(rows))
+    ]
     return entropic_scores(
         task.folds,
         task.table.matrix,
         task.y,
         task.weights,
         transport,
-        kernels=kernels,
-        kernel_rows=[rows[part] for part in parts],
+        atom_rows=rows,
+        halves=halves,
         form=task.form,
     )
 

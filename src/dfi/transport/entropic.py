@@ -244,9 +244,9 @@ class EntropicOT:
         return EntropicTransport(linear, self.epsilon, atoms, mass, targets, solution)
 
     def halves(self, n: int) -> tuple[NDArray[np.intp], ...]:
-        """Return the rows of each kernel whose products are taken: all, or two halves."""
+        """Return the rows of the halves across which products are taken, if they are."""
         if not self.split:
-            return (np.arange(n),)
+            return ()
         order = np.random.default_rng([self.random_state, 1]).permutation(n)
         return np.sort(order[: n // 2]), np.sort(order[n // 2 :])
 
@@ -274,8 +274,8 @@ def too_small_message(size: float, limit: float, n: int, d: int, epsilon: float)
         remedy = f"no epsilon up to 5 would do for {n} rows of {d} columns"
     return (
         f"at epsilon = {epsilon:g} the entropic kernel averages over {size:.0f} rows in the "
-        f"median, and needs {limit:.0f}: {remedy}; or use transport='copula', 'knothe-rosenblatt' or "
-        "'gaussian', which have no kernel to fill"
+        f"median, and needs {limit:.0f}: {remedy}; or use transport='copula', "
+        "'knothe-rosenblatt' or 'gaussian', which have no kernel to fill"
     )
 
 
