@@ -130,9 +130,7 @@ def test_population_values_on_gaussian_data():
     root = symmetric_root(R)
     shared = (root @ BETA) ** 2
     np.testing.assert_allclose(result.latent.mean(axis=0), c**2 * shared, rtol=0.01)
-    np.testing.assert_allclose(
-        result.attributed.mean(axis=0), c**4 * (root**2) @ shared, rtol=0.01
-    )
+    np.testing.assert_allclose(result.attributed.mean(axis=0), c**4 * (root**2) @ shared, rtol=0.01)
 
 
 def test_without_whitening_the_decoder_is_the_gaussian_one():

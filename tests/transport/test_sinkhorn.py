@@ -86,7 +86,7 @@ def test_acceleration_and_warm_start_save_iterations():
 def test_iterations_end_with_a_remedy():
     generator = np.random.default_rng(1)
     rows, targets = generator.standard_normal((50, 2)), generator.standard_normal((70, 2))
-    with pytest.raises(RuntimeError, match="did not reach the tolerance.*raise epsilon"):
+    with pytest.raises(RuntimeError, match=r"did not reach the tolerance.*raise epsilon"):
         solve(rows, targets, 0.1, max_iterations=2)
 
 

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 FEW_ATOMS = 64
+STEP_NODES = 128
+"""Nodes for a coordinate whose decoder is a step: each probability is then right to 0.4 %."""
+
 
 
 def curve_nodes(reference: Reference, j: int, rule: str, count: int) -> tuple[Floats, Floats]:
@@ -82,7 +85,13 @@ def curve_scores(
     )
     rule = options.rule if options.rule != "auto" else ("gauss" if smooth else "equal")
     count = options.n_nodes or DEFAULT_NODES["gauss" if rule == "gauss" else "equal"]
-    laws = [curve_nodes(transport.reference, j, rule, count) for j in range(transport.n_latent)]
+    levels = getattr(transport, "levels", (None,) * transport.n_latent)
+    laws = [
+        curve_nodes(transport.reference, j, rule, count)
+        if levels[j] is None
+        else curve_nodes(transport.reference, j, "equal", max(count, STEP_NODES))
+        for j in range(transport.n_latent)
+    ]
     tasks = (
         delayed(_score_fold)(
             fold, matrix, y, transport, latent, laws, form, options.memory, advance

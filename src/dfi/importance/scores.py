@@ -11,6 +11,8 @@ from joblib import Parallel, delayed
 from dfi.importance.latent import LatentScores, ScoreForm, latent_scores
 from dfi.importance.tilt import tilt_sensitivity
 from dfi.lines.choose import LineOptions, line_model
+from dfi.transport.copula import CopulaTransport
+from dfi.transport.score_space import through_margins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,7 +59,7 @@ def pooled_scores(
     matrix: Floats,
     y: Floats,
     weights: Weights,
-    transport: LinearTransport,
+    transport: LinearTransport | CopulaTransport,
     *,
     form: ScoreForm,
     options: LineOptions,
@@ -114,7 +116,7 @@ def _score_fold(
     matrix: Floats,
     y: Floats,
     mass: Floats,
-    transport: LinearTransport,
+    transport: LinearTransport | CopulaTransport,
     form: ScoreForm,
     options: LineOptions,
     tilt: bool,
@@ -130,6 +132,10 @@ def _score_fold(
         line_model(predictor, sample, options, square=form == "cpi", seed=seed)
         for predictor, seed in zip(fold.predictors, draw_seeds, strict=True)
     ]
+    if isinstance(transport, CopulaTransport):
+        # lines are straight in the space of normal scores: move rows and models there
+        models = [through_margins(model, transport) for model in models]
+        held_out, transport = transport.scores(held_out), transport.linear
     scores = latent_scores(
         models,
         held_out,

@@ -1,0 +1,240 @@
+"""Margins, the copula transport and its scores."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtri
+from sklearn.ensemble import RandomForestRegressor
+
+from dfi.data import read_table
+from dfi.data.weights import Weights
+from dfi.datasets.simulations import correlated_gaussian, symmetric_root
+from dfi.importance.curves import curve_scores
+from dfi.importance.scores import pooled_scores
+from dfi.inference.copula_terms import copula_influence
+from dfi.lines.choose import LineOptions, line_model
+from dfi.lines.trees.model import TreeLines
+from dfi.nuisance.crossfit import FoldModels
+from dfi.nuisance.predictor import predictor_for
+from dfi.transport.copula import Copula
+from dfi.transport.diagnostics import distance_correlations
+from dfi.transport.margins import fit_margin
+from dfi.transport.score_space import through_margins
+
+AR = 0.6 ** np.abs(np.subtract.outer(range(4), range(4)))
+
+
+def ones(n):
+    return Weights(np.ones(n), "frequency")
+
+
+def log_normal(n, seed):
+    return np.exp(correlated_gaussian(AR, n, np.random.default_rng(seed)))
+
+
+def columns(kind, n, generator):
+    return {
+        "normal": lambda: generator.standard_normal(n),
+        "skewed": lambda: generator.exponential(size=n) ** 2,
+        "levels": lambda: generator.integers(0, 4, n).astype(float),
+        "binary": lambda: (generator.random(n) < 0.2).astype(float),
+        "zeros": lambda: np.where(generator.random(n) < 0.4, 0.0, generator.exponential(size=n)),
+        "few": lambda: generator.standard_normal(n)[np.arange(n) // 3],
+    }[kind]()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(["normal", "skewed", "levels", "binary", "zeros", "few"]),
+    st.integers(5, 400),
+    st.integers(0, 1000),
+)
+def test_margin_is_increasing_and_returns_every_row(kind, n, seed):
+    column = columns(kind, n, np.random.default_rng(seed))
+    column[:2] = column.min(), column.max() + 1.0
+    margin = fit_margin(column, np.ones(n))
+    assert (np.diff(margin.scores) > 0).all()
+    assert (np.diff(margin.values) > 0).all()
+    np.testing.assert_allclose(
+        margin.value(margin.score(column)), column, atol=1e-9 * np.ptp(column)
+    )
+    # a split x <= c is the split score <= threshold(c), for rows and for any score
+    for c in np.quantile(column, [0.0, 0.3, 0.5, 0.9, 1.0]) + 0.01:
+        t = margin.threshold(np.array([c]))[0]
+        np.testing.assert_array_equal(margin.score(column) <= t, column <= c)
+
+
+def test_mid_ranks_of_levels():
+    column = np.repeat([1.0, 2.0, 5.0], [20, 50, 30])
+    margin = fit_margin(column, np.ones(100))
+    assert margin.discrete
+    np.testing.assert_allclose(margin.score(np.array([1.0, 2.0, 5.0])), ndtri([0.1, 0.45, 0.85]))
+    # counts are the same as repeated rows
+    weighted = fit_margin(np.array([1.0, 2.0, 5.0]), np.array([20.0, 50.0, 30.0]))
+    np.testing.assert_allclose(weighted.scores[1:-1], margin.scores[1:-1])
+
+
+def test_squared_slopes_are_not_inflated_by_spacings():
+    """The mean squared slope of a standard normal margin is 1; between neighbours it would be 2."""
+    found = []
+    for seed in range(30):
+        column = np.random.default_rng(seed).standard_normal(1000)
+        margin = fit_margin(column, np.ones(1000))
+        found.append(np.mean(margin.slope(margin.score(column)) ** 2) / column.var())
+    assert abs(np.mean(found) - 1) < 0.03
+
+
+def test_fresh_log_normal_rows_are_disentangled():
+    transport = Copula().fit(log_normal(4000, 0), ones(4000), np.zeros(4, bool))
+    fresh = log_normal(2000, 1)
+    assert distance_correlations(transport.encode(fresh)).max() <= 0.07
+    linear = np.linalg.solve(symmetric_root(np.cov(fresh.T)), (fresh - fresh.mean(axis=0)).T).T
+    assert distance_correlations(linear).max() > 0.15
+
+
+def test_round_trip_and_jacobian():
+    X = log_normal(500, 0)
+    transport = Copula().fit(X, ones(500), np.zeros(4, bool))
+    latent = transport.encode(X)
+    np.testing.assert_allclose(transport.decode(latent), X, rtol=1e-9)
+    points = np.random.default_rng(1).standard_normal((500, 4))
+    jacobian, step = transport.jacobian(points), 1e-7
+    for j in range(4):
+        up = points.copy()
+        up[:, j] += step
+        change = (transport.decode(up) - transport.decode(points)) / step / X.std(axis=0)
+        np.testing.assert_allclose(jacobian[:, :, j], change, atol=1e-5)
+
+
+def fold_of(model, X, seed=0):
+    predictor = predictor_for(model, read_table(X), prefit=True)
+    return [FoldModels(0, np.arange(len(X)), (predictor,), np.random.SeedSequence(seed))]
+
+
+def copula_scores(X, y, model, *, fixed=True):
+    n, d = X.shape
+    transport = Copula().fit(X, ones(n), np.zeros(d, bool))
+    pooled = pooled_scores(
+        fold_of(model, X), X, y, ones(n), transport, form="loco", options=LineOptions()
+    )
+    return transport, pooled, copula_influence(pooled.scores, X, ones(n), transport, fixed=fixed)
+
+
+@pytest.mark.parametrize("kind", ["skewed", "levels", "zeros"])
+def test_trees_are_exact_in_score_space(kind):
+    """Moved thresholds give the same predictions, and the line means of brute force."""
+    generator = np.random.default_rng(0)
+    X = np.column_stack([columns(kind, 400, generator), generator.standard_normal(400)])
+    X[:, 1] += 0.5 * X[:, 0]
+    y = X[:, 0] + X[:, 1] ** 2
+    forest = RandomForestRegressor(10, random_state=0).fit(X, y)
+    transport = Copula(reference="gaussian").fit(X, ones(400), np.zeros(2, bool))
+    predictor = predictor_for(forest, read_table(X), prefit=True)
+    plain = line_model(predictor, X[:50], LineOptions())
+    assert isinstance(plain, TreeLines)
+    moved = through_margins(plain, transport)
+    np.testing.assert_allclose(moved.predict(transport.scores(X)), forest.predict(X), rtol=1e-9)
+    latent = transport.encode(X)[:5]
+    pooled = pooled_scores(
+        fold_of(forest, X), X, y, ones(400), transport, form="loco", options=LineOptions()
+    )
+    assert pooled.rule.startswith("exact")
+    t = ndtri((np.arange(20_000) + 0.5) / 20_000)
+    for i in range(5):
+        for j in range(2):
+            rows = np.repeat(latent[[i]], len(t), axis=0)
+            rows[:, j] = t
+            mean = forest.predict(transport.decode(rows)).mean()
+            expected = (y[i] - mean) ** 2 - (y[i] - forest.predict(X[[i]])[0]) ** 2
+            assert pooled.scores.influence[i, j] == pytest.approx(expected, abs=2e-3 * np.var(y))
+
+
+def test_exact_scores_agree_with_curves():
+    """The general scoring of any decoder is an independent twin of the score-space one."""
+    X = log_normal(300, 3)
+    y = np.log(X[:, 0]) + 0.1 * X[:, 1]
+    model = RandomForestRegressor(5, min_samples_leaf=20, random_state=0).fit(X, y)
+    transport, _, (latent, attributed, squared) = copula_scores(X, y, model)
+    twin = curve_scores(
+        fold_of(model, X), X, y, ones(300), transport,
+        latent=transport.encode(X), form="loco", options=LineOptions("equal", 256),
+    )  # fmt: skip
+    scale = np.abs(latent).max()
+    np.testing.assert_allclose(latent, twin.latent, atol=0.02 * scale)
+    np.testing.assert_allclose(attributed.mean(axis=0), twin.attributed.mean(axis=0), rtol=0.03)
+    np.testing.assert_allclose(squared, twin.attribution, rtol=0.02, atol=1e-3)
+
+
+def linear_function(X):
+    return 2.0 * X[:, 0] + X[:, 1]
+
+
+def test_gaussian_data_have_the_closed_form():
+    X = correlated_gaussian(AR, 4000, np.random.default_rng(5))
+    y = linear_function(X)
+    _, _, (latent, attributed, _) = copula_scores(X, y, linear_function, fixed=False)
+    root = symmetric_root(AR)
+    expected = (root @ np.array([2.0, 1.0, 0.0, 0.0])) ** 2
+    for values, truth in ((latent, expected), (attributed, (root**2) @ expected)):
+        error = values.std(axis=0) / np.sqrt(4000)
+        assert (np.abs(values.mean(axis=0) - truth) < 3 * error).all()
+
+
+def test_monotone_margins_do_not_change_latent_scores():
+    """exp of Gaussian columns with the regression taken of their logarithms: the same phi_Z."""
+    X = correlated_gaussian(AR, 2000, np.random.default_rng(6))
+    y = linear_function(X)
+    plain = copula_scores(X, y, linear_function)[2][0].mean(axis=0)
+    bent = copula_scores(np.exp(X), y, lambda E: linear_function(np.log(E)))[2][0].mean(axis=0)
+    np.testing.assert_allclose(bent, plain, rtol=0.03, atol=0.01)
+
+
+def test_transport_terms_account_for_the_fitted_copula():
+    """Their spread is that of the bootstrap, which fits the copula again each time."""
+    n = 400
+    X = np.exp(0.5 * correlated_gaussian(AR[:2, :2], n, np.random.default_rng(7)))
+    function = lambda E: 2 * np.log(E[:, 0]) + np.log(E[:, 1])  # noqa: E731
+    y = function(X)
+    aware = copula_scores(X, y, function, fixed=False)[2]
+    fixed = copula_scores(X, y, function)[2]
+    generator = np.random.default_rng(0)
+    latent = []
+    for _ in range(300):
+        rows = generator.integers(0, n, n)
+        latent.append(copula_scores(X[rows], y[rows], function)[2][0].mean(axis=0))
+    spread = np.std(latent, axis=0)
+    np.testing.assert_allclose(aware[0].std(axis=0) / np.sqrt(n), spread, rtol=0.2)
+    assert (np.abs(fixed[0].std(axis=0) / np.sqrt(n) / spread - 1) > 0.2).any()
+
+
+def test_two_levels_are_the_linear_transport():
+    """0/1 columns have affine scores: the copula is then whitening itself."""
+    from dfi.transport.gaussian import Gaussian
+
+    generator = np.random.default_rng(0)
+    first = (generator.random(500) < 0.3).astype(float)
+    X = np.column_stack([first, np.where(generator.random(500) < 0.7, first, 1 - first)])
+    copula = Copula().fit(X, ones(500), np.zeros(2, bool))
+    linear = Gaussian().fit(X, ones(500), np.zeros(2, bool))
+    np.testing.assert_allclose(copula.encode(X), linear.encode(X), atol=1e-9)
+    assert copula.reference.kind == "empirical"
+    np.testing.assert_allclose(copula.line_weights(linear.encode(X), 0), 1.0)
+
+
+def test_collinear_columns_and_constant_columns():
+    generator = np.random.default_rng(0)
+    u = generator.exponential(size=600)
+    X = np.column_stack([u, u, np.full(600, 7.0)])
+    y = 3.0 * np.log(u)
+    n = len(X)
+    transport = Copula().fit(X, ones(n), np.array([False, False, True]))
+    assert transport.linear.rank == 1
+    np.testing.assert_allclose(transport.decode(transport.encode(X)), X, rtol=1e-9)
+    function = lambda X: 3.0 * np.log(X[:, 0])  # noqa: E731
+    pooled = pooled_scores(
+        fold_of(function, X), X, y, ones(n), transport, form="loco", options=LineOptions()
+    )
+    latent = copula_influence(pooled.scores, X, ones(n), transport, fixed=True)[0].mean(axis=0)
+    # equal columns share the signal equally
+    assert latent[0] == pytest.approx(latent[1], rel=1e-6)

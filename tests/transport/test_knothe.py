@@ -1,0 +1,176 @@
+"""The Knothe-Rosenblatt transport: triangular, invertible, Cholesky on Gaussian rows."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dfi.data import read_table
+from dfi.data.weights import Weights
+from dfi.datasets.simulations import correlated_gaussian, m4
+from dfi.importance.curves import curve_scores
+from dfi.lines.choose import LineOptions
+from dfi.nuisance.crossfit import FoldModels
+from dfi.transport.diagnostics import distance_correlations
+from dfi.transport.knothe import KnotheRosenblatt
+
+pytest.importorskip("pyvinecopulib")
+
+R = np.array([[1.0, 0.6, 0.3], [0.6, 1.0, 0.5], [0.3, 0.5, 1.0]])
+BETA = np.array([2.0, 1.0, -1.0])
+
+
+def ones(n):
+    return Weights(np.ones(n), "frequency")
+
+
+def fit(X, columns=None, **options):
+    constant = np.zeros(X.shape[1], bool)
+    return KnotheRosenblatt(**options).fit(X, ones(len(X)), constant, columns)
+
+
+def scores(transport, X, y, function):
+    fold = FoldModels(0, np.arange(len(X)), (function,), np.random.SeedSequence(0))
+    return curve_scores(
+        [fold], X, y, ones(len(X)), transport,
+        latent=transport.encode(X), form="loco", options=LineOptions(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+def test_gaussian_rows_give_the_cholesky_map(order):
+    """x = C z in the stated order: latents, Jacobian and both scores in closed form."""
+    n = 4000
+    X = correlated_gaussian(R, n, np.random.default_rng(0))
+    transport = fit(X, order=order)
+    order = list(order)
+    root = np.zeros((3, 3))
+    root[np.ix_(order, order)] = np.linalg.cholesky(R[np.ix_(order, order)])
+    latent = transport.encode(X)
+    exact = np.linalg.solve(root, X.T).T
+    assert np.sqrt(np.mean((latent - exact) ** 2)) < 0.1
+    np.testing.assert_allclose(transport.decode(latent), X, atol=1e-6)
+    points = np.random.default_rng(1).standard_normal((500, 3))
+    for j in range(3):
+        np.testing.assert_allclose(transport.slopes(points, j).mean(axis=0), root[:, j], atol=0.06)
+    result = scores(transport, X, X @ BETA, lambda X: X @ BETA)
+    expected = (root.T @ BETA) ** 2
+    for values, truth in (
+        (result.latent, expected),
+        (result.attributed, (root**2) @ expected),
+    ):
+        # sampling error with the map known, and 2 % of the total for the map itself
+        error = 3 * values.std(axis=0) / np.sqrt(n) + 0.02 * truth.sum()
+        assert (np.abs(values.mean(axis=0) - truth) < error).all()
+
+
+def test_map_is_triangular_in_the_stated_order():
+    transport = fit(m4(400, d=3).X, order=[1, 2, 0])
+    points = np.random.default_rng(1).standard_normal((50, 3))
+    # the last column in the order moves itself only; the first moves all
+    assert np.abs(transport.slopes(points, 0)[:, [1, 2]]).max() < 1e-9
+    assert np.abs(transport.slopes(points, 2)[:, 1]).max() < 1e-9
+    assert np.abs(transport.slopes(points, 1)[:, 0]).max() > 0.1
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_fresh_rows_of_m4_are_disentangled(order):
+    fresh = m4(1000, d=2, random_state=2).X
+    transport = fit(m4(2000, d=2, random_state=1).X, order=order)
+    assert distance_correlations(fresh).max() > 0.45
+    assert distance_correlations(transport.encode(fresh)).max() <= 0.12
+
+
+def test_columns_with_levels_are_spread_over_their_jumps():
+    def sample(n, seed):
+        G = correlated_gaussian(R, n, np.random.default_rng(seed))
+        return np.column_stack([G[:, 0] > 0.3, np.digitize(G[:, 1], [-1, 0, 0.5]), G[:, 2]]) * 1.0
+
+    X, fresh = sample(3000, 0), sample(1000, 1)
+    # a continuous margin ends at the values observed
+    fresh = np.clip(fresh, X.min(axis=0), X.max(axis=0))
+    transport = fit(X)
+    latent = transport.encode(fresh, np.random.default_rng(3))
+    np.testing.assert_allclose(transport.decode(latent), fresh, atol=1e-6)
+    assert distance_correlations(latent).max() < 0.12 < distance_correlations(fresh).max()
+    assert np.abs(latent.std(axis=0) - 1).max() < 0.08
+    # the seed decides, and nothing else
+    np.testing.assert_array_equal(latent, transport.encode(fresh, np.random.default_rng(3)))
+    assert not np.array_equal(latent, transport.encode(fresh, np.random.default_rng(4)))
+
+
+def test_independent_binary_column_has_slope_one():
+    """phi_X = phi_Z = beta^2 p (1 - p) for an independent 0/1 column, as under whitening."""
+    generator = np.random.default_rng(0)
+    X = np.column_stack([generator.random(2000) < 0.3, generator.standard_normal(2000)]) * 1.0
+    transport = fit(X)
+    points = generator.standard_normal((200, 2))
+    np.testing.assert_allclose(transport.slopes(points, 0)[:, 0], 1.0, atol=1e-6)
+    result = scores(transport, X, 5 * X[:, 0], lambda X: 5 * X[:, 0])
+    variance = 25 * X[:, 0].var()
+    assert result.latent.mean(axis=0)[0] == pytest.approx(variance, rel=0.03)
+    assert result.attributed.mean(axis=0)[0] == pytest.approx(variance, rel=0.03)
+    assert abs(result.attributed.mean(axis=0)[1]) < 0.02 * variance
+
+
+def test_uniform_latents_have_the_same_latent_scores():
+    X = correlated_gaussian(R, 1000, np.random.default_rng(0))
+    y = X @ BETA
+    normal, uniform = (fit(X, latent=kind) for kind in ("gaussian", "uniform"))
+    latent = uniform.encode(X)
+    assert latent.min() > 0
+    assert latent.max() < 1
+    np.testing.assert_allclose(uniform.decode(latent), X, atol=1e-6)
+    first, second = (scores(t, X, y, lambda X: X @ BETA) for t in (normal, uniform))
+    np.testing.assert_allclose(
+        second.latent.mean(axis=0), first.latent.mean(axis=0), rtol=0.02, atol=0.01
+    )
+
+
+def test_one_column_and_constant_columns():
+    X = np.random.default_rng(0).exponential(size=(300, 2))
+    X[:, 0] = 4.0
+    transport = KnotheRosenblatt().fit(X, ones(300), np.array([True, False]))
+    np.testing.assert_allclose(transport.decode(transport.encode(X)), X, atol=1e-9)
+
+
+def test_null_block_scores_nothing():
+    X = m4(1500, d=4).X
+    result = scores(fit(X), X, X[:, 0] + X[:, 1], lambda X: X[:, 0] + X[:, 1])
+    total = result.attributed.mean(axis=0)
+    assert total[2:].max() < 0.01 * total[:2].max()
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        (["a", "q", "b"], "order names 'q', which is not a column of X"),
+        (["a", "b", "a"], "order names 'a' more than once"),
+        (["a", "b"], "order leaves out 'c'"),
+        ([0, 1, 7], "order has the position 7; X has columns 0 to 2"),
+    ],
+)
+def test_order_must_name_every_column_once(order, message):
+    frame = pd.DataFrame(np.random.default_rng(0).standard_normal((50, 3)), columns=list("abc"))
+    table = read_table(frame)
+    with pytest.raises(ValueError, match=message):
+        fit(table.matrix, table.columns, order=order)
+
+
+def test_categories_without_an_order_are_refused():
+    frame = pd.DataFrame({"a": np.arange(60.0), "colour": ["red", "green", "blue"] * 20})
+    table = read_table(frame)
+    with pytest.raises(ValueError, match=r"column 'colour' has 3 categories.*transport='gaussian'"):
+        fit(table.matrix, table.columns)
+
+
+def test_missing_package_names_the_pip_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyvinecopulib", None)
+    with pytest.raises(ImportError, match=r'pip install "dfi\[vine\]"'):
+        fit(np.random.default_rng(0).standard_normal((50, 2)))
+
+
+def test_latent_law_must_be_known():
+    with pytest.raises(ValueError, match="latent must be 'gaussian' or 'uniform'"):
+        fit(np.random.default_rng(0).standard_normal((50, 2)), latent="cauchy")
