@@ -4,6 +4,9 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
+import importlib
+from typing import Any
+
 from dfi import comparators, datasets, warnings
 from dfi.compare import Comparison, compare
 from dfi.estimator import DFI, explain
@@ -22,5 +25,14 @@ __all__ = [
     "datasets",
     "explain",
     "load",
+    "plots",
+    "report",
     "warnings",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # drawing and reporting come last: they load matplotlib and jinja2 when first asked for
+    if name in ("plots", "report"):
+        return importlib.import_module(f"dfi.{name}")
+    raise AttributeError(f"module 'dfi' has no attribute {name!r}")

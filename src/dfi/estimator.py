@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 
 import dfi
 from dfi.data import read_folds, read_groups, read_outcome, read_table, read_weights
+from dfi.data.fingerprint import fingerprint
 from dfi.importance.scores import PooledScores, pooled_scores
 from dfi.inference.intervals import check_level
 from dfi.inference.transport_terms import MapInfluence, attributed_influence, latent_terms
@@ -221,7 +222,10 @@ class DFI(BaseEstimator):
             "level": self.level,
             "library": table.library,
             "default_groups": groups,
-            "spec": self._specification(design, transport, form, table, weights, folds),
+            "spec": {
+                **self._specification(design, transport, form, table, weights, folds),
+                "data_sha256": fingerprint(table.matrix, outcome.values, weights.values),
+            },
             "diagnostics": self._diagnostics(transport, matrix, pooled, seeds[2]),
         }
         self.models_ = folds
