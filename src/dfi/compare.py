@@ -18,7 +18,9 @@ from dfi.inference.intervals import check_level
 from dfi.result import Importance
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -182,6 +184,15 @@ class Comparison:
         from dfi import plots
 
         return plots.comparison(self, **options)
+
+    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write one offline HTML page about the comparison and return its path.
+
+        ``options`` are ``title``, ``target`` and ``overwrite``.
+        """
+        from dfi.report import write_comparison_report
+
+        return write_comparison_report(self, path, **options)
 
     def __repr__(self) -> str:
         lines = [f"Comparison: {len(self.results)} results of {len(self._first.names)} units"]

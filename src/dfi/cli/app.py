@@ -9,6 +9,7 @@ import typer
 
 import dfi
 from dfi.cli import options
+from dfi.cli.compare import compare
 from dfi.cli.explain import explain
 from dfi.cli.failures import guarded
 from dfi.cli.outputs import OutputFolder
@@ -57,6 +58,7 @@ def demo(
 
 
 app.command()(explain)
+app.command()(compare)
 app.command()(show)
 app.command()(report)
 app.command()(demo)

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from dfi.report.comparison import comparison_html, summarize_comparison, write_comparison_report
 from dfi.report.page import compact_html, report_html, write_report
 from dfi.report.summary import summarize
 
-__all__ = ["compact_html", "report_html", "summarize", "write_report"]
+__all__ = [
+    "compact_html",
+    "comparison_html",
+    "report_html",
+    "summarize",
+    "summarize_comparison",
+    "write_comparison_report",
+    "write_report",
+]

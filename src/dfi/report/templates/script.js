@@ -24,6 +24,7 @@
     return Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 6 });
   }
   function describe(row) {
+    if (row.lines) { return [row.name].concat(row.lines).join("\n"); }
     var level = Math.round(data.level * 1000) / 10;
     var lines = [row.name, "score " + digits(row.score)];
     if (row.ci_low !== null) { lines.push(level + " % interval " + digits(row.ci_low) + " to " + digits(row.ci_high)); }
@@ -33,7 +34,6 @@
     return lines.join("\n");
   }
   function rows(kind) {
-    if (kind.indexOf("method:") === 0) { return data.methods[Number(kind.slice(7))].features; }
     return kind === "group" ? data.groups : data.features;
   }
   function textOf(mark) {
@@ -130,7 +130,9 @@
   }
   byId("csv").addEventListener("click", function () {
     var keys = data.columns.map(function (column) { return column[0]; });
-    var out = [keys.map(function (key) { return key === "name" ? "feature" : key; }).map(cell).join(",")];
+    var out = [data.columns.map(function (column) {
+      return cell(column[0] === "name" ? "feature" : column[2] || column[0]);
+    }).join(",")];
     data.features.forEach(function (row) { out.push(keys.map(function (key) { return cell(row[key]); }).join(",")); });
     save(data.file + ".csv", "text/csv", out.join("\r\n") + "\r\n");
   });
