@@ -16,6 +16,7 @@ Three rules replace the law of ``t`` by ``m`` nodes:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -145,37 +146,69 @@ class QuadratureLines:
         mean, hermite = np.empty((q, n, d)), np.empty((q, n, d))
         second = np.empty((q, n, d)) if square else None
         rows = max(1, self._rows_at_once(lines.points.shape[1]) // self.nodes)
-        seeds = None if self.seed is None else self.seed.spawn(d)
-        for j in range(d):
-            generator = np.random.default_rng(None if seeds is None else seeds[j])
-            for k in range(q):
-                for start in range(0, n, rows):
-                    part = slice(start, min(start + rows, n))
-                    t, weight = self._nodes(lines, j, part.stop - part.start, generator)
-                    shift = t - (lines.latent[part, j] + lines.offsets[k, j])[:, None]
-                    batch = lines.points[part, None, :] + (
-                        shift[:, :, None] * lines.directions[:, j]
-                    )
-                    value = self.function(batch.reshape(-1, batch.shape[2])).reshape(shift.shape)
-                    mean[k, part, j] = (value * weight).sum(axis=1)
-                    hermite[k, part, j] = (value * weight * t).sum(axis=1)
+        # A model pays for every call: where rows are few, many directions share one.
+        together = max(1, rows // max(n, 1))
+        # Most coordinates have no random part: their lines are the same at every offset.
+        repeats = lines.offsets == lines.offsets[0]
+        repeats[0] = False
+        directions = [(j, k) for j in range(d) for k in range(q) if not repeats[k, j]]
+        rules = self._rules(lines.reference, d)
+        for first in range(0, len(directions), together):
+            chosen = directions[first : first + together]
+            for start in range(0, n, rows):
+                part = slice(start, min(start + rows, n))
+                nodes = [rules[j](part.stop - part.start) for j, _ in chosen]
+                batch = np.concatenate(
+                    [
+                        _along(lines.take(part), j, k, t)
+                        for (j, k), (t, _) in zip(chosen, nodes, strict=True)
+                    ]
+                )
+                values = np.split(self.function(batch), np.cumsum([t.size for t, _ in nodes])[:-1])
+                for (j, k), (t, weight), value in zip(chosen, nodes, values, strict=True):
+                    weighted = value.reshape(t.shape) * weight
+                    mean[k, part, j] = weighted.sum(axis=1)
+                    hermite[k, part, j] = (weighted * t).sum(axis=1)
                     if second is not None:
-                        second[k, part, j] = (value**2 * weight).sum(axis=1)
+                        second[k, part, j] = (weighted * value.reshape(t.shape)).sum(axis=1)
+        for k, j in np.argwhere(repeats):
+            for found in (mean, hermite, second):
+                if found is not None:
+                    found[k, :, j] = found[0, :, j]
         return LineMoments(mean, hermite, second)
 
-    def _nodes(
-        self, lines: Lines, j: int, n_rows: int, generator: np.random.Generator
-    ) -> tuple[Floats, Floats]:
-        """Return nodes and weights that broadcast to (n_rows, nodes)."""
+    def _rules(self, reference: Reference, d: int) -> list[Callable[[int], tuple[Floats, Floats]]]:
+        """Return for each coordinate what gives nodes and weights, (n_rows, nodes) both."""
         if self.quadrature == "draws":
-            shape = (n_rows, self.nodes)
-            if lines.reference.values is None or lines.reference.cumulative is None:
-                t = generator.standard_normal(shape)
-            else:
-                # searchsorted on the cumulative law draws atoms with their (weighted) mass
-                atom = np.searchsorted(lines.reference.cumulative[:, j], generator.random(shape))
-                t = lines.reference.values[np.minimum(atom, len(lines.reference.values) - 1), j]
-            return t, np.full((1, self.nodes), 1.0 / self.nodes)
+            seeds = [None] * d if self.seed is None else self.seed.spawn(d)
+            return [
+                partial(_draws, reference, j, self.nodes, np.random.default_rng(seed))
+                for j, seed in enumerate(seeds)
+            ]
         rule = gauss_nodes if self.quadrature == "gauss" else equal_nodes
-        nodes, weight = rule(lines.reference, j, self.nodes)
-        return np.broadcast_to(nodes, (n_rows, len(nodes))), weight[None, :]
+        return [partial(_repeated, *rule(reference, j, self.nodes)) for j in range(d)]
+
+
+def _along(lines: Lines, j: int, k: int, t: Floats) -> Floats:
+    """Return the rows with latent coordinate ``j`` replaced by each of ``t``, (rows * nodes, p)."""
+    shift = t - (lines.latent[:, j] + lines.offsets[k, j])[:, None]
+    moved = lines.points[:, None, :] + shift[:, :, None] * lines.directions[:, j]
+    return np.asarray(moved.reshape(-1, lines.points.shape[1]))
+
+
+def _repeated(nodes: Floats, weights: Floats, n_rows: int) -> tuple[Floats, Floats]:
+    return np.broadcast_to(nodes, (n_rows, len(nodes))), weights[None, :]
+
+
+def _draws(
+    reference: Reference, j: int, m: int, generator: np.random.Generator, n_rows: int
+) -> tuple[Floats, Floats]:
+    """Return independent draws for every row."""
+    shape = (n_rows, m)
+    if reference.values is None or reference.cumulative is None:
+        t = generator.standard_normal(shape)
+    else:
+        # searchsorted on the cumulative law draws atoms with their (weighted) mass
+        atom = np.searchsorted(reference.cumulative[:, j], generator.random(shape))
+        t = reference.values[np.minimum(atom, len(reference.values) - 1), j]
+    return t, np.full((1, m), 1.0 / m)

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from dfi.data.folds import Fold, split_halves
 from dfi.nuisance.encoders import reads_raw_columns
 from dfi.nuisance.learners import predicts_classes
-from dfi.nuisance.predictor import Predictor, predictor_for
+from dfi.nuisance.predictor import Predictor, brief, predictor_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -147,8 +147,7 @@ def fit_model(
             return model.fit(X, target, **fit_parameters)
     except Exception as error:
         raise ValueError(
-            f"{type(model).__name__} could not be fitted on {len(rows)} rows "
-            f"({type(error).__name__}: {error})"
+            f"{type(model).__name__} could not be fitted on {len(rows)} rows ({brief(error)})"
         ) from error
 
 

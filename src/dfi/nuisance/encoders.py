@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, TargetEncoder
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, TargetEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,8 +72,7 @@ def fitted_encoders(model: Any, names: list[str]) -> Iterator[tuple[Any, list[st
     elif isinstance(model, Pipeline):
         for _, step in model.steps:
             yield from fitted_encoders(step, names)
-            # only an imputer hands its columns on as they are
-            if not isinstance(step, SimpleImputer) and step not in (None, "passthrough"):
+            if not _keeps_columns(step):
                 break
     elif isinstance(model, FeatureUnion):
         for _, part in model.transformer_list:
@@ -85,6 +84,13 @@ def fitted_encoders(model: Any, names: list[str]) -> Iterator[tuple[Any, list[st
     else:
         for part in _fitted_parts(model):
             yield from fitted_encoders(part, names)
+
+
+def _keeps_columns(step: Any) -> bool:
+    """Tell whether a step hands its columns on one for one."""
+    if isinstance(step, FunctionTransformer):
+        return step.func is None or step.feature_names_out == "one-to-one"
+    return step is None or step == "passthrough" or isinstance(step, SimpleImputer)
 
 
 def _fitted_parts(model: Any) -> Iterator[Any]:

@@ -69,7 +69,7 @@ class Predictor:
         except Exception as error:
             unseen = unseen_levels(self.model, self.table)
             reason = (
-                f"The model is asked to predict perturbed rows ({type(error).__name__}: {error}): "
+                f"The model is asked to predict perturbed rows ({brief(error)}): "
                 "it must accept any values of its columns"
                 if unseen is None
                 else unseen
@@ -107,6 +107,12 @@ class Predictor:
                 "a model must give a finite prediction for every row"
             )
         return result
+
+
+def brief(error: Exception) -> str:
+    """Return an error of someone else's code in one short line."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return text if len(text) <= 300 else text[:297] + "..."
 
 
 def predictor_for(model: Any, table: Table, *, prefit: bool) -> Predictor:
