@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -16,7 +18,7 @@ def neighbours_in_float32(threshold):
         near.insert(0, np.nextafter(near[0], np.float32(-np.inf)))
         near.append(np.nextafter(near[-1], np.float32(np.inf)))
     exact = [float(x) for x in near]
-    middles = [(a + b) / 2 for a, b in zip(exact[:-1], exact[1:], strict=True)]
+    middles = [(a + b) / 2 for a, b in pairwise(exact)]
     return [float(threshold), *exact, *middles]
 
 

@@ -183,7 +183,7 @@ def test_rows_far_out_on_their_line_still_count_their_own_leaf():
 
 
 def test_a_feature_in_small_units_is_not_taken_for_rounding(forest):
-    # Next to a column of sd 1e9, the direction of a column of sd 1e-6 is below 1e-12 of the largest.
+    # Next to a column of sd 1e9, that of a column of sd 1e-6 is below 1e-12 of the direction.
     stump = single_tree([0, -1, -1], [0, 0, 0], [1, -1, -1], [2, -1, -1], [0, 1, 0], n_features=2)
     lines = Lines(
         np.array([[1e-6, 0.0]]),
@@ -234,14 +234,12 @@ def test_float32_rules_fold_into_one_threshold(c, steps, half, ulps):
 
 
 def test_infinite_thresholds_send_every_row_left(kind):
-    tree = single_tree(
-        [0, -1, -1], [np.inf, 0, 0], [1, -1, -1], [2, -1, -1], [0, 2, 9], n_features=1
-    )
-    reference = Reference.gaussian() if kind == "gaussian" else Reference.empirical(np.eye(1))
+    one = np.ones((1, 1))
+    children = {"left": [1, -1, -1], "right": [2, -1, -1]}
+    tree = single_tree([0, -1, -1], [np.inf, 0, 0], value=[0, 2, 9], n_features=1, **children)
+    reference = Reference.gaussian() if kind == "gaussian" else Reference.empirical(one)
     for slope in (-1.0, 0.0, 1e-8):
-        lines = Lines(
-            np.ones((1, 1)), np.ones((1, 1)), np.full((1, 1), slope), reference, np.zeros((1, 1))
-        )
+        lines = Lines(one, one, slope * one, reference, 0 * one)
         for kernel in KERNELS:
             assert line_moments(tree, lines, kernel=kernel).mean.item() == pytest.approx(2.0)
 

@@ -69,7 +69,8 @@ def arena_moments(
     stack = np.empty((nodes.depth + 2, 3), np.uint64)
     # Left of a split is closed: along a falling coordinate it is t >= b, which is t > b-.
     slack = law.below
-    tiny = 1e-284 * slack
+    # Adding the largest shift rounds: the step must survive it.
+    step = slack * (1e-284 + 2.1 * np.abs(shifts).max())
     for tree in range(nodes.roots.size):
         for k in range(n_lines):
             line[k] = k
@@ -134,7 +135,7 @@ def arena_moments(
                     a = lower[k]
                     b = upper[k]
                     t = latent[i] + (cut - column[i]) * steep
-                    t -= abs(t) * slack + tiny
+                    t -= abs(t) * slack + step
                     line[n_left] = i
                     lower[n_left] = a if a > t else t
                     upper[n_left] = b

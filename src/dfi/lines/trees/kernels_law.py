@@ -7,6 +7,7 @@ adds ``v (F(b) - F(a))`` to the line mean and ``v (H(b) - H(a))`` to the first H
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -89,6 +90,7 @@ def tabulate(reference: Reference, d: int) -> tuple[Law, Floats, Floats]:
     return EmpiricalLaw(values, steps, start, scale, lower, upper, total, HALF_ULP), lower, upper
 
 
+@functools.cache
 def _normal_cubics() -> Floats:
     """Interpolate ``Phi`` and ``-phi`` at the Chebyshev points of each cell: error below 2e-12.
 

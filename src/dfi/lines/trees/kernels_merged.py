@@ -93,7 +93,8 @@ def merged_moments(
     one = np.uint64(1)
     n_shifts = shifts.size
     slack = law.below
-    tiny = 1e-284 * slack
+    # Adding the largest shift rounds: the step must survive it.
+    step = slack * (1e-284 + 2.1 * np.abs(shifts).max())
     stack_node = np.empty(nodes.depth + 2, np.uint64)
     stack_high = np.empty(nodes.depth + 2)
     capacity = 4096
@@ -130,7 +131,7 @@ def merged_moments(
                             first = here + one
                             second = right
                         else:
-                            b -= abs(b) * slack + tiny
+                            b -= abs(b) * slack + step
                             first = right
                             second = here + one
                         if b >= end:

@@ -81,7 +81,8 @@ def path_moments(
     n, d = latent.shape
     n_shifts = shifts.shape[1]
     slack = law.below
-    tiny = 1e-284 * slack
+    # Adding the largest shift rounds: the step must survive it.
+    step = slack * (1e-284 + 2.1 * np.abs(shifts).max())
     own_low = np.empty(d)
     own_high = np.empty(d)
     # The law at the two ends of every direction's own interval: distribution and partial moment.
@@ -134,7 +135,7 @@ def path_moments(
                     steep = steepness[k]
                     t = z[j] + gap * steep
                     if steep < 0.0:
-                        t -= abs(t) * slack + tiny
+                        t -= abs(t) * slack + step
                     upwards = goes_left == (steep > 0.0)
                     if upwards:
                         if t >= own_high[j]:
@@ -192,7 +193,7 @@ def path_moments(
                                     first = here + one
                                     second = right
                                 else:
-                                    b -= abs(b) * slack + tiny
+                                    b -= abs(b) * slack + step
                                     first = right
                                     second = here + one
                                 if b >= high:

@@ -1,8 +1,8 @@
 """Trees behind steps that act on each column alone and never turn its order around.
 
 Such a step ``g`` maps a split ``g(x) <= c`` to ``x <= c'`` with ``c'`` the largest number that
-``g`` does not take above ``c``. It is found by bisection over the floating-point numbers themselves, with
-the steps' own arithmetic, so that the composed model decides every row identically.
+``g`` does not take above ``c``. It is found by bisection over the floating-point numbers
+themselves, with the steps' own arithmetic, so that the composed model decides every row alike.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ from sklearn.compose import ColumnTransformer
 from sklearn.feature_selection import SelectorMixin
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    RobustScaler,
+    StandardScaler,
+)
 
 from dfi.lines.trees.reading import Unreadable, require
 
@@ -62,6 +68,9 @@ def _sources(step: Any, width: int) -> Indices:
         require(step == "passthrough", f"the step {step!r} is not followed")
         return np.arange(width)
     if isinstance(step, SCALERS):
+        return np.arange(width)
+    # What a fitted ColumnTransformer makes of "passthrough".
+    if isinstance(step, FunctionTransformer) and step.func is None:
         return np.arange(width)
     if isinstance(step, SimpleImputer):
         require(not step.add_indicator, "SimpleImputer adds missing-value indicators")
@@ -132,8 +141,9 @@ def _pull_back(steps: Any, ensemble: TreeEnsemble, sources: Indices, n_features:
     outputs = np.empty(len(owner))
     # Two outputs may share an input column: transform one output's candidates at a time then.
     rounds = _rounds(sources, np.unique(owner))
-    while np.any(high - low > 1):
-        middle = low + (high - low) // 2
+    # The difference of the two ends would not fit into 64 bits.
+    while np.any(low + 1 < high):
+        middle = (low >> 1) + (high >> 1) + (low & high & 1)
         candidate = _number(middle)
         for outs in rounds:
             chosen = np.isin(owner, outs)

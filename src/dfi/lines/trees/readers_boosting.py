@@ -2,8 +2,8 @@
 
 The text formats are public, complete and quick to parse, and nothing has to be imported: a model
 that is at hand has already imported its library. treelite 4.8 reads the same models except
-CatBoost. It imports in 0.04 s, but reads a scikit-learn forest of 500 trees in 0.11 s where the forest's
-own arrays take 0.05 s (two shared cores), and would be one more dependency for everyone.
+CatBoost. It imports in 0.04 s, but reads a scikit-learn forest of 500 trees in 0.11 s where the
+forest's own arrays take 0.05 s (two shared cores), and would be a dependency for everyone.
 
 LightGBM compares ``x <= c`` in float64, XGBoost ``float32(x) < c``, CatBoost ``float32(x) <= c``.
 """
@@ -159,9 +159,8 @@ def _xgboost(model: Any, column: int) -> TreeEnsemble:
     if gradient_booster["name"] == "dart":
         weights = gradient_booster["weight_drop"]
         gradient_booster = gradient_booster["gbtree"]
-    require("model" in gradient_booster, "XGBoost with a linear booster")
+    require(gradient_booster["name"] == "gbtree", "XGBoost with a linear booster")
     trees = gradient_booster["model"]["trees"]
-    require("trees" in gradient_booster["model"], "XGBoost with a linear booster")
     parameters = learner["learner_model_param"]
     require(int(parameters["num_class"]) <= 1, "XGBoost with more than two classes")
     require(int(parameters.get("num_target", 1)) == 1, "XGBoost with several outputs")
