@@ -19,7 +19,7 @@ from dfi.nuisance.stack import SuperLearner
 
 LEARNERS = {
     "auto": "non-negative stack of ridge, gradient boosting and randomised trees",
-    "linear": "least squares",
+    "linear": "least squares on standardised columns",
     "ridge": "ridge with a cross-validated penalty",
     "boosting": "histogram gradient boosting, slow learning rate, early stopping",
     "forest": "random forest, 500 trees of at least 5 rows a leaf",
@@ -61,11 +61,9 @@ def _by_name(name: str) -> Any:
     if name == "auto":
         return SuperLearner()
     if name == "linear":
-        return LinearRegression()
+        return _standardized("linear", LinearRegression())
     if name == "ridge":
-        # Not a bare pipeline: that would be given the raw columns, words and all.
-        ridge = make_pipeline(StandardScaler(), RidgeCV(alphas=[10.0**k for k in range(-3, 6)]))
-        return SuperLearner(members=[("ridge", ridge)])
+        return _standardized("ridge", RidgeCV(alphas=[10.0**k for k in range(-3, 6)]))
     if name == "boosting":
         return HistGradientBoostingRegressor(
             learning_rate=0.05,
@@ -84,6 +82,15 @@ def _by_name(name: str) -> Any:
     hint = f"; did you mean {close[0]!r}?" if close else ""
     known = ", ".join(repr(key) for key in LEARNERS)
     raise ValueError(f"unknown estimator {name!r}{hint} Known names: {known}")
+
+
+def _standardized(name: str, model: Any) -> SuperLearner:
+    """Return a linear model of standardised columns.
+
+    Least squares too: its cut-off for small singular values would drop a column next to one in
+    units a million times as large. Not a bare pipeline, which would get the raw columns.
+    """
+    return SuperLearner(members=[(name, make_pipeline(StandardScaler(), model))])
 
 
 def predicts_classes(model: Any) -> bool:
