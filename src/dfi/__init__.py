@@ -1,4 +1,4 @@
-"""Disentangled Feature Importance: which correlated features carry the signal, and how sure?"""
+"""Disentangled Feature Importance: which correlated features carry the signal, how surely."""
 
 from __future__ import annotations
 

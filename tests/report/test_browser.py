@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from dfi.report import write_report
+from dfi.report import write_comparison_report, write_report
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -41,11 +41,11 @@ def open_report(chromium, tmp_path):
     """Open a report, and check at the end that it was quiet and asked nobody for anything."""
     opened = []
 
-    def open_result(result, width=1400, **options):
+    def open_result(result, width=1400, write=write_report, **options):
         resize(chromium, width)
         chromium.get_log("browser")
         chromium.get_log("performance")
-        path = write_report(result, tmp_path / f"report{len(opened)}.html", **options)
+        path = write(result, tmp_path / f"report{len(opened)}.html", **options)
         opened.append(path)
         chromium.get(path.as_uri())
         chromium.execute_script("localStorage.clear()")
@@ -203,6 +203,24 @@ def test_hostile_names_are_only_text(open_report, evil):
     assert browser.execute_script("return document.images.length") == 0
     hover(browser, browser.find_element("css selector", "#chart .bar-row"))
     assert browser.find_element("id", "tip").text.startswith("<script>alert(1)</script>\n")
+
+
+def test_comparison_works_in_the_browser(open_report, build):
+    results = {"dfi": build(), "other, one": build(seed=4)}
+    browser = open_report(results, write=write_comparison_report)
+    hover(browser, browser.find_element("css selector", "#chart .bar-row"))
+    lines = browser.find_element("id", "tip").text.splitlines()
+    assert lines[0] == "f0"
+    assert lines[1].startswith("dfi: ")
+    assert lines[2].startswith("other, one: ")
+    browser.find_element("css selector", "th[data-key=m1] button").click()
+    other = results["other, one"]
+    assert names(browser) == [other.names[k] for k in (-other.scores).argsort()]
+    get = downloaded(browser, "comparison.csv")
+    browser.find_element("id", "csv").click()
+    with get().open(newline="", encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    assert set(rows[0]) == {"rank", "feature", "dfi", "other, one"}
 
 
 OVERLAPS = """

@@ -1,11 +1,21 @@
 import json
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from dfi.report import compact_html, report_html, summarize, write_report
+import dfi
+from dfi.report import (
+    compact_html,
+    comparison_html,
+    report_html,
+    summarize,
+    summarize_comparison,
+    write_comparison_report,
+    write_report,
+)
 from dfi.report.charts import Scale, bars, scatter
 from dfi.report.numbers import nice_ticks, number, p_value, percent
 from dfi.report.provenance import call_text
@@ -264,3 +274,47 @@ def test_result_writes_its_report_and_shows_itself(build, tmp_path):
     path = result.report(tmp_path / "r.html", target="y")
     assert "What explains y?" in path.read_text(encoding="utf-8")
     assert result._repr_html_() == compact_html(result)
+
+
+def test_comparison_report_in_the_order_of_the_first(build):
+    results = {"dfi": build(), "other <b>": build(seed=4)}
+    summary = summarize_comparison(results, target="y")
+    assert json.dumps(summary, allow_nan=False)
+    order = [row["name"] for row in summarize(results["dfi"])["features"]]
+    assert summary["names"] == order
+    for method in summary["methods"]:
+        assert [row["name"] for row in method["rows"]] == order
+    assert summary["methods"][0]["agreement"] == pytest.approx(1.0)
+    page = comparison_html(results, target="y")
+    parsed = parse(page)
+    assert "other <b>" in parsed.text
+    assert "b" not in parsed.tags
+    assert "significant for dfi only" in parsed.text
+
+
+def test_comparison_report_tells_questions_and_validity(build, tmp_path):
+    record = SimpleNamespace(
+        name="dfi",
+        question="Who carries it?",
+        inference="asymptotic",
+        valid_intervals=False,
+        seconds=1.5,
+        results=("dfi",),
+        skipped=None,
+    )
+    left = SimpleNamespace(name="slow", results=(), skipped="too many columns")
+    compared = SimpleNamespace(results={"dfi": build()}, methods=(record, left))
+    page = parse(write_comparison_report(compared, tmp_path / "c.html").read_text()).text
+    assert "Who carries it?" in page
+    assert "Its intervals do not hold." in page
+    assert "slow: too many columns" in page
+    with pytest.raises(FileExistsError):
+        write_comparison_report(compared, tmp_path / "c.html")
+
+
+def test_a_comparison_writes_its_own_report(tmp_path):
+    sample = dfi.datasets.m1(120, rho=0.5, d=3)
+    both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
+    page = both.report(tmp_path / "c.html", target="y").read_text()
+    assert "Each answers its own question" in page
+    assert ">loco<" in page

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time as clock
 from pathlib import Path
 from typing import Annotated
@@ -26,6 +25,7 @@ FILES = ("comparison.csv", "comparison.parquet", "report.html")
 
 @guarded
 def compare(
+    context: typer.Context,
     data: options.Data,
     target: options.Target,
     methods: Annotated[
@@ -99,7 +99,7 @@ def compare(
             random_state=seed,
             progress=console.progress,
         )
-        call = command_text("compare", sys.argv[2:])
+        call = command_text(context)
         with folder.filling() as stage:
             write_tables(read_columns(found.table()), stage, "comparison")
             write_comparison_report(found, stage / "report.html", target=target)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time as clock
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +34,7 @@ GROUP_FILES = ("groups.csv", "groups.parquet")
 
 @guarded
 def explain(
+    context: typer.Context,
     data: options.Data,
     target: options.Target,
     groups: options.Groups = None,
@@ -99,7 +99,7 @@ def explain(
             n_jobs=jobs,
             progress=console.progress,
         )
-        result = with_call(result, command_text("explain", sys.argv[2:]), target)
+        result = with_call(result, command_text(context), target)
         rows = unit_rows(result)
         line = headline(result, rows, clock.monotonic() - started, str(out))
         with folder.filling() as stage:

@@ -18,8 +18,6 @@ from dfi.cli.selection import select, split_names
 from dfi.cli.tables import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dfi.cli.console import Console
     from dfi.cli.selection import Selection
     from dfi.result import Importance
@@ -125,10 +123,34 @@ def with_call(result: Importance, call: str, target: str) -> Importance:
     return replace(result, spec=spec, latent=latent)
 
 
-def command_text(command: str, arguments: Sequence[str]) -> str:
-    """Return a command as one would type it, files by their name only: folders are private."""
-    shown = [Path(a).name if "/" in a or "\\" in a else a for a in arguments]
-    return shlex.join(["dfi", command, *shown])
+UNRECORDED = ("out", "jobs", "quiet", "as_json", "force", "debug", "top")
+"""Options that do not change the numbers."""
+
+
+def command_text(context: typer.Context) -> str:
+    """Return the command as one would type it, files by their name only: folders are private."""
+    parts = ["dfi", str(context.info_name)]
+    for parameter in context.command.params:
+        name = parameter.name
+        source = context.get_parameter_source(name) if name else None
+        if name is None or name in UNRECORDED or source is None or source.name != "COMMANDLINE":
+            continue
+        value = context.params[name]
+        values = value if isinstance(value, (list, tuple)) else [value]
+        texts = [_shown(item) for item in values]
+        if parameter.param_type_name == "argument":
+            parts[2:2] = texts
+        elif value is True:
+            parts.append(max(parameter.opts, key=len))
+        else:
+            for text in texts:
+                parts += [max(parameter.opts, key=len), text]
+    return shlex.join(parts)
+
+
+def _shown(value: object) -> str:
+    text = str(getattr(value, "value", value))
+    return Path(text).name if "/" in text or "\\" in text else text
 
 
 def write_tables(frame: Any, folder: Path, stem: str) -> None:

@@ -101,7 +101,8 @@ def select(
 def _require(frame: pl.DataFrame, name: str, option: str) -> None:
     if name in frame.columns:
         return
-    close = difflib.get_close_matches(name, frame.columns, n=3)
+    by_case = [column for column in frame.columns if column.lower() == name.lower()]
+    close = by_case or difflib.get_close_matches(name, frame.columns, n=3)
     listed = close or frame.columns[:10]
     lead = "did you mean" if close else "the columns are"
     end = "?" if close else ", ..." if len(frame.columns) > len(listed) else ""

@@ -1,0 +1,121 @@
+import json
+import os
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import dfi
+from dfi.cli.app import app
+
+LINEAR = ("-m", "linear")
+
+
+@pytest.fixture
+def saved(table, run, place):
+    (place / "g.json").write_text(json.dumps({"pair": ["a", "b"], "alone": ["c"]}))
+    assert (
+        run("explain", table, "-y", "y", *LINEAR, "-o", "out", "--groups", "g.json").exit_code == 0
+    )
+    return place / "out"
+
+
+def test_show_prints_the_leading_features(saved, run):
+    done = run("show", saved, "--top", "2")
+    assert done.exit_code == 0
+    assert "... and 1 more" in done.stdout
+    assert done.stdout.splitlines()[1].startswith("a ")
+    assert "R2 0.9" in done.stderr
+
+
+@pytest.mark.parametrize("space", ["attributed", "latent", "group"])
+def test_show_speaks_json(space, saved, run):
+    found = json.loads(run("show", saved / "result.dfi", "--space", space, "--json").stdout)
+    result = dfi.load(saved / "result.dfi")
+    expected = {"attributed": result, "latent": result.latent, "group": result.group()}[space]
+    assert {row["name"]: row["score"] for row in found["features"]} == pytest.approx(
+        dict(zip(expected.names, expected.scores, strict=True))
+    )
+
+
+def test_show_and_report_take_other_groups(saved, run, place):
+    (place / "other.csv").write_text("feature,group\na,ends\nc,ends\n")
+    assert "ends" in run("show", saved, "--groups", "other.csv").stdout
+    done = run("report", saved, "--groups", "other.csv", "--out", "other.html")
+    assert done.exit_code == 0
+    assert "ends" in (place / "other.html").read_text()
+
+
+def test_report_is_not_replaced_unasked(saved, run, place):
+    refused = run("report", saved)
+    assert refused.exit_code == 5
+    assert "--force" in refused.stderr
+    done = run("report", saved, "--force", "--title", "Mine & yours")
+    assert done.exit_code == 0
+    assert "<h1>Mine &amp; yours</h1>" in (saved / "report.html").read_text()
+    done = run("report", saved / "result.dfi", "-o", "new.html")
+    assert done.stdout == "new.html\n"
+
+
+def test_compare_writes_table_report_and_results(table, run, place):
+    done = run("compare", table, "-y", "y", *LINEAR, "--methods", "dfi,loco", "--folds", "3")
+    assert done.exit_code == 0, done.output
+    folder = place / "dfi-data-comparison"
+    files = {"comparison.csv", "comparison.parquet", "report.html", "dfi.dfi", "loco.dfi"}
+    assert {f.name for f in folder.iterdir()} == files
+    found = pl.read_csv(folder / "comparison.csv")
+    assert set(found["method"]) == {"dfi", "loco"}
+    page = (folder / "report.html").read_text()
+    assert "<h3>loco</h3>" in page
+    assert "dfi compare data.csv --target y" in dfi.load(folder / "loco.dfi").spec["call"]
+    assert run("compare", table, "-y", "y", "--methods", "dfi").exit_code == 5
+    again = run(
+        "compare", table, "-y", "y", *LINEAR, "--methods", "dfi", "--force", "--json", "--quiet"
+    )
+    assert list(json.loads(again.stdout)["methods"]) == ["dfi"]
+
+
+def test_compare_refuses_unknown_methods(table, run):
+    done = run("compare", table, "-y", "y", *LINEAR, "--methods", "lcoo")
+    assert done.exit_code == 4
+    assert "lcoo" in done.stderr
+
+
+def test_demo_ends_with_the_path_of_the_report(place, monkeypatch):
+    import dfi.datasets.demo as demo
+
+    monkeypatch.setattr(
+        demo, "explain", lambda *a, **k: dfi.explain(*a, **{**k, "estimator": "linear"})
+    )
+    done = CliRunner().invoke(app, ["demo"])
+    assert done.exit_code == 0, done.output
+    last = done.stdout.strip().splitlines()[-1]
+    assert last == f"Report: {place / 'dfi-demo' / 'report.html'}"
+    page = (place / "dfi-demo" / "report.html").read_text()
+    assert "What explains disease progression?" in page
+    assert "body mass index" in done.stdout
+    assert CliRunner().invoke(app, ["demo"]).exit_code == 5
+
+
+def test_version(run):
+    assert run("--version").stdout == f"dfi {dfi.__version__}\n"
+
+
+def test_shell_completion_knows_options():
+    environment = {
+        **os.environ,
+        "_DFI_COMPLETE": "complete_bash",
+        "COMP_WORDS": "dfi explain --trans",
+        "COMP_CWORD": "2",
+        "_TYPER_COMPLETE_ARGS": "dfi explain --trans",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "dfi.cli"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "--transport" in done.stdout

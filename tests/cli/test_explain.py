@@ -1,0 +1,260 @@
+import gzip
+import io
+import json
+
+import joblib
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import TimeSeriesSplit
+
+import dfi
+
+LINEAR = ("--model", "linear")
+FILES = {"importance.csv", "importance.parquet", "result.dfi", "report.html", "log.txt"}
+
+
+def scores(folder):
+    found = dfi.load(folder / "result.dfi")
+    return dict(zip(found.names, found.scores, strict=True))
+
+
+def write_stream(frame, path):
+    frame.write_ipc_stream(path)
+
+
+WRITERS = {
+    "data.csv": lambda f, p: f.write_csv(p),
+    "data.tsv": lambda f, p: f.write_csv(p, separator="\t"),
+    "data.parquet": lambda f, p: f.write_parquet(p),
+    "data.arrow": lambda f, p: f.write_ipc(p),
+    "data.feather": lambda f, p: f.write_ipc(p),
+    "stream.arrow": write_stream,
+    "data.jsonl": lambda f, p: f.write_ndjson(p),
+    "data.ndjson": lambda f, p: f.write_ndjson(p),
+    "data.csv.gz": lambda f, p: p.write_bytes(gzip.compress(f.write_csv().encode())),
+    "data.jsonl.gz": lambda f, p: p.write_bytes(gzip.compress(f.write_ndjson().encode())),
+    "bom.csv": lambda f, p: p.write_bytes(b"\xef\xbb\xbf" + f.write_csv().encode()),
+    "sixteen.csv": lambda f, p: p.write_bytes(f.write_csv().encode("utf-16")),
+    "nameless": lambda f, p: f.write_parquet(p),
+    "tabs": lambda f, p: f.write_csv(p, separator="\t"),
+    "lines": lambda f, p: f.write_ndjson(p),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_format_gives_the_result_of_the_library(name, frame, run, place):
+    frame = frame.select("a", "b", "c", "y")
+    WRITERS[name](frame, place / name)
+    done = run("explain", name, "--target", "y", *LINEAR, "--out", "out")
+    assert done.exit_code == 0, done.output
+    expected = dfi.explain(frame.drop("y"), frame["y"], "linear")
+    assert scores(place / "out") == pytest.approx(
+        dict(zip(expected.names, expected.scores, strict=True))
+    )
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.parquet", "data.jsonl", "data.csv.gz"])
+def test_standard_input_is_recognised_by_its_content(name, frame, run, place):
+    WRITERS[name](frame.select("a", "c", "y"), place / name)
+    done = run("explain", "-", "-y", "y", *LINEAR, "-o", "out", input=(place / name).read_bytes())
+    assert done.exit_code == 0, done.output
+    assert set(scores(place / "out")) == {"a", "c"}
+
+
+def test_outputs_agree_with_each_other(table, run, place):
+    done = run("explain", table, "-y", "y", *LINEAR)
+    assert done.exit_code == 0
+    folder = place / "dfi-data"
+    assert {file.name for file in folder.iterdir()} == FILES
+    assert done.stdout.strip().splitlines()[-1] == "dfi-data/report.html"
+    result = dfi.load(folder / "result.dfi")
+    csv, parquet = (
+        pl.read_csv(folder / "importance.csv"),
+        pl.read_parquet(folder / "importance.parquet"),
+    )
+    assert csv.columns == ["feature", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj"]
+    assert parquet.equals(result.table())
+    np.testing.assert_allclose(csv["score"], parquet["score"])
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "What explains y?" in page
+    assert "dfi explain data.csv --target y --model linear" in page
+    log = (folder / "log.txt").read_text()
+    assert "explained 90 rows x 3 features, R2 0.9" in log
+    assert "a " in log
+    assert [file.name for file in place.iterdir() if file.name.endswith(".tmp")] == []
+
+
+def test_nothing_is_replaced_unasked(table, run, place):
+    assert run("explain", table, "-y", "y", *LINEAR).exit_code == 0
+    before = (place / "dfi-data" / "result.dfi").read_bytes()
+    again = run("explain", table, "-y", "y", *LINEAR, "--seed", "1")
+    assert again.exit_code == 5
+    assert "--force" in again.stderr
+    assert (place / "dfi-data" / "result.dfi").read_bytes() == before
+    (place / "dfi-data" / "mine.txt").write_text("keep")
+    forced = run("explain", table, "-y", "y", *LINEAR, "--seed", "1", "--force")
+    assert forced.exit_code == 0
+    assert (place / "dfi-data" / "result.dfi").read_bytes() != before
+    assert (place / "dfi-data" / "mine.txt").read_text() == "keep"
+
+
+def test_seed_and_jobs_reach_the_method(table, run, place, monkeypatch):
+    for out, options in (("one", []), ("three", ["--seed", "3"])):
+        assert run("explain", table, "-y", "y", *LINEAR, "-o", out, *options).exit_code == 0
+    assert scores(place / "one") != scores(place / "three")
+    given = {}
+    explain = dfi.explain
+
+    def spy(*arguments, **options):
+        given.update(options)
+        return explain(*arguments, **{**options, "n_jobs": None})
+
+    monkeypatch.setattr("dfi.explain", spy)
+    assert run("explain", table, "-y", "y", *LINEAR, "-o", "two", "--jobs", "2").exit_code == 0
+    assert given["n_jobs"] == 2
+    assert scores(place / "one") == scores(place / "two")
+
+
+def test_json_is_one_object(table, run):
+    done = run("explain", table, "-y", "y", *LINEAR, "--json", "--quiet")
+    found = json.loads(done.stdout)
+    assert set(found["outputs"]) == FILES
+    assert found["features"][0]["name"] == "a"
+    assert found["r2"] > 0.9
+    assert done.stderr == ""
+
+
+def test_json_tells_errors_too(run):
+    done = run("explain", "nothing.csv", "-y", "y", "--json")
+    assert done.exit_code == 3
+    assert json.loads(done.stdout) == {"error": "there is no file nothing.csv", "exit_code": 3}
+
+
+def test_quiet_prints_the_path_alone(table, run):
+    done = run("explain", table, "-y", "y", *LINEAR, "--quiet")
+    assert done.stdout == "dfi-data/report.html\n"
+    assert done.stderr == ""
+
+
+def test_drop_takes_commas_and_repeats(frame, run, place):
+    frame.write_csv(place / "d.csv")
+    done = run(
+        "explain", "d.csv", "-y", "y", "--drop", "id,w", "--drop", "when", "--drop", "who", *LINEAR
+    )
+    assert done.exit_code == 0
+    assert set(scores(place / "dfi-d")) == {"a", "b", "c"}
+
+
+def test_weights_time_and_row_groups_by_column(frame, run, place):
+    frame.drop("id").write_csv(place / "d.csv")
+    X = frame.select("a", "b", "c")
+    base = ("explain", "d.csv", "-y", "y", *LINEAR)
+    assert run(*base, "--weights", "w", "--drop", "when,who", "-o", "w").exit_code == 0
+    expected = dfi.explain(X, frame["y"], "linear", sample_weight=frame["w"])
+    np.testing.assert_allclose(list(scores(place / "w").values()), expected.scores)
+    assert run(*base, "--cv-groups", "who", "--drop", "when,w", "-o", "g").exit_code == 0
+    expected = dfi.explain(X, frame["y"], "linear", cv_groups=frame["who"])
+    np.testing.assert_allclose(list(scores(place / "g").values()), expected.scores)
+    done = run(*base, "--time", "when", "--drop", "w,who", "--folds", "4", "-o", "t")
+    assert done.exit_code == 0
+    ordered = frame.sort("when")
+    expected = dfi.explain(
+        ordered.select("a", "b", "c"), ordered["y"], "linear", cv=TimeSeriesSplit(n_splits=4)
+    )
+    np.testing.assert_allclose(list(scores(place / "t").values()), expected.scores)
+
+
+@pytest.mark.parametrize("kind", ["long", "wide", "json"])
+def test_groups_from_a_file(kind, table, run, place):
+    if kind == "long":
+        file = "g.csv"
+        (place / file).write_text("feature,group\na,pair\nb,pair\nc,alone\na,both\nc,both\n")
+    elif kind == "wide":
+        file = "g.csv"
+        (place / file).write_text("group,a,b,c\npair,1,1,0\nalone,0,0,1\nboth,1,0,1\n")
+    else:
+        file = "g.json"
+        (place / file).write_text(
+            json.dumps({"pair": ["a", "b"], "alone": ["c"], "both": ["a", "c"]})
+        )
+    done = run("explain", table, "-y", "y", *LINEAR, "--groups", file)
+    assert done.exit_code == 0, done.output
+    found = pl.read_csv(place / "dfi-data" / "groups.csv")
+    one = scores(place / "dfi-data")
+    by_name = dict(zip(found["feature"], found["score"], strict=True))
+    assert by_name == pytest.approx(
+        {"pair": one["a"] + one["b"], "alone": one["c"], "both": one["a"] + one["c"]}
+    )
+
+
+def test_transport_with_epsilon(table, run, place):
+    done = run(
+        "explain", table, "-y", "y", *LINEAR, "--transport", "semicontinuous", "--epsilon", "0.5"
+    )
+    assert done.exit_code == 0, done.output
+    assert dfi.load(place / "dfi-data" / "result.dfi").spec["epsilon"] == 0.5
+
+
+def test_a_model_file_is_loaded_only_when_trusted(table, frame, run, place):
+    X, y = frame.select("a", "b", "c"), frame["y"]
+    model = LinearRegression().fit(X.to_pandas(), y)
+    joblib.dump(model, place / "m.joblib")
+    refused = run("explain", table, "-y", "y", "--model", "m.joblib")
+    assert refused.exit_code == 4
+    assert "--trust-model" in refused.stderr
+    done = run("explain", table, "-y", "y", "--model", "m.joblib", "--trust-model")
+    assert done.exit_code == 0, done.output
+    assert "warning: loading m.joblib runs the code" in done.stderr
+    expected = dfi.explain(X, y, model, cv="prefit")
+    np.testing.assert_allclose(list(scores(place / "dfi-data").values()), expected.scores)
+    joblib.dump(LinearRegression(), place / "unfitted.joblib")
+    done = run("explain", table, "-y", "y", "-m", "unfitted.joblib", "--trust-model", "-o", "u")
+    assert done.exit_code == 0
+    expected = dfi.explain(X, y, LinearRegression())
+    np.testing.assert_allclose(list(scores(place / "u").values()), expected.scores)
+
+
+def test_missing_values_are_refused_or_left_out(frame, run, place):
+    holes = frame.select("a", "b", "c", "y").with_columns(
+        pl.when(pl.col("a") > 1).then(None).otherwise(pl.col("a")).alias("a")
+    )
+    holes.write_csv(place / "d.csv")
+    refused = run("explain", "d.csv", "-y", "y", *LINEAR)
+    assert refused.exit_code == 4
+    assert "column 'a' has" in refused.stderr
+    done = run("explain", "d.csv", "-y", "y", *LINEAR, "--missing", "drop")
+    assert done.exit_code == 0
+    assert "rows with missing values left out" in done.stderr
+    assert dfi.load(place / "dfi-d" / "result.dfi").quality.n_rows == holes.drop_nulls().height
+
+
+def test_warnings_are_sentences(frame, run, place):
+    frame.select("a", "c", "y").with_columns(pl.lit(1.0).alias("flat")).write_csv(place / "d.csv")
+    done = run("explain", "d.csv", "-y", "y", *LINEAR, "--json")
+    assert done.exit_code == 0
+    assert "warning: constant column(s) 'flat'" in done.stderr
+    assert any("flat" in text for text in json.loads(done.stdout)["warnings"])
+    assert "Warning" not in done.stderr
+
+
+def test_encoding_is_said(run, place):
+    rng = np.random.default_rng(0)
+    rows = "".join(f"{x:.4f},{2 * x + e:.4f}\n" for x, e in rng.standard_normal((60, 2)))
+    (place / "d.csv").write_bytes(("größe,y\n" + rows).encode("latin-1"))
+    assert run("explain", "d.csv", "-y", "y", *LINEAR).exit_code == 3
+    done = run("explain", "d.csv", "-y", "y", *LINEAR, "--encoding", "latin-1")
+    assert done.exit_code == 0
+    assert set(scores(place / "dfi-d")) == {"größe"}
+
+
+def test_hostile_column_name_goes_through(frame, run, place):
+    name = "<script>alert(1)</script>"
+    frame.select(pl.col("a").alias(name), "c", "y").write_csv(place / "d.csv")
+    assert run("explain", "d.csv", "-y", "y", *LINEAR).exit_code == 0
+    assert name not in (place / "dfi-d" / "report.html").read_text()
+    assert (
+        name
+        in pl.read_csv(io.BytesIO((place / "dfi-d" / "importance.csv").read_bytes()))["feature"]
+    )

@@ -1,0 +1,251 @@
+"""Every failure: one sentence, its exit code, nothing left behind."""
+
+import gzip
+
+import joblib
+import numpy as np
+import polars as pl
+import pytest
+
+from dfi.cli import main
+from dfi.cli.failures import Failure
+from dfi.cli.outputs import OutputFolder
+
+BASE = "a,b,y\n" + "".join(f"{k % 7},{k % 5},{k % 11 + 0.5}\n" for k in range(60))
+
+BAD_FILES = {
+    "empty": (b"", 3, "is empty"),
+    "blank": (b"\n \n", 3, "is empty"),
+    "header only": (b"a,b,y\n", 3, "has no rows"),
+    "duplicate header": (b"a,a,y\n1,2,3\n", 3, "the column name 'a' appears more than once"),
+    "unnamed column": (b"a,,y\n1,2,3\n", 3, "column 2 has no name"),
+    "long line": (BASE.encode() + b"1,2,3,4\n", 3, "line 62 has 4 fields where the header has 3"),
+    "short line": (
+        BASE.encode() + b"1,2\n1,2,3\n",
+        3,
+        "line 62 has 2 fields where the header has 3",
+    ),
+    "latin-1": ("a,b,y\n1,2,3\n1,é,3\n".encode("latin-1"), 3, "is not UTF-8 (line 3); say"),
+    "damaged gzip": (gzip.compress(BASE.encode())[:-20], 3, "is a damaged gzip file"),
+    "no target": (BASE.replace("y\n", "z\n", 1).encode(), 4, "there is no column 'y'"),
+    "text target": (
+        b"a,b,y\n" + b"1,2,high\n2,1,low\n" * 30,
+        4,
+        "'y' is not numeric (for instance",
+    ),
+    "missing target": (BASE.encode() + b"1,2,\n", 4, "column 'y' has 1 missing values"),
+    "missing feature": (BASE.encode() + b",2,3\n", 4, "column 'a' has 1 missing values"),
+    "constant target": (b"a,b,y\n" + b"1,2,3\n2,5,3\n3,1,3\n" * 20, 4, "constant"),
+    "one row": (b"a,b,y\n1,2,3\n", 4, "row"),
+    "infinite": (BASE.encode() + b"inf,2,3\n", 4, "'a'"),
+    "dates": (b"a,b,y\n" + b"2020-01-01,2,3\n2020-01-02,1,5\n" * 30, 4, "'a'"),
+    "only the target": (b"y\n" + b"1\n2\n3\n" * 20, 4, "no feature is left"),
+    "all constant": (b"a,b,y\n" + b"1,1,3\n1,1,5\n" * 30, 4, "constant"),
+}
+
+
+def assert_one_sentence(done, code, message):
+    assert done.exit_code == code, done.output
+    lines = [line for line in done.stderr.splitlines() if line.startswith("dfi: ")]
+    assert len(lines) == 1
+    assert done.stderr.splitlines()[-1] == lines[0]
+    assert message in lines[0]
+    assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_bad_tables(name, run, place):
+    content, code, message = BAD_FILES[name]
+    (place / "data.csv").write_bytes(content)
+    done = run("explain", "data.csv", "--target", "y", "--model", "linear")
+    assert_one_sentence(done, code, message)
+    assert [file.name for file in place.iterdir()] == ["data.csv"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("d.parquet", b"PAR1 nonsense", "cannot be read as PARQUET"),
+        ("d.arrow", b"ARROW1 nonsense", "cannot be read as Arrow"),
+        ("d.feather", b"FEA1 nonsense", "Feather version 1"),
+        ("d.jsonl", b'{"a": 1}\n{"a": \n', "cannot be read as JSONL"),
+        ("d.xlsx", b"PK\x03\x04", "is a spreadsheet; save it as CSV first"),
+    ],
+)
+def test_damaged_files_of_other_formats(name, content, message, run, place):
+    (place / name).write_bytes(content)
+    assert_one_sentence(run("explain", name, "-y", "y"), 3, message)
+
+
+BAD_OPTIONS = {
+    "missing file": (["explain", "nothing.csv", "-y", "y"], 3, "there is no file nothing.csv"),
+    "folder": (["explain", ".", "-y", "y"], 3, "is a folder"),
+    "near miss": (["explain", "data.csv", "-y", "Y"], 4, "did you mean 'y'?"),
+    "drop unknown": (["explain", "data.csv", "-y", "y", "--drop", "q"], 4, "--drop: there is no"),
+    "drop target": (["explain", "data.csv", "-y", "y", "--drop", "y"], 4, "also named by --drop"),
+    "weights unknown": (
+        ["explain", "data.csv", "-y", "y", "--weights", "q"],
+        4,
+        "--weights: there",
+    ),
+    "model unknown": (
+        ["explain", "data.csv", "-y", "y", "-m", "forrest"],
+        4,
+        "did you mean 'forest'",
+    ),
+    "model missing": (["explain", "data.csv", "-y", "y", "-m", "m.joblib"], 3, "no file m.joblib"),
+    "transport unknown": (
+        ["explain", "data.csv", "-y", "y", "-m", "linear", "--transport", "gausian"],
+        4,
+        "unknown transport 'gausian'",
+    ),
+    "level": (["explain", "data.csv", "-y", "y", "-m", "linear", "--level", "95"], 4, "level"),
+    "format unknown": (["explain", "data.csv", "-y", "y", "--format", "xml"], 3, "unknown format"),
+    "encoding unknown": (["explain", "data.csv", "-y", "y", "--encoding", "x"], 3, "no encoding"),
+    "folds": (["explain", "data.csv", "-y", "y", "-m", "linear", "--folds", "50"], 4, "fold"),
+    "groups missing": (["explain", "data.csv", "-y", "y", "--groups", "g.csv"], 3, "no file g.csv"),
+    "negative weights": (
+        ["explain", "data.csv", "-y", "y", "-m", "linear", "--weights", "n"],
+        4,
+        "negative",
+    ),
+    "out is a file": (["explain", "data.csv", "-y", "y", "-o", "data.csv"], 5, "is a file"),
+    "out in nowhere": (["explain", "data.csv", "-y", "y", "-o", "no/where"], 5, "create it first"),
+    "result missing": (["show", "r.dfi"], 3, "there is no file r.dfi"),
+    "result damaged": (["show", "data.csv"], 3, "not a dfi file"),
+    "report of nothing": (["report", "r.dfi"], 3, "there is no file r.dfi"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_OPTIONS)
+def test_bad_options(name, run, place):
+    arguments, code, message = BAD_OPTIONS[name]
+    frame = pl.read_csv(BASE.encode()).with_columns(pl.Series("n", -np.ones(60)))
+    frame.write_csv(place / "data.csv")
+    if "--weights" not in arguments and "explain" in arguments:
+        arguments = [*arguments, "--drop", "n"]
+    assert_one_sentence(run(*arguments), code, message)
+    assert [file.name for file in place.iterdir()] == ["data.csv"]
+
+
+def test_wrong_usage_is_two(run):
+    assert run("explain").exit_code == 2
+    assert run("explain", "x.csv", "--nonsense").exit_code == 2
+    assert run("nonsense").exit_code == 2
+    assert run("explain", "x.csv", "-y", "y", "--folds", "1").exit_code == 2
+
+
+def test_no_permission_to_read(run, place, monkeypatch):
+    (place / "data.csv").write_text(BASE)
+
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
+    assert_one_sentence(
+        run("explain", "data.csv", "-y", "y"), 3, "may not be read: permission denied"
+    )
+
+
+def test_no_permission_to_write(run, place, monkeypatch):
+    (place / "data.csv").write_text(BASE)
+    monkeypatch.setattr("os.access", lambda *_: False)
+    done = run("explain", "data.csv", "-y", "y")
+    assert_one_sentence(done, 5, "nothing may be written")
+
+
+def test_full_disk(run, place, monkeypatch):
+    (place / "data.csv").write_text(BASE)
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device", "report.html")
+
+    monkeypatch.setattr("dfi.cli.explain.write_report", full)
+    done = run("explain", "data.csv", "-y", "y", "-m", "linear")
+    assert_one_sentence(done, 5, "no space left on device")
+    assert [file.name for file in place.iterdir()] == ["data.csv"]
+
+
+def test_group_member_that_is_no_feature(run, place):
+    (place / "data.csv").write_text(BASE)
+    (place / "g.json").write_text('{"g": ["a", "q"]}')
+    done = run("explain", "data.csv", "-y", "y", "-m", "linear", "--groups", "g.json")
+    assert_one_sentence(done, 4, "'q'")
+
+
+@pytest.mark.parametrize(("content", "message"), [("{", "is not JSON"), ("[1]", "JSON object")])
+def test_bad_group_files(content, message, run, place):
+    (place / "data.csv").write_text(BASE)
+    (place / "g.json").write_text(content)
+    assert_one_sentence(run("explain", "data.csv", "-y", "y", "--groups", "g.json"), 3, message)
+
+
+def test_model_files_that_are_no_models(run, place):
+    (place / "data.csv").write_text(BASE)
+    (place / "text.joblib").write_text("hello")
+    joblib.dump([1, 2], place / "list.joblib")
+    start = ("explain", "data.csv", "-y", "y", "--trust-model", "-m")
+    assert_one_sentence(run(*start, "text.joblib"), 3, "not a model that joblib can load")
+    assert_one_sentence(run(*start, "list.joblib"), 4, "holds a list, which has no predict")
+
+
+def test_unforeseen_errors_are_one_sentence_or_a_traceback(run, place, monkeypatch):
+    (place / "data.csv").write_text(BASE)
+
+    def broken(*_, **__):
+        raise RuntimeError("the engine fell off")
+
+    monkeypatch.setattr("dfi.explain", broken)
+    done = run("explain", "data.csv", "-y", "y")
+    assert_one_sentence(
+        done, 1, "unexpected RuntimeError: the engine fell off (run again with --debug"
+    )
+    debugged = run("explain", "data.csv", "-y", "y", "--debug")
+    assert isinstance(debugged.exception, RuntimeError)
+
+
+def test_interruption(run, place, monkeypatch):
+    (place / "data.csv").write_text(BASE)
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dfi.explain", interrupt)
+    assert_one_sentence(
+        run("explain", "data.csv", "-y", "y"), 130, "interrupted: nothing was written"
+    )
+
+
+def fill(folder, text, error):
+    with folder.filling() as stage:
+        (stage / "a").write_text(text)
+        raise error
+
+
+def test_a_folder_is_filled_whole_or_not_at_all(tmp_path):
+    target = tmp_path / "out"
+    with pytest.raises(RuntimeError):
+        fill(OutputFolder(target, ["a"], force=False), "half", RuntimeError)
+    assert list(tmp_path.iterdir()) == []
+    with OutputFolder(target, ["a", "b"], force=False).filling() as stage:
+        (stage / "a").write_text("1")
+        (stage / "b").write_text("1")
+    with pytest.raises(Failure, match="already has a, b"):
+        OutputFolder(target, ["a", "b", "c"], force=False)
+    with pytest.raises(KeyboardInterrupt):
+        fill(OutputFolder(target, ["a"], force=True), "2", KeyboardInterrupt)
+    assert (target / "a").read_text() == "1"
+    with OutputFolder(target, ["a"], force=True).filling() as stage:
+        (stage / "a").write_text("3")
+    assert {f.name: f.read_text() for f in target.iterdir()} == {"a": "3", "b": "1"}
+    assert [f.name for f in tmp_path.iterdir()] == ["out"]
+
+
+def test_missing_extra_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "rich" else name)
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 1
+    assert capsys.readouterr().err == (
+        "dfi: the command line needs rich: run pip install 'dfi[cli]'\n"
+    )
