@@ -9,9 +9,6 @@ import pytest
 
 from dfi.report import write_comparison_report, write_report
 
-pytestmark = pytest.mark.xdist_group("browser")
-
-
 def wait_for(condition, seconds=10.0):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
