@@ -180,6 +180,8 @@ class DFI(BaseEstimator):
         self
         """
         # The stages of the method, in order; each is a module of its own.
+        if y is None:
+            raise ValueError("DFI requires y to be passed, but the target y is None")
         check_level(self.level)
         design = resolve_transport(self.transport)
         form = self._score_form(design)
@@ -381,6 +383,7 @@ class DFI(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
+        tags.input_tags.sparse = True
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags

@@ -86,7 +86,9 @@ class SuperLearner(RegressorMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the members, then their weights."""
-        rows, target = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
+        rows, target = validate_data(
+            self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
+        )
         return self._fit_rows(rows, np.asarray(target, dtype=float), sample_weight)
 
     def _fit_rows(self, X: Floats, y: Floats, sample_weight: ArrayLike | None) -> Self:
