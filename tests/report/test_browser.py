@@ -9,6 +9,7 @@ import pytest
 
 from dfi.report import write_comparison_report, write_report
 
+
 def wait_for(condition, seconds=10.0):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
