@@ -168,18 +168,28 @@ def test_shifts_are_moved_latents(forest, kernel, kind):
         np.testing.assert_allclose(together.hermite[k], alone.hermite[0], rtol=0, atol=1e-10)
 
 
-def test_rows_far_out_on_their_line_still_count_their_own_leaf():
-    stump = single_tree([0, -1, -1], [6, 0, 0], [1, -1, -1], [2, -1, -1], [0, 1, 5], n_features=1)
-    lines = Lines(
-        np.array([[10.0]]),
-        np.array([[10.0]]),
-        np.ones((1, 1)),
-        Reference.gaussian(),
-        np.zeros((1, 1)),
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_rows_far_out_on_their_line_still_count_their_own_leaf(side, kind):
+    # Splits at 6, 9 and 11 around a row at z = 10, beyond where the law is tabulated.
+    tree = single_tree(
+        [0, -1, 0, -1, 0, -1, -1],
+        [6, 0, 9, 0, 11, 0, 0],
+        [1, -1, 3, -1, 5, -1, -1],
+        [2, -1, 4, -1, 6, -1, -1],
+        [0, 1, 0, 5, 0, 70, 900],
+        n_features=1,
     )
+    one = np.ones((1, 1))
+    if kind == "gaussian":
+        reference = Reference.gaussian()
+        truth = 1 + 4 * norm.sf(6)
+    else:
+        reference = Reference.empirical(side * np.array([[0.0], [8.0], [10.0], [12.0]]))
+        truth = (1 + 5 + 70 + 900) / 4
+    lines = Lines(10 * one, side * 10 * one, side * one, reference, 0 * one)
     for kernel in KERNELS:
-        mean = line_moments(stump, lines, kernel=kernel).mean[0, 0, 0]
-        assert mean == pytest.approx(1 + 4 * norm.sf(6), abs=1e-10)
+        mean = line_moments(tree, lines, kernel=kernel).mean[0, 0, 0]
+        assert mean == pytest.approx(truth, abs=1e-10)
 
 
 def test_a_feature_in_small_units_is_not_taken_for_rounding(forest):
@@ -195,13 +205,13 @@ def test_a_feature_in_small_units_is_not_taken_for_rounding(forest):
     assert line_moments(stump, lines).mean[0, 0, 0] == pytest.approx(0.5, abs=1e-9)
 
 
-def test_the_kernel_is_chosen_by_size(forest):
-    ensemble, x = forest
-    few = make_lines(x[:10], kind="gaussian", q=1)
-    assert choose_kernel(ensemble, few) == "arena"
-    wide = np.zeros((10, 400))
-    many = Lines(wide, wide, np.eye(400), Reference.gaussian(), np.zeros((1, 400)))
-    assert choose_kernel(ensemble, many) == "path"
+@pytest.mark.parametrize(
+    ("d", "q", "kernel"), [(20, 1, "arena"), (20, 5, "path"), (400, 1, "path")]
+)
+def test_the_kernel_is_chosen_by_size(d, q, kernel):
+    rows = np.zeros((3, d))
+    lines = Lines(rows, rows, np.eye(d), Reference.gaussian(), np.zeros((q, d)))
+    assert choose_kernel(lines) == kernel
 
 
 def test_sums_of_trees_have_no_second_moment_or_link(forest):

@@ -61,7 +61,7 @@ def arena_moments(
     """
     one = np.uint64(1)
     n_lines = np.uint64(latent.size)
-    n_shifts = shifts.size
+    n_shifts = np.uint64(shifts.size)
     capacity = (nodes.depth + 2) * latent.size
     line = np.empty(capacity, np.uint32)
     lower = np.empty(capacity, np.float64)

@@ -79,22 +79,22 @@ def path_moments(
     """
     one = np.uint64(1)
     n, d = latent.shape
-    n_shifts = shifts.shape[1]
+    n_shifts = np.uint64(shifts.shape[1])
     slack = law.below
     # Adding the largest shift rounds: the step must survive it.
     step = slack * (1e-284 + 2.1 * np.abs(shifts).max())
     own_low = np.empty(d)
     own_high = np.empty(d)
     # The law at the two ends of every direction's own interval: distribution and partial moment.
-    ends = np.empty((d, 4, n_shifts))
-    moving = np.empty((4, n_shifts))
+    ends = np.empty((d, 4, shifts.shape[1]))
+    moving = np.empty((4, shifts.shape[1]))
     first_low = np.empty(d)
     first_high = np.empty(d)
     touched = np.empty(d, np.uint64)
     is_touched = np.zeros(d, np.bool_)
     stack_node = np.empty(nodes.depth + 2, np.uint64)
     stack_high = np.empty(nodes.depth + 2)
-    for i in range(n):
+    for i in range(np.uint64(n)):
         x = points[i]
         z = latent[i]
         window = reach
