@@ -1,0 +1,105 @@
+"""Which average is taken for which model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import StackingRegressor, VotingRegressor
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
+
+from dfi.data import read_table
+from dfi.lines.base import Lines, Reference
+from dfi.lines.choose import LineOptions, is_smooth, line_model
+from dfi.lines.quadrature import QuadratureLines
+from dfi.nuisance.predictor import predictor_for
+from dfi.nuisance.stack import SuperLearner
+from dfi.warnings import ExactnessWarning
+
+GENERATOR = np.random.default_rng(0)
+X = GENERATOR.standard_normal((60, 3))
+Y = X[:, 0] + np.sin(X[:, 1]) + 0.1 * GENERATOR.standard_normal(60)
+
+
+def lines_of():
+    latent = GENERATOR.standard_normal((5, 3))
+    return Lines(
+        X[:5], latent, GENERATOR.standard_normal((3, 3)), Reference.gaussian(), np.zeros((1, 3))
+    )
+
+
+def chosen(model, options=None, table=X, **keywords):
+    predictor = predictor_for(model, read_table(table), prefit=True)
+    return line_model(predictor, X[:20], options or LineOptions(), **keywords)
+
+
+def test_rules_by_model():
+    assert chosen(LinearRegression().fit(X, Y)).rule == "closed form (linear)"
+    assert chosen(make_pipeline(StandardScaler(), Ridge()).fit(X, Y)).rule == "closed form (linear)"
+    assert chosen(SVR().fit(X, Y)).rule == "quadrature (16 Gauss nodes)"
+    assert chosen(KNeighborsRegressor().fit(X, Y)).rule == (
+        "quadrature (32 equal-probability nodes)"
+    )
+    assert chosen(lambda rows: rows[:, 0]).rule == "quadrature (32 equal-probability nodes)"
+    forced = LineOptions("draws", 7)
+    assert chosen(LinearRegression().fit(X, Y), forced).rule == "quadrature (7 random draws)"
+
+
+def test_smoothness():
+    assert is_smooth(SVR())
+    assert is_smooth(make_pipeline(StandardScaler(), MLPRegressor(activation="tanh")))
+    assert not is_smooth(MLPRegressor())
+    assert not is_smooth(KNeighborsRegressor())
+
+
+SUMS = {
+    "vote": VotingRegressor([("a", Ridge()), ("b", SVR())], weights=[1, 3]),
+    "vote without a member": VotingRegressor([("a", "drop"), ("b", Ridge())], weights=[1, 3]),
+    "stack": StackingRegressor([("a", Ridge()), ("b", SVR())], final_estimator=Ridge(), cv=2),
+    "super learner": SuperLearner(members=[("a", Ridge()), ("b", SVR())], random_state=0),
+    "nested": VotingRegressor(
+        [("a", VotingRegressor([("c", Ridge()), ("d", SVR())])), ("b", SVR())]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("framed", [False, True])
+def test_sums_are_sums_of_line_means(name, framed):
+    table = pd.DataFrame(X, columns=["a", "b", "c"]) if framed else X
+    model = SUMS[name].fit(table, Y)
+    found = chosen(model, table=table)
+    assert found.rule.startswith("closed form (linear)")
+    lines = lines_of()
+    whole = predictor_for(model, read_table(table), prefit=True)
+    twin = QuadratureLines(whole, "gauss", 16).moments(lines)
+    exact = found.moments(lines)
+    assert np.allclose(found.predict(X), whole(X))
+    assert np.allclose(exact.mean, twin.mean, rtol=1e-8, atol=1e-8)
+    assert np.allclose(exact.hermite, twin.hermite, rtol=1e-8, atol=1e-8)
+
+
+def test_second_moment_of_a_sum_is_integrated_as_a_whole():
+    model = SUMS["vote"].fit(X, Y)
+    assert chosen(model, square=True).rule == "quadrature (32 equal-probability nodes)"
+    with pytest.raises(TypeError, match="second moment of a sum"):
+        chosen(model).moments(lines_of(), square=True)
+
+
+def test_nonlinear_stack_is_not_a_sum():
+    model = StackingRegressor([("a", Ridge())], final_estimator=KNeighborsRegressor(), cv=2)
+    with pytest.warns(ExactnessWarning, match="final estimator of the stack is not linear"):
+        assert chosen(model.fit(X, Y)).rule.startswith("quadrature")
+
+
+def test_model_that_only_looks_linear_is_not_believed():
+    class Clipped(LinearRegression):
+        def predict(self, rows):
+            return np.clip(super().predict(rows), -0.5, 0.5)
+
+    assert chosen(Clipped().fit(X, Y)).rule.startswith("quadrature")

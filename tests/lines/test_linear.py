@@ -1,0 +1,71 @@
+"""Linear models in closed form: every model that is read, against quadrature."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import ElasticNet, HuberRegressor, LinearRegression, Ridge, RidgeCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    PolynomialFeatures,
+    RobustScaler,
+    StandardScaler,
+)
+from sklearn.svm import LinearSVR
+
+from dfi.lines.base import LineModel, Lines, Reference
+from dfi.lines.linear import linear_lines
+from dfi.lines.quadrature import QuadratureLines
+
+GENERATOR = np.random.default_rng(0)
+X = GENERATOR.standard_normal((80, 3)) * [1, 100, 0.01] + [5, 0, -1]
+Y = X @ [1, 0.02, 50] + GENERATOR.standard_normal(80)
+
+MODELS = [
+    LinearRegression(),
+    LinearRegression(fit_intercept=False),
+    Ridge(0.5),
+    make_pipeline(StandardScaler(), RidgeCV()),
+    make_pipeline(StandardScaler(with_mean=False), ElasticNet(0.01)),
+    make_pipeline(StandardScaler(with_std=False), Ridge()),
+    make_pipeline(RobustScaler(), HuberRegressor(max_iter=1000)),
+    make_pipeline(MinMaxScaler((-2, 3)), "passthrough", Ridge()),
+    make_pipeline(MaxAbsScaler(), StandardScaler(), LinearSVR(random_state=0, max_iter=100_000)),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_closed_form_equals_quadrature(model):
+    model = model.fit(X, Y)
+    lines = Lines(
+        X[:9], GENERATOR.standard_normal((9, 3)), GENERATOR.standard_normal((3, 3)),
+        Reference.empirical(GENERATOR.exponential(size=(40, 3))), np.array([[0.5] * 3, [-1.0] * 3]),
+    )  # fmt: skip
+    read = linear_lines(model, 3)
+    assert isinstance(read, LineModel)
+    assert np.allclose(read.predict(X), model.predict(X), rtol=1e-9)
+    exact = read.moments(lines, square=True)
+    twin = QuadratureLines(model.predict, "gauss", 3).moments(lines, square=True)
+    for name in ("mean", "hermite", "square"):
+        assert np.allclose(getattr(exact, name), getattr(twin, name), rtol=1e-7), name
+    assert read.moments(lines).square is None
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        make_pipeline(PolynomialFeatures(), Ridge()),
+        make_pipeline(MinMaxScaler(clip=True), Ridge()),
+        make_pipeline(StandardScaler(), PolynomialFeatures(include_bias=False), Ridge()),
+    ],
+    ids=str,
+)
+def test_what_is_not_affine_is_not_read(model):
+    assert linear_lines(model.fit(X, Y), 3) is None
+
+
+def test_models_of_other_columns_are_not_read():
+    assert linear_lines(LinearRegression().fit(X, Y), 4) is None
+    assert linear_lines(lambda rows: rows[:, 0], 3) is None
