@@ -267,6 +267,17 @@ def test_call_is_the_recorded_one_or_rebuilt():
     assert rebuilt == (
         "dfi.explain(X, y, estimator='auto', transport=dfi.Gaussian(epsilon=0.5), cv=5)"
     )
+    assert call_text({"method": "loco", "cv": "[(array([1, 2...", "estimator": "Ridge()"}) == (
+        "dfi.compare(X, y, ['loco'], estimator=Ridge(), cv=splits)"
+    )
+
+
+def test_other_methods_are_described_by_their_own_question(build):
+    spec = {"method": "loco", "question": "What is lost?", "valid_intervals": False}
+    text = parse(report_html(build(spec=spec))).text
+    assert "What is lost?" in text
+    assert "The intervals of this method do not hold." in text
+    assert "independent latent coordinates and their signal" not in text
 
 
 def test_result_writes_its_report_and_shows_itself(build, tmp_path):

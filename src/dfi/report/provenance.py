@@ -8,7 +8,6 @@ from typing import Any
 _ARGUMENTS = (
     "estimator",
     "transport",
-    "epsilon",
     "cv",
     "n_repeats",
     "score",
@@ -21,21 +20,26 @@ def call_text(spec: dict[str, Any]) -> str:
     recorded = spec.get("call")
     if isinstance(recorded, str):
         return recorded
-    known = []
-    for key in _ARGUMENTS:
-        if key not in spec or (key == "epsilon" and not spec[key]):
-            continue
-        name, value = key, repr(spec[key])
-        if key == "cv" and str(spec[key]).isdigit():
-            value = str(spec[key])
-        if key == "estimator" and "(" in str(spec[key]):
-            value = str(spec[key])
-        if key == "epsilon":
-            continue
-        if key == "transport" and spec.get("epsilon"):
-            value = f"dfi.{str(spec[key]).capitalize()}(epsilon={spec['epsilon']!r})"
-        known.append(f"{name}={value}")
-    return f"dfi.explain(X, y, {', '.join(known)})" if known else "not recorded"
+    known = [f"{key}={_argument(key, spec)}" for key in _ARGUMENTS if key in spec]
+    if not known:
+        return "not recorded"
+    method = spec.get("method", "dfi")
+    if method == "dfi":
+        return f"dfi.explain(X, y, {', '.join(known)})"
+    return f"dfi.compare(X, y, [{method!r}], {', '.join(known)})"
+
+
+def _argument(key: str, spec: dict[str, Any]) -> str:
+    value = spec[key]
+    text = str(value)
+    if key == "transport" and spec.get("epsilon"):
+        return f"dfi.{text.capitalize()}(epsilon={spec['epsilon']!r})"
+    # objects were recorded by their text; long ones (a list of splits) are only named
+    if key == "cv" and text.startswith("["):
+        return "splits"
+    if (key == "cv" and text.isdigit()) or (key in ("cv", "estimator") and "(" in text):
+        return text
+    return repr(value)
 
 
 def versions(spec: dict[str, Any]) -> dict[str, str]:
