@@ -13,7 +13,7 @@ from dfi.cli import options
 from dfi.cli.console import Console
 from dfi.cli.failures import REFUSED, Failure, guarded
 from dfi.cli.outputs import OutputFolder
-from dfi.cli.run import Request, command_text, print_json, read_inputs, with_call, write_tables
+from dfi.cli.run import Request, command_text, print_json, read_inputs, write_results, write_tables
 from dfi.cli.selection import split_names
 from dfi.plots.columns import read_columns
 from dfi.report import write_comparison_report
@@ -99,13 +99,10 @@ def compare(
             random_state=seed,
             progress=console.progress,
         )
-        call = command_text(context)
         with folder.filling() as stage:
             write_tables(read_columns(found.table()), stage, "comparison")
             write_comparison_report(found, stage / "report.html", target=target)
-            for label, result in found.results.items():
-                file = "".join(c if c.isalnum() or c in "-_." else "-" for c in label)
-                with_call(result, call, target).save(stage / f"{file}.dfi")
+            write_results(found.results, stage, call=command_text(context), target=target)
     seconds = clock.monotonic() - started
     if as_json:
         print_json(

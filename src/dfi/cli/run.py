@@ -18,6 +18,8 @@ from dfi.cli.selection import select, split_names
 from dfi.cli.tables import read_file
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dfi.cli.console import Console
     from dfi.cli.selection import Selection
     from dfi.result import Importance
@@ -164,6 +166,15 @@ def _csv(table: pl.DataFrame) -> bytes:
     stream = io.BytesIO()
     table.write_csv(stream)
     return stream.getvalue()
+
+
+def write_results(
+    results: Mapping[str, Importance], folder: Path, *, call: str, target: str
+) -> None:
+    """Write each of several results to a file named after its label."""
+    for label, result in results.items():
+        name = "".join(c if c.isalnum() or c in "-_." else "-" for c in label)
+        with_call(result, call, target).save(folder / f"{name}.dfi")
 
 
 def print_json(summary: dict[str, Any]) -> None:
