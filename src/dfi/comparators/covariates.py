@@ -41,7 +41,7 @@ def covariate_learner(learner: Any) -> Any:
     A linear regression of the outcome brings a linear one; anything else a stack of ridge and a
     small boosting, which holds for linear and curved dependence alike.
     """
-    if _is_linear(learner):
+    if is_linear(learner):
         return learner if isinstance(learner, LINEAR_MODELS) else LinearRegression()
     ridge = make_pipeline(StandardScaler(), RidgeCV(alphas=np.logspace(-3, 5, 9)))
     boosting = HistGradientBoostingRegressor(
@@ -52,17 +52,17 @@ def covariate_learner(learner: Any) -> Any:
 
 def covariate_classifier(learner: Any) -> Any:
     """Return the classifier of a categorical feature given the others."""
-    if _is_linear(learner) or predicts_classes(learner):
+    if is_linear(learner) or predicts_classes(learner):
         return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     return HistGradientBoostingClassifier(
         learning_rate=0.1, max_iter=60, max_leaf_nodes=8, min_samples_leaf=10
     )
 
 
-def _is_linear(learner: Any) -> bool:
+def is_linear(learner: Any) -> bool:
     """Tell whether a learner is linear: itself, at the end of a pipeline, or all of a stack."""
     if isinstance(learner, SuperLearner) and learner.members is not None:
-        return all(_is_linear(member) for _, member in learner.members)
+        return all(is_linear(member) for _, member in learner.members)
     final = learner.steps[-1][1] if hasattr(learner, "steps") else learner
     return isinstance(final, LINEAR_MODELS)
 

@@ -31,7 +31,7 @@ import numpy as np
 from dfi.comparators.base import CONSERVATIVE, Part
 from dfi.comparators.donors import as_donors
 from dfi.comparators.pfi import pool, shift_error
-from dfi.comparators.swaps import riesz_span, swap, swapped_derivative
+from dfi.comparators.swaps import model_term, swap
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,13 +106,7 @@ def _score(context: Context, f: int, unit: int, count: int, debias: bool) -> tup
     received = np.sum(swapped.share * kernel, axis=1)
     given = as_donors(kernel, mass, swapped.donors)
     influence = received + given - np.average(given, weights=mass)
-    value = context.predictions[fold.test]
-    residual = context.outcome.values[fold.test] - value
-    derivative, constant = swapped_derivative(
-        context, f, unit, swapped, 2.0 * deviation / np.maximum(freedom, 1e-12)
-    )
-    term = riesz_span(context, f).correction(
-        context.table.matrix[fold.test], value, residual, derivative[:, None], np.array([constant])
-    )[:, 0]
+    factor = 2.0 * deviation / np.maximum(freedom, 1e-12)
+    term = model_term(context, f, unit, swapped, factor)
     influence += term if debias else term - np.average(term, weights=mass)
     return influence, shift_error(kernel, mass, swapped.complete)

@@ -8,12 +8,15 @@ contributes to the influence function (automatic debiasing: Chernozhukov, Newey 
 
 For scores that swap a feature between rows the exact :math:`\alpha` is a density ratio
 :math:`p(x_j) p(x_{-j}) / p(x)`, whose variance is infinite for Gaussian pairs with a correlation
-above 1/2. It is projected here on the span of the columns, a constant and :math:`\hat\mu` itself:
+above 1/2. It is projected here on a span: a constant, the columns, :math:`\hat\mu` itself, and
+:math:`\Delta_j(x) = \hat\mu(x) - E_t[\hat\mu(t, x_{-j})]`, what the model does with the feature:
 
-.. math:: \hat\alpha = b'\,E[bb']^{-1}\,\dot\psi(b), \qquad b = (1, x, \hat\mu(x)),
+.. math:: \hat\alpha = b'\,E[bb']^{-1}\,\dot\psi(b), \qquad b = (1, x, \hat\mu, \Delta_j).
 
-which is exact for linear regressions (it is then the delta method for their coefficients) and
-takes out shrinkage and linear error of any other.
+This is exact for linear regressions (the delta method for their coefficients) and, for any
+regression, where the feature is independent of the others (then :math:`\alpha = 2\Delta_j`); in
+between it takes out the shrinkage, the linear error and the noise that a flexible model fits to a
+feature that does not matter, whose plain variance would look like importance.
 """
 
 from __future__ import annotations
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+
+
+OUTSIDE_SPAN = 0.01
 
 
 class RieszSpan:
@@ -65,9 +71,17 @@ class RieszSpan:
         return np.asarray((np.column_stack([points, value]) - self.centre) / self.scale)
 
     def correction(
-        self, rows: Floats, value: Floats, residual: Floats, derivative: Floats, constant: Floats
+        self,
+        rows: Floats,
+        value: Floats,
+        residual: Floats,
+        derivative: Floats,
+        constant: Floats,
+        own: Floats,
+        own_derivative: Floats,
+        mass: Floats,
     ) -> Floats:
-        """Return the term that each held-out row adds, (n, k).
+        r"""Return the term that each held-out row adds, (n, k).
 
         Parameters
         ----------
@@ -77,6 +91,24 @@ class RieszSpan:
             Derivative of each of k scores in the direction of each function of the span.
         constant : ndarray of shape (k,)
             Derivative in the direction of a constant.
+        own : ndarray of shape (n, k)
+            The function :math:`\Delta_j` of each score at the held-out rows.
+        own_derivative : ndarray of shape (k,)
+            Derivative of each score in its direction.
+        mass : ndarray of shape (n,)
+            Shares of the rows.
         """
-        representer = self.basis(rows, value) @ (self.inverse @ derivative) + constant
+        basis = self.basis(rows, value)
+        representer = basis @ (self.inverse @ derivative) + constant
+        level = mass @ own
+        centred = own - level
+        root = np.sqrt(mass)[:, None]
+        shadow = np.linalg.lstsq(root * basis, root * centred, rcond=1e-9)[0]
+        beyond = centred - basis @ shadow
+        left = mass @ beyond**2
+        # within the span already (a linear model): nothing to add
+        outside = left > OUTSIDE_SPAN * (mass @ centred**2)
+        wanted = own_derivative - level * constant - np.sum(shadow * derivative, axis=0)
+        slope = np.divide(wanted, left, out=np.zeros_like(left), where=outside)
+        representer += slope * beyond
         return np.asarray(residual[:, None] * representer)

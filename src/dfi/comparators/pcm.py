@@ -15,8 +15,9 @@ On the first half :math:`y` and :math:`\hat f` are regressed on the others, and
           T = \sqrt n\,\bar L / \operatorname{sd}(L),
 
 rejects where :math:`T > z_{1-\alpha}`. Under the null :math:`T \to N(0, 1)` uniformly, where LOCO's
-limit is degenerate. The regressions on the first half are cross-fitted here, so that learners that
-interpolate cannot make residuals vanish.
+limit is degenerate. Linear regressions on the first half are fitted in sample, as in the algorithm
+(their residuals are orthogonal to the others' columns, which keeps ``T`` at variance 1); other
+learners are cross-fitted there, so that those that interpolate cannot make residuals vanish.
 
 **One split, not folds.** Summing :math:`L_i` over folds is not valid: the directions of different
 folds share rows with each other's tests. With two folds and a linear model :math:`T` becomes
@@ -34,8 +35,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dfi.comparators.base import Part
+from dfi.comparators.covariates import is_linear
 from dfi.comparators.refit import fit_on_columns, submodel_learner
-from dfi.data.folds import Fold, split_halves
+from dfi.data.folds import split_halves
 from dfi.nuisance.learners import predicts_classes, resolve_learner
 
 if TYPE_CHECKING:
@@ -56,13 +58,14 @@ class PCM:
 
     Parameters
     ----------
-    n_folds : int, default=2
-        Cross-fitting folds of the regressions on the testing half.
+    n_folds : int, default=5
+        Cross-fitting folds of the regressions on the testing half, for learners that are not
+        linear.
     estimate_variance : bool, default=True
         Divide the direction by an estimate of the conditional variance.
     """
 
-    n_folds: int = 2
+    n_folds: int = 5
     estimate_variance: bool = True
 
     name = "pcm"
@@ -91,6 +94,7 @@ class PCM:
         binary = context.outcome.values if context.outcome.kind == "binary" else None
         first, second = split_halves(context.rows, context.child("pcm halves"), y=binary)
         learner = _regression(context.learner)
+        linear = is_linear(learner)
         direction = fit_direction(
             learner,
             context.table,
@@ -112,7 +116,7 @@ class PCM:
                 first,
                 second,
                 direction,
-                self.n_folds,
+                1 if linear else self.n_folds,
                 context.child("pcm", unit),
             )
             for unit in context.units.active
@@ -161,7 +165,7 @@ def fit_direction(
     seeds = seed.spawn(2)
     columns = tuple(range(len(table.columns)))
     predict = fit_on_columns(learner, table, columns, y, weights, rows, seeds[0])
-    model = predict.predictor.model  # type: ignore[attr-defined]
+    model = getattr(getattr(predict, "predictor", None), "model", None)
     if not variance:
         return Direction(predict, _ones, model)
     square = np.zeros(table.n_rows)
@@ -195,8 +199,8 @@ def variance_floor(square: Floats, rough: Floats, share: Floats) -> float:
     def excess(c: float) -> float:
         return float(share @ (square / (positive + c))) - 1.0
 
-    # a floor keeps the weights 1 / v bounded where the rough variance is 0
-    low = 1e-6 * top
+    # at least a tenth of the mean: a rough variance near 0 would let single rows decide
+    low = 0.1 * top
     if excess(low) <= 0:
         return low
     return float(brentq(excess, low, top + low))
@@ -228,10 +232,10 @@ def _products(
     products = np.zeros(table.n_rows)
     for k in range(n_folds):
         test = np.sort(order[k::n_folds])
-        fold = Fold(np.setdiff1d(first, test), test)
+        train = first if n_folds == 1 else np.setdiff1d(first, test)
         residuals = [
             target[test]
-            - fit_on_columns(learner, table, others, target, weights, fold.train, child)(
+            - fit_on_columns(learner, table, others, target, weights, train, child)(
                 table.matrix[test]
             )
             for target, child in zip((y, f), seeds[2 + 2 * k : 4 + 2 * k], strict=True)

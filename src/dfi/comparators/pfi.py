@@ -24,7 +24,7 @@ import numpy as np
 
 from dfi.comparators.base import CONSERVATIVE, Part
 from dfi.comparators.donors import as_donors
-from dfi.comparators.swaps import riesz_span, swap, swapped_derivative
+from dfi.comparators.swaps import model_term, swap
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -115,10 +115,7 @@ def _score(context: Context, f: int, unit: int, count: int, debias: bool) -> tup
     given = as_donors(kernel, mass, swapped.donors)
     influence = np.sum(swapped.share * kernel, axis=1) + given - np.average(given, weights=mass)
     factor = -2.0 * (value[:, None] - swapped.values)
-    derivative, constant = swapped_derivative(context, f, unit, swapped, factor)
-    term = riesz_span(context, f).correction(
-        context.table.matrix[fold.test], value, y - value, derivative[:, None], np.array([constant])
-    )[:, 0]
+    term = model_term(context, f, unit, swapped, factor)
     influence += term if debias else term - np.average(term, weights=mass)
     return influence, shift_error(kernel, mass, swapped.complete)
 

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 
 from dfi.data.outcome import Outcome
 from dfi.data.table import Table
 from dfi.nuisance.crossfit import fit_model
+from dfi.nuisance.encoders import reads_raw_columns
 from dfi.nuisance.predictor import predictor_for
 from dfi.nuisance.stack import SuperLearner, default_members
 
@@ -73,11 +76,42 @@ def fit_on_columns(
     if not columns:
         mass = None if weights is None else weights.values[rows]
         return _Constant(float(np.average(target[rows], weights=mass)))
+    if is_least_squares(learner) and not reads_raw_columns(learner):
+        return least_squares(
+            table.matrix[rows][:, positions_of(table, columns)],
+            target[rows],
+            np.ones(len(rows)) if weights is None else weights.values[rows],
+            np.array(positions_of(table, columns), dtype=np.intp),
+        )
     reduced = subtable(table, columns)
     kind: Any = "binary" if np.isin(target, (0.0, 1.0)).all() else "real"
     model = fit_model(learner, reduced, Outcome(target, "target", kind), weights, rows, seed)
     predictor = predictor_for(model, reduced, prefit=False)
     return _OnColumns(predictor, positions_of(table, columns))
+
+
+def least_squares(
+    matrix: Floats, target: Floats, mass: Floats, positions: Rows
+) -> Callable[[Floats], Floats]:
+    """Fit (weighted) least squares on scaled columns and return it as a function of full rows."""
+    share = mass / mass.sum()
+    centre, level = share @ matrix, float(share @ target)
+    scale = np.sqrt(share @ (matrix - centre) ** 2)
+    scale[scale == 0] = 1.0
+    root = np.sqrt(share)
+    scaled = (matrix - centre) / scale * root[:, None]
+    solved = np.linalg.lstsq(scaled, root * (target - level), rcond=1e-9)[0] / scale
+    return _Linear(solved, level - float(centre @ solved), positions)
+
+
+@dataclass(frozen=True)
+class _Linear:
+    coefficients: Floats
+    intercept: float
+    positions: Rows
+
+    def __call__(self, points: Floats) -> Floats:
+        return np.asarray(points[:, self.positions] @ self.coefficients + self.intercept)
 
 
 @dataclass(frozen=True)
@@ -144,7 +178,14 @@ def submodel_learner(learner: Any, full: Any, n_rows: int) -> Any:
 
 
 def is_least_squares(learner: Any) -> bool:
-    """Tell whether a learner is plain least squares with an intercept."""
+    """Tell whether a learner is plain least squares with an intercept, columns scaled or not."""
+    if isinstance(learner, SuperLearner) and learner.members is not None:
+        return len(learner.members) == 1 and is_least_squares(learner.members[0][1])
+    if isinstance(learner, Pipeline):
+        # scaling does not change the fit
+        scaled = all(type(step) is StandardScaler for _, step in learner.steps[:-1])
+        learner = learner.steps[-1][1]
+        return scaled and is_least_squares(learner)
     return (
         type(learner) is LinearRegression
         and bool(learner.fit_intercept)

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfi.comparators.base import CONSERVATIVE, Part
+from dfi.comparators.donors import choose_shifts, donor_rows, donor_shares, swapped_predictions
 from dfi.comparators.pick_freeze import Indices, linear_indices, pick_freeze
 from dfi.comparators.shapley import players, refuse_overlap
 from dfi.comparators.swaps import riesz_span
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
     from dfi.transport.gaussian import LinearTransport
 
     Floats = NDArray[np.float64]
+
+
+N_DONORS = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +164,34 @@ class Sobol:
         return Indices(influence[:, context.rows], np.sqrt(noise), sensitivity)
 
 
+def _own_functions(
+    context: Context,
+    f: int,
+    coordinates: Floats,
+    blocks: list[NDArray[Any]],
+    transport: LinearTransport | None,
+) -> Floats:
+    """Return what the model does with each block at the held-out rows: value minus block mean."""
+    model = context.line_models[f]
+    value = context.predictions[context.folds[f].test]
+    if isinstance(model, LinearLines):
+        return np.zeros((len(value), len(blocks)))  # within the span of the columns
+    generator = np.random.default_rng(context.child("own functions", f))
+    donors = donor_rows(*choose_shifts(len(value), N_DONORS, generator))
+    share = donor_shares(context.weights.values[context.folds[f].test], donors)
+
+    def predict(points: Floats) -> Floats:
+        return model.predict(points if transport is None else transport.decode(points))
+
+    means = [
+        np.sum(
+            share * swapped_predictions(coordinates, block, donors, predict, context.memory), axis=1
+        )
+        for block in blocks
+    ]
+    return np.asarray(value[:, None] - np.column_stack(means))
+
+
 def _decompose(
     context: Context,
     f: int,
@@ -188,8 +220,13 @@ def _decompose(
         indices, derivative = pick_freeze(
             model.predict, coordinates, decode, blocks, mass, span, n_compositions, generator
         )
+    own = _own_functions(context, f, coordinates, blocks, transport)
     influence = [
-        part + span.correction(rows, value, residual, slope[:-1], slope[-1])
+        part
+        # two draws of a block differ by the model alone: the derivative along it is twice the score
+        + span.correction(
+            rows, value, residual, slope[:-1], slope[-1], own, 2.0 * (mass @ part), mass
+        )
         for part, slope in zip(indices.influence, derivative, strict=True)
     ]
     return Indices(np.array(influence), indices.noise, indices.sensitivity)

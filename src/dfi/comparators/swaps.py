@@ -77,15 +77,14 @@ def riesz_span(context: Context, f: int) -> RieszSpan:
     return span
 
 
-def swapped_derivative(
-    context: Context, f: int, unit: int, swapped: Swap, factor: Floats
-) -> tuple[Floats, float]:
-    r"""Return :math:`E[c(X, X')\,b(X')]` over swapped rows, for the span's functions ``b`` and 1.
+def model_term(context: Context, f: int, unit: int, swapped: Swap, factor: Floats) -> Floats:
+    r"""Return what the regression's error adds to each held-out row, (n,).
 
-    ``factor[i, s]`` is :math:`c` at row i with its s-th donor.
+    The derivative of the score is :math:`h \mapsto E[c(X, X')\,h(X')]` over swapped rows, with
+    ``factor[i, s]`` the value of :math:`c` at row i with its s-th donor.
     """
     fold = context.folds[f]
-    rows = context.table.matrix[fold.test]
+    rows, value = context.table.matrix[fold.test], context.predictions[fold.test]
     span = riesz_span(context, f)
     mass = context.mass(fold.test)
     weight = mass[:, None] * swapped.share * factor
@@ -96,4 +95,14 @@ def swapped_derivative(
     derivative[positions] = np.einsum("is,isk->k", weight, rows[:, positions][swapped.donors])
     derivative[-1] = np.sum(weight * swapped.values)
     total = float(received.sum())
-    return (derivative - total * span.centre) / span.scale, total
+    mean = np.sum(swapped.share * swapped.values, axis=1)
+    return span.correction(
+        rows,
+        value,
+        context.outcome.values[fold.test] - value,
+        ((derivative - total * span.centre) / span.scale)[:, None],
+        np.array([total]),
+        (value - mean)[:, None],
+        np.array([np.sum(weight * (swapped.values - mean[:, None]))]),
+        mass,
+    )[:, 0]
