@@ -119,3 +119,19 @@ def test_shell_completion_knows_options():
         check=False,
     )
     assert "--transport" in done.stdout
+
+
+def test_demo_needs_no_dataframe_library(monkeypatch):
+    import dfi.datasets.demo as demo
+
+    monkeypatch.setattr(
+        demo,
+        "explain",
+        lambda *a, **k: dfi.explain(*a, **{**k, "estimator": "linear", "diagnose": False}),
+    )
+    framed = demo.demo_result()
+    monkeypatch.setattr(demo, "as_frame", lambda columns, library: dict(columns))
+    plain = demo.demo_result()
+    assert plain.names == framed.names
+    assert plain.scores == pytest.approx(framed.scores)
+    assert plain.group().scores == pytest.approx(framed.group().scores)

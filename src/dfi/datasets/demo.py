@@ -8,12 +8,14 @@ most of them useless.
 from __future__ import annotations
 
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sklearn.datasets import load_diabetes
 
+from dfi.data import as_frame
 from dfi.estimator import explain
 
 if TYPE_CHECKING:
@@ -41,9 +43,12 @@ def demo_result(progress: bool | None = None) -> Importance:
     """Return the explanation of the diabetes data, with readable names and groups."""
     data = load_diabetes(scaled=False)
     names = tuple(LABELS.get(name, name) for name in data.feature_names)
-    places = {group: [names.index(name) for name in members] for group, members in GROUPS.items()}
-    # Plain arrays need no dataframe library; the names are put on afterwards.
-    result = explain(data.data, data.target, groups=places, random_state=0, progress=progress)
+    table = as_frame(dict(zip(names, data.data.T, strict=True)), "numpy")
+    if isinstance(table, dict):  # no dataframe library: plain arrays, named afterwards
+        places = {group: [names.index(m) for m in members] for group, members in GROUPS.items()}
+        result = explain(data.data, data.target, groups=places, progress=progress)
+    else:
+        result = explain(table, data.target, groups=GROUPS, progress=progress)
     spec = {**result.spec, "target": "disease progression"}
     latent = None if result.latent is None else replace(result.latent, names=names, spec=spec)
     return replace(result, names=names, spec=spec, latent=latent)
@@ -51,12 +56,16 @@ def demo_result(progress: bool | None = None) -> Importance:
 
 def run(folder: str | Path = "dfi-demo") -> Path:
     """Print the table, write report and result into a folder, and end with the report's path."""
-    result = demo_result()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        result = demo_result()
     where = Path(folder)
     where.mkdir(parents=True, exist_ok=True)
     result.save(where / "result.dfi", overwrite=True)
     page = result.report(where / "report.html", overwrite=True)
-    sys.stdout.write(f"{result!r}\n\nThe groups:\n{result.group()!r}\n\nReport: {page.resolve()}\n")
+    notes = "".join(f"Note: {warning.message}\n\n" for warning in caught)
+    sys.stdout.write(f"{result!r}\n\nThe groups:\n{result.group()!r}\n\n{notes}")
+    sys.stdout.write(f"Report: {page.resolve()}\n")
     return page
 
 
