@@ -1,0 +1,87 @@
+"""The default learner."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.tree import DecisionTreeRegressor
+
+from dfi.datasets import m3
+from dfi.nuisance.stack import SuperLearner, default_members
+
+GENERATOR = np.random.default_rng(0)
+X = GENERATOR.standard_normal((150, 3))
+Y = X[:, 0] + (X[:, 1] > 0) + 0.3 * GENERATOR.standard_normal(150)
+MEMBERS = [
+    ("line", LinearRegression()),
+    ("tree", DecisionTreeRegressor(max_depth=2, random_state=0)),
+]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_weights_minimise_the_out_of_fold_error_on_the_simplex(weighted):
+    weight = GENERATOR.uniform(0.2, 3.0, 150) if weighted else None
+    model = SuperLearner(members=MEMBERS, random_state=0).fit(X, Y, sample_weight=weight)
+    assert model.weights_.sum() == pytest.approx(1)
+    assert np.all(model.weights_ >= 0)
+    seed = int(np.random.RandomState(0).randint(2**31 - 1))
+    folds = KFold(3, shuffle=True, random_state=seed)
+    params = {} if weight is None else {"sample_weight": weight}
+    held_out = np.column_stack(
+        [cross_val_predict(member, X, Y, cv=folds, params=params) for _, member in MEMBERS]
+    )
+    mass = np.ones(150) if weight is None else weight
+
+    def loss(share):
+        return mass @ (Y - held_out @ np.array([share, 1 - share])) ** 2
+
+    best = minimize(lambda s: loss(s[0]), [0.5], bounds=[(0, 1)]).x[0]
+    assert model.weights_[0] == pytest.approx(best, abs=1e-3)
+
+
+def test_prediction_is_the_weighted_sum_of_refitted_members():
+    model = SuperLearner(members=MEMBERS, random_state=0).fit(X, Y)
+    expected = sum(
+        share * member.fit(X, Y).predict(X)
+        for share, (_, member) in zip(model.weights_, MEMBERS, strict=True)
+    )
+    assert np.allclose(model.predict(X), expected)
+
+
+def test_useless_member_is_dropped_and_costs_nothing():
+    members = [("line", LinearRegression()), ("flat", Ridge(1e12))]
+    model = SuperLearner(members=members, random_state=0).fit(X, 5 * X[:, 0])
+    assert model.weights_[0] == pytest.approx(1)
+    assert model.estimators_[1] is None
+    assert np.allclose(model.predict(X), 5 * X[:, 0])
+
+
+def test_single_member_needs_no_inner_folds():
+    model = SuperLearner(members=[("line", LinearRegression())]).fit(X, Y)
+    assert np.array_equal(model.weights_, [1.0])
+    assert np.allclose(model.predict(X), LinearRegression().fit(X, Y).predict(X))
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_weights_do_not_depend_on_the_unit_of_the_outcome(scale):
+    plain = SuperLearner(members=MEMBERS, random_state=0).fit(X, Y)
+    scaled = SuperLearner(members=MEMBERS, random_state=0).fit(X, scale * Y)
+    assert np.allclose(plain.weights_, scaled.weights_, atol=1e-3)
+
+
+def test_slow_boosting_beats_a_forest_on_m3():
+    """Of an attainable R2 of 0.81 a forest reaches 0.42, slow boosting 0.53."""
+    sample, fresh = m3(1000, rho=0.2, random_state=1), m3(4000, rho=0.2, random_state=2)
+    boosting = dict(default_members(0, 1000))["boosting"].fit(sample.X, sample.y)
+    forest = RandomForestRegressor(100, min_samples_leaf=5, random_state=0).fit(sample.X, sample.y)
+    assert boosting.score(fresh.X, fresh.y) > 0.5
+    assert boosting.score(fresh.X, fresh.y) > forest.score(fresh.X, fresh.y) + 0.05
+
+
+def test_small_samples_are_stacked_too():
+    model = SuperLearner(random_state=0).fit(X[:12], Y[:12])
+    assert np.isfinite(model.predict(X)).all()
