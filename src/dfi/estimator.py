@@ -16,19 +16,23 @@ from tqdm.auto import tqdm
 import dfi
 from dfi.data import read_folds, read_groups, read_outcome, read_table, read_weights
 from dfi.data.fingerprint import fingerprint
-from dfi.importance.scores import PooledScores, pooled_scores
+from dfi.explained import (
+    FittedModels,
+    assemble,
+    explain_diagnostics,
+    regression_quality,
+)
 from dfi.inference.intervals import check_level
-from dfi.inference.transport_terms import MapInfluence, attributed_influence, latent_terms
+from dfi.inference.score_transport import Task, score_transport
 from dfi.lines.choose import LineOptions
 from dfi.lines.quadrature import DEFAULT_MEMORY
 from dfi.nuisance.crossfit import FoldModels, cross_fit
 from dfi.nuisance.learners import check_learner_suits_outcome, resolve_learner
 from dfi.nuisance.predictor import predictor_for
-from dfi.quality import Quality
-from dfi.result import Importance
-from dfi.transport.diagnostics import latent_diagnostics
+from dfi.transport.base import fit_transport
+from dfi.transport.choice import Auto, choose_transport
 from dfi.transport.registry import resolve_transport
-from dfi.warnings import ConstantColumnWarning, InferenceWarning, WeakModelWarning
+from dfi.warnings import ConstantColumnWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,11 +40,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi.data import Outcome, Table, Weights
-    from dfi.importance.latent import LatentScores, ScoreForm
+    from dfi.importance.latent import ScoreForm
+    from dfi.importance.scores import PooledScores
     from dfi.lines.quadrature import QuadratureRule
-    from dfi.transport.gaussian import Gaussian, LinearTransport, Semicontinuous
+    from dfi.result import Importance
 
-    Floats = NDArray[np.float64]
+STRAIGHT = ("gaussian", "semicontinuous", "copula", "auto")
+"""Transports whose latent lines are straight, in feature or in score space."""
 
 
 class DFI(BaseEstimator):
@@ -54,7 +60,9 @@ class DFI(BaseEstimator):
         probabilities, or a pipeline on the raw columns. With ``cv="prefit"`` a fitted model or a
         function of ``X``.
     transport : str or transport, default="gaussian"
-        The geometry that disentangles the features; part of the estimand.
+        The geometry that disentangles the features; part of the estimand: ``"gaussian"``,
+        ``"copula"``, ``"entropic"``, ``"knothe-rosenblatt"``, ``"semicontinuous"`` (see
+        :mod:`dfi.transports`), ``"auto"``, or any object with ``fit``, ``encode`` and ``decode``.
     groups : mapping, frame or sequence, optional
         Groups of features that :meth:`~dfi.result.Importance.group` uses by default.
     cv : int, splitter, iterable of splits or "prefit", default=5
@@ -97,8 +105,8 @@ class DFI(BaseEstimator):
         The scores with their inference.
     models_ : tuple of FoldModels
         The fitted models and their held-out rows.
-    transport_ : LinearTransport
-        The fitted transport.
+    transport_ : fitted transport
+        The fitted transport: a LinearTransport for the linear ones.
     pooled_ : PooledScores
         The rows' latent scores before the transport's own error enters.
     n_features_in_ : int
@@ -117,7 +125,7 @@ class DFI(BaseEstimator):
 
     result_: Importance
     models_: tuple[FoldModels, ...]
-    transport_: LinearTransport
+    transport_: Any
     pooled_: PooledScores
     n_features_in_: int
     feature_names_in_: NDArray[Any]
@@ -180,10 +188,20 @@ class DFI(BaseEstimator):
         self
         """
         # The stages of the method, in order; each is a module of its own.
-        if y is None:
-            raise ValueError("DFI requires y to be passed, but the target y is None")
-        check_level(self.level)
         design = resolve_transport(self.transport)
+        fitted = self._fit_models(X, y, sample_weight, cv_groups, design)
+        self.models_ = fitted.folds
+        self.n_features_in_ = len(fitted.table.columns)
+        if fitted.table.library != "numpy":
+            self.feature_names_in_ = np.asarray(fitted.table.names, dtype=object)
+        self.result_ = self._explain(design, fitted)
+        return self
+
+    def _fit_models(
+        self, X: Any, y: Any, sample_weight: Any, cv_groups: Any, design: Any
+    ) -> FittedModels:
+        """Read the data and fit the regression: what does not depend on the transport."""
+        check_level(self.level)
         form = self._score_form(design)
         table = read_table(X)
         outcome = read_outcome(y, table.n_rows)
@@ -191,55 +209,71 @@ class DFI(BaseEstimator):
         groups = None if self.groups is None else read_groups(self.groups, table.names)
         _warn_constant(table, table.constant, "")
         options = LineOptions(self.lines, self.n_nodes, self.memory)
-        seeds = _seed_sequence(self.random_state).spawn(3)
-
+        seeds = _seed_sequence(self.random_state).spawn(4)
         folds = self._models(
             table, outcome, None if sample_weight is None else weights, form, cv_groups, seeds[:2]
         )
         rows = np.unique(np.concatenate([fold.test for fold in folds]))
         constant = _constant_where(table, rows[weights.values[rows] > 0])
         _warn_constant(table, constant & ~table.constant, " among the rows that are explained")
-        transport = design.fit(table.matrix[rows], weights.take(rows), constant)
-        with _progress(self.progress, "explaining rows", sum(len(f.test) for f in folds)) as step:
-            pooled = pooled_scores(
-                folds,
-                table.matrix,
-                outcome.values,
-                weights,
-                transport,
-                form=form,
-                options=options,
+        return FittedModels(
+            folds, table, outcome, weights, groups, rows, constant, form, options, *seeds[2:]
+        )
+
+    def _explain(self, design: Any, fitted: FittedModels) -> Importance:
+        """Score the held-out rows under one transport."""
+        table, rows, weights = fitted.table, fitted.rows, fitted.weights
+        choice = None
+        if isinstance(design, Auto):
+            choice = choose_transport(
+                table.matrix[rows], weights.take(rows), fitted.constant, table.columns,
+                fitted.diagnosis_seed,
+            )  # fmt: skip
+            design = choice.design
+        transport = fit_transport(
+            design, table.matrix[rows], weights.take(rows), fitted.constant, table
+        )
+        total = sum(len(fold.test) for fold in fitted.folds)
+        with _progress(self.progress, "explaining rows", total) as step:
+            task = Task(
+                folds=fitted.folds,
+                table=table,
+                y=fitted.outcome.values,
+                weights=weights,
+                rows=rows,
+                constant=fitted.constant,
+                form=fitted.form,
+                options=fitted.options,
                 tilt=self.G == "tilt" and not self.fixed_transport,
-                n_draws=getattr(design, "n_draws", 1),
-                n_smoothing=getattr(design, "n_smoothing", 1),
+                fixed=self.fixed_transport,
+                seed=fitted.transport_seed,
                 n_jobs=self.n_jobs,
                 advance=step,
             )
-        matrix = table.matrix[rows]
-        latent, attributed = self._influence(pooled.scores, matrix, weights.take(rows), transport)
-        quality = regression_quality(pooled.predictions, outcome.values, weights, self.cv)
+            scored = score_transport(design, transport, task)
+        values = fitted.outcome.values
+        quality = regression_quality(scored.predictions, values, weights, self.cv)
+        found = explain_diagnostics(
+            design, transport, scored, fitted, diagnose=self.diagnose, warn=choice is None
+        )
         context = {
             "weights": weights.take(rows),
             "quality": quality,
             "level": self.level,
             "library": table.library,
-            "default_groups": groups,
+            "default_groups": fitted.groups,
             "spec": {
-                **self._specification(design, transport, form, table, weights, folds),
-                "data_sha256": fingerprint(table.matrix, outcome.values, weights.values),
+                **self._specification(design, transport, fitted),
+                "data_sha256": fingerprint(table.matrix, values, weights.values),
             },
-            "diagnostics": self._diagnostics(transport, matrix, pooled, seeds[2]),
+            "diagnostics": found if choice is None else {**found, "auto": choice.as_dict()},
         }
-        self.models_ = folds
         self.transport_ = transport
-        self.pooled_ = pooled
-        self.n_features_in_ = len(table.columns)
-        if table.library != "numpy":
-            self.feature_names_in_ = np.asarray(table.names, dtype=object)
-        self.result_ = assemble(table, transport, latent, attributed, pooled.by_repeat, context)
-        return self
+        if scored.pooled is not None:
+            self.pooled_ = scored.pooled
+        return assemble(table, transport, scored, context)
 
-    def _score_form(self, design: Gaussian | Semicontinuous) -> ScoreForm:
+    def _score_form(self, design: Any) -> ScoreForm:
         prefit = isinstance(self.cv, str) and self.cv == "prefit"
         if self.score not in ("auto", "cross", "loco", "cpi"):
             raise ValueError(
@@ -249,6 +283,11 @@ class DFI(BaseEstimator):
             raise ValueError(f"unknown G {self.G!r}: choose 'covariance' or 'tilt'")
         if self.G == "tilt" and getattr(design, "epsilon", 0.0) > 0 and design.name == "gaussian":
             raise ValueError("G='tilt' holds for epsilon = 0; leave G='covariance' for the bridge")
+        if self.G == "tilt" and design.name not in STRAIGHT:
+            raise ValueError(
+                f"G='tilt' tilts straight lines, which transport={design.name!r} does not have: "
+                "leave G='covariance'"
+            )
         if prefit and self.score == "cross":
             raise ValueError(
                 "score='cross' multiplies two models fitted on disjoint rows; cv='prefit' has one: "
@@ -307,78 +346,29 @@ class DFI(BaseEstimator):
                 advance=step,
             )
 
-    def _influence(
-        self, scores: LatentScores, matrix: Floats, weights: Weights, transport: LinearTransport
-    ) -> tuple[Floats, Floats]:
-        """Return latent and attributed influence values, the transport's error included."""
-        phi = weights.mean(scores.influence)
-        if self.fixed_transport:
-            return scores.influence, attributed_influence(scores.influence, phi, transport, None)
-        influence = MapInfluence(transport, transport.standardize(matrix))
-        latent = scores.influence + latent_terms(influence, scores)
-        return latent, attributed_influence(latent, phi, transport, influence)
-
-    def _specification(
-        self,
-        design: Gaussian | Semicontinuous,
-        transport: LinearTransport,
-        form: ScoreForm,
-        table: Table,
-        weights: Weights,
-        folds: tuple[FoldModels, ...],
-    ) -> dict[str, Any]:
+    def _specification(self, design: Any, transport: Any, fitted: FittedModels) -> dict[str, Any]:
         """Return what the estimand and its estimate depend on."""
         return {
             "method": "dfi",
             **design.specification(),
             "reference": transport.reference.kind,
             "loss": "squared error",
-            "score": form,
+            "score": fitted.form,
             "fixed_transport": self.fixed_transport,
             "estimator": _describe(self.estimator),
             "cv": _describe(self.cv),
-            "n_folds": len(folds),
+            "n_folds": len(fitted.folds),
             "n_repeats": self.n_repeats,
-            "weights": weights.kind,
+            "weights": fitted.weights.kind,
             "random_state": self.random_state,
-            "n_rows": table.n_rows,
-            "n_features": len(table.columns),
+            "n_rows": fitted.table.n_rows,
+            "n_features": len(fitted.table.columns),
             "versions": {
                 "dfi": dfi.__version__,
                 "numpy": np.__version__,
                 "scikit-learn": sklearn.__version__,
             },
         }
-
-    def _diagnostics(
-        self,
-        transport: LinearTransport,
-        matrix: Floats,
-        pooled: PooledScores,
-        seed: np.random.SeedSequence,
-    ) -> dict[str, Any]:
-        """Return what a reader needs to judge the transport and the asymptotics."""
-        n, d = len(matrix), transport.n_latent
-        large = n >= 2 * d
-        if not large:
-            warnings.warn(
-                f"{n} rows for {d} columns: below twice as many rows as columns the standard "
-                "errors do not account fully for the estimated transport; read them as too small",
-                InferenceWarning,
-                stacklevel=4,
-            )
-        found: dict[str, Any] = {
-            "lines": pooled.rule,
-            "rank": transport.rank,
-            "n_latent": d,
-            "condition": transport.condition,
-            "random_kernel": bool(transport.kernel_variance.any()),
-            "standard_errors": "fixed transport" if self.fixed_transport else "transport-aware",
-            "asymptotics": "rows >= 2 x columns" if large else "rows < 2 x columns: do not hold",
-        }
-        if self.diagnose:
-            found["latent"] = latent_diagnostics(transport.encode(matrix), seed).as_dict()
-        return found
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -438,87 +428,6 @@ def explain(
         **options,
     )
     return explainer.fit(X, y, sample_weight=sample_weight, cv_groups=cv_groups).result_
-
-
-def assemble(
-    table: Table,
-    transport: LinearTransport,
-    latent: Floats,
-    attributed: Floats,
-    by_repeat: Floats,
-    context: dict[str, Any],
-) -> Importance:
-    """Sum the columns of each unit and put both spaces into one result."""
-    membership = unit_membership(table, transport)
-    degenerate = membership.sum(axis=0) == 0
-    squared = transport.attribution**2
-    repeats = by_repeat @ squared.T
-    spread = by_repeat @ membership, repeats @ membership
-    columns = np.maximum(membership.sum(axis=0), 1)
-    latent_result = Importance(
-        influence=latent @ membership,
-        names=table.names,
-        space="latent",
-        degenerate=degenerate,
-        spread=_spread(spread[0]),
-        **context,
-    )
-    return Importance(
-        influence=attributed @ membership,
-        names=table.names,
-        space="attributed",
-        degenerate=degenerate,
-        spread=_spread(spread[1]),
-        latent=latent_result,
-        attribution=membership.T @ squared @ membership / columns,
-        **context,
-    )
-
-
-def unit_membership(table: Table, transport: LinearTransport) -> Floats:
-    """Return the 0/1 matrix (latent coordinates, units): which coordinates a column owns."""
-    owner = np.zeros((table.matrix.shape[1], len(table.columns)))
-    for unit, positions in enumerate(table.units):
-        owner[list(positions), unit] = 1.0
-    return np.asarray(owner[transport.active])
-
-
-def _spread(by_repeat: Floats) -> Floats | None:
-    return by_repeat.std(axis=0, ddof=1) if len(by_repeat) > 1 else None
-
-
-def regression_quality(
-    predictions: tuple[tuple[NDArray[np.intp], Floats], ...], y: Floats, weights: Weights, cv: Any
-) -> Quality:
-    """Return the out-of-fold R2, overall and by fold, and warn where it is not positive."""
-    rows = np.concatenate([test for test, _ in predictions])
-    share = weights.values[rows] / weights.values[rows].sum()
-    variance = float(share @ (y[rows] - share @ y[rows]) ** 2)
-    errors = [(test, (y[test] - value) ** 2) for test, value in predictions]
-    mse = float(share @ np.concatenate([error for _, error in errors]))
-    by_fold = []
-    for test, error in errors:
-        mass = weights.values[test]
-        centre = np.average(y[test], weights=mass) if mass.sum() > 0 else 0.0
-        scale = mass @ (y[test] - centre) ** 2
-        by_fold.append(float(1.0 - mass @ error / scale) if scale > 0 else float("nan"))
-    prefit = isinstance(cv, str)
-    quality = Quality(
-        r2=1.0 - mse / variance,
-        r2_by_fold=tuple(by_fold),
-        r2_spread=float("nan") if prefit or len(by_fold) < 2 else float(np.nanstd(by_fold, ddof=1)),
-        mse=mse,
-        outcome_variance=variance,
-        n_rows=len(np.unique(rows)),
-    )
-    if quality.r2 <= 0:
-        warnings.warn(
-            f"the regression explains nothing on held-out rows (R2 = {quality.r2:.3f}): "
-            "its importances describe noise; try another estimator or more rows",
-            WeakModelWarning,
-            stacklevel=3,
-        )
-    return quality
 
 
 def _constant_where(table: Table, rows: NDArray[np.intp]) -> NDArray[np.bool_]:

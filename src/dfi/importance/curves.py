@@ -38,7 +38,6 @@ STEP_NODES = 128
 """Nodes for a coordinate whose decoder is a step: each probability is then right to 0.4 %."""
 
 
-
 def curve_nodes(reference: Reference, j: int, rule: str, count: int) -> tuple[Floats, Floats]:
     """Return nodes and weights of coordinate ``j``; a law of few atoms is summed exactly."""
     if reference.values is not None and len(np.unique(reference.values[:, j])) <= FEW_ATOMS:

@@ -70,7 +70,7 @@ def nodes_and_weights() -> tuple[Floats, Floats]:
 
 
 def latent_regression(kernel: EntropicTransport, values: Floats, points: Floats) -> Floats:
-    r"""Return :math:`\eta(z) = \sum_i \alpha_i(z) \mu(X_i)` of each model at latent points, (m, k)."""
+    r"""Return :math:`\eta(z) = \sum_i \alpha_i(z) \mu(X_i)` of each model at points, (m, k)."""
     eta = np.empty((len(points), values.shape[1]))
     for part in _blocks(len(points), len(kernel.atoms)):
         eta[part] = kernel.backward(points[part]) @ values
@@ -228,14 +228,14 @@ def _score_functions(
 ) -> tuple[Floats, Floats]:
     r"""Return ``p`` and ``q`` (m, d) with influence value :math:`y\,p_j(z) + q_j(z)`.
 
-    For models ``a``, ``b`` and kernels ``A``, ``B`` (the halves, or twice the whole one ``F``), with
-    :math:`\Delta = \eta - m`,
+    For models ``a``, ``b`` and kernels ``A``, ``B`` (the halves, or twice the whole one ``F``),
+    with :math:`\Delta = \eta - m`,
 
     .. math:: u = (y - \eta^a_F)\Delta^b_B + (y - \eta^b_F)\Delta^a_A + \Delta^a_A\Delta^b_B ,
 
     averaged over both assignments of the halves. Residuals are from the whole kernel, whose
-    :math:`\eta_F` is the mean of the rows' values under the coupling: from a half's they would bring
-    its noise back.
+    :math:`\eta_F` is the mean of the rows' values under the coupling: from a half's they would
+    bring its noise back.
     """
     first, last = chosen[0], chosen[-1]
     pairs = ((0, -1), (-1, 0)) if len(averages.eta) > 1 else ((0, 0),)

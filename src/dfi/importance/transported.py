@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi.data.weights import Weights
+    from dfi.importance.scores import PooledScores
     from dfi.nuisance.crossfit import FoldModels
 
     Floats = NDArray[np.float64]
@@ -57,6 +58,8 @@ class TransportedScores:
         What the influence values account for.
     diagnostics : dict
         What else the transport reports.
+    pooled : PooledScores or None
+        The latent scores behind, where latent lines are straight.
     """
 
     rows: NDArray[np.intp]
@@ -69,6 +72,7 @@ class TransportedScores:
     rule: str
     standard_errors: str = "fixed transport"
     diagnostics: dict[str, Any] = field(default_factory=dict)
+    pooled: PooledScores | None = None
 
 
 def put_together(

@@ -97,6 +97,29 @@ def choose_transport(
     return Choice(design, tuple(reasons))
 
 
+def alternative_to(
+    design: Any,
+    matrix: Floats,
+    weights: Weights,
+    constant: NDArray[np.bool_],
+    columns: Sequence[Column],
+    seed: np.random.SeedSequence,
+) -> str:
+    """Say what to try where a transport leaves dependence behind."""
+    if design.name != "copula":
+        left = leftover(Copula().fit(matrix, weights, constant), matrix, seed)
+        if not left.dependent:
+            return "transport='copula' does not"
+    d = int(np.sum(~constant))
+    ordered = all(len(column.positions) == 1 for column in columns)
+    if ordered and d <= MOST_COLUMNS_OF_A_VINE:
+        return "Try transport='knothe-rosenblatt' (pip install \"dfi[vine]\")"
+    epsilon = epsilon_for(len(matrix), d, DOUBTFUL)
+    if epsilon is not None:
+        return f"Try transport=dfi.transports.EntropicOT(epsilon={epsilon:g})"
+    return "Compare with another one: dfi.sensitivity(X, y, transports=['gaussian', 'copula'])"
+
+
 def leftover(transport: Any, matrix: Floats, seed: np.random.SeedSequence) -> LatentDiagnostics:
     """Measure the dependence that a fitted transport leaves between draws of its latents."""
     return latent_diagnostics(latent_draws(transport, matrix, seed), seed)

@@ -5,17 +5,26 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
+from dfi.transport.choice import Auto
+from dfi.transport.copula import Copula
+from dfi.transport.custom import Custom, is_transport
+from dfi.transport.entropic import EntropicOT
 from dfi.transport.gaussian import Gaussian, Semicontinuous
+from dfi.transport.knothe import KnotheRosenblatt
 
-TRANSPORTS: dict[str, type[Gaussian] | type[Semicontinuous]] = {
+TRANSPORTS: dict[str, type[Any]] = {
     "gaussian": Gaussian,
+    "copula": Copula,
+    "entropic": EntropicOT,
+    "knothe-rosenblatt": KnotheRosenblatt,
     "semicontinuous": Semicontinuous,
+    "auto": Auto,
 }
 
 
-def resolve_transport(transport: Any) -> Gaussian | Semicontinuous:
-    """Return the transport of a name, or the given one."""
-    if isinstance(transport, Gaussian | Semicontinuous):
+def resolve_transport(transport: Any) -> Any:
+    """Return the transport of a name, or the given one; a user-defined one is wrapped."""
+    if isinstance(transport, (*TRANSPORTS.values(), Custom)):
         return transport
     known = ", ".join(repr(name) for name in TRANSPORTS)
     if isinstance(transport, str):
@@ -24,6 +33,17 @@ def resolve_transport(transport: Any) -> Gaussian | Semicontinuous:
         close = difflib.get_close_matches(transport, TRANSPORTS, n=1)
         hint = f", did you mean {close[0]!r}?" if close else "."
         raise ValueError(f"unknown transport {transport!r}{hint} Known names: {known}")
+    if is_transport(transport):
+        return Custom(transport)
+    what = transport.__name__ if isinstance(transport, type) else type(transport).__name__
+    missing = [
+        method
+        for method in ("fit", "encode", "decode")
+        if not callable(getattr(transport, method, None))
+    ]
+    if isinstance(transport, type) and not missing:
+        raise TypeError(f"transport is the class {what}: pass an instance, {what}()")
     raise TypeError(
-        f"transport must be a name ({known}) or a transport object, got {type(transport).__name__}"
+        f"transport must be a name ({known}) or an object with fit, encode and decode; "
+        f"{what} has no {', '.join(missing)}"
     )

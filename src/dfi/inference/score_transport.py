@@ -1,4 +1,4 @@
-"""Scores and standard errors under transports that are not linear: copula, curves and kernels."""
+"""Scores and standard errors under any transport: lines, copula, curves and kernels."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from dfi.inference.transport_jackknife import (
     group_influence,
     with_transport_error,
 )
+from dfi.inference.transport_terms import MapInfluence, attributed_influence, latent_terms
 from dfi.transport.base import fit_transport
 from dfi.transport.copula import CopulaTransport
 from dfi.transport.entropic import DOUBTFUL, EntropicOT, EntropicTransport, too_small_message
+from dfi.transport.gaussian import LinearTransport
 from dfi.warnings import TransportWarning
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ class Task:
 
 
 def score_transport(design: Any, transport: Any, task: Task) -> TransportedScores:
-    """Score the held-out rows under any transport that is not linear.
+    """Score the held-out rows of every fold under a fitted transport.
 
     Parameters
     ----------
@@ -94,11 +96,51 @@ def score_transport(design: Any, transport: Any, task: Task) -> TransportedScore
     task : Task
         Models and data.
     """
+    if isinstance(transport, LinearTransport):
+        return _linear(design, transport, task)
     if isinstance(transport, CopulaTransport):
         return _copula(transport, task)
     if isinstance(transport, EntropicTransport):
         return _entropic(design, transport, task)
     return _curves(design, transport, task)
+
+
+def _linear(design: Any, transport: LinearTransport, task: Task) -> TransportedScores:
+    """Straight lines: exact for trees, the transport's influence derived."""
+    pooled = pooled_scores(
+        task.folds,
+        task.table.matrix,
+        task.y,
+        task.weights,
+        transport,
+        form=task.form,
+        options=task.options,
+        tilt=task.tilt,
+        n_draws=getattr(design, "n_draws", 1),
+        n_smoothing=getattr(design, "n_smoothing", 1),
+        n_jobs=task.n_jobs,
+        advance=task.advance,
+    )
+    scores = pooled.scores
+    phi = task.weights.take(pooled.rows).mean(scores.influence)
+    influence, latent = None, scores.influence
+    if not task.fixed:
+        rows = transport.standardize(task.table.matrix[pooled.rows])
+        influence = MapInfluence(transport, rows)
+        latent = latent + latent_terms(influence, scores)
+    squared = transport.attribution**2
+    return TransportedScores(
+        rows=pooled.rows,
+        latent=latent,
+        attributed=attributed_influence(latent, phi, transport, influence),
+        latent_by_repeat=pooled.by_repeat,
+        attributed_by_repeat=pooled.by_repeat @ squared.T,
+        predictions=pooled.predictions,
+        attribution=squared,
+        rule=pooled.rule,
+        standard_errors="fixed transport" if task.fixed else "transport-aware",
+        pooled=pooled,
+    )
 
 
 def _copula(transport: CopulaTransport, task: Task) -> TransportedScores:
@@ -132,6 +174,7 @@ def _copula(transport: CopulaTransport, task: Task) -> TransportedScores:
         attribution=squared,
         rule=pooled.rule,
         standard_errors="fixed transport" if task.fixed else "transport-aware",
+        pooled=pooled,
     )
 
 

@@ -1,0 +1,204 @@
+"""From scored rows to a result: units, quality of the regression, diagnostics of the transport."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfi.quality import Quality
+from dfi.result import Importance
+from dfi.transport.choice import alternative_to, latent_draws
+from dfi.transport.diagnostics import latent_diagnostics
+from dfi.warnings import InferenceWarning, TransportWarning, WeakModelWarning
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfi.data import Outcome, Table, Weights
+    from dfi.importance.latent import ScoreForm
+    from dfi.importance.transported import TransportedScores
+    from dfi.lines.choose import LineOptions
+    from dfi.nuisance.crossfit import FoldModels
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FittedModels:
+    """Everything that does not depend on the transport: the data, the folds and their models.
+
+    Attributes
+    ----------
+    folds : tuple of FoldModels
+        The fitted models and their held-out rows.
+    table, outcome, weights, groups
+        The data as read.
+    rows : ndarray of int
+        The rows that are held out at least once: those that are explained.
+    constant : ndarray of bool
+        The matrix columns that do not vary among them.
+    form, options
+        How latent scores and line means are taken.
+    diagnosis_seed, transport_seed : SeedSequence
+        For the diagnostics, and for what is random in a transport.
+    """
+
+    folds: tuple[FoldModels, ...]
+    table: Table
+    outcome: Outcome
+    weights: Weights
+    groups: Any
+    rows: NDArray[np.intp]
+    constant: NDArray[np.bool_]
+    form: ScoreForm
+    options: LineOptions
+    diagnosis_seed: np.random.SeedSequence
+    transport_seed: np.random.SeedSequence
+
+
+def explain_diagnostics(
+    design: Any,
+    transport: Any,
+    scored: TransportedScores,
+    fitted: FittedModels,
+    *,
+    diagnose: bool,
+    warn: bool,
+) -> dict[str, Any]:
+    """Return what a reader needs to judge the transport and the asymptotics.
+
+    Parameters
+    ----------
+    design, transport : transport
+        The specification and the fitted transport.
+    scored : TransportedScores
+        The scores under it.
+    fitted : FittedModels
+        The data.
+    diagnose : bool
+        Measure the dependence that is left between latent coordinates.
+    warn : bool
+        Warn where it is more than chance leaves.
+    """
+    matrix = fitted.table.matrix[fitted.rows]
+    n, d = len(matrix), transport.n_latent
+    large = n >= 2 * d
+    if not large:
+        warnings.warn(
+            f"{n} rows for {d} columns: below twice as many rows as columns the standard "
+            "errors do not account fully for the estimated transport; read them as too small",
+            InferenceWarning,
+            stacklevel=5,
+        )
+    found: dict[str, Any] = {
+        "lines": scored.rule,
+        "n_latent": d,
+        "standard_errors": scored.standard_errors,
+        "asymptotics": "rows >= 2 x columns" if large else "rows < 2 x columns: do not hold",
+        **scored.diagnostics,
+    }
+    linear = getattr(transport, "linear", transport)
+    if hasattr(linear, "kernel_variance"):
+        found |= {
+            "rank": linear.rank,
+            "condition": linear.condition,
+            "random_kernel": bool(linear.kernel_variance.any()),
+        }
+    if not diagnose:
+        return found
+    owner = np.argmax(unit_membership(fitted.table, transport), axis=1)
+    latent = latent_draws(transport, matrix, fitted.diagnosis_seed)
+    left = latent_diagnostics(latent, fitted.diagnosis_seed, owner)
+    found["latent"] = left.as_dict()
+    if left.dependent and warn:
+        names = [fitted.table.matrix_names[k] for k in transport.active[list(left.most_dependent)]]
+        other = alternative_to(
+            design, matrix, fitted.weights.take(fitted.rows), fitted.constant,
+            fitted.table.columns, fitted.diagnosis_seed,
+        )  # fmt: skip
+        warnings.warn(
+            f"transport={design.name!r} leaves dependence between the latent coordinates of "
+            f"{names[0]!r} and {names[1]!r} (distance correlation "
+            f"{left.max_distance_correlation:.2f}, chance reaches "
+            f"{left.null_distance_correlation:.2f}): what they share beyond correlation is not "
+            f"disentangled. {other}",
+            TransportWarning,
+            stacklevel=5,
+        )
+    return found
+
+
+def assemble(
+    table: Table, transport: Any, scored: TransportedScores, context: dict[str, Any]
+) -> Importance:
+    """Sum the columns of each unit and put both spaces into one result."""
+    membership = unit_membership(table, transport)
+    degenerate = membership.sum(axis=0) == 0
+    columns = np.maximum(membership.sum(axis=0), 1)
+    latent_result = Importance(
+        influence=scored.latent @ membership,
+        names=table.names,
+        space="latent",
+        degenerate=degenerate,
+        spread=_spread(scored.latent_by_repeat @ membership),
+        **context,
+    )
+    return Importance(
+        influence=scored.attributed @ membership,
+        names=table.names,
+        space="attributed",
+        degenerate=degenerate,
+        spread=_spread(scored.attributed_by_repeat @ membership),
+        latent=latent_result,
+        attribution=membership.T @ scored.attribution @ membership / columns,
+        **context,
+    )
+
+
+def unit_membership(table: Table, transport: Any) -> Floats:
+    """Return the 0/1 matrix (latent coordinates, units): which coordinates a column owns."""
+    owner = np.zeros((table.matrix.shape[1], len(table.columns)))
+    for unit, positions in enumerate(table.units):
+        owner[list(positions), unit] = 1.0
+    return np.asarray(owner[transport.active])
+
+
+def _spread(by_repeat: Floats) -> Floats | None:
+    return by_repeat.std(axis=0, ddof=1) if len(by_repeat) > 1 else None
+
+
+def regression_quality(
+    predictions: tuple[tuple[NDArray[np.intp], Floats], ...], y: Floats, weights: Weights, cv: Any
+) -> Quality:
+    """Return the out-of-fold R2, overall and by fold, and warn where it is not positive."""
+    rows = np.concatenate([test for test, _ in predictions])
+    share = weights.values[rows] / weights.values[rows].sum()
+    variance = float(share @ (y[rows] - share @ y[rows]) ** 2)
+    errors = [(test, (y[test] - value) ** 2) for test, value in predictions]
+    mse = float(share @ np.concatenate([error for _, error in errors]))
+    by_fold = []
+    for test, error in errors:
+        mass = weights.values[test]
+        centre = np.average(y[test], weights=mass) if mass.sum() > 0 else 0.0
+        scale = mass @ (y[test] - centre) ** 2
+        by_fold.append(float(1.0 - mass @ error / scale) if scale > 0 else float("nan"))
+    prefit = isinstance(cv, str)
+    quality = Quality(
+        r2=1.0 - mse / variance,
+        r2_by_fold=tuple(by_fold),
+        r2_spread=float("nan") if prefit or len(by_fold) < 2 else float(np.nanstd(by_fold, ddof=1)),
+        mse=mse,
+        outcome_variance=variance,
+        n_rows=len(np.unique(rows)),
+    )
+    if quality.r2 <= 0:
+        warnings.warn(
+            f"the regression explains nothing on held-out rows (R2 = {quality.r2:.3f}): "
+            "its importances describe noise; try another estimator or more rows",
+            WeakModelWarning,
+            stacklevel=3,
+        )
+    return quality
