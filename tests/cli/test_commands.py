@@ -135,3 +135,30 @@ def test_demo_needs_no_dataframe_library(monkeypatch):
     assert plain.names == framed.names
     assert plain.scores == pytest.approx(framed.scores)
     assert plain.group().scores == pytest.approx(framed.group().scores)
+
+
+def test_sensitivity_over_epsilons(table, run, place):
+    done = run("sensitivity", table, "-y", "y", *LINEAR, "--epsilons", "0,0.5", "--folds", "3")
+    assert done.exit_code == 0, done.output
+    folder = place / "dfi-data-sensitivity"
+    found = pl.read_csv(folder / "sensitivity.csv")
+    assert set(found["setting"]) == {"epsilon 0", "epsilon 0.5"}
+    assert found.filter(pl.col("setting") == "epsilon 0")["rank"].to_list() == [1, 2, 3]
+    assert dfi.load(folder / "epsilon-0.5.dfi").spec["epsilon"] == 0.5
+    frame = pl.read_csv(place / table)
+    expected = dfi.explain(frame.drop("y"), frame["y"], "linear", cv=3)
+    assert found["score"][0] == pytest.approx(expected.scores.max())
+    assert (folder / "ranks.png").stat().st_size > 1000
+    assert "depends on the transport" in (folder / "report.html").read_text()
+
+
+def test_sensitivity_over_transports_and_its_refusals(table, run):
+    start = ("sensitivity", table, "-y", "y", *LINEAR)
+    done = run(*start, "--transports", "gaussian,semicontinuous", "--json", "--quiet")
+    assert list(json.loads(done.stdout)["settings"]) == ["gaussian", "semicontinuous"]
+    both = run(*start, "--transports", "gaussian", "--epsilons", "1", "-o", "b")
+    assert both.exit_code == 4
+    assert "not both" in both.stderr
+    letters = run(*start, "--epsilons", "1,x", "-o", "b")
+    assert letters.exit_code == 4
+    assert "'x' is not a number" in letters.stderr

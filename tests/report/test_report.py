@@ -265,7 +265,7 @@ def test_call_is_the_recorded_one_or_rebuilt():
     assert call_text({}) == "not recorded"
     rebuilt = call_text({"estimator": "auto", "transport": "gaussian", "epsilon": 0.5, "cv": "5"})
     assert rebuilt == (
-        "dfi.explain(X, y, estimator='auto', transport=dfi.Gaussian(epsilon=0.5), cv=5)"
+        "dfi.explain(X, y, estimator='auto', transport=dfi.transports.Gaussian(epsilon=0.5), cv=5)"
     )
     assert call_text({"method": "loco", "cv": "[(array([1, 2...", "estimator": "Ridge()"}) == (
         "dfi.compare(X, y, ['loco'], estimator=Ridge(), cv=splits)"

@@ -14,6 +14,7 @@ from dfi.cli.explain import explain
 from dfi.cli.failures import guarded
 from dfi.cli.outputs import OutputFolder
 from dfi.cli.saved import report, show
+from dfi.cli.sensitivity import sensitivity
 
 app = typer.Typer(
     name="dfi",
@@ -59,6 +60,7 @@ def demo(
 
 app.command()(explain)
 app.command()(compare)
+app.command()(sensitivity)
 app.command()(show)
 app.command()(report)
 app.command()(demo)

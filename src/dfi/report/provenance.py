@@ -5,6 +5,8 @@ from __future__ import annotations
 import platform
 from typing import Any
 
+from dfi.transport.registry import TRANSPORTS
+
 _ARGUMENTS = (
     "estimator",
     "transport",
@@ -32,8 +34,8 @@ def call_text(spec: dict[str, Any]) -> str:
 def _argument(key: str, spec: dict[str, Any]) -> str:
     value = spec[key]
     text = str(value)
-    if key == "transport" and spec.get("epsilon"):
-        return f"dfi.{text.capitalize()}(epsilon={spec['epsilon']!r})"
+    if key == "transport" and spec.get("epsilon") and text in TRANSPORTS:
+        return f"dfi.transports.{TRANSPORTS[text].__name__}(epsilon={spec['epsilon']!r})"
     # objects were recorded by their text; long ones (a list of splits) are only named
     if key == "cv" and text.startswith("["):
         return "splits"
