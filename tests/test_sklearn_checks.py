@@ -77,9 +77,9 @@ def test_clone_and_parameters():
 
 def test_no_work_in_the_constructor():
     """Nonsense is stored as it is and refused by fit."""
-    explainer = dfi.DFI(estimator="nonsense", transport=3, cv=-1, level=7, lines="?", memory=None)
+    explainer = dfi.DFI(estimator="nonsense", transport="?", cv=-1, level=7, lines="?", memory=None)
     assert explainer.get_params()["level"] == 7
-    with pytest.raises(ValueError, match="level"):
+    with pytest.raises(ValueError, match="unknown transport"):
         explainer.fit(np.zeros((5, 1)), np.arange(5.0))
 
 

@@ -187,6 +187,8 @@ class DFI(BaseEstimator):
         -------
         self
         """
+        if y is None:
+            raise ValueError("DFI requires y to be passed, but the target y is None")
         # The stages of the method, in order; each is a module of its own.
         design = resolve_transport(self.transport)
         fitted = self._fit_models(X, y, sample_weight, cv_groups, design)
