@@ -1,11 +1,13 @@
 """Write docs/coverage.md: the coverage study, every cell with its figures.
 
-Run as ``python benchmarks/coverage_study.py [--quick]``; takes about an hour on two cores.
+Run as ``python benchmarks/coverage_study.py [--quick] [--only NAME]``; all of it takes about an
+hour on two cores. Cells already measured are kept in docs/coverage.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from pathlib import Path
 
@@ -14,6 +16,8 @@ import numpy as np
 from dfi.studies.cells import LEARNED_CELLS, LINEAR_CELLS, ORACLE_CELLS, Cell
 
 PAGE = Path(__file__).parents[1] / "docs" / "coverage.md"
+LINES = PAGE.with_suffix(".json")
+CELLS = ORACLE_CELLS + LINEAR_CELLS + LEARNED_CELLS
 HEAD = """# Coverage
 
 Nominal 90 % intervals of the attributed scores, by simulation. "Ours" are the default intervals
@@ -22,7 +26,7 @@ paper does; "expanded" adds its expansion near the null. A figure is the share o
 interval contains the truth; where several features play the same part, the lowest and the
 highest of them. `python benchmarks/coverage_study.py` writes this page.
 
-| model | n | regression | samples (MC error) | non-null, ours | non-null, plain | null, ours | null, plain | null, expanded |
+| model | n | regression | samples (MC error) | non-null, ours (each) | non-null, plain | null, ours | null, plain | null, expanded |
 |---|---|---|---|---|---|---|---|---|
 """
 
@@ -34,7 +38,8 @@ def span(values: np.ndarray) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def line(cell: Cell, quick: bool) -> str:
+def measure(cell: Cell, quick: bool) -> str:
+    """Run a cell and return its line of the table."""
     study = cell.run(replications=20 if quick else None, n_jobs=2)
     signal = study.truth > 0
     ours, plain = study.coverage(), study.coverage(plain=True)
@@ -47,19 +52,27 @@ def line(cell: Cell, quick: bool) -> str:
     )
 
 
+def write_page(known: dict[str, str]) -> None:
+    """Write the cells measured so far, in their order."""
+    lines = [known[cell.name] for cell in CELLS if cell.name in known]
+    PAGE.write_text(HEAD + "\n".join(lines) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="20 samples a cell, print only")
-    parser.add_argument("--learned", action="store_true", help="the fitted learners only")
+    parser.add_argument("--only", default="", help="cells whose name contains this")
     arguments = parser.parse_args()
-    cells = LEARNED_CELLS if arguments.learned else ORACLE_CELLS + LINEAR_CELLS + LEARNED_CELLS
-    lines = []
-    for cell in cells:
+    known: dict[str, str] = json.loads(LINES.read_text()) if LINES.exists() else {}
+    for cell in (cell for cell in CELLS if arguments.only in cell.name):
         start = time.perf_counter()
-        lines.append(line(cell, arguments.quick))
-        print(lines[-1], f"{time.perf_counter() - start:.0f} s", flush=True)
-    if not arguments.quick and not arguments.learned:
-        PAGE.write_text(HEAD + "\n".join(lines) + "\n")
+        row = measure(cell, arguments.quick)
+        print(row, f"{time.perf_counter() - start:.0f} s", flush=True)
+        if not arguments.quick:
+            known = json.loads(LINES.read_text()) if LINES.exists() else {}
+            known[cell.name] = row
+            LINES.write_text(json.dumps(known, indent=1) + "\n")
+            write_page(known)
 
 
 if __name__ == "__main__":
