@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.model_selection import GroupKFold, ShuffleSplit
+from sklearn.model_selection import GroupKFold
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -225,7 +225,6 @@ def test_transport_of_another_type():
         ({"cv": 1}, "cv=1: at least 2 folds are needed"),
         ({"cv": "kfold"}, "unknown cv 'kfold': pass a number of folds, a splitter or 'prefit'"),
         ({"cv": GroupKFold(3)}, "GroupKFold splits by groups of rows, and none were given"),
-        ({"cv": ShuffleSplit(3)}, "cv tests some rows more often than others"),
         ({"weight_kind": "survey"}, "must be auto, frequency or sampling"),
         (
             {"transport": dfi.Gaussian(epsilon=1.0), "G": "tilt"},

@@ -136,7 +136,6 @@ def test_pairs_of_rows_and_masks() -> None:
         (GroupKFold(5), {}, "GroupKFold splits by groups of rows, and none were given"),
         (LeaveOneGroupOut(), {}, "LeaveOneGroupOut splits by groups of rows, and none were given"),
         (StratifiedKFold(5), {}, "StratifiedKFold cannot split these rows: Supported target types"),
-        (ShuffleSplit(5), {}, "cv tests some rows more often than others"),
         (11, {"groups": LABELS}, "cv=11 and only 10 groups of rows; use fewer folds."),
         (5, {"groups": LABELS[:5]}, "The row groups have 5 labels and X has 40 rows."),
         (5, {"groups": [None] + [1] * 39}, "The row groups have a missing label in row 0."),
@@ -195,3 +194,8 @@ def test_halves_that_cannot_be() -> None:
 
 def test_row_groups_become_numbers() -> None:
     assert read_row_groups(["b", "a", "b"], 3).tolist() == [0, 1, 0]
+
+
+def test_overlapping_splits_are_repeats_of_their_own():
+    splits = folds_of(ShuffleSplit(4, test_size=0.6, random_state=0))
+    assert [len(repeat) for repeat in splits] == [1, 1, 1, 1]

@@ -65,7 +65,7 @@ def read_folds(
     -------
     tuple of tuple of Fold
         The folds of each repeat. No row is tested twice in a repeat: the repeats of a splitter
-        such as RepeatedKFold are told apart, and each counts as a repeat.
+        such as RepeatedKFold, or the overlapping splits of ShuffleSplit, are told apart.
     """
     if not isinstance(n_repeats, (int, np.integer)) or isinstance(n_repeats, bool) or n_repeats < 1:
         raise ValueError(f"n_repeats is {n_repeats!r}; it must be a whole number of 1 or more.")
@@ -298,11 +298,6 @@ def _without_retests(folds: Sequence[Fold], n_rows: int) -> list[tuple[Fold, ...
             tested.append(np.zeros(n_rows, dtype=bool))
         tested[-1][fold.test] = True
         repeats[-1].append(fold)
-    if any((rows != tested[0]).any() for rows in tested):
-        raise ValueError(
-            "cv tests some rows more often than others; every row must be tested once per repeat "
-            "(KFold, GroupKFold, RepeatedKFold, ...) or never (TimeSeriesSplit)."
-        )
     return [tuple(repeat) for repeat in repeats]
 
 
