@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import cpu, in_own_process, peak_growth
-from peers import fdfi_scores, hidimstat_cfi, hidimstat_loco, sage_values, tree_shap
 from sklearn.ensemble import RandomForestRegressor
 
 import dfi
@@ -23,6 +21,8 @@ from dfi.importance.latent import latent_scores
 from dfi.lines.base import Lines
 from dfi.lines.quadrature import QuadratureLines
 from dfi.lines.trees.model import tree_lines
+from measure import cpu, in_own_process, peak_growth
+from peers import fdfi_scores, hidimstat_cfi, hidimstat_loco, sage_values, tree_shap
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -277,9 +277,9 @@ def write_page(rows: list[dict[str, Any]], curves: dict[str, Any]) -> None:
 
 
 def draw(curves: dict[str, Any]) -> None:
-    import matplotlib
+    import matplotlib as mpl
 
-    matplotlib.use("Agg")
+    mpl.use("Agg")
     import matplotlib.pyplot as plt
 
     figure, panels = plt.subplots(1, 3, figsize=(9, 3), layout="constrained")
