@@ -249,6 +249,8 @@ def test_comparison_keeps_the_order_of_the_first_method(result, build):
 def test_comparison_takes_an_object_with_results_and_refuses_others(result, build):
     compared = SimpleNamespace(results={"dfi": result})
     assert len(plots.comparison(compared)) == 1
+    settings = SimpleNamespace(results=(result, result), labels=("one", "two"))
+    assert [ax.get_title() for ax in plots.comparison(settings)] == ["one", "two"]
     with pytest.raises(TypeError, match=r"pass \{label: result"):
         plots.comparison(3)
     with pytest.raises(ValueError, match="no results"):
@@ -312,3 +314,21 @@ def test_result_draws_by_name(result):
     assert result.plot("amplification").get_ylabel() == "attributed score"
     with pytest.raises(ValueError, match="unknown plot 'amplfication'; did you mean 'ampl"):
         result.plot("amplfication")
+
+
+def test_profile_follows_the_curve_of_a_nonlinear_transport():
+    import dfi
+
+    sample = dfi.datasets.m1(200, rho=0.8, d=3)
+    straight = dfi.DFI(estimator="linear", cv=2, diagnose=False).fit(sample.X, sample.y)
+    curved = dfi.DFI(estimator="linear", transport="copula", cv=2, diagnose=False)
+    curved.fit(np.exp(sample.X), sample.y)
+    data = plots.line_profile_data(curved, "x0")
+    slopes = np.diff(data["mean"]) / np.diff(data["latent"])
+    assert slopes.max() > 2 * slopes.min() > 0
+    gaussian = dfi.DFI(estimator="linear", transport="copula", cv=2, diagnose=False)
+    gaussian.fit(sample.X, sample.y)
+    same = plots.line_profile_data(gaussian, "x0")
+    reference = plots.line_profile_data(straight, "x0")
+    rise = [d["mean"].iloc[30] - d["mean"].iloc[10] for d in (same, reference)]
+    assert rise[0] == pytest.approx(rise[1], rel=0.15)

@@ -45,6 +45,8 @@ def read_results(results: Any) -> dict[str, Importance]:
         There are none, or they are about different units.
     """
     held = results if isinstance(results, Mapping) else getattr(results, "results", None)
+    if isinstance(held, tuple) and hasattr(results, "labels"):
+        held = dict(zip(results.labels, held, strict=True))
     if not isinstance(held, Mapping):
         raise TypeError(
             "pass {label: result, ...} or a comparison whose .results is such a mapping, "

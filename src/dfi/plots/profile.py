@@ -2,7 +2,8 @@ r"""What the fitted model does along one latent coordinate.
 
 For rows :math:`i` and replacement values :math:`t` of latent coordinate :math:`j`, the profile is
 the distribution over rows of :math:`\hat\mu(x_i + (t - z_{ij})\,\ell_j)`, with models that did
-not see the row. The score of the coordinate is the variance along such lines.
+not see the row. The score of the coordinate is the variance along such lines. For a transport
+that is not linear the line is the curve of its decoder.
 """
 
 from __future__ import annotations
@@ -58,28 +59,39 @@ def _curves(
     if not hasattr(explainer, "models_"):
         raise ValueError("the profile is drawn from a fitted dfi.DFI: call fit first")
     transport: Any = explainer.transport_
-    if not hasattr(transport, "directions") or not hasattr(transport, "encode"):
-        raise TypeError(
-            f"the transport {type(transport).__name__} has no straight latent lines to draw"
-        )
     coordinate, label = _column(explainer, feature, level)
     folds = explainer.models_
     matrix = folds[0].predictors[0].table.matrix
-    latent = transport.encode(matrix)[:, coordinate]
-    low, high = (float(value) for value in np.quantile(latent, [0.01, 0.99]))
+    latent = _encode(transport, matrix)
+    low, high = (float(value) for value in np.quantile(latent[:, coordinate], [0.01, 0.99]))
     values = np.linspace(low, high, n_values)
-    direction = transport.directions[:, coordinate]
     per_fold = max(1, max_rows // len(folds))
     curves = []
     for fold in folds:
         step = max(1, len(fold.test) // per_fold)
         rows = fold.test[::step][:per_fold]
-        shift = values[None, :] - latent[rows, None]
-        points = matrix[rows][:, None, :] + shift[:, :, None] * direction
-        flat = points.reshape(-1, matrix.shape[1])
+        flat = _moved(transport, matrix[rows], latent[rows], coordinate, values)
         fitted = np.mean([predictor(flat) for predictor in fold.predictors], axis=0)
         curves.append(fitted.reshape(len(rows), n_values))
     return label, values, np.concatenate(curves)
+
+
+def _encode(transport: Any, matrix: Floats) -> Floats:
+    if hasattr(transport, "directions"):
+        return np.asarray(transport.encode(matrix))
+    # what is random in an encoder (a coupling, jumps of discrete columns) is drawn once
+    return np.asarray(transport.encode(matrix, np.random.default_rng(0)))
+
+
+def _moved(transport: Any, rows: Floats, latent: Floats, coordinate: int, values: Floats) -> Floats:
+    """Return each row with one latent coordinate at each value: a line, or the decoder's curve."""
+    if hasattr(transport, "directions"):
+        shift = values[None, :] - latent[:, coordinate, None]
+        points = rows[:, None, :] + shift[:, :, None] * transport.directions[:, coordinate]
+        return np.asarray(points.reshape(-1, rows.shape[1]))
+    replaced = np.repeat(latent, len(values), axis=0)
+    replaced[:, coordinate] = np.tile(values, len(latent))
+    return np.asarray(transport.decode(replaced))
 
 
 def line_profile_data(
