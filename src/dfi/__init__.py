@@ -7,10 +7,11 @@ __version__ = "0.1.0"
 import importlib
 from typing import Any
 
-from dfi import comparators, datasets, warnings
+from dfi import comparators, datasets, transports, warnings
 from dfi.compare import Comparison, compare
 from dfi.estimator import DFI, explain
 from dfi.result import Importance, load
+from dfi.sensitivity import Sensitivity, sensitivity
 from dfi.transport.gaussian import Gaussian, Semicontinuous
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Gaussian",
     "Importance",
     "Semicontinuous",
+    "Sensitivity",
     "__version__",
     "comparators",
     "compare",
@@ -27,6 +29,8 @@ __all__ = [
     "load",
     "plots",
     "report",
+    "sensitivity",
+    "transports",
     "warnings",
 ]
 

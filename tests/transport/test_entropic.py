@@ -218,7 +218,16 @@ def test_fresh_error_is_above_the_solved_one_and_small(small):
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, np.nan, np.inf])
 def test_epsilon_must_be_positive(epsilon):
     with pytest.raises(ValueError, match=r"epsilon > 0.*transport='gaussian'"):
-        EntropicOT(epsilon=epsilon).fit(np.eye(3), ones(3), np.zeros(3, bool))
+        EntropicOT(epsilon=epsilon)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [({"n_targets": 1}, "n_targets must be a whole number of 2"), ({"tol": 0.0}, "tol must be")],
+)
+def test_options_are_checked_at_once(option, message):
+    with pytest.raises(ValueError, match=message):
+        EntropicOT(**option)
 
 
 def test_too_small_epsilon_names_one_that_works():

@@ -20,7 +20,7 @@ from dfi.inference.transport_jackknife import (
     with_transport_error,
 )
 from dfi.inference.transport_terms import MapInfluence, attributed_influence, latent_terms
-from dfi.transport.base import fit_transport
+from dfi.transport.base import UnsuitableTransportError, fit_transport
 from dfi.transport.copula import CopulaTransport
 from dfi.transport.entropic import DOUBTFUL, EntropicOT, EntropicTransport, too_small_message
 from dfi.transport.gaussian import LinearTransport
@@ -222,7 +222,9 @@ def _entropic(design: EntropicOT, transport: EntropicTransport, task: Task) -> T
     if design.split:
         size /= 2.0
     if size < design.min_size:
-        raise ValueError(too_small_message(size, design.min_size, n, d, design.epsilon))
+        raise UnsuitableTransportError(
+            too_small_message(size, design.min_size, n, d, design.epsilon)
+        )
     if size < DOUBTFUL:
         warnings.warn(
             too_small_message(size, DOUBTFUL, n, d, design.epsilon)

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 UNIFORM_ATOMS = 1024
 
 
+class UnsuitableTransportError(ValueError):
+    """The data do not allow this transport: too few rows for a kernel, categories in a vine."""
+
+
 @runtime_checkable
 class MapTransport(Protocol):
     """A fitted transport whose decoder gives the row that belongs to a latent row."""

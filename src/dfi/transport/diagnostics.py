@@ -4,8 +4,8 @@ Whitening removes correlation, not dependence. The distance correlation (Székel
 Bakirov, 2007) is zero in the population exactly for independent coordinates; in a sample of
 independent columns it is positive, so every value is reported with the level that it would
 reach by chance: the mean of the largest value over all pairs when each column is permuted by
-itself, plus three of its standard deviations. Independent columns pass that level in one to two
-tables of a hundred, independent columns that were whitened (no correlation is left even by chance)
+itself, plus four of its standard deviations. Independent columns pass that level in fewer than one
+table of a hundred, independent columns that were whitened (no correlation is left even by chance)
 hardly ever; a 95 % level would raise a false alarm in every twentieth.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 N_PERMUTATIONS = 20
-DEVIATIONS = 3.0
+DEVIATIONS = 4.0
 MAX_COLUMNS = 200
 MAX_ROWS = 500
 BYTES = 256 * 2**20
@@ -40,7 +40,7 @@ class LatentDiagnostics:
     max_distance_correlation : float
         Largest distance correlation between two latent coordinates.
     null_distance_correlation : float
-        The level that independent coordinates hardly ever reach (in 1 to 2 tables of 100).
+        The level that independent coordinates hardly ever reach (in fewer than 1 table of 100).
     most_dependent : tuple of int
         The pair of coordinates with the largest distance correlation.
     max_marginal_distance : float

@@ -216,19 +216,23 @@ class EntropicOT:
 
     name = "entropic"
 
-    def fit(
-        self, matrix: Floats, weights: Weights, constant: NDArray[np.bool_]
-    ) -> EntropicTransport:
-        """Solve the problem for the rows of a numeric matrix."""
-        if not (np.isfinite(self.epsilon) and self.epsilon > 0):
+    def __post_init__(self) -> None:
+        if not _positive(self.epsilon):
             raise ValueError(
                 f"EntropicOT needs epsilon > 0, got {self.epsilon!r}; "
                 "for epsilon = 0 use transport='gaussian'"
             )
-        if self.n_targets < 2:
-            raise ValueError(f"n_targets must be at least 2, got {self.n_targets!r}")
-        if not self.tol > 0:
+        if not isinstance(self.n_targets, int | np.integer) or self.n_targets < 2:
+            raise ValueError(
+                f"n_targets must be a whole number of 2 or more, got {self.n_targets!r}"
+            )
+        if not _positive(self.tol):
             raise ValueError(f"tol must be positive, got {self.tol!r}")
+
+    def fit(
+        self, matrix: Floats, weights: Weights, constant: NDArray[np.bool_]
+    ) -> EntropicTransport:
+        """Solve the problem for the rows of a numeric matrix."""
         linear = Gaussian(reference="gaussian").fit(matrix, weights, constant)
         if not self.whiten:
             d = linear.n_latent
@@ -277,6 +281,10 @@ def too_small_message(size: float, limit: float, n: int, d: int, epsilon: float)
         f"median, and needs {limit:.0f}: {remedy}; or use transport='copula', "
         "'knothe-rosenblatt' or 'gaussian', which have no kernel to fill"
     )
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and bool(0 < value < np.inf)
 
 
 def _softmax(value: Floats) -> Floats:

@@ -24,7 +24,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dfi.lines.base import Reference
-from dfi.transport.base import differences, uniform_reference
+from dfi.transport.base import UnsuitableTransportError, differences, uniform_reference
 from dfi.transport.margins import Margin, fit_margin
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ class KnotheRosenblatt:
         blocks = [column.positions for column in columns] if columns else [(k,) for k in range(p)]
         for name, block in zip(names, blocks, strict=True):
             if len(block) > 1:
-                raise ValueError(
+                raise UnsuitableTransportError(
                     f"column {name!r} has {len(block)} categories without an order, which "
                     "KnotheRosenblatt cannot take: give them numbers in a meaningful order, drop "
                     "the column, or use transport='gaussian', 'copula' or 'entropic'"
