@@ -61,13 +61,13 @@ class Sobol:
 
     Parameters
     ----------
-    n_compositions : int, default=16
+    n_compositions : int, default=10
         How often every held-out row is composed anew (not used for linear regressions).
     latent : bool, default=True
         Whether the latent regression is decomposed too.
     """
 
-    n_compositions: int = 16
+    n_compositions: int = 10
     latent: bool = True
 
     name = "sobol"
