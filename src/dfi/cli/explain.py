@@ -90,7 +90,7 @@ def explain(
         inputs = read_inputs(request, console)
         shape = inputs.rows.features.shape
         console.say(f"explaining {target!r}: {shape[0]} rows, {shape[1]} features")
-        result = explain_rows(
+        result = _explain(
             inputs,
             transport=resolve(transport, epsilon),
             n_repeats=repeats,
@@ -132,7 +132,7 @@ def resolve(transport: str, epsilon: float | None) -> Any:
         raise Failure(f"the transport {transport!r} has no --epsilon", REFUSED) from None
 
 
-def explain_rows(inputs: Inputs, **settings: Any) -> Importance:
+def _explain(inputs: Inputs, **settings: Any) -> Importance:
     """Explain the rows that were read, with a fitted model as it is."""
     rows = inputs.rows
     if inputs.fitted and rows.row_groups is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -173,7 +174,7 @@ def write_results(
 ) -> None:
     """Write each of several results to a file named after its label."""
     for label, result in results.items():
-        name = "".join(c if c.isalnum() or c in "-_." else "-" for c in label)
+        name = re.sub(r"[^\w.]+", "-", label).strip("-")
         with_call(result, call, target).save(folder / f"{name}.dfi")
 
 

@@ -6,17 +6,14 @@ import time as clock
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
-import numpy as np
 import typer
 from matplotlib.figure import Figure
 
 from dfi.cli import options
 from dfi.cli.console import Console
-from dfi.cli.explain import explain_rows, resolve
 from dfi.cli.failures import REFUSED, Failure, guarded
 from dfi.cli.outputs import OutputFolder
 from dfi.cli.run import (
-    Inputs,
     Request,
     command_text,
     print_json,
@@ -29,7 +26,7 @@ from dfi.plots import sensitivity as draw_ranks
 from dfi.plots.columns import read_columns
 from dfi.report import write_comparison_report
 from dfi.report.summary import unit_rows
-from dfi.result import Importance
+from dfi.sensitivity import sensitivity as explain_settings
 
 # ruff: noqa: UP045
 
@@ -53,7 +50,10 @@ def sensitivity(
             rich_help_panel="Method",
         ),
     ] = None,
-    transport: options.Transport = "gaussian",
+    solved: Annotated[
+        bool,
+        typer.Option("--solved", help="epsilons of entropic transport solved on the rows"),
+    ] = False,
     groups: options.Groups = None,
     drop: options.Drop = None,
     model: options.Model = "auto",
@@ -74,13 +74,13 @@ def sensitivity(
     force: options.Force = False,
     debug: options.Debug = False,
 ) -> None:
-    """Explain under several transports, or several epsilons of one, on the same folds.
+    """Explain the same fitted models under several transports, or several epsilons.
 
     Writes sensitivity.csv, sensitivity.parquet, ranks.png, report.html and one .dfi file each.
     """
     started = clock.monotonic()
     console = Console(quiet)
-    settings = read_settings(transports, epsilons, transport)
+    grid = read_grid(transports, epsilons)
     request = Request(
         data=data,
         target=target,
@@ -100,18 +100,30 @@ def sensitivity(
     folder = OutputFolder(out, FILES, force=force)
     with console.warnings():
         inputs = read_inputs(request, console)
-        results = explain_settings(
-            inputs,
-            settings,
-            console,
+        rows = inputs.rows
+        shape = rows.features.shape
+        console.say(f"explaining {target!r} again and again: {shape[0]} rows, {shape[1]} features")
+        found = explain_settings(
+            rows.features,
+            rows.target,
+            **grid,
+            solved=solved,
+            estimator=inputs.model,
+            groups=inputs.groups,
+            cv="prefit" if inputs.fitted else rows.cv,
+            sample_weight=rows.weights,
+            cv_groups=rows.row_groups,
             level=level,
             random_state=seed,
             n_jobs=jobs,
             progress=console.progress,
         )
+        for label, reason in found.skipped.items():
+            console.warn(f"{label} left out: {reason}")
+        results = dict(zip(found.labels, found.results, strict=True))
         title = f"How the answer about {target} depends on the transport"
         with folder.filling() as stage:
-            write_tables(long_table(results), stage, "sensitivity")
+            write_tables(read_columns(found.table()), stage, "sensitivity")
             figure = Figure(figsize=(4.0 + 1.1 * len(results), 5.5), layout="constrained")
             draw_ranks(results, ax=figure.subplots())
             figure.savefig(stage / "ranks.png", dpi=120)
@@ -123,6 +135,7 @@ def sensitivity(
             {
                 "outputs": {file.name: str(file) for file in sorted(out.iterdir())},
                 "settings": {label: unit_rows(result) for label, result in results.items()},
+                "skipped": dict(found.skipped),
                 "warnings": console.said,
                 "seconds": round(seconds, 3),
             }
@@ -132,40 +145,16 @@ def sensitivity(
     typer.echo(out / "report.html")
 
 
-def read_settings(transports: str | None, epsilons: str | None, transport: str) -> dict[str, Any]:
-    """Return the transports to try by their labels."""
+def read_grid(transports: str | None, epsilons: str | None) -> dict[str, Any]:
+    """Return the settings as arguments of :func:`dfi.sensitivity.sensitivity`."""
     if transports is not None and epsilons is not None:
         raise Failure("give --transports or --epsilons, not both", REFUSED)
     if transports is not None:
-        return {name: resolve(name, None) for name in split_names([transports])}
+        return {"transports": split_names([transports])}
     values = []
     for text in split_names([EPSILONS if epsilons is None else epsilons]):
         try:
             values.append(float(text))
         except ValueError:
             raise Failure(f"--epsilons: {text!r} is not a number", REFUSED) from None
-    return {f"epsilon {value:g}": resolve(transport, value) for value in values}
-
-
-def explain_settings(
-    inputs: Inputs, settings: dict[str, Any], console: Console, **options: Any
-) -> dict[str, Importance]:
-    """Return one result per setting: the same seed gives the same folds and the same models."""
-    results = {}
-    for label, transport in settings.items():
-        console.say(f"explaining with {label}")
-        results[label] = explain_rows(inputs, transport=transport, n_repeats=1, **options)
-    return results
-
-
-def long_table(results: dict[str, Importance]) -> dict[str, Any]:
-    """Return all results as one long table with ranks."""
-    blocks: dict[str, list[Any]] = {}
-    for label, result in results.items():
-        columns = read_columns(result.table())
-        size = len(columns["feature"])
-        rows = {"setting": np.full(size, label, dtype=object), **columns}
-        rows["rank"] = np.arange(1, size + 1)
-        for key, values in rows.items():
-            blocks.setdefault(key, []).append(values)
-    return {key: np.concatenate(parts) for key, parts in blocks.items()}
+    return {"epsilons": values}
