@@ -99,6 +99,7 @@ def compare(
             random_state=seed,
             progress=console.progress,
         )
+        console.say(f"writing {out}")
         with folder.filling() as stage:
             write_tables(read_columns(found.table()), stage, "comparison")
             write_comparison_report(found, stage / "report.html", target=target)

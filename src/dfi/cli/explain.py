@@ -102,6 +102,7 @@ def explain(
         result = with_call(result, command_text(context), target)
         rows = unit_rows(result)
         line = headline(result, rows, clock.monotonic() - started, str(out))
+        console.say(f"writing {out}")
         with folder.filling() as stage:
             write_tables(result.table(), stage, "importance")
             if result.default_groups is not None:

@@ -122,6 +122,7 @@ def sensitivity(
             console.warn(f"{label} left out: {reason}")
         results = dict(zip(found.labels, found.results, strict=True))
         title = f"How the answer about {target} depends on the transport"
+        console.say(f"writing {out}")
         with folder.filling() as stage:
             write_tables(read_columns(found.table()), stage, "sensitivity")
             figure = Figure(figsize=(4.0 + 1.1 * len(results), 5.5), layout="constrained")
