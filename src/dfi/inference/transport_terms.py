@@ -42,17 +42,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from dfi.inference.cauchy import cauchy_forms
 
+if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi.importance.latent import LatentScores
     from dfi.transport.gaussian import LinearTransport
 
     Floats = NDArray[np.float64]
-
-BLOCK_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -92,45 +90,25 @@ class MapInfluence:
         """Contract ``D`` in the eigenbasis with ``left`` and ``right``, both (d, o)."""
         transport = self.transport
         roots = np.sqrt(transport.eigenvalues)
-        total = roots[:, None] + roots[None, :]
-        kernel = np.divide(
-            1.0 - transport.shrinkage, total, out=np.zeros_like(total), where=total > 0
-        )
         vectors = transport.eigenvectors
+        kept = 1.0 - transport.shrinkage
         rotated = self.rows @ vectors
-        result = quadratic_forms(rotated, kernel, left, right)
+        result = kept * cauchy_forms(rotated, roots, left, right)
+        diagonal = np.divide(kept, 2 * roots, out=np.zeros_like(roots), where=roots > 0)
         if transport.standardized:
             # diag(x^2) R + R diag(x^2) is linear in x^2 with the rank-one pieces v_m v_m'
-            raw = transport.raw_eigenvalues
-            pieces = quadratic_forms(
-                vectors, -0.5 * kernel * (raw[:, None] + raw[None, :]), left, right
-            )
-            result += (self.rows**2) @ pieces
+            raw = transport.raw_eigenvalues[:, None]
+            pieces = cauchy_forms(vectors, roots, raw * left, right)
+            pieces += cauchy_forms(vectors, roots, left, raw * right)
+            result -= 0.5 * kept * (self.rows**2 @ pieces)
         else:
-            result -= (np.diag(kernel) * transport.raw_eigenvalues) @ (left * right)
+            result -= (diagonal * transport.raw_eigenvalues) @ (left * right)
             if transport.shrinkage > 0:
                 # the identity that is mixed in has the size of the mean eigenvalue
                 squares = np.mean(self.rows**2, axis=1) - transport.eigenvalues.mean()
-                share = transport.shrinkage / (1.0 - transport.shrinkage)
-                result += np.outer(squares, share * (np.diag(kernel) @ (left * right)))
+                share = transport.shrinkage / kept
+                result += np.outer(squares, share * (diagonal @ (left * right)))
         return result
-
-
-def quadratic_forms(rows: Floats, kernel: Floats, left: Floats, right: Floats) -> Floats:
-    """Return ``sum_ab y_a y_b kernel_ab left[a, o] right[b, o]`` for each row ``y`` and ``o``."""
-    n, outputs = len(rows), left.shape[1]
-    result = np.empty((n, outputs))
-    for o in range(outputs):
-        form = kernel * np.outer(left[:, o], right[:, o])
-        for part in _row_blocks(n, rows.shape[1]):
-            result[part, o] = np.einsum("ia,ia->i", rows[part] @ form, rows[part])
-    return result
-
-
-def _row_blocks(n: int, d: int) -> Iterator[slice]:
-    step = max(1, BLOCK_BYTES // (8 * d))
-    for start in range(0, n, step):
-        yield slice(start, min(start + step, n))
 
 
 def latent_terms(influence: MapInfluence, scores: LatentScores) -> Floats:
