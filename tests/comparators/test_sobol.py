@@ -50,6 +50,8 @@ def test_pick_freeze_agrees_with_the_closed_form(
 ) -> None:
     X, y = linear_sample["X"][:1500], linear_sample["y"][:1500]
     closed = dfi.compare(X, y, "sobol", estimator="linear")
+    assert not np.any(closed["sobol_total"].diagnostics["monte_carlo_se"])
+    np.testing.assert_allclose(closed["sobol_total"].scores, closed["sobol_first"].scores)
     coefficients = np.linalg.lstsq(np.column_stack([np.ones(len(X)), X]), y, rcond=None)[0]
 
     def fitted(rows: np.ndarray) -> np.ndarray:

@@ -70,7 +70,7 @@ def test_size_at_the_null(replications: dict[str, Any]) -> None:
         method = make()
         if CONSERVATIVE in method.inference:
             for key, share in figures.items():
-                if key.startswith(method.name) and "first" not in key:
+                if key.startswith(method.name) and "latent_first" not in key:
                     assert share <= 0.05, (key, figures)
 
 

@@ -17,7 +17,9 @@ from tqdm.auto import tqdm
 from dfi.comparators.refit import Submodels
 from dfi.data import read_folds, read_groups, read_outcome, read_table, read_weights
 from dfi.lines.choose import LineOptions, line_model
+from dfi.lines.linear import LinearLines
 from dfi.lines.quadrature import DEFAULT_MEMORY
+from dfi.lines.sums import SumLines
 from dfi.nuisance.crossfit import FoldModels, cross_fit
 from dfi.nuisance.learners import check_learner_suits_outcome, resolve_learner
 from dfi.quality import Quality
@@ -133,7 +135,7 @@ class Context:
         for fold, models in zip(self.folds, self.models, strict=True):
             rows = self.table.matrix[fold.test]
             sample = rows[:: max(1, len(rows) // SAMPLE_ROWS)]
-            found.append(line_model(models.predictors[0], sample, LineOptions()))
+            found.append(merged(line_model(models.predictors[0], sample, LineOptions())))
         return tuple(found)
 
     @cached_property
@@ -216,6 +218,20 @@ class Context:
         """Return the weights of some rows as shares."""
         values = self.weights.values[rows]
         return np.asarray(values / values.sum())
+
+
+def merged(model: LineModel) -> LineModel:
+    """Return a sum of linear models (a stack of one) as the linear model that it is."""
+    if not isinstance(model, SumLines):
+        return model
+    parts = [part for part in model.parts if isinstance(part, LinearLines)]
+    if len(parts) < len(model.parts):
+        return model
+    pairs = list(zip(model.weights, parts, strict=True))
+    return LinearLines(
+        np.sum([weight * part.coefficients for weight, part in pairs], axis=0),
+        model.intercept + sum(weight * part.intercept for weight, part in pairs),
+    )
 
 
 def prepare(

@@ -58,14 +58,14 @@ class PCM:
 
     Parameters
     ----------
-    n_folds : int, default=5
+    n_folds : int, default=3
         Cross-fitting folds of the regressions on the testing half, for learners that are not
         linear.
     estimate_variance : bool, default=True
         Divide the direction by an estimate of the conditional variance.
     """
 
-    n_folds: int = 5
+    n_folds: int = 3
     estimate_variance: bool = True
 
     name = "pcm"

@@ -55,7 +55,7 @@ class Shapley:
         All submodels. ``"auto"``: where they are in closed form (d <= 12) or at most 64; True: for
         any learner up to d = 12.
     n_coalitions : int, optional
-        Submodels to sample otherwise; by default 2 per unit and at least 24 (least squares: 40
+        Submodels to sample otherwise; by default 2 per unit and at least 20 (least squares: 40
         per unit and at least 2000).
     sampling : {"coalitions", "permutations"}, default="coalitions"
         Weighted least squares over coalitions, or increments along random orders.
@@ -114,7 +114,7 @@ class Shapley:
         )
         if d == 1 or (self.exact is not False and self.n_coalitions is None and affordable):
             return all_coalitions(d)
-        count = self.n_coalitions or (max(2000, 40 * d) if closed else max(24, 2 * d))
+        count = self.n_coalitions or (max(2000, 40 * d) if closed else max(20, 2 * d))
         if self.exact is True and d <= EXACT_LIMIT:
             return all_coalitions(d)
         if self.exact is not False and d > EXACT_LIMIT:
