@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dfi.transport import diagnostics
-from dfi.transport.diagnostics import distance_correlations, latent_diagnostics
+from dfi.transport.diagnostics import (
+    distance_correlations,
+    kolmogorov_distances,
+    latent_diagnostics,
+)
 
 SEED = np.random.SeedSequence(0)
 
@@ -58,3 +63,9 @@ def test_subsamples_and_the_single_column():
     assert alone.max_distance_correlation == 0.0
     assert not alone.dependent
     assert isinstance(alone.as_dict()["most_dependent"], list)
+
+
+def test_kolmogorov_distances_are_scipys():
+    sample = np.random.default_rng(5).gamma(2.0, size=(80, 3))
+    expected = [stats.kstest(column, "norm").statistic for column in sample.T]
+    np.testing.assert_allclose(kolmogorov_distances(sample), expected)
