@@ -1,0 +1,41 @@
+"""The examples of the README and of the docstrings run as they stand."""
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+
+@pytest.mark.filterwarnings("ignore::dfi.warnings.TransportWarning")
+def test_readme_runs_as_it_stands(tmp_path, monkeypatch, capsys):
+    """All blocks in order, in one namespace, as a reader would paste them."""
+    monkeypatch.chdir(tmp_path)
+    blocks = PYTHON_BLOCK.findall((ROOT / "README.md").read_text())
+    assert len(blocks) >= 2
+    namespace = {}
+    for block in blocks:
+        # the reader has 442 rows and half a minute; the test has neither
+        quick = block.replace("dfi.explain(X, y)", "dfi.explain(X, y, estimator='ridge')")
+        exec(compile(quick, "README.md", "exec"), namespace)  # noqa: S102
+    printed = capsys.readouterr().out
+    assert printed.split()[:8] == ["feature", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj"]
+    assert (tmp_path / "report.html").exists()
+    assert (tmp_path / "result.dfi").exists()
+
+
+def test_readme_shows_the_table_it_promises():
+    text = (ROOT / "README.md").read_text()
+    shown = re.search(r"```text\n(.*?)```", text, re.DOTALL).group(1)
+    assert shown.split()[:8] == ["feature", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj"]
+    assert len(shown.strip().splitlines()) == 11
+
+
+@pytest.mark.parametrize("name", ["dfi.estimator", "dfi.result"])
+def test_docstring_examples(name):
+    outcome = doctest.testmod(importlib.import_module(name))
+    assert outcome.failed == 0
