@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-import sys
-import warnings
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import sklearn
 from sklearn.base import BaseEstimator
-from tqdm.auto import tqdm
 
 import dfi
 from dfi.data import read_folds, read_groups, read_outcome, read_table, read_weights
+from dfi.data.constant import constant_among, warn_constant
 from dfi.data.fingerprint import fingerprint
 from dfi.explained import (
     FittedModels,
@@ -29,14 +25,12 @@ from dfi.lines.quadrature import DEFAULT_MEMORY
 from dfi.nuisance.crossfit import FoldModels, cross_fit
 from dfi.nuisance.learners import check_learner_suits_outcome, resolve_learner
 from dfi.nuisance.predictor import predictor_for
+from dfi.progress import progress_bar
 from dfi.transport.base import fit_transport
 from dfi.transport.choice import Auto, choose_transport
 from dfi.transport.registry import resolve_transport
-from dfi.warnings import ConstantColumnWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from numpy.typing import NDArray
 
     from dfi.data import Outcome, Table, Weights
@@ -209,15 +203,15 @@ class DFI(BaseEstimator):
         outcome = read_outcome(y, table.n_rows)
         weights = read_weights(sample_weight, table.n_rows, kind=self.weight_kind)
         groups = None if self.groups is None else read_groups(self.groups, table.names)
-        _warn_constant(table, table.constant, "")
+        warn_constant(table, table.constant, "")
         options = LineOptions(self.lines, self.n_nodes, self.memory)
         seeds = _seed_sequence(self.random_state).spawn(4)
         folds = self._models(
             table, outcome, None if sample_weight is None else weights, form, cv_groups, seeds[:2]
         )
         rows = np.unique(np.concatenate([fold.test for fold in folds]))
-        constant = _constant_where(table, rows[weights.values[rows] > 0])
-        _warn_constant(table, constant & ~table.constant, " among the rows that are explained")
+        constant = constant_among(table, rows[weights.values[rows] > 0])
+        warn_constant(table, constant & ~table.constant, " among the rows that are explained")
         return FittedModels(
             folds, table, outcome, weights, groups, rows, constant, form, options, *seeds[2:]
         )
@@ -236,7 +230,7 @@ class DFI(BaseEstimator):
             design, table.matrix[rows], weights.take(rows), fitted.constant, table
         )
         total = sum(len(fold.test) for fold in fitted.folds)
-        with _progress(self.progress, "explaining rows", total) as step:
+        with progress_bar(self.progress, "explaining rows", total) as step:
             task = Task(
                 folds=fitted.folds,
                 table=table,
@@ -334,7 +328,7 @@ class DFI(BaseEstimator):
             random_state=seeds[0],
         )
         labels = None if cv_groups is None else np.asarray(cv_groups)
-        with _progress(self.progress, "fitting models", sum(map(len, repeats))) as step:
+        with progress_bar(self.progress, "fitting models", sum(map(len, repeats))) as step:
             return cross_fit(
                 learner,
                 table,
@@ -432,29 +426,6 @@ def explain(
     return explainer.fit(X, y, sample_weight=sample_weight, cv_groups=cv_groups).result_
 
 
-def _constant_where(table: Table, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return which matrix columns do not vary among some rows.
-
-    A time splitter never holds out the first rows, and a weight of 0 leaves rows out: a column may
-    vary in the table and not among the rows that are explained.
-    """
-    return dataclasses.replace(table, matrix=table.matrix[rows]).constant
-
-
-def _warn_constant(table: Table, constant: NDArray[np.bool_], where: str) -> None:
-    """Warn of units without variation; refuse a table that has no other."""
-    names = [column.name for column in table.columns if constant[list(column.positions)].all()]
-    if len(names) == len(table.columns):
-        raise ValueError(f"every column of X is constant{where}: there is nothing to explain")
-    if names:
-        shown = ", ".join(repr(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
-        warnings.warn(
-            f"constant column(s) {shown}{where}: kept, with score 0 and no standard error",
-            ConstantColumnWarning,
-            stacklevel=3,
-        )
-
-
 def _seed_sequence(random_state: object) -> np.random.SeedSequence:
     """Return the root of all seeds."""
     whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
@@ -472,16 +443,3 @@ def _describe(value: Any) -> str:
     if callable(value) and not hasattr(value, "fit"):
         text = getattr(value, "__qualname__", type(value).__name__)
     return text if len(text) <= 300 else text[:297] + "..."
-
-
-@contextmanager
-def _progress(
-    progress: bool | None, label: str, total: int
-) -> Iterator[Callable[[int], object] | None]:
-    """Yield the advance of a progress bar, or None where none is wanted."""
-    shown = sys.stderr.isatty() if progress is None else progress
-    if not shown:
-        yield None
-        return
-    with tqdm(total=total, desc=label, leave=False) as bar:
-        yield bar.update

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 import zlib
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from tqdm.auto import tqdm
 
 from dfi.comparators.refit import Submodels
 from dfi.data import read_folds, read_groups, read_outcome, read_table, read_weights
@@ -22,11 +19,12 @@ from dfi.lines.quadrature import DEFAULT_MEMORY
 from dfi.lines.sums import SumLines
 from dfi.nuisance.crossfit import FoldModels, cross_fit
 from dfi.nuisance.learners import check_learner_suits_outcome, resolve_learner
+from dfi.progress import progress_bar
 from dfi.quality import Quality
 from dfi.warnings import ConstantColumnWarning, WeakModelWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -361,16 +359,3 @@ def regression_quality(
             stacklevel=3,
         )
     return quality
-
-
-@contextmanager
-def progress_bar(
-    progress: bool | None, label: str, total: int
-) -> Iterator[Callable[[int], object] | None]:
-    """Yield the advance of a progress bar, or None where none is wanted."""
-    shown = sys.stderr.isatty() if progress is None else progress
-    if not shown:
-        yield None
-        return
-    with tqdm(total=total, desc=label, leave=False) as bar:
-        yield bar.update
