@@ -287,6 +287,8 @@ def draw(curves: dict[str, Any]) -> None:
         size, seconds, memory = (np.asarray(column) for column in zip(*points, strict=True))
         panel.loglog(size, seconds, "o-", color="#0072B2", label="CPU seconds")
         panel.loglog(size, np.maximum(memory, 1e-3), "s--", color="#D55E00", label="peak GB")
+        panel.set_xticks(size, [f"{value:,}" for value in size])
+        panel.minorticks_off()
         panel.set_xlabel(axis)
         panel.grid(alpha=0.3, which="both")
     panels[0].legend(frameon=False)
