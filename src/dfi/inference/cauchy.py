@@ -8,7 +8,7 @@ with a fixed rank-one matrix for each of ``o`` outputs it asks, for every row :m
 One form at a time this costs ``n d^2 o``. The scaled kernel :math:`2\sqrt{s_a s_b}/(s_a + s_b)` is
 positive definite with a unit diagonal and of low numerical rank, a few dozen whatever the size, so
 :math:`1/(s_a + s_b) = \sum_q u_{qa} u_{qb}` with ``k`` terms and each term is two matrix products:
-``2 k n d o``. On 611 rows of 815 columns that is 12 times less arithmetic.
+``2 k n d o``.
 """
 
 from __future__ import annotations
