@@ -6,6 +6,7 @@ import pytest
 import dfi
 from dfi.data.weights import Weights
 from dfi.transport.gaussian import Gaussian
+from dfi.transport.registry import TRANSPORTS
 
 
 class FirstIsTheFactor:
@@ -195,12 +196,19 @@ def test_unknown_reference_and_missing_weights_are_named():
     ("transport", "message"),
     [
         (object(), "object has no fit, encode, decode"),
-        (Whitening, r"transport is the class Whitening: pass an instance, Whitening\(\)"),
+        (Whitening, r"transport is the class Whitening, not an instance: pass Whitening\(\)"),
+        *(
+            (kind, rf"is the class {kind.__name__}, not an instance: pass {kind.__name__}\(\)")
+            for kind in TRANSPORTS.values()
+        ),
     ],
 )
 def test_other_objects_are_refused(transport, message):
+    X, y = np.zeros((9, 2)), np.arange(9.0)
     with pytest.raises(TypeError, match=message):
-        dfi.explain(np.zeros((9, 2)), np.arange(9.0), transport=transport)
+        dfi.DFI(transport=transport).fit(X, y)
+    with pytest.raises(TypeError, match=message):
+        dfi.sensitivity(X, y, transports=["gaussian", transport])
 
 
 def test_unfitted_object_is_not_changed():

@@ -41,8 +41,10 @@ def resolve_transport(transport: Any) -> Any:
         for method in ("fit", "encode", "decode")
         if not callable(getattr(transport, method, None))
     ]
-    if isinstance(transport, type) and not missing:
-        raise TypeError(f"transport is the class {what}: pass an instance, {what}()")
+    # ours have encode and decode only once they are fitted
+    ours = any(transport is kind for kind in TRANSPORTS.values())
+    if isinstance(transport, type) and (ours or not missing):
+        raise TypeError(f"transport is the class {what}, not an instance: pass {what}()")
     raise TypeError(
         f"transport must be a name ({known}) or an object with fit, encode and decode; "
         f"{what} has no {', '.join(missing)}"
