@@ -13,6 +13,7 @@ from dfi.cli.compare import compare
 from dfi.cli.explain import explain
 from dfi.cli.failures import guarded
 from dfi.cli.outputs import OutputFolder
+from dfi.cli.reproduce import reproduce
 from dfi.cli.saved import report, show
 from dfi.cli.sensitivity import sensitivity
 
@@ -64,3 +65,4 @@ app.command()(sensitivity)
 app.command()(show)
 app.command()(report)
 app.command()(demo)
+app.command()(reproduce)

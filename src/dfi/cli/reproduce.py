@@ -1,0 +1,95 @@
+"""``dfi reproduce``: the paper's figures and tables."""
+
+from __future__ import annotations
+
+import time as clock
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from dfi.cli import options
+from dfi.cli.console import Console
+from dfi.cli.failures import INTERRUPTED, OUTPUT, TERMINATED, Failure, Terminated, guarded
+from dfi.cli.outputs import OutputFolder
+
+# typer reads these annotations at run time, where Optional is what its older versions understand
+# ruff: noqa: UP045
+
+RECORDS = "records"
+
+
+@guarded
+def reproduce(
+    name: Annotated[str, typer.Argument(help="a figure or table, or all", show_default=False)],
+    full: Annotated[
+        bool,
+        typer.Option("--full/--quick", help="the paper's sizes, or reduced ones that take minutes"),
+    ] = False,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="folder for tables, figures and pages")
+    ] = Path("dfi-paper"),
+    jobs: options.Jobs = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="go on where an earlier run stopped")
+    ] = False,
+    seeds: Annotated[
+        Optional[int], typer.Option(min=1, help="replications, where not the paper's number")
+    ] = None,
+    refit_seeds: Annotated[
+        Optional[int], typer.Option(min=1, help="replications of methods that refit or draw")
+    ] = None,
+    refit_trees: Annotated[
+        Optional[int], typer.Option(min=1, help="trees of forests that are refitted")
+    ] = None,
+    data: Annotated[
+        Optional[Path], typer.Option("--data", help="folder of the HIV-1 data; else DFI_DATA")
+    ] = None,
+    quiet: options.Quiet = False,
+    force: options.Force = False,
+    debug: options.Debug = False,
+) -> None:
+    """Reproduce a figure or table of the paper beside the theory.
+
+    Writes NAME.csv, NAME.png and NAME.md; the records of finished replications stay in
+    OUT/records, so that an interrupted run can be resumed.
+    """
+    from dfi.studies.catalogue import resolve_studies
+    from dfi.studies.reproduction import Size
+    from dfi.studies.reproduction import reproduce as run
+
+    console = Console(quiet)
+    size = Size(full, seeds, refit_seeds, refit_trees, None if data is None else str(data))
+    studies = resolve_studies(name)
+    names = [file for study in studies for file in study.files]
+    folder = OutputFolder(out, names, force=force or resume)
+    records = out / RECORDS
+    kept = [study.name for study in studies if (records / study.kept_in).is_dir()]
+    if kept and not (resume or force):
+        raise Failure(
+            f"{records} has records of {', '.join(kept)}: go on with them by --resume, or start "
+            "anew with --force",
+            OUTPUT,
+        )
+    for study in studies:
+        study.tasks(size)  # data that are missing are missed before hours have passed
+    begun: set[str] = set()
+    for study in studies:
+        started = clock.monotonic()
+        console.say(f"{study.name}: {study.title}")
+        try:
+            with folder.filling() as stage, console.warnings():
+                run(
+                    study, stage, size=size, records_folder=records, n_jobs=jobs,
+                    resume=resume or study.kept_in in begun, progress=console.progress,
+                )  # fmt: skip
+        except (KeyboardInterrupt, Terminated) as error:
+            code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else TERMINATED
+            raise Failure(
+                f"interrupted in {study.name}: finished replications are kept in {records}; the "
+                "same command with --resume goes on",
+                code,
+            ) from None
+        begun.add(study.kept_in)
+        console.say(f"{study.name}: {clock.monotonic() - started:.0f} s")
+        typer.echo(out / f"{study.name}.md")
