@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-import sklearn
 from sklearn.base import BaseEstimator
 
-import dfi
 from dfi.data import read_folds, read_groups, read_outcome, read_table, read_weights
 from dfi.data.constant import constant_among, warn_constant
 from dfi.data.fingerprint import fingerprint
@@ -26,6 +24,7 @@ from dfi.nuisance.crossfit import FoldModels, cross_fit
 from dfi.nuisance.learners import check_learner_suits_outcome, resolve_learner
 from dfi.nuisance.predictor import predictor_for
 from dfi.progress import progress_bar
+from dfi.specification import describe, versions
 from dfi.transport.base import fit_transport
 from dfi.transport.choice import Auto, choose_transport
 from dfi.transport.registry import resolve_transport
@@ -351,19 +350,15 @@ class DFI(BaseEstimator):
             "loss": "squared error",
             "score": fitted.form,
             "fixed_transport": self.fixed_transport,
-            "estimator": _describe(self.estimator),
-            "cv": _describe(self.cv),
+            "estimator": describe(self.estimator),
+            "cv": describe(self.cv),
             "n_folds": len(fitted.folds),
             "n_repeats": self.n_repeats,
             "weights": fitted.weights.kind,
             "random_state": self.random_state,
             "n_rows": fitted.table.n_rows,
             "n_features": len(fitted.table.columns),
-            "versions": {
-                "dfi": dfi.__version__,
-                "numpy": np.__version__,
-                "scikit-learn": sklearn.__version__,
-            },
+            "versions": versions(),
         }
 
     def __sklearn_tags__(self) -> Any:
@@ -434,12 +429,3 @@ def _seed_sequence(random_state: object) -> np.random.SeedSequence:
             f"random_state must be a whole number of 0 or more, or None, got {random_state!r}"
         )
     return np.random.SeedSequence(random_state)  # type: ignore[arg-type]
-
-
-def _describe(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    text = " ".join(repr(value).split())
-    if callable(value) and not hasattr(value, "fit"):
-        text = getattr(value, "__qualname__", type(value).__name__)
-    return text if len(text) <= 300 else text[:297] + "..."
