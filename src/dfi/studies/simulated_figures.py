@@ -59,6 +59,10 @@ COLOURS = {
     "dLOCO": PURPLE,
     "Shapley": GREEN,
 }
+ENOUGH = 5
+"""Replications below which a Monte-Carlo error says nothing."""
+
+HATCHED = ("DFI, true regression", "DFI-Z, true regression")
 SHARES = ("nLOCO",)
 """Methods in units of the outcome's variance: drawn against an axis of their own."""
 
@@ -139,7 +143,9 @@ def draw_bars(ax: Axes, bars: Sequence[Bars], title: str) -> None:
         at = np.arange(d) + (k - (len(bars) - 1) / 2) * width
         own = shares if shares is not None and bar.label in SHARES else ax
         drawn = own.bar(
-            at, bar.mean, width, yerr=bar.spread, color=COLOURS[bar.label],
+            at, bar.mean, width, yerr=bar.spread, edgecolor=COLOURS[bar.label],
+            color="white" if bar.label in HATCHED else COLOURS[bar.label],
+            hatch="////" if bar.label in HATCHED else None,
             error_kw={"elinewidth": 0.8, "ecolor": "#444444"},
             label=f"{bar.label} ({shown(bar.total, 3)})",
         )  # fmt: skip
@@ -211,7 +217,7 @@ def _caption(size: Size) -> str:
         "deviations, the number in parentheses is the total; red strokes are the population "
         "values. nLOCO, the share of the outcome's variance, has the axis on the right. The "
         f"numbers are in the CSV file beside this page; *gap* is the difference of the mean from "
-        "the theory in Monte-Carlo standard errors (of the replications)."
+        "the theory in Monte-Carlo standard errors, from five replications on."
     )
 
 
@@ -249,7 +255,8 @@ def _panel_table(bars: Sequence[Bars]) -> str:
 
 def _row(label: str, count: Any, unit: str, bar: Bars, truth: float | None) -> list[Any]:
     mean, spread, error = float(bar.mean[0]), float(bar.spread[0]), float(bar.error[0])
-    gap = None if truth is None or error == 0 else f"{(mean - truth) / error:+.1f}"
+    few = len(bar.scores) < ENOUGH
+    gap = None if truth is None or few else f"{(mean - truth) / error:+.1f}"
     return [label, count, unit, mean, spread, error, truth, gap]
 
 
