@@ -129,7 +129,26 @@ def test_a_chosen_number_of_coalitions_is_kept_to() -> None:
     assert found["shapley"].diagnostics["submodels"] <= 22
 
 
+def test_a_stated_number_of_orders_is_walked_along() -> None:
+    sample = dfi.datasets.m1(120, d=5)
+    method = Shapley(sampling="permutations", n_permutations=6)
+    found = dfi.compare(sample.X, sample.y, method, estimator="linear")["shapley"]
+    # the ends, and at most four submodels between them on each of six walks
+    assert 8 <= found.diagnostics["submodels"] <= 2 + 6 * 4
+    assert found.diagnostics["approximation"] == "sampled submodels"
+    assert found.spec["parameters"]["n_permutations"] == 6
+    assert found.scores.sum() == pytest.approx(
+        dfi.compare(sample.X, sample.y, "shapley", estimator="linear")["shapley"].scores.sum()
+    )
+
+
 def test_parameters_are_checked() -> None:
+    with pytest.raises(ValueError, match="n_permutations needs sampling='permutations'"):
+        Shapley(n_permutations=100)
+    with pytest.raises(ValueError, match="n_permutations must be at least 2"):
+        Shapley(n_permutations=1, sampling="permutations")
+    with pytest.raises(ValueError, match="not both"):
+        Shapley(n_permutations=10, n_coalitions=10, sampling="permutations")
     with pytest.raises(ValueError, match="sampling must be"):
         Shapley(sampling="orders")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="n_coalitions must be at least 2"):

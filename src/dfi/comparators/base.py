@@ -86,3 +86,9 @@ CONSERVATIVE = (
     "error of the fits pulls the score below 0, so the one-sided test rejects less often than its "
     "level (conservative)."
 )
+
+
+def check_at_least_two(name: str, value: int) -> None:
+    """Refuse a number of draws or folds that leaves nothing to compare."""
+    if value < 2:
+        raise ValueError(f"{name} must be at least 2, got {value!r}")

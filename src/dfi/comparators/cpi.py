@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi.comparators.base import CONSERVATIVE, Part
+from dfi.comparators.base import CONSERVATIVE, Part, check_at_least_two
+from dfi.comparators.by_unit import score_units, units_and_folds
 from dfi.comparators.covariates import (
     ConditionalLaw,
     covariate_classifier,
@@ -36,7 +37,13 @@ from dfi.comparators.covariates import (
     encode,
     fit_law,
 )
-from dfi.comparators.donors import choose_shifts, donor_rows, donor_shares, replaced_points
+from dfi.comparators.donors import (
+    choose_shifts,
+    donor_rows,
+    donor_shares,
+    replaced_points,
+    shift_error,
+)
 from dfi.comparators.refit import positions_of
 
 if TYPE_CHECKING:
@@ -79,8 +86,7 @@ class CPI:
     )
 
     def __post_init__(self) -> None:
-        if self.n_permutations < 2:
-            raise ValueError(f"n_permutations must be at least 2, got {self.n_permutations!r}")
+        check_at_least_two("n_permutations", self.n_permutations)
 
     @property
     def valid_intervals(self) -> bool:
@@ -119,47 +125,28 @@ class CPI:
                     learner,
                     classifier,
                     context.fit_weights,
-                    fold.train,
+                    context.folds[f].train,
                     context.child("conditional law", unit, f),
                 )
-                for unit in context.units.active
-                for f, fold in enumerate(context.folds)
+                for unit, f in units_and_folds(context)
             ],
             "fitting conditional laws",
         )
-        tasks = [
-            (self, context, f, unit)
-            for unit in context.units.active
-            for f in range(len(context.folds))
-        ]
-        found = context.run(
-            _score, [(*task, law) for task, law in zip(tasks, laws, strict=True)],
-            "conditional draws", threads=True,
-        )  # fmt: skip
-        n, n_units = context.table.n_rows, len(context.units)
-        pieces = np.zeros((3, n, n_units))
-        noise = np.zeros(n_units)
-        share = np.array([context.weights.values[fold.test].sum() for fold in context.folds])
-        share = share / share.sum()
-        for (_, _, f, unit), (residual_term, square, variance, error) in zip(
-            tasks, found, strict=True
-        ):
-            test = context.folds[f].test
-            pieces[:, test, unit] = residual_term, square, variance
-            noise[unit] += (share[f] * error) ** 2
-        product, square, variance = pieces[:, context.rows]
+        (product, square, variance), noise = score_units(
+            context, _score, [(law, self.n_permutations) for law in laws], "conditional draws"
+        )
         mass = context.mass(context.rows)
         plain = product * (2.0 if self.debias else 1.0) + 0.5 * square + 0.5 * variance
         efficient = 2.0 * product + square
         influence = efficient - mass @ efficient + mass @ plain
         influence[:, context.units.constant] = 0.0
-        return {self.name: Part(influence, context.rows, monte_carlo_se=np.sqrt(noise))}
+        return {self.name: Part(influence, context.rows, monte_carlo_se=noise)}
 
 
 def _score(
-    method: CPI, context: Context, f: int, unit: int, law: ConditionalLaw
-) -> tuple[Floats, Floats, Floats, float]:
-    """Return e*delta, delta^2 (free of the draws' noise), v and the Monte-Carlo error."""
+    context: Context, f: int, unit: int, law: ConditionalLaw, count: int
+) -> tuple[Floats, float]:
+    """Return e*delta, delta^2 (free of the draws' noise) and v, (3, n); Monte-Carlo error."""
     fold, predict = context.folds[f], context.predictors[f]
     rows = context.table.matrix[fold.test]
     value = context.predictions[fold.test]
@@ -171,9 +158,9 @@ def _score(
         mean = np.sum(chance * drawn, axis=1)
         variance = np.sum(chance * (drawn - mean[:, None]) ** 2, axis=1)
         delta = value - mean
-        return residual * delta, delta**2, variance, 0.0
+        return np.stack([residual * delta, delta**2, variance]), 0.0
     generator = np.random.default_rng(context.child("conditional draws", unit, f))
-    order, shifts = choose_shifts(len(rows), method.n_permutations, generator)
+    order, shifts = choose_shifts(len(rows), count, generator)
     donors = donor_rows(order, shifts)
     drawn = _draws(law, rows, donors, predict, context.memory, generator)
     k = len(shifts)
@@ -182,12 +169,9 @@ def _score(
     mean = np.sum(share * drawn, axis=1)
     variance = np.sum(share * (drawn - mean[:, None]) ** 2, axis=1) * k / max(1, k - 1)
     delta = value - mean
-    by_shift = np.average(
-        0.5 * (drawn - value[:, None] - residual[:, None]) ** 2, axis=0, weights=mass
-    )
-    complete = 1.0 - k / max(k, len(rows) - 1)
-    error = float(np.sqrt(complete * by_shift.var(ddof=1) / k)) if k > 1 else 0.0
-    return residual * delta, delta**2 - variance / k, variance, error
+    loss = 0.5 * (drawn - value[:, None] - residual[:, None]) ** 2
+    error = shift_error(loss, mass, 1.0 - k / max(k, len(rows) - 1))
+    return np.stack([residual * delta, delta**2 - variance / k, variance]), error
 
 
 def _levels(

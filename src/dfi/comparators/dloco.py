@@ -1,11 +1,15 @@
 r"""dLOCO: decorrelated LOCO, the importance of a feature made independent of the others.
 
-Verdinelli and Wasserman (*Decorrelated variable importance*, 2024) define
+Verdinelli and Wasserman (*Decorrelated Variable Importance*, JMLR 25(7), 2024, arXiv:2111.10853)
+define
 
 .. math:: \psi_j = \int\!\!\int \{\mu(x_j, x_{-j}) - \mu_0(x_{-j})\}^2\, p(x_j)\,p(x_{-j}),
           \qquad \mu_0(x_{-j}) = \int \mu(x_j, x_{-j})\,p(x_j),
 
-which is :math:`\beta_j^2\operatorname{Var}(X_j)` for a linear regression.
+which is :math:`\beta_j^2\operatorname{Var}(X_j)` for a linear regression. Their abstract calls it
+"difficult to estimate nonparametrically" and turns to semiparametric models; no public
+implementation was found, so this one is tested against closed forms, a slow twin over all pairs of
+rows and simulation.
 
 **Estimate.** :math:`\psi = E\,\tfrac12\{\mu(B_j, A_{-j}) - \mu(B'_j, A_{-j})\}^2` over three
 different rows, a U-statistic: for each held-out row the (unbiased) variance of the prediction over
@@ -28,10 +32,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi.comparators.base import CONSERVATIVE, Part
-from dfi.comparators.donors import as_donors
-from dfi.comparators.pfi import pool, shift_error
-from dfi.comparators.swaps import model_term, swap
+from dfi.comparators.base import CONSERVATIVE, Part, check_at_least_two
+from dfi.comparators.donors import as_donors, shift_error
+from dfi.comparators.swaps import model_term, swap, swapped_part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,8 +51,8 @@ class DLOCO:
     Parameters
     ----------
     n_partners : int, default=50
-        Other rows whose feature each row is given; capped at the rows of its fold (then the
-        U-statistic is complete).
+        Other rows whose feature each row is given, n times ``n_partners`` pairs in all; capped at
+        the rows of its fold (then the U-statistic is complete).
     debias : bool, default=True
         Add the one-step correction for the regression's error.
     """
@@ -64,8 +67,7 @@ class DLOCO:
     )
 
     def __post_init__(self) -> None:
-        if self.n_partners < 2:
-            raise ValueError(f"n_partners must be at least 2, got {self.n_partners!r}")
+        check_at_least_two("n_partners", self.n_partners)
 
     @property
     def valid_intervals(self) -> bool:
@@ -91,7 +93,7 @@ class DLOCO:
 
     def compute(self, context: Context) -> dict[str, Part]:
         """Give every held-out row the unit of others and take variances."""
-        return {self.name: pool(context, _score, self.n_partners, self.debias, "decorrelating")}
+        return {self.name: swapped_part(context, _score, self.n_partners, self.debias, self.name)}
 
 
 def _score(context: Context, f: int, unit: int, count: int, debias: bool) -> tuple[Floats, float]:

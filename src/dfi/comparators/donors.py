@@ -58,6 +58,13 @@ def as_donors(values: Floats, mass: Floats, donors: Rows) -> Floats:
     return np.asarray(np.divide(total, count, out=np.full(n, mean), where=count > 0))
 
 
+def shift_error(kernel: Floats, mass: Floats, missing: float) -> float:
+    """Return the error of a mean over pairs that comes from the shifts that were left out."""
+    by_shift = np.average(kernel, axis=0, weights=mass)
+    k = len(by_shift)
+    return float(np.sqrt(missing * by_shift.var(ddof=1) / k)) if k > 1 else 0.0
+
+
 def replaced_points(
     rows: Floats,
     positions: Rows,

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import brentq
 
-from dfi.comparators.base import Part
+from dfi.comparators.base import Part, check_at_least_two
 from dfi.comparators.covariates import is_linear
 from dfi.comparators.refit import fit_on_columns, submodel_learner
 from dfi.data.folds import split_halves
@@ -80,8 +80,7 @@ class PCM:
     )
 
     def __post_init__(self) -> None:
-        if self.n_folds < 2:
-            raise ValueError(f"n_folds must be at least 2, got {self.n_folds!r}")
+        check_at_least_two("n_folds", self.n_folds)
 
     def refuses(self, context: Context) -> str | None:
         """Return why there are too few rows, or None."""

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi.comparators.base import CONSERVATIVE, Part
-from dfi.comparators.donors import as_donors
-from dfi.comparators.swaps import model_term, swap
+from dfi.comparators.base import CONSERVATIVE, Part, check_at_least_two
+from dfi.comparators.donors import as_donors, shift_error
+from dfi.comparators.swaps import model_term, swap, swapped_part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,8 +57,7 @@ class PFI:
     )
 
     def __post_init__(self) -> None:
-        if self.n_permutations < 2:
-            raise ValueError(f"n_permutations must be at least 2, got {self.n_permutations!r}")
+        check_at_least_two("n_permutations", self.n_permutations)
 
     @property
     def valid_intervals(self) -> bool:
@@ -83,25 +82,9 @@ class PFI:
 
     def compute(self, context: Context) -> dict[str, Part]:
         """Permute each unit within the held-out rows of each fold."""
-        return {self.name: pool(context, _score, self.n_permutations, self.debias, "permuting")}
-
-
-def pool(context: Context, score: object, count: int, debias: bool, label: str) -> Part:
-    """Score every unit of every fold from swapped rows and pool the rows."""
-    tasks = [
-        (context, f, unit, count, debias)
-        for unit in context.units.active
-        for f in range(len(context.folds))
-    ]
-    found = context.run(score, tasks, label, threads=True)  # type: ignore[arg-type]
-    influence = np.zeros((context.table.n_rows, len(context.units)))
-    noise = np.zeros(len(context.units))
-    total = context.weights.values[context.rows].sum()
-    for (_, f, unit, *_), (values, error) in zip(tasks, found, strict=True):
-        test = context.folds[f].test
-        influence[test, unit] = values
-        noise[unit] += (context.weights.values[test].sum() / total * error) ** 2
-    return Part(influence[context.rows], context.rows, monte_carlo_se=np.sqrt(noise))
+        return {
+            self.name: swapped_part(context, _score, self.n_permutations, self.debias, self.name)
+        }
 
 
 def _score(context: Context, f: int, unit: int, count: int, debias: bool) -> tuple[Floats, float]:
@@ -118,10 +101,3 @@ def _score(context: Context, f: int, unit: int, count: int, debias: bool) -> tup
     term = model_term(context, f, unit, swapped, factor)
     influence += term if debias else term - np.average(term, weights=mass)
     return influence, shift_error(kernel, mass, swapped.complete)
-
-
-def shift_error(kernel: Floats, mass: Floats, missing: float) -> float:
-    """Return the error of a mean over pairs that comes from the shifts that were left out."""
-    by_shift = np.average(kernel, axis=0, weights=mass)
-    k = len(by_shift)
-    return float(np.sqrt(missing * by_shift.var(ddof=1) / k)) if k > 1 else 0.0

@@ -28,9 +28,9 @@ class Indices:
         Influence values.
     noise : ndarray of shape (2, d)
         Monte-Carlo error of the scores.
-    sensitivity : ndarray of shape (d, d)
-        Of the total effects to tilting the coordinates, for the transport's error; only where
-        every block is one coordinate.
+    sensitivity : ndarray of shape (2, d, d)
+        ``[:, k, j]``, of effect j to tilting coordinate j towards k, for the transport's error;
+        only where every block is one coordinate.
     """
 
     influence: Floats
@@ -68,7 +68,10 @@ def linear_indices(
     variance = mass @ centred**2
     sensitivity = np.outer(slope * variance, slope) if slope.shape == (d,) else np.zeros((d, d))
     both = np.stack([influence, influence])
-    return Indices(both, np.zeros((2, d)), sensitivity), [derivative, derivative]
+    return (
+        Indices(both, np.zeros((2, d)), np.stack([sensitivity, sensitivity])),
+        [derivative, derivative],
+    )
 
 
 def pick_freeze(
@@ -97,7 +100,7 @@ def pick_freeze(
     centre = float(np.mean([0.5 * (a.mean() + b.mean()) for _, _, a, b in compositions]))
     influence, noise = np.empty((2, n, d)), np.empty((2, d))
     derivative = np.zeros((2, len(span.scale) + 1, d))
-    sensitivity = np.zeros((d, d))
+    sensitivity = np.zeros((2, d, d))
     for j, block in enumerate(blocks):
         # one score at a time: what is kept is by lent unit and lending row
         sums = _Sums(n, d, len(span.scale), coordinates.shape[1])
@@ -122,12 +125,13 @@ def pick_freeze(
             sums.derivative[1, :-1] -= (step_b @ basis_a + step_a @ basis_b) / n
             sums.derivative[1, -1] -= step_b.mean() + step_a.mean()
             if len(block) == 1:
-                sums.tilt(block[0], a, value_a - centre, value_aj - centre)
-                sums.tilt(block[0], b, value_b - centre, value_bj - centre)
+                # A^j shares its line with A, B^j only coordinate j
+                sums.tilt(block[0], a, value_a - centre, value_aj - centre, value_bj - centre)
+                sums.tilt(block[0], b, value_b - centre, value_bj - centre, value_aj - centre)
         influence[:, :, j], noise[:, j] = sums.influence(mass)
         derivative[:, :, j] = sums.derivative / n_compositions
         if d == coordinates.shape[1]:
-            sensitivity[:, j] = sums.sensitivity()
+            sensitivity[:, :, j] = sums.sensitivity()
     return Indices(influence, noise, sensitivity), list(derivative)
 
 
@@ -174,7 +178,8 @@ class _Sums:
         self.count = np.zeros((d, n))
         self.means: list[tuple[float, float]] = []
         self.derivative = np.zeros((2, q + 1))
-        self.product, self.tilted, self.mean, self.tilts = np.zeros(p), np.zeros(p), 0.0, 0
+        self.product, self.alone, self.tilted = np.zeros(p), np.zeros(p), np.zeros(p)
+        self.mean, self.tilts = 0.0, 0
 
     def add(
         self,
@@ -192,17 +197,25 @@ class _Sums:
                     self.sums[kind, k] += np.bincount(lenders, kernel, self.n)
                     self.squares[kind, k] += np.bincount(lenders, kernel**2, self.n)
 
-    def tilt(self, j: int, points: Floats, value: Floats, other: Floats) -> None:
-        """Take in a pair of values along line ``j``, for G = Cov(z_k h_j, m_j)."""
+    def tilt(self, j: int, points: Floats, value: Floats, line: Floats, alone: Floats) -> None:
+        """Take in values along line ``j``, and at points that share coordinate ``j`` alone."""
         tilted = points[:, j] * value
-        self.product += points.T @ (tilted * other) / len(points)
+        self.product += points.T @ (tilted * line) / len(points)
+        self.alone += points.T @ (tilted * alone) / len(points)
         self.tilted += points.T @ tilted / len(points)
-        self.mean += float(other.mean())
+        self.mean += float(line.mean())
         self.tilts += 1
 
     def sensitivity(self) -> Floats:
-        """Return the column of G that belongs to this score."""
-        return self.product / self.tilts - self.tilted / self.tilts * (self.mean / self.tilts)
+        r"""Return the columns of both sensitivities that belong to this score, (2, p).
+
+        Total: :math:`G_{kj} = \operatorname{Cov}(z_k h_j, m_j)`. First order, with
+        :math:`g_j(z_j) = E[f \mid z_j] - E f`: moving the decoder by ``A`` changes the score by
+        :math:`2\sum_k A_{kj} E[g_j z_j\,\partial_k f]`, which is :math:`E[g_j z_j z_k f]` by
+        Stein's identity; what else it changes is nil where f is additive.
+        """
+        level = self.tilted / self.tilts * (self.mean / self.tilts)
+        return np.stack([self.product / self.tilts - level, self.alone / self.tilts])
 
     def influence(self, mass: Floats) -> tuple[Floats, Floats]:
         """Return influence values, (2, n), and the Monte-Carlo errors of the scores, (2,).

@@ -15,6 +15,12 @@ the submodel of the row's fold; the Shapley operator is linear and is applied to
 All :math:`2^d` submodels are used up to d = 12 for least squares (closed form) and up to 64 of them
 (d = 6) where each must be refitted, or up to d = 12 on request (``exact=True``). Beyond, coalitions
 are sampled (:mod:`dfi.comparators.coalitions`), and their Monte-Carlo error is reported apart.
+
+**Source.** The definition and the influence function are those of SPVIM; its own implementation
+(``vimpy.spvim``) did not run on current versions of its dependencies, so the values are tested
+against the definition over all subsets and against Lindeman, Merenda and Gold's closed form. SPVIM
+adds the variance of sampling coalitions to the standard error; here the two are kept apart, because
+only one of them shrinks with more data.
 """
 
 from __future__ import annotations
@@ -25,7 +31,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfi.comparators.base import CONSERVATIVE, Part
+from dfi.comparators.base import CONSERVATIVE, Part, check_at_least_two
 from dfi.comparators.coalitions import (
     EXACT_LIMIT,
     Coalitions,
@@ -59,11 +65,15 @@ class Shapley:
         per unit and at least 2000).
     sampling : {"coalitions", "permutations"}, default="coalitions"
         Weighted least squares over coalitions, or increments along random orders.
+    n_permutations : int, optional
+        Random orders to walk along, with ``sampling="permutations"``; drawn as pairs of an order
+        and its reverse, both counted. Each asks for d - 1 submodels, fewer where walks meet.
     """
 
     exact: bool | Literal["auto"] = "auto"
     n_coalitions: int | None = None
     sampling: Sampling = "coalitions"
+    n_permutations: int | None = None
 
     name = "shapley"
     question = (
@@ -81,8 +91,13 @@ class Shapley:
             raise ValueError(
                 f"sampling must be 'coalitions' or 'permutations', got {self.sampling!r}"
             )
-        if self.n_coalitions is not None and self.n_coalitions < 2:
-            raise ValueError(f"n_coalitions must be at least 2, got {self.n_coalitions!r}")
+        for name in ("n_coalitions", "n_permutations"):
+            if getattr(self, name) is not None:
+                check_at_least_two(name, getattr(self, name))
+        if self.n_permutations is not None and self.sampling != "permutations":
+            raise ValueError("n_permutations needs sampling='permutations'")
+        if self.n_permutations is not None and self.n_coalitions is not None:
+            raise ValueError("give n_permutations or n_coalitions, not both")
 
     def refuses(self, context: Context) -> str | None:
         """Return why overlapping groups have no Shapley value, or None."""
@@ -112,9 +127,12 @@ class Shapley:
         affordable = d <= EXACT_LIMIT and (
             closed or self.exact is True or 2**d <= AFFORDABLE_REFITS
         )
-        if d == 1 or (self.exact is not False and self.n_coalitions is None and affordable):
+        asked = self.n_coalitions
+        if self.n_permutations is not None:
+            asked = self.n_permutations * (d - 1)
+        if d == 1 or (self.exact is not False and asked is None and affordable):
             return all_coalitions(d)
-        count = self.n_coalitions or (max(2000, 40 * d) if closed else max(20, 2 * d))
+        count = asked or (max(2000, 40 * d) if closed else max(20, 2 * d))
         if self.exact is True and d <= EXACT_LIMIT:
             return all_coalitions(d)
         if self.exact is not False and d > EXACT_LIMIT:

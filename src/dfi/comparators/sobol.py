@@ -23,7 +23,15 @@ lent, :math:`\sum_k 2(E[\kappa \mid \text{unit k from row i}] - \hat\theta)` (Ho
 The conditional means come from finitely many compositions; their Monte-Carlo variance is known and
 is taken out by shrinking each of them to its between-row part, so that it is not sold as sampling
 error, and is reported apart. The regression's error enters through the Riesz term of
-:mod:`dfi.comparators.model_error`, the transport's through DFI's own terms (total effects).
+:mod:`dfi.comparators.model_error`; the transport's as in DFI (:mod:`dfi.inference.transport_terms`)
+with a sensitivity for each kind of effect, that of the first-order effects being exact where the
+latent regression is additive. Left out, the latent first-order effects of null features were found
+to be rejected 11.5 % of the time at 5 %.
+
+**Source.** Sobol (2001); the estimates are Jansen's (1999) for the total and Saltelli's (2010) for
+the first-order effect, symmetrised. SALib, with which they agree on independent inputs, samples the
+inputs from a law that is given, so its errors are Monte Carlo alone; here the law is the data's
+own, and the rows that lend their values enter the standard error.
 """
 
 from __future__ import annotations
@@ -33,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi.comparators.base import CONSERVATIVE, Part
+from dfi.comparators.base import CONSERVATIVE, Part, check_at_least_two
 from dfi.comparators.donors import choose_shifts, donor_rows, donor_shares, swapped_predictions
 from dfi.comparators.pick_freeze import Indices, linear_indices, pick_freeze
 from dfi.comparators.shapley import players, refuse_overlap
@@ -79,12 +87,11 @@ class Sobol:
     inference = (
         "Hoeffding projection over the lent units and the regression's error to first order, on "
         "the span of the columns and the fit: exact for linear regressions, approximate for "
-        "others. The latent first-order effects leave the transport's error out. " + CONSERVATIVE
+        "others. Latent effects carry the transport's error too. " + CONSERVATIVE
     )
 
     def __post_init__(self) -> None:
-        if self.n_compositions < 2:
-            raise ValueError(f"n_compositions must be at least 2, got {self.n_compositions!r}")
+        check_at_least_two("n_compositions", self.n_compositions)
 
     def refuses(self, context: Context) -> str | None:
         """Return why the units have no Sobol index, or None."""
@@ -120,15 +127,15 @@ class Sobol:
         d = transport.n_latent
         blocks = [np.array([j], dtype=np.intp) for j in range(d)]
         found = self._pooled(context, blocks, transport)
-        scores = LatentScores(
-            found.influence[0],
-            np.zeros(len(rows)),
-            found.sensitivity,
-            np.zeros(d),
-            np.zeros((d, d)),
-        )
         carried = MapInfluence(transport, transport.standardize(table.matrix[rows]))
-        influence = [found.influence[0] + latent_terms(carried, scores), found.influence[1]]
+        influence = [
+            values
+            + latent_terms(
+                carried,
+                LatentScores(values, np.zeros(len(rows)), tilt, np.zeros(d), np.zeros((d, d))),
+            )
+            for values, tilt in zip(found.influence, found.sensitivity, strict=True)
+        ]
         owner = np.zeros((d, len(context.units)))
         place = {int(p): k for k, p in enumerate(transport.active)}
         for unit in context.units.active:
@@ -154,7 +161,7 @@ class Sobol:
         by_fold = context.run(_decompose, tasks, "composing rows", threads=True)
         d = len(blocks)
         influence = np.zeros((2, context.table.n_rows, d))
-        noise, sensitivity = np.zeros((2, d)), np.zeros((d, d))
+        noise, sensitivity = np.zeros((2, d)), np.zeros((2, d, d))
         total = context.weights.values[context.rows].sum()
         for fold, indices in zip(context.folds, by_fold, strict=True):
             share = context.weights.values[fold.test].sum() / total

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi.comparators.base import Part
+from dfi.comparators.by_unit import score_units, units_and_folds
 from dfi.comparators.donors import choose_shifts, donor_rows, donor_shares, swapped_predictions
 from dfi.comparators.model_error import RieszSpan
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from dfi.comparators.context import Context
@@ -61,6 +65,19 @@ def swap(context: Context, f: int, unit: int, count: int) -> Swap:
     if 24 * len(context.rows) * count * len(context.units) <= KEPT_BYTES:
         context.memo[key] = result
     return result
+
+
+def swapped_part(
+    context: Context,
+    score: Callable[..., tuple[Floats, float]],
+    count: int,
+    debias: bool,
+    name: str,
+) -> Part:
+    """Score every unit of every fold from ``count`` swaps per row and pool the rows."""
+    arguments = [(count, debias)] * len(units_and_folds(context))
+    influence, noise = score_units(context, score, arguments, f"{name}: swapping rows")
+    return Part(influence, context.rows, monte_carlo_se=noise)
 
 
 def riesz_span(context: Context, f: int) -> RieszSpan:
