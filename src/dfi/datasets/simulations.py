@@ -12,18 +12,24 @@ exp  ``Y = exp(b (X1 + X2 + X3)) + e``; equicorrelated, every order of interacti
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi.datasets.regressions import Exponential, Linear, PiecewiseProducts, TwoCosines
+from dfi.datasets.roots import symmetric_root
+from dfi.datasets.square import SquarePopulation
+from dfi.datasets.truths import GaussianPopulation
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from dfi.datasets.regressions import Regression
+    from dfi.datasets.truths import Population, Space
 
-Space = Literal["latent", "attributed"]
+    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -36,28 +42,93 @@ class Simulation:
         The sample.
     regression : callable
         The true regression function of ``X``.
-    latent, attributed : ndarray or None
-        True scores under the Gaussian (Bures-Wasserstein) transport, where known.
+    population : Population or None
+        The law of the sample, which knows its scores; None where nothing is known.
+
+    Examples
+    --------
+    >>> from dfi.datasets import m1
+    >>> sample = m1(500, rho=0.8, d=3)
+    >>> sample.truth().round(6)
+    array([17.,  8.,  0.])
+    >>> sample.truth(transport="knothe-rosenblatt").round(6)
+    array([25., 16.,  0.])
+    >>> sample.comparator_truth("loco").round(6)
+    array([9., 0., 0.])
     """
 
     X: Floats
     y: Floats
     regression: Callable[[Floats], Floats]
-    latent: Floats | None = None
-    attributed: Floats | None = None
+    population: Population | None = None
+
+    @property
+    def latent(self) -> Floats | None:
+        """Latent scores under the Gaussian (Bures-Wasserstein) transport, where known."""
+        return None if self.population is None else self.population.truth("latent")
+
+    @property
+    def attributed(self) -> Floats | None:
+        """Attributed scores under the Gaussian (Bures-Wasserstein) transport, where known."""
+        return None if self.population is None else self.population.truth("attributed")
+
+    def truth(
+        self,
+        *,
+        space: Space = "attributed",
+        transport: str = "gaussian",
+        epsilon: float = 0.0,
+        order: Sequence[int] | None = None,
+    ) -> Floats:
+        """Return the population scores of every column, in closed form.
+
+        Parameters
+        ----------
+        space : {"attributed", "latent"}, default="attributed"
+            Of the features, or of the latent coordinates that belong to them.
+        transport : str, default="gaussian"
+            A transport's name: ``"gaussian"``, ``"entropic"``, ``"semicontinuous"``, ``"copula"``
+            or ``"knothe-rosenblatt"``.
+        epsilon : float, default=0.0
+            Weight of the entropy: the exact bridge for ``"gaussian"`` and ``"entropic"``, the
+            published form for ``"semicontinuous"``.
+        order : sequence of int, optional
+            Knothe-Rosenblatt only: the columns in the order of the map; their own by default.
+
+        Returns
+        -------
+        ndarray of shape (d,)
+
+        Raises
+        ------
+        ValueError
+            Where no closed form is known; the message says for what one is.
+        """
+        return self._known().truth(space, transport, epsilon, order)
+
+    def comparator_truth(self, name: str) -> Floats:
+        """Return the population scores of another method.
+
+        Parameters
+        ----------
+        name : {"loco", "cpi", "nloco", "dloco", "shapley"}
+            As in :mod:`dfi.comparators`; ``nloco`` is LOCO as a share of the outcome's variance.
+        """
+        return self._known().comparator_truth(name)
+
+    def _known(self) -> Population:
+        if self.population is None:
+            raise ValueError(
+                "the population scores of this simulation are not known: its regression is not "
+                "one of those with a closed form"
+            )
+        return self.population
 
 
 def correlated_gaussian(correlation: Floats, n: int, generator: np.random.Generator) -> Floats:
     """Return ``n`` rows of ``N(0, correlation)``."""
-    values, vectors = np.linalg.eigh(correlation)
-    root = (vectors * np.sqrt(np.clip(values, 0.0, None))) @ vectors.T
+    root = symmetric_root(correlation)
     return np.asarray(generator.standard_normal((n, len(correlation))) @ root)
-
-
-def symmetric_root(correlation: Floats) -> Floats:
-    """Return the symmetric positive square root."""
-    values, vectors = np.linalg.eigh(correlation)
-    return np.asarray((vectors * np.sqrt(np.clip(values, 0.0, None))) @ vectors.T)
 
 
 def linear_truth(correlation: Floats, beta: Floats) -> tuple[Floats, Floats]:
@@ -78,76 +149,63 @@ def pair_correlation(d: int, rho: float, *pairs: tuple[int, int]) -> Floats:
     return correlation
 
 
-def m1(n: int = 2000, *, rho: float = 0.8, d: int = 10, random_state: int = 0) -> Simulation:
-    """Linear Gaussian model."""
+def gaussian_simulation(
+    n: int, correlation: Floats, regression: Regression, noise: float, random_state: int
+) -> Simulation:
+    """Return rows of ``N(0, correlation)``, outcomes with a noise variance, and the population."""
     generator = np.random.default_rng(random_state)
-    correlation = pair_correlation(d, rho, (0, 1))
     X = correlated_gaussian(correlation, n, generator)
+    y = regression(X) + np.sqrt(noise) * generator.standard_normal(n)
+    return Simulation(X, y, regression, GaussianPopulation(correlation, regression, noise))
+
+
+def first_times_five(d: int) -> Linear:
+    """Return the regression ``5 x1``."""
     beta = np.zeros(d)
     beta[0] = 5.0
-    latent, attributed = linear_truth(correlation, beta)
-    y = X @ beta + generator.standard_normal(n)
-    return Simulation(X, y, _first_times_five, latent, attributed)
+    return Linear(beta)
 
 
-def _first_times_five(X: Floats) -> Floats:
-    return np.asarray(5.0 * X[:, 0])
+def m1(n: int = 2000, *, rho: float = 0.8, d: int = 10, random_state: int = 0) -> Simulation:
+    """Linear Gaussian model."""
+    correlation = pair_correlation(d, rho, (0, 1))
+    return gaussian_simulation(n, correlation, first_times_five(d), 1.0, random_state)
 
 
 def m2(n: int = 2000, *, rho: float = 0.8, d: int = 10, random_state: int = 0) -> Simulation:
-    """Nonlinear additive model; its latent regression is not additive once ``rho`` is not 0.
-
-    The true scores of the two features are an integral over their two latent coordinates,
-    evaluated by a 60 x 60 Gauss-Hermite rule; both spaces agree by symmetry.
-    """
-    generator = np.random.default_rng(random_state)
+    """Nonlinear additive model; its latent regression is not additive once ``rho`` is not 0."""
     correlation = pair_correlation(d, rho, (0, 1))
-    X = correlated_gaussian(correlation, n, generator)
-    y = _two_cosines(X) + generator.standard_normal(n)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
-    weights = weights / weights.sum()
-    root = symmetric_root(correlation)[:2, :2]
-    grid = np.stack(np.meshgrid(nodes, nodes, indexing="ij"), axis=-1)
-    eta = _two_cosines((grid @ root).reshape(-1, 2)).reshape(60, 60)
-    line_mean = weights @ eta
-    score = float(weights @ ((eta - line_mean) ** 2) @ weights)
-    truth = np.zeros(d)
-    truth[:2] = score
-    return Simulation(X, y, _two_cosines, truth, truth)
-
-
-def _two_cosines(X: Floats) -> Floats:
-    return np.asarray(5.0 * np.cos(X[:, 0]) + 5.0 * np.cos(X[:, 1]))
+    return gaussian_simulation(n, correlation, TwoCosines(), 1.0, random_state)
 
 
 def m3(n: int = 2000, *, rho: float = 0.8, random_state: int = 0) -> Simulation:
     r"""Piecewise interaction.
 
-    :math:`\phi_1 = \phi_2 = \frac{9}{16}(\rho^2+2)`, :math:`\phi_3 = \frac{1}{16}(14\rho^2+13)`,
-    :math:`\phi_4 = \phi_5 = \frac14(\rho^2+2)`, in both spaces. The paper's text and the
-    attributed row of its table give half of that for the last two: an erratum.
+    Under the Gaussian transport :math:`\phi_1 = \phi_2 = \frac{9}{16}(\rho^2+2)`,
+    :math:`\phi_3 = \frac{1}{16}(14\rho^2+13)`, :math:`\phi_4 = \phi_5 = \frac14(\rho^2+2)`, in both
+    spaces. The paper's text and the attributed row of its table give half of that for the last
+    two: an erratum.
     """
-    generator = np.random.default_rng(random_state)
     correlation = pair_correlation(5, rho, (0, 1), (3, 4))
-    X = correlated_gaussian(correlation, n, generator)
-    y = _piecewise_products(X) + np.sqrt(0.4) * generator.standard_normal(n)
-    first, last = 9 / 16 * (rho**2 + 2), (rho**2 + 2) / 4
-    truth = np.array([first, first, (14 * rho**2 + 13) / 16, last, last])
-    return Simulation(X, y, _piecewise_products, truth, truth)
-
-
-def _piecewise_products(X: Floats) -> Floats:
-    upper = X[:, 2] > 0
-    return np.asarray(np.where(upper, 1.5 * X[:, 0] * X[:, 1], X[:, 3] * X[:, 4]))
+    return gaussian_simulation(n, correlation, PiecewiseProducts(), 0.4, random_state)
 
 
 def m4(n: int = 2000, *, d: int = 10, random_state: int = 0) -> Simulation:
-    """Dependent, uncorrelated features: linear whitening leaves ``X2 = 3 X1^2 + d`` dependent."""
+    r"""Dependent, uncorrelated features: linear whitening leaves ``X2 = 3 X1^2 + d`` dependent.
+
+    Its scores are :math:`(25, 0, \ldots)` under linear whitening, and
+    :math:`(25, \frac{36}{19} 25, 0, \ldots)` attributed under Knothe-Rosenblatt in column order.
+    """
     generator = np.random.default_rng(random_state)
     X = generator.standard_normal((n, d))
     X[:, 1] += 3.0 * X[:, 0] ** 2
-    y = _first_times_five(X) + generator.standard_normal(n)
-    return Simulation(X, y, _first_times_five)
+    regression = first_times_five(d)
+    y = regression(X) + generator.standard_normal(n)
+    # beta is 0 but for X1, whose standard deviation is 1: the same in standardised units
+    population = SquarePopulation(
+        regression.beta, factor=0, square=1, curvature=3.0, spread=1.0, noise=1.0
+    )
+    return Simulation(X, y, regression, population)
 
 
 def exponential(
@@ -159,21 +217,6 @@ def exponential(
     :math:`\phi_{Z_j} = e^{2\sum_{k \ne j} a_k^2}\, e^{a_j^2} (e^{a_j^2} - 1)` in closed form. It is
     neither additive nor bilinear: the hardest case for the transport's sensitivity ``G``.
     """
-    generator = np.random.default_rng(random_state)
     correlation = np.full((3, 3), rho)
     np.fill_diagonal(correlation, 1.0)
-    X = correlated_gaussian(correlation, n, generator)
-    regression = _Exponential(strength)
-    y = regression(X) + 0.5 * generator.standard_normal(n)
-    root = symmetric_root(correlation)
-    squares = (root @ np.full(3, strength)) ** 2
-    latent = np.exp(2 * (squares.sum() - squares)) * np.exp(squares) * np.expm1(squares)
-    return Simulation(X, y, regression, latent, (root**2) @ latent)
-
-
-@dataclass(frozen=True)
-class _Exponential:
-    strength: float
-
-    def __call__(self, X: Floats) -> Floats:
-        return np.asarray(np.exp(self.strength * X.sum(axis=1)))
+    return gaussian_simulation(n, correlation, Exponential(strength), 0.25, random_state)
