@@ -21,7 +21,7 @@ from scipy.special import expit
 
 from dfi.lines.base import LineMoments
 from dfi.lines.trees.kernels_arena import arena_moments
-from dfi.lines.trees.kernels_law import Law, tabulate
+from dfi.lines.trees.kernels_law import Law, coordinate_law, tabulate
 from dfi.lines.trees.kernels_merged import merged_moments
 from dfi.lines.trees.kernels_path import SortedDirections, path_moments
 from dfi.lines.trees.kernels_walk import Nodes, lay_out, predict_sums
@@ -165,12 +165,12 @@ def _by_direction(
     columns = np.ascontiguousarray(points.T)
     latent = np.ascontiguousarray(lines.latent.T, dtype=np.float64)
     shifts = np.ascontiguousarray(lines.offsets.T, dtype=np.float64)
-    law = geometry.law
+    laws = [coordinate_law(geometry.law, j) for j in range(d)]
 
     def task(where: tuple[int, slice]) -> None:
         j, block = where
         size = (shape[0], block.stop - block.start)
-        common = (latent[j, block], geometry.steepness[j], law, j, shifts[j])
+        common = (latent[j, block], geometry.steepness[j], laws[j], shifts[j])
         window = (geometry.lows[j], geometry.highs[j])
         if square is not None:
             out = (np.empty(size), np.empty(size), np.empty(size))
@@ -191,7 +191,7 @@ def _by_direction(
         sums = (np.zeros(size), np.zeros(size))
         arena_moments(nodes, part, *common, *window, *sums)
         mean[:, block, j] = sums[0] + ensemble.intercept
-        hermite[:, block, j] = sums[1] + ensemble.intercept * law.total[j]
+        hermite[:, block, j] = sums[1] + ensemble.intercept * laws[j].total
 
     blocks = list(_blocks(n, ROWS_PER_BLOCK))
     _run(task, ((j, block) for j in range(d) for block in blocks), n_threads)

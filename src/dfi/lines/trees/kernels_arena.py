@@ -1,9 +1,17 @@
 """Few features: tree by tree over a block of parallel lines.
 
 All lines of a block share one direction. At a node the lines that reach it are kept in an arena
-as (line, lower end, upper end); the split partitions the arena without branches, a line whose
-interval straddles the threshold going to both sides. The lines at a leaf add its value times
-the probability of their intervals.
+as (line, upper end); the split partitions the arena without branches, a line whose interval
+straddles the threshold going to both sides.
+
+Which child of a split lies lower on the line is the same for all lines of the block. Visiting it
+first, every line meets its leaves in the order of ``t``: its lower end is where its last leaf
+ended, and with ``v_1, ..., v_K`` the values met and ``t_k`` the crossing between ``v_k`` and
+``v_{k+1}``,
+
+``E f = v_K - sum_k (v_{k+1} - v_k) F(t_k)``,
+
+so that the law is evaluated once for every crossing.
 """
 
 from __future__ import annotations
@@ -13,12 +21,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from dfi.lines.trees.kernels_law import evaluate_law
+from dfi.lines.trees.kernels_law import evaluate_coordinate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfi.lines.trees.kernels_law import Law
+    from dfi.lines.trees.kernels_law import CoordinateLaw
     from dfi.lines.trees.kernels_walk import Nodes
 
     Floats = NDArray[np.float64]
@@ -30,8 +38,7 @@ def arena_moments(
     columns: Floats,
     latent: Floats,
     steepness: Floats,
-    law: Law,
-    j: int,
+    law: CoordinateLaw,
     shifts: Floats,
     low: float,
     high: float,
@@ -50,8 +57,8 @@ def arena_moments(
         Latent coordinate of each row along this direction.
     steepness : ndarray of shape (p,)
         ``1 / L_fj``, or 0 where ``L_fj`` counts as zero.
-    law : Law
-        Reference law; coordinate ``j`` of it is used.
+    law : CoordinateLaw
+        Reference law of the coordinate.
     shifts : ndarray of shape (q,)
         Offsets of the latent coordinate: the law is evaluated at ``t + shift``.
     low, high : float
@@ -64,8 +71,11 @@ def arena_moments(
     n_shifts = np.uint64(shifts.size)
     capacity = (nodes.depth + 2) * latent.size
     line = np.empty(capacity, np.uint32)
-    lower = np.empty(capacity, np.float64)
     upper = np.empty(capacity, np.float64)
+    # Where each line has come to, the value of the leaf it has left, and the sum of last leaves.
+    at = np.empty(latent.size)
+    left_value = np.empty(latent.size)
+    last = np.zeros(latent.size)
     stack = np.empty((nodes.depth + 2, 3), np.uint64)
     # Left of a split is closed: along a falling coordinate it is t >= b, which is t > b-.
     slack = law.below
@@ -74,8 +84,9 @@ def arena_moments(
     for tree in range(nodes.roots.size):
         for k in range(n_lines):
             line[k] = k
-            lower[k] = low
             upper[k] = high
+            at[k] = low
+            left_value[k] = 0.0
         stack[0, 0] = nodes.roots[tree]
         stack[0, 1] = 0
         stack[0, 2] = n_lines
@@ -88,69 +99,78 @@ def arena_moments(
             f = nodes.feature[node]
             cut = nodes.cut[node]
             if f < 0:
+                # At the lower end of the law both are 0, so the first leaf adds nothing.
+                for s in range(n_shifts):
+                    shift = shifts[s]
+                    shifted_mean = mean[s]
+                    shifted_hermite = hermite[s]
+                    for k in range(start, end):
+                        i = line[k]
+                        f_t, h_t = evaluate_coordinate(law, at[i] + shift)
+                        jump = cut - left_value[i]
+                        shifted_mean[i] -= jump * f_t
+                        shifted_hermite[i] -= jump * h_t
                 for k in range(start, end):
                     i = line[k]
-                    for s in range(n_shifts):
-                        f_low, h_low = evaluate_law(law, j, lower[k] + shifts[s])
-                        f_high, h_high = evaluate_law(law, j, upper[k] + shifts[s])
-                        mean[s, i] += cut * (f_high - f_low)
-                        hermite[s, i] += cut * (h_high - h_low)
+                    left_value[i] = cut
+                    at[i] = upper[k]
                 continue
-            # The right side is compacted in place, the left side written behind the segment.
-            steep = steepness[f]
-            column = columns[f]
-            n_right = start
-            n_left = end
+            # The higher side is compacted in place, the lower side written behind the segment.
+            steep = steepness[np.uint32(f)]
+            column = columns[np.uint32(f)]
+            lower_child = node + one
+            higher_child = np.uint64(nodes.right[node])
+            n_higher = start
+            n_lower = end
             if steep == 0.0:
                 for k in range(start, end):
                     i = line[k]
-                    a = lower[k]
                     b = upper[k]
                     goes_left = np.uint64(column[i] <= cut)
-                    line[n_left] = i
-                    lower[n_left] = a
-                    upper[n_left] = b
-                    line[n_right] = i
-                    lower[n_right] = a
-                    upper[n_right] = b
-                    n_left += goes_left
-                    n_right += one - goes_left
+                    line[n_lower] = i
+                    upper[n_lower] = b
+                    line[n_higher] = i
+                    upper[n_higher] = b
+                    n_lower += goes_left
+                    n_higher += one - goes_left
             elif steep > 0.0:
                 for k in range(start, end):
                     i = line[k]
-                    a = lower[k]
                     b = upper[k]
                     t = latent[i] + (cut - column[i]) * steep
-                    line[n_left] = i
-                    lower[n_left] = a
-                    upper[n_left] = b if b < t else t
-                    line[n_right] = i
-                    lower[n_right] = a if a > t else t
-                    upper[n_right] = b
-                    n_left += np.uint64(t > a)
-                    n_right += np.uint64(t < b)
+                    line[n_lower] = i
+                    upper[n_lower] = b if b < t else t
+                    line[n_higher] = i
+                    upper[n_higher] = b
+                    n_lower += np.uint64(t > at[i])
+                    n_higher += np.uint64(t < b)
             else:
+                lower_child, higher_child = higher_child, lower_child
                 for k in range(start, end):
                     i = line[k]
-                    a = lower[k]
                     b = upper[k]
                     t = latent[i] + (cut - column[i]) * steep
                     t -= abs(t) * slack + step
-                    line[n_left] = i
-                    lower[n_left] = a if a > t else t
-                    upper[n_left] = b
-                    line[n_right] = i
-                    lower[n_right] = a
-                    upper[n_right] = b if b < t else t
-                    n_left += np.uint64(t < b)
-                    n_right += np.uint64(t > a)
-            if n_right > start:
-                stack[top, 0] = nodes.right[node]
+                    line[n_lower] = i
+                    upper[n_lower] = b if b < t else t
+                    line[n_higher] = i
+                    upper[n_higher] = b
+                    n_lower += np.uint64(t > at[i])
+                    n_higher += np.uint64(t < b)
+            if n_higher > start:
+                stack[top, 0] = higher_child
                 stack[top, 1] = start
-                stack[top, 2] = n_right
+                stack[top, 2] = n_higher
                 top += 1
-            if n_left > end:
-                stack[top, 0] = node + one
+            if n_lower > end:
+                stack[top, 0] = lower_child
                 stack[top, 1] = end
-                stack[top, 2] = n_left
+                stack[top, 2] = n_lower
                 top += 1
+        for k in range(n_lines):
+            last[k] += left_value[k]
+    total = law.total
+    for s in range(n_shifts):
+        for k in range(n_lines):
+            mean[s, k] += last[k]
+            hermite[s, k] += last[k] * total

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from dfi.lines.trees.kernels_law import evaluate_law
+from dfi.lines.trees.kernels_law import evaluate_coordinate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfi.lines.trees.kernels_law import Law
+    from dfi.lines.trees.kernels_law import CoordinateLaw
     from dfi.lines.trees.kernels_walk import Nodes
 
     Floats = NDArray[np.float64]
@@ -76,8 +76,7 @@ def merged_moments(
     points: Floats,
     latent: Floats,
     steepness: Floats,
-    law: Law,
-    j: int,
+    law: CoordinateLaw,
     shifts: Floats,
     low: float,
     high: float,
@@ -186,14 +185,14 @@ def merged_moments(
             hermite_moment = 0.0
             second_moment = 0.0
             for k in range(n):
-                f_t, h_t = evaluate_law(law, j, place[k] + shifts[s])
+                f_t, h_t = evaluate_coordinate(law, place[k] + shifts[s])
                 value = other[k]
                 first_moment += value * (f_t - f_at)
                 second_moment += value * value * (f_t - f_at)
                 hermite_moment += value * (h_t - h_at)
                 f_at = f_t
                 h_at = h_t
-            total = law.total[j]
+            total = law.total
             mean[s, i] = first_moment + last * (1.0 - f_at)
             square[s, i] = second_moment + last * last * (1.0 - f_at)
             hermite[s, i] = hermite_moment + last * (total - h_at)
