@@ -7,12 +7,21 @@ first. Optimal transport is another disentangling and another estimand, with sco
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from dfi.datasets.regressions import Linear
 from dfi.datasets.simulations import Simulation
 from dfi.datasets.square import SquarePopulation
 from dfi.datasets.truths import GaussianPopulation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 
 
 def equal_features(
@@ -50,11 +59,9 @@ def equal_features(
     >>> sample.truth(transport="knothe-rosenblatt").round(6)
     array([9., 9.])
     """
-    generator = np.random.default_rng(random_state)
-    X = np.repeat(generator.standard_normal((n, 1)), 2, axis=1)
     regression = Linear(_two(beta))
-    y = regression(X) + np.sqrt(noise) * generator.standard_normal(n)
-    return Simulation(X, y, regression, GaussianPopulation(np.ones((2, 2)), regression, noise))
+    population = GaussianPopulation(np.ones((2, 2)), regression, noise)
+    return _simulate(n, (_same, _same), regression, population, random_state)
 
 
 def square_and_factor(
@@ -90,18 +97,36 @@ def square_and_factor(
     >>> sample.truth(transport="knothe-rosenblatt", order=(1, 0)).round(6)
     array([4., 2.])
     """
-    generator = np.random.default_rng(random_state)
-    u = generator.standard_normal(n)
-    X = np.column_stack([(u**2 - 1.0) / np.sqrt(2.0), u])
     regression = Linear(_two(beta))
-    y = regression(X) + np.sqrt(noise) * generator.standard_normal(n)
     population = SquarePopulation(
         regression.beta, factor=1, square=0, curvature=1.0 / np.sqrt(2.0), spread=0.0, noise=noise
     )
+    return _simulate(n, (_standardised_square, _same), regression, population, random_state)
+
+
+def _simulate(
+    n: int,
+    features: tuple[Callable[[Floats], Floats], Callable[[Floats], Floats]],
+    regression: Linear,
+    population: GaussianPopulation | SquarePopulation,
+    random_state: int,
+) -> Simulation:
+    generator = np.random.default_rng(random_state)
+    factor = generator.standard_normal(n)
+    X = np.column_stack([feature(factor) for feature in features])
+    y = regression(X) + np.sqrt(population.noise) * generator.standard_normal(n)
     return Simulation(X, y, regression, population)
 
 
-def _two(beta: tuple[float, float]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _same(factor: Floats) -> Floats:
+    return factor
+
+
+def _standardised_square(factor: Floats) -> Floats:
+    return np.asarray((factor**2 - 1.0) / np.sqrt(2.0))
+
+
+def _two(beta: tuple[float, float]) -> Floats:
     coefficients = np.asarray(beta, dtype=np.float64)
     if coefficients.shape != (2,):
         raise ValueError(f"beta must be two numbers, got {beta!r}")
