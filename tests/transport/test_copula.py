@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 from sklearn.ensemble import RandomForestRegressor
 
 from dfi.data import read_table
@@ -12,7 +12,7 @@ from dfi.data.weights import Weights
 from dfi.datasets.simulations import correlated_gaussian, symmetric_root
 from dfi.importance.curves import curve_scores
 from dfi.importance.scores import pooled_scores
-from dfi.inference.copula_terms import copula_influence
+from dfi.inference.copula_terms import copula_influence, slope_terms
 from dfi.lines.choose import LineOptions, line_model
 from dfi.lines.trees.model import TreeLines
 from dfi.nuisance.crossfit import FoldModels
@@ -238,3 +238,19 @@ def test_collinear_columns_and_constant_columns():
     latent = copula_influence(pooled.scores, X, ones(n), transport, fixed=True)[0].mean(axis=0)
     # equal columns share the signal equally
     assert latent[0] == pytest.approx(latent[1], rel=1e-6)
+
+
+def test_error_of_the_slopes_vanishes_for_normal_margins_and_matches_the_spread_for_others():
+    """Mean squared slopes of log-normal columns, over fresh samples and by their influence."""
+    n, found, errors = 500, [], []
+    for seed in range(150):
+        X = np.exp(0.5 * np.random.default_rng([seed, 3]).standard_normal((n, 2)))
+        transport = Copula().fit(X, ones(n), np.zeros(2, bool))
+        margin = transport.margins[0]
+        square = np.diff(ndtr(margin.scores)) @ margin.slopes() ** 2 / X[:, 0].var()
+        found.append(np.log(square))
+        errors.append(slope_terms(X, ones(n), transport)[:, 0].std() / np.sqrt(n))
+    assert np.mean(errors) == pytest.approx(np.std(found), rel=0.35)
+    normal = np.random.default_rng(0).standard_normal((4000, 2))
+    transport = Copula().fit(normal, ones(4000), np.zeros(2, bool))
+    assert slope_terms(normal, ones(4000), transport).std() < 0.5 * np.sqrt(n) * np.mean(errors)
