@@ -1,18 +1,19 @@
 """LOCO, CPI and PFI side by side with hidimstat, in CPU seconds of one run.
 
-Model M1, n = 2000, a forest of 500 trees, the same two folds and the same fitted full models for
-both. ``python benchmarks/comparators.py [n] [trees] [permutations]``
+Model M1, n = 2000, a forest of 500 trees, the same two folds and full models that are already
+fitted for both. The two packages take turns; medians of the repeats are compared.
+``python benchmarks/comparators.py [n] [trees] [permutations] [repeats]``
 """
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
@@ -22,6 +23,8 @@ from dfi.comparators import CPI, LOCO, PFI
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dfi.comparators import Comparator, Context
+
 
 def cpu_seconds(run: Callable[[], Any]) -> tuple[float, Any]:
     """Return the CPU seconds of a call and its value."""
@@ -30,64 +33,65 @@ def cpu_seconds(run: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - start, value
 
 
-def hidimstat_runs(
-    X: np.ndarray, y: np.ndarray, folds: Any, models: list[Any], permutations: int
-) -> dict[str, Callable[[], np.ndarray]]:
-    """Return hidimstat's three methods over the folds, full models already fitted."""
+def our_run(context: Context, method: Comparator) -> np.ndarray:
+    """Return our scores; nothing but the fitted models is kept from earlier runs."""
+    fresh = dataclasses.replace(context, memo={})
+    return method.compute(fresh)[method.name].influence.mean(axis=0)
+
+
+def hidimstat_run(context: Context, make: Callable[[Any], Any]) -> np.ndarray:
+    """Return hidimstat's scores over the folds, with the same fitted full models."""
+    X, y = context.table.matrix, context.outcome.values
+    total = np.zeros(X.shape[1])
+    for fold, models in zip(context.folds, context.models, strict=True):
+        method = make(models.predictors[0].model)
+        method.fit(X[fold.train], y[fold.train])
+        total += len(fold.test) / len(y) * method.importance(X[fold.test], y[fold.test])
+    return total
+
+
+def main(n: int = 2000, trees: int = 500, permutations: int = 50, repeats: int = 3) -> None:
+    """Let both packages take turns and print a table."""
     import hidimstat
 
-    def over_folds(make: Callable[[Any], Any]) -> np.ndarray:
-        total = np.zeros(X.shape[1])
-        for fold, model in zip(folds, models, strict=True):
-            method = make(model)
-            method.fit(X[fold.train], y[fold.train])
-            total += len(fold.test) / len(y) * method.importance(X[fold.test], y[fold.test])
-        return total
-
-    return {
-        "loco": lambda: over_folds(hidimstat.LOCO),
-        "cpi": lambda: over_folds(
-            lambda model: hidimstat.CFI(
-                model,
-                imputation_model_continuous=LinearRegression(),
-                n_permutations=permutations,
-                random_state=0,
-            )
-        ),
-        "pfi": lambda: over_folds(
-            lambda model: hidimstat.PFI(model, n_permutations=permutations, random_state=0)
-        ),
-    }
-
-
-def main(n: int = 2000, trees: int = 500, permutations: int = 50) -> None:
-    """Run both packages once and print a table."""
     sample = dfi.datasets.m1(n, rho=0.8)
     forest = RandomForestRegressor(trees, min_samples_leaf=5, random_state=0)
     context = dfi.comparators.prepare(sample.X, sample.y, estimator=forest, cv=2)
-    seconds, _ = cpu_seconds(lambda: context.predictions)
-    print(f"M1, n = {n}, forest of {trees}; reading the full models: {seconds:.1f} CPU s")
-    ours = {
-        "loco": LOCO(),
-        "cpi": CPI(
-            n_permutations=permutations, covariate_estimator=LinearRegression(), debias=False
+    linear = LinearRegression()
+    draws = {"n_permutations": permutations, "random_state": 0}
+    pairs: dict[str, tuple[Comparator, Callable[[Any], Any]]] = {
+        "pfi": (
+            PFI(n_permutations=permutations, debias=False),
+            lambda model: hidimstat.PFI(model, **draws),
         ),
-        "pfi": PFI(n_permutations=permutations, debias=False),
+        "cpi": (
+            CPI(n_permutations=permutations, covariate_estimator=linear, debias=False),
+            lambda model: hidimstat.CFI(model, imputation_model_continuous=linear, **draws),
+        ),
+        "loco": (LOCO(), hidimstat.LOCO),
     }
-    models = [clone(forest).fit(sample.X[f.train], sample.y[f.train]) for f in context.folds]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        theirs = hidimstat_runs(sample.X, sample.y, context.folds, models, permutations)
-        print(f"{'method':8s} {'dfi':>9s} {'hidimstat':>10s} {'ratio':>7s}   X1: dfi, hidimstat")
-        for name, method in ours.items():
-            mine, parts = cpu_seconds(lambda method=method: method.compute(context))  # type: ignore[misc]
-            other, peer = cpu_seconds(theirs[name])
-            score = parts[name].influence.mean(axis=0)[0] * (2.0 if name == "cpi" else 1.0)
-            print(
-                f"{name:8s} {mine:9.1f} {other:10.1f} {mine / other:7.2f}   "
-                f"{score:.2f}, {peer[0]:.2f}",
-                flush=True,
-            )
+    # compiled once per machine
+    our_run(dfi.comparators.prepare(sample.X[:60], sample.y[:60], estimator=forest, cv=2), PFI())
+    print(f"M1, n = {n}, forest of {trees}, CPU seconds, median of {repeats} (all)")
+    print("| method | dfi | hidimstat | ratio | X1: dfi, hidimstat |\n|---|---|---|---|---|")
+    for name, (method, make) in pairs.items():
+        mine, theirs = [], []
+        for _ in range(repeats):
+            seconds, ours = cpu_seconds(lambda method=method: our_run(context, method))  # type: ignore[misc]
+            mine.append(seconds)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                seconds, peer = cpu_seconds(lambda make=make: hidimstat_run(context, make))  # type: ignore[misc]
+            theirs.append(seconds)
+        middle = np.median(mine), np.median(theirs)
+        # their conditional importance leaves out the factor 1/2
+        score = ours[0] * (2.0 if name == "cpi" else 1.0)
+        shown = [f"{m:.1f} ({', '.join(f'{v:.1f}' for v in all_)})" for m, all_ in zip(middle, (mine, theirs), strict=True)]  # fmt: skip
+        print(
+            f"| `{name}` | {shown[0]} | {shown[1]} | {middle[0] / middle[1]:.3f} | "
+            f"{score:.2f}, {peer[0]:.2f} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

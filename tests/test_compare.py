@@ -14,7 +14,7 @@ from sklearn.model_selection import RepeatedKFold
 from sklearn.tree import ExtraTreeRegressor
 
 import dfi
-from dfi.comparators import COMPARATORS, CPI, LOCO, Comparator
+from dfi.comparators import COMPARATORS, CPI, LOCO, Comparator, Shapley
 from dfi.warnings import WeakModelWarning
 
 
@@ -36,6 +36,22 @@ def test_table_is_long_with_the_columns_of_a_result(comparison: dfi.Comparison) 
     own = comparison["loco"].table().set_index("feature")
     np.testing.assert_allclose(loco.loc[own.index, "score"], own["score"])
     np.testing.assert_allclose(loco.loc[own.index, "p_adj"], own["p_adj"])
+
+
+def test_monte_carlo_errors_are_kept_apart_from_sampling_errors() -> None:
+    sample = dfi.datasets.m1(300, d=7)
+    X = pd.DataFrame(sample.X)
+    few, many = (
+        dfi.compare(X, sample.y, ["loco", Shapley(n_coalitions=m)], estimator="linear")
+        for m in (40, 2000)
+    )
+    table = few.table().set_index(["method", "feature"])
+    assert (table.loc["loco", "monte_carlo_se"] == 0).all()
+    noise = [np.array(found["shapley"].diagnostics["monte_carlo_se"]) for found in (few, many)]
+    np.testing.assert_array_equal(table.loc["shapley", "monte_carlo_se"], noise[0])
+    # fifty times the submodels: a seventh of the Monte-Carlo error, the same sampling error
+    assert np.all(noise[1] < 0.35 * noise[0])
+    assert many["shapley"].se[0] == pytest.approx(few["shapley"].se[0], rel=0.1)
 
 
 def test_every_method_states_its_question_and_validity(comparison: dfi.Comparison) -> None:
@@ -65,6 +81,9 @@ def test_it_reads_well_and_survives_pickling(comparison: dfi.Comparison) -> None
     assert "loco" in text
     assert "pcm" in text
     assert "intervals not valid" in text
+    # what each method cost, once per method
+    assert text.count(" s  ") == len(comparison.methods)
+    assert "s for the full models" in text
     again = pickle.loads(pickle.dumps(comparison))  # noqa: S301
     np.testing.assert_array_equal(again["cpi"].scores, comparison["cpi"].scores)
     with pytest.raises(KeyError, match="there is no result 'lime'"):

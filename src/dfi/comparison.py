@@ -175,7 +175,11 @@ class Comparison:
         return write_comparison_report(self, path, **options)
 
     def __repr__(self) -> str:
-        lines = [f"Comparison: {len(self.results)} results of {len(self._first.names)} units"]
+        total = self.fit_seconds + sum(record.seconds for record in self.methods)
+        lines = [
+            f"Comparison: {len(self.results)} results of {len(self._first.names)} units in "
+            f"{total:.1f} s ({self.fit_seconds:.1f} s for the full models)"
+        ]
         for record in self.methods:
             if record.skipped is not None:
                 lines.append(f"{record.name:8s} skipped: {record.skipped}")
@@ -185,5 +189,6 @@ class Comparison:
                 order = np.argsort(-result.scores, kind="stable")[:3]
                 best = ", ".join(f"{result.names[k]} {result.scores[k]:.4g}" for k in order)
                 mark = "" if record.valid_intervals else "  (intervals not valid)"
-                lines.append(f"{key:20s} {best}{mark}")
+                cost = f"{record.seconds:.1f} s" if key == record.results[0] else ""
+                lines.append(f"{key:20s} {cost:>8s}  {best}{mark}")
         return "\n".join(lines)

@@ -8,11 +8,18 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
 import dfi
 from dfi.comparators import CPI, NLOCO, Shapley
-from dfi.comparators.refit import FixedStack, submodel_learner, subtable
+from dfi.comparators.refit import (
+    FixedStack,
+    forest_values,
+    is_plain_forest,
+    submodel_learner,
+    subtable,
+)
 from dfi.data import read_table
 from dfi.nuisance.stack import SuperLearner
 from dfi.warnings import ConstantColumnWarning
@@ -155,6 +162,18 @@ def test_submodels_of_a_stack_keep_its_weights() -> None:
     assert fitted.predict(sample.X[:, :2]).shape == (80,)
     other = LinearRegression()
     assert submodel_learner(other, other, 80) is other
+
+
+@pytest.mark.parametrize("kind", [RandomForestRegressor, ExtraTreesRegressor])
+def test_forests_are_read_as_they_predict(kind: Any) -> None:
+    sample = dfi.datasets.m1(150, d=3)
+    forest = kind(20, random_state=0).fit(sample.X[:100], sample.y[:100])
+    assert is_plain_forest(forest)
+    np.testing.assert_array_equal(
+        forest_values(forest, sample.X[100:]), forest.predict(sample.X[100:])
+    )
+    both = kind(5).fit(sample.X, np.column_stack([sample.y, sample.y]))
+    assert not is_plain_forest(both)
 
 
 def test_a_learner_of_its_own_for_the_conditional_law() -> None:

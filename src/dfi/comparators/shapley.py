@@ -16,11 +16,11 @@ All :math:`2^d` submodels are used up to d = 12 for least squares (closed form) 
 (d = 6) where each must be refitted, or up to d = 12 on request (``exact=True``). Beyond, coalitions
 are sampled (:mod:`dfi.comparators.coalitions`), and their Monte-Carlo error is reported apart.
 
-**Source.** The definition and the influence function are those of SPVIM; its own implementation
-(``vimpy.spvim``) did not run on current versions of its dependencies, so the values are tested
-against the definition over all subsets and against Lindeman, Merenda and Gold's closed form. SPVIM
-adds the variance of sampling coalitions to the standard error; here the two are kept apart, because
-only one of them shrinks with more data.
+**Source.** Definition and influence function are SPVIM's. Its Python package, vimpy 2.0.2, does not
+export the class, which takes the number of rows for the number of features and cannot run; the
+values are tested against the definition over all subsets and against Lindeman, Merenda and Gold's
+closed form instead. SPVIM adds the variance of sampling coalitions to the standard error; here the
+two are kept apart, because more data shrink only one of them.
 """
 
 from __future__ import annotations
