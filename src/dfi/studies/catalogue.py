@@ -38,5 +38,5 @@ def resolve_studies(name: str) -> list[Study]:
     if name in STUDIES:
         return [STUDIES[name]]
     close = difflib.get_close_matches(name, [*STUDIES, ALL], n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    hint = f"; did you mean {close[0]!r}?" if close else "."
     raise ValueError(f"unknown study {name!r}{hint} Known names: {', '.join(STUDIES)}, {ALL}")
