@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from dfi.studies import epsilon_figure, simulated_figures, timing_figure
+from dfi.studies import coverage_table_pages, epsilon_figure, simulated_figures, timing_figure
 
 if TYPE_CHECKING:
     from dfi.studies.reproduction import Study
@@ -18,6 +18,7 @@ STUDIES: dict[str, Study] = {
         simulated_figures.M3,
         simulated_figures.M4,
         simulated_figures.M3_ORACLE,
+        coverage_table_pages.COVERAGE_TABLE,
         timing_figure.TIME,
         epsilon_figure.EPSILON,
     )

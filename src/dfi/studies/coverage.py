@@ -54,18 +54,31 @@ class CoverageStudy:
     scale: Floats
 
     def coverage(self, level: float = 0.9, *, plain: bool = False, expand: bool = False) -> Floats:
-        """Return the share of replications whose interval holds each unit's truth.
+        """Return the share of replications whose interval holds each unit's truth."""
+        return np.asarray(self.covered(level, plain=plain, expand=expand).mean(axis=0))
+
+    def covered(
+        self,
+        level: float = 0.9,
+        *,
+        plain: bool = False,
+        expand: bool = False,
+        nonnegative: bool = True,
+    ) -> NDArray[np.bool_]:
+        """Return which intervals hold the truth, of shape (replications, d).
 
         ``plain`` takes the paper's intervals (known transport, Wald), ``expand`` adds its
-        expansion near the null to ours.
+        expansion near the null, ``nonnegative`` projects the endpoints on the scores' range: an
+        interval below 0 then becomes the point 0.
         """
         error, skewness = (self.plain_se, None) if plain else (self.se, self.skewness)
         if expand:
             skewness = None
             error = error + self.scale[:, None] / float(stats.norm.ppf(level))
-        low, high = wald_interval(self.scores, error, level=level, skewness=skewness)
-        inside = (low <= self.truth) & (self.truth <= high)
-        return np.asarray(inside.mean(axis=0))
+        low, high = wald_interval(
+            self.scores, error, level=level, nonnegative=nonnegative, skewness=skewness
+        )
+        return np.asarray((low <= self.truth) & (self.truth <= high))
 
     @property
     def error(self) -> float:
