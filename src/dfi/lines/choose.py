@@ -14,6 +14,7 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVR, NuSVR
 
+from dfi.lines.hinges import hinge_lines
 from dfi.lines.linear import linear_lines
 from dfi.lines.quadrature import DEFAULT_MEMORY, QuadratureLines, QuadratureRule
 from dfi.lines.sums import SumLines
@@ -136,6 +137,9 @@ def _read(
         linear = linear_lines(model, sample.shape[1])
         if linear is not None and _agrees(linear.predict(sample), predictor(sample)):
             return linear
+        hinges = None if square else hinge_lines(model)
+        if hinges is not None and _agrees(hinges.predict(sample), predictor(sample)):
+            return hinges
     members = _members(model)
     if members is None:
         return tree_lines(model, predictor, sample) if predictor.reads_matrix else None

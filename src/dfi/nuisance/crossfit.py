@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
-from threadpoolctl import ThreadpoolController
 
 from dfi.data.folds import Fold, split_halves
 from dfi.nuisance.encoders import reads_raw_columns
 from dfi.nuisance.learners import predicts_classes
 from dfi.nuisance.predictor import Predictor, brief, predictor_for
+from dfi.nuisance.threads import thread_pools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -144,18 +143,12 @@ def fit_model(
     # rows takes 0.07 CPU seconds with one thread and 0.19 with two.
     threads = 1 if len(rows) * table.matrix.shape[1] < SMALL_FIT else None
     try:
-        with _thread_pools().limit(limits=threads, user_api="openmp"):
+        with thread_pools().limit(limits=threads, user_api="openmp"):
             return model.fit(X, target, **fit_parameters)
     except Exception as error:
         raise ValueError(
             f"{type(model).__name__} could not be fitted on {len(rows)} rows ({brief(error)})"
         ) from error
-
-
-@cache
-def _thread_pools() -> ThreadpoolController:
-    """Return the process's thread pools; looking them up takes longer than a small fit."""
-    return ThreadpoolController()
 
 
 def seed_estimator(model: Any, seed: np.random.SeedSequence) -> None:

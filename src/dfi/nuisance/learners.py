@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from dfi.nuisance.stack import SuperLearner
 
 LEARNERS = {
-    "auto": "non-negative stack of ridge, gradient boosting and randomised trees",
+    "auto": "non-negative stack of ridge, small networks, gradient boosting and randomised trees",
     "linear": "least squares on standardised columns",
     "ridge": "ridge with a cross-validated penalty",
     "boosting": "histogram gradient boosting, slow learning rate, early stopping",

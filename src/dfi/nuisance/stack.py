@@ -1,4 +1,4 @@
-"""The default learner: a non-negative stack of a linear model, boosting and randomised trees."""
+"""The default learner: a non-negative stack of a linear model, networks, boosting and trees."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
+from dfi.nuisance.network import BentHingeNetwork
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
@@ -21,11 +23,15 @@ if TYPE_CHECKING:
 
 
 def default_members(random_state: int, n_rows: int) -> list[tuple[str, Any]]:
-    """Return the stack's members: smooth trend, slow boosting, randomised trees.
+    """Return the stack's members: linear trend, two networks, slow boosting, randomised trees.
 
-    Boosting learns slowly and stops early, and the trees are grown almost to single rows, because
-    the signal that a model finds is what the scores are made of: on model M3 (rho = .2, 800 rows)
-    boosting reaches an R2 of 0.64 and such trees 0.63, where leaves of three rows reach 0.57.
+    The signal that a model finds is what the scores are made of. On model M3 (rho = .2, 800 rows)
+    the share of the signal's variance that is found is 0.63 for boosting, 0.58 for trees grown
+    almost to single rows, 0.64 for the stack of those two and ridge, and 0.82 with the networks,
+    which see products and oblique directions. They take 0.1 CPU seconds each, less than either
+    kind of tree. The flexible network suits a strong signal, the stiff one a weak one: on the
+    diabetes data (220 rows) the flexible one gains almost no weight. Tables with more than
+    200 columns, or with fewer than two rows a column, are left to the others.
     Below ``n_rows = 60`` there is too little to hold out for early stopping.
     """
     boosting = HistGradientBoostingRegressor(
@@ -43,7 +49,11 @@ def default_members(random_state: int, n_rows: int) -> list[tuple[str, Any]]:
         n_estimators=200, min_samples_leaf=2, max_features=1.0, random_state=random_state
     )
     ridge = make_pipeline(StandardScaler(), RidgeCV(alphas=np.logspace(-3, 5, 17)))
-    return [("ridge", ridge), ("boosting", boosting), ("trees", trees)]
+    networks = [
+        (name, BentHingeNetwork(penalty=penalty, random_state=random_state))
+        for name, penalty in (("network", 3.0), ("stiff network", 15.0))
+    ]
+    return [("ridge", ridge), *networks, ("boosting", boosting), ("trees", trees)]
 
 
 class SuperLearner(RegressorMixin, BaseEstimator):
@@ -52,7 +62,8 @@ class SuperLearner(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     members : list of (name, estimator), optional
-        Ridge, gradient boosting and extremely randomised trees by default.
+        Ridge, two networks of bent hinges, gradient boosting and extremely randomised trees by
+        default. A member with a method ``suits(n_rows, n_columns)`` sits out where it says no.
     n_folds : int, default=3
         Inner folds for the out-of-fold predictions that decide the weights.
     random_state : int, RandomState or None, default=None
@@ -68,7 +79,7 @@ class SuperLearner(RegressorMixin, BaseEstimator):
     Notes
     -----
     The prediction is a weighted sum, so its line means are the weighted sums of the members' line
-    means: closed form for ridge, exact for the trees.
+    means: closed form for ridge and the networks, exact for the trees.
     """
 
     weights_: Floats
@@ -118,17 +129,21 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         """Return the weights of the members by out-of-fold non-negative least squares."""
         if len(members) == 1:
             return np.ones(1)
-        held_out = np.zeros((len(y), len(members)))
+        used = [k for k, (_, member) in enumerate(members) if _suits(member, X)]
+        used = used or list(range(len(members)))
+        held_out = np.zeros((len(y), len(used)))
         folds = KFold(min(self.n_folds, len(y)), shuffle=True, random_state=seed)
         for train, test in folds.split(X):
-            for k, (_, member) in enumerate(members):
-                fitted = _fit(clone(member), X[train], y[train], weight[train], sample_weight)
-                held_out[test, k] = fitted.predict(X[test])
+            for column, k in enumerate(used):
+                member = clone(members[k][1])
+                fitted = _fit(member, X[train], y[train], weight[train], sample_weight)
+                held_out[test, column] = fitted.predict(X[test])
         root = np.sqrt(weight)
         # A penalised sum-to-one row keeps the stack an average, so it cannot shrink the signal.
         penalty = 1e3 * max(1e-12, float(root @ np.abs(y)))
-        design = np.vstack([root[:, None] * held_out, np.full((1, len(members)), penalty)])
-        weights, _ = nnls(design, np.append(root * y, penalty))
+        design = np.vstack([root[:, None] * held_out, np.full((1, len(used)), penalty)])
+        weights = np.zeros(len(members))
+        weights[used], _ = nnls(design, np.append(root * y, penalty))
         return np.asarray(weights / weights.sum())
 
     def predict(self, X: ArrayLike) -> Floats:
@@ -140,6 +155,11 @@ class SuperLearner(RegressorMixin, BaseEstimator):
             if member is not None:
                 value += share * member.predict(rows)
         return value
+
+
+def _suits(member: Any, X: Floats) -> bool:
+    """Ask a member that has a say in it whether the table is one for it."""
+    return not hasattr(member, "suits") or bool(member.suits(*X.shape))
 
 
 def _fit(model: Any, X: Floats, y: Floats, weight: Floats, given: ArrayLike | None) -> Any:
