@@ -115,6 +115,38 @@ def add_ensembles(parts: Sequence[TreeEnsemble]) -> TreeEnsemble:
     )
 
 
+def joined_trees(
+    sizes: Sequence[int],
+    feature: ArrayLike,
+    threshold: ArrayLike,
+    left: ArrayLike,
+    right: ArrayLike,
+    value: ArrayLike,
+    *,
+    n_features: int,
+    tolerance: float = 1e-9,
+) -> TreeEnsemble:
+    """Return the sum of trees whose node arrays were joined.
+
+    Tree ``k`` has ``sizes[k]`` nodes, its root first; children are numbered within their own tree,
+    and leaves have ``left < 0``.
+    """
+    left_child = np.asarray(left, dtype=np.int32)
+    leaf = left_child < 0
+    roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
+    start = np.repeat(roots, sizes)
+    return TreeEnsemble(
+        feature=np.where(leaf, -1, np.asarray(feature)).astype(np.int32),
+        threshold=np.where(leaf, 0.0, np.asarray(threshold, dtype=np.float64)),
+        left=np.where(leaf, -1, left_child + start).astype(np.int32),
+        right=np.where(leaf, -1, np.asarray(right) + start).astype(np.int32),
+        value=np.where(leaf, np.asarray(value, dtype=np.float64), 0.0),
+        roots=roots,
+        n_features=n_features,
+        tolerance=tolerance,
+    )
+
+
 def single_tree(
     feature: ArrayLike,
     threshold: ArrayLike,
@@ -126,17 +158,9 @@ def single_tree(
     tolerance: float = 1e-9,
 ) -> TreeEnsemble:
     """Return one tree, given by node arrays whose root is node 0 (leaves have ``left < 0``)."""
-    left_child = np.asarray(left, dtype=np.int32)
-    leaf = left_child < 0
-    return TreeEnsemble(
-        feature=np.where(leaf, -1, np.asarray(feature)).astype(np.int32),
-        threshold=np.where(leaf, 0.0, np.asarray(threshold, dtype=np.float64)),
-        left=left_child,
-        right=np.where(leaf, -1, np.asarray(right)).astype(np.int32),
-        value=np.where(leaf, np.asarray(value, dtype=np.float64), 0.0),
-        roots=np.zeros(1, dtype=np.int32),
-        n_features=n_features,
-        tolerance=tolerance,
+    size = len(np.asarray(left))
+    return joined_trees(
+        [size], feature, threshold, left, right, value, n_features=n_features, tolerance=tolerance
     )
 
 
