@@ -341,7 +341,7 @@ def test_wrappers_around_a_pipeline_get_the_raw_columns(mixed, wrap):
 def test_named_learners_take_mixed_tables(mixed, name):
     table, y = mixed
     result = explain(table, y, name, cv=2)
-    assert result.quality.r2 > 0.5
+    assert result.quality.r2 > 0.6
     assert result.scores[3] > 1.0
 
 
