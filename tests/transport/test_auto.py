@@ -76,11 +76,12 @@ def test_default_does_not_warn_of_chance():
 def test_level_of_chance_is_rarely_passed_by_independent_columns():
     alarms = [
         latent_diagnostics(
-            np.random.default_rng(seed).standard_normal((150, 4)), np.random.SeedSequence(seed)
+            np.random.default_rng(seed).standard_normal((100, 3)), np.random.SeedSequence(seed)
         ).dependent
-        for seed in range(60)
+        for seed in range(200)
     ]
-    assert np.mean(alarms) <= 0.04
+    # a rate of 1 % passes with a probability of 0.95, one of 5 % with 0.03
+    assert sum(alarms) <= 4
 
 
 def test_levels_of_one_category_are_not_leftover_dependence():
@@ -117,10 +118,11 @@ def test_gaussian_data_agree_with_the_closed_form_within_three_standard_errors(t
         shrink = np.sqrt(1 + 1 / 16) - 1 / 4
     latent = shrink**2 * (factor.T @ [5.0, 0.0, 0.0]) ** 2
     attributed = shrink**2 * (factor**2) @ latent
-    # null scores have second-order bias: 1 % of the total on top
+    # null scores have no first-order error, only second-order bias: 1 % of the total for them
     slack = 0.01 * attributed.sum()
-    assert (np.abs(result.scores - attributed) < 3 * result.se + slack).all()
-    assert (np.abs(result.latent.scores - latent) < 3 * result.latent.se + slack).all()
+    for found, truth in ((result, attributed), (result.latent, latent)):
+        error = 3 * found.se + np.where(truth > 0, 0.0, slack)
+        assert (np.abs(found.scores - truth) < error).all()
     assert (result.se[:2] > 0).all()
 
 

@@ -9,6 +9,14 @@ column with levels is spread over its jump, :math:`F(x-) + W \{F(x) - F(x-)\}` w
 before the vine is fitted: the decoder then returns every row to itself, exactly, and the latent
 rows are draws.
 
+Pair copulas of such columns are chosen among the same families. The alternative, parametric
+families that know of the jumps and spread a row over its *conditional* jump, was measured on fresh
+rows (largest distance correlation of latents, mean over samples of 1000 rows): levels cut from a
+Gaussian vector, 0.067 against 0.079 here (0.066 against 0.064 at 3000 rows; chance leaves 0.054);
+levels of a parabola, a logistic and a Poisson column, 0.47 against 0.15. It also conditions on
+levels on the way there and on latent values on the way back, so that rows return 0.2 to 0.3
+standard deviations off and the curves miss the rows they belong to.
+
 The decoder of such a column is a step, whose derivative says nothing. Its Jacobian is that of the
 levels joined by straight lines over their standardised mid-rank scores, the same as for the other
 transports: an independent 0/1 column has the slope 1.
