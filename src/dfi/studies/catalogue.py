@@ -5,7 +5,14 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from dfi.studies import coverage_table_pages, epsilon_figure, simulated_figures, timing_figure
+from dfi.studies import (
+    coverage_table_pages,
+    epsilon_figure,
+    hiv_epsilon,
+    hiv_page,
+    simulated_figures,
+    timing_figure,
+)
 
 if TYPE_CHECKING:
     from dfi.studies.reproduction import Study
@@ -21,6 +28,8 @@ STUDIES: dict[str, Study] = {
         coverage_table_pages.COVERAGE_TABLE,
         timing_figure.TIME,
         epsilon_figure.EPSILON,
+        hiv_page.HIV,
+        hiv_epsilon.HIV_EPSILON,
     )
 }
 ALL = "all"
