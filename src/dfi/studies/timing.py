@@ -37,7 +37,7 @@ RHO = 0.8
 REFITTED = ("LOCO", "nLOCO", "Shapley", "CPI", "hidimstat LOCO")
 """Methods that refit forests: run with smaller ones, and scaled."""
 
-WARM_UP = {"n": 60, "d": 3, "trees": 3, "coalitions": 4}
+WARM_UP = {"n": 100, "d": 3, "trees": 3, "coalitions": 4}
 
 
 @dataclass(frozen=True)
