@@ -3,6 +3,7 @@
 import hashlib
 import json
 import warnings
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -301,6 +302,11 @@ def test_names():
         resolve_studies("figure-4")
     with pytest.raises(ValueError, match=r"unknown study 'xyz'\. Known names: figure-1, .*, all$"):
         resolve_studies("xyz")
+
+
+def test_the_documents_list_every_study():
+    page = (Path(__file__).parents[2] / "docs" / "reproduce.md").read_text()
+    assert [name for name in STUDIES if f"`{name}`" not in page] == []
 
 
 def test_numbers_are_shown_in_a_few_digits_and_tables_keep_all(tmp_path):
