@@ -6,6 +6,7 @@ import difflib
 from typing import TYPE_CHECKING
 
 from dfi.studies import (
+    claims_pages,
     coverage_table_pages,
     epsilon_figure,
     hiv_epsilon,
@@ -30,6 +31,7 @@ STUDIES: dict[str, Study] = {
         epsilon_figure.EPSILON,
         hiv_page.HIV,
         hiv_epsilon.HIV_EPSILON,
+        claims_pages.WHAT_HOLDS,
     )
 }
 ALL = "all"

@@ -63,19 +63,17 @@ def _table_of(
     rows: Sequence[Coverage], lines: Sequence[tuple[str, dict[str, Any] | tuple[str, float]]]
 ) -> str:
     """Return a table over the paper's grid; a line is a selection, or a line of the paper."""
+    grid = [(rho, n) for rho in CORRELATIONS for n in SAMPLE_SIZES]
     body = []
     for label, wanted in lines:
-        cells = []
-        for rho in CORRELATIONS:
-            for n in SAMPLE_SIZES:
-                if isinstance(wanted, tuple):
-                    value = paper_coverage(*wanted, rho, n)
-                else:
-                    found = select(rows, rho=rho, n=n, **wanted)
-                    value = found[0].share if found else None
-                cells.append(None if value is None else f"{value:.3f}")
-        body.append([label, *cells])
-    headings = [f"ρ {rho:g}, n {n}" for rho in CORRELATIONS for n in SAMPLE_SIZES]
+        found: dict[tuple[float, int], float | None]
+        if isinstance(wanted, tuple):
+            found = {place: paper_coverage(*wanted, *place) for place in grid}
+        else:
+            found = {(row.rho, row.n): row.share for row in select(rows, **wanted)}
+        shares = [found.get(place) for place in grid]
+        body.append([label, *(None if share is None else f"{share:.3f}" for share in shares)])
+    headings = [f"ρ {rho:g}, n {n}" for rho, n in grid]
     return markdown_table(["", *headings], body)
 
 

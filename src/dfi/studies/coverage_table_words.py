@@ -44,12 +44,13 @@ def findings(rows: Sequence[Coverage]) -> list[str]:
     """Return what the run shows, one paragraph each."""
     return [
         f"- {text}"
-        for text in (_verdict(rows), _plain(rows), _nulls(rows), _paper(rows), _epsilon(rows))
+        for text in (verdict(rows), plain_words(rows), _nulls(rows), _paper(rows), _epsilon(rows))
         if text
     ]
 
 
-def _verdict(rows: Sequence[Coverage]) -> str:
+def verdict(rows: Sequence[Coverage]) -> str:
+    """Return whether what is asked of the intervals is found."""
     cells = judged(rows)
     if not cells:
         return ""
@@ -71,7 +72,8 @@ def _verdict(rows: Sequence[Coverage]) -> str:
     return f"{text}; {len(outside)} of them lie outside the band ({named})."
 
 
-def _plain(rows: Sequence[Coverage]) -> str:
+def plain_words(rows: Sequence[Coverage]) -> str:
+    """Return how far intervals that take the transport as known fall short."""
     plain = signal(select(rows, family="linear", interval=PLAIN, epsilon=0.0))
     worst = min(plain, key=lambda row: row.share)
     aware = select(
