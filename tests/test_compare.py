@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import RepeatedKFold
 from sklearn.tree import ExtraTreeRegressor
 
 import dfi
-from dfi.comparators import COMPARATORS, CPI, LOCO, Comparator, Shapley
+from dfi.comparators import COMPARATORS, CPI, DLOCO, LOCO, Comparator, Shapley
 from dfi.warnings import WeakModelWarning
 
 
@@ -119,6 +120,25 @@ def test_a_method_does_not_depend_on_the_company_it_keeps() -> None:
     alone = dfi.compare(sample.X, sample.y, "cpi", estimator="linear")
     among = dfi.compare(sample.X, sample.y, ["pfi", "dloco", "cpi"], estimator="linear")
     np.testing.assert_array_equal(alone["cpi"].scores, among["cpi"].scores)
+
+
+def test_numbers_of_draws_are_stated_with_the_method() -> None:
+    sample = dfi.datasets.m1(120, d=4)
+    methods = [
+        "dfi", "loco", "nloco", DLOCO(n_partners=30),
+        Shapley(sampling="permutations", n_permutations=4), CPI(n_permutations=10),
+    ]  # fmt: skip
+    forest = RandomForestRegressor(10, min_samples_leaf=5, random_state=0)
+    found = dfi.compare(
+        sample.X, sample.y, methods, estimator=forest, cv=2, dfi_options={"score": "loco"}
+    )
+    assert list(found.results) == ["dfi", "loco", "nloco", "dloco", "shapley", "cpi"]
+    assert found["dfi"].spec["score"] == "loco"
+    assert found["dloco"].spec["parameters"]["n_partners"] == 30
+    assert found["shapley"].spec["parameters"]["n_permutations"] == 4
+    assert found["cpi"].spec["parameters"]["n_permutations"] == 10
+    for key in found.results:
+        assert np.argmax(found[key].scores) == 0, key
 
 
 def test_binary_outcomes_and_classifiers() -> None:
