@@ -189,9 +189,10 @@ def splits_of(scores, se=0.1):
 def test_lead_counts_the_splits_where_the_papers_groups_are_first():
     paper = [5, 2, 1, 0, 9, 7, 0.5]
     other = [1, 8, 0, 0, 9, 7, 0.5]
-    text = hiv_page._leaders([splits_of([paper, other, paper])])
+    text = hiv_page._leaders([splits_of([paper, other, paper])], [3, 4, 2, 1, 7, 6, 0])
     assert "| 2 of 3 |" in text
     assert "| 5, 6, 2, 1, 3, 7, 4 |" in text
+    assert "| 0.96 |" in text  # of the means with the sizes: groups 4 and 7 change places
     assert hiv_figures.stars(np.array([0.5, 1.8, 5.0])) == [
         hiv_figures.GREY, hiv_figures.ORANGE, hiv_figures.VERMILION,
     ]  # fmt: skip
@@ -259,6 +260,19 @@ def test_published_epsilon_scales_all_scores_alike():
         s, tau = 2 / (2 + epsilon), epsilon / (2 + epsilon)
         np.testing.assert_allclose(row, scores[0] * (s / (tau + s**2)) ** 2, rtol=1e-9)
     np.testing.assert_allclose(hiv_epsilon.rank_agreement(scores), 1.0)
+
+
+def test_bridge_keeps_the_scores_of_half_the_smoothing_points():
+    data = small_table()
+    full, half = (
+        hiv_epsilon.explain_epsilons(
+            data.X, hiv.standardized(data.y), POSITIONS,
+            form="bridge", epsilons=[0.1, 1.0], trees=10, smoothing=points,
+        )
+        for points in (8, 4)
+    )  # fmt: skip
+    np.testing.assert_array_equal(full["half"], half["scores"])
+    assert np.all(full["half"] != full["scores"])
 
 
 def test_ranks_and_their_agreement():

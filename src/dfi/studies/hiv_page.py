@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
 
 from dfi.studies.hiv import DEPENDENCE, OUTCOMES, READINGS, SE_KINDS, count_significant, hiv_tasks
 from dfi.studies.hiv_figures import DRAWN_SE, collect, draw_real_data, draw_splits
@@ -75,8 +76,9 @@ def write_hiv(records: Records, folder: Path, size: Size) -> None:
         "*Order*: groups by mean attributed score over the splits. *Lead*: on how many splits the "
         "three largest scores are those of groups 5, 6 and 1, in any order. Totals, R² and scores: "
         "mean ± standard deviation over splits (smallest to largest); the R² of the in-sample "
-        "forest is that of its own rows.",
-        _leaders(found.values()),
+        "forest is that of its own rows. *ρ with size*: Spearman's correlation of the groups' mean "
+        "scores with their numbers of features; a group's score is a sum over its features.",
+        _leaders(found.values(), about["sizes"]),
         "## Groups",
         *(_group_block(splits, about) for splits in found.values()),
         "## Spread over splits",
@@ -116,8 +118,8 @@ def _rows(found: Iterable[Splits], about: Record) -> list[dict[str, Any]]:
     ]
 
 
-def _leaders(found: Iterable[Splits]) -> str:
-    rows: list[list[Any]] = [[OUTCOMES[0], "paper", None, "5, 6, 1, 2, 3, 8, 4", None, None, None]]
+def _leaders(found: Iterable[Splits], sizes: Sequence[int]) -> str:
+    rows: list[list[Any]] = [[OUTCOMES[0], "paper", None, "5, 6, 1, 2, 3, 8, 4", *[None] * 4]]
     for splits in found:
         totals = [record["total"] for record in splits.records]
         # NumPy sorts the three leaders of each split the same way as the mean's.
@@ -130,12 +132,17 @@ def _leaders(found: Iterable[Splits]) -> str:
                 len(totals),
                 ", ".join(str(k + 1) for k in splits.order[:7]),
                 f"{lead} of {len(totals)}",
+                f"{_rank_correlation(splits.scores.mean(axis=0), sizes):.2f}",
                 _range(totals),
                 _range(record["r2"] for record in splits.records),
             ]
         )
-    headings = ("outcome", "estimator", "splits", "order", "lead", "total", "R²")
+    headings = ("outcome", "estimator", "splits", "order", "lead", "ρ with size", "total", "R²")
     return markdown_table(headings, rows)
+
+
+def _rank_correlation(scores: Any, sizes: Sequence[int]) -> float:
+    return float(stats.spearmanr(scores, sizes).statistic)
 
 
 def _range(values: Iterable[float], places: int = 3) -> str:
