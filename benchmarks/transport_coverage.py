@@ -126,7 +126,7 @@ def study(setting: Setting, replications: int) -> list[str]:
 
 
 def join(values: np.ndarray) -> str:
-    return ", ".join(f"{value:.2f}" for value in values)
+    return ", ".join(f"{value:.2f}" if np.isfinite(value) else "-" for value in values)
 
 
 if __name__ == "__main__":

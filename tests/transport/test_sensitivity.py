@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dfi
-from dfi.transports import Copula, EntropicOT, Gaussian
+from dfi.transports import Copula, EntropicOT, Gaussian, Semicontinuous
 from dfi.warnings import TransportWarning
 
 
@@ -35,6 +35,26 @@ def test_grid_of_epsilon_follows_the_bridge(sample):
     np.testing.assert_allclose(latent / latent[0], c**2, rtol=0.1)
     np.testing.assert_allclose(found.scores()[:, 0] / found.scores()[0, 0], c**4, rtol=0.1)
     assert found.labels[1] == "epsilon = 0.5"
+
+
+def test_the_figure_of_epsilon_is_one_call_for_each_form():
+    """M3: the published form scales all scores by one factor; the solved one is refused or runs."""
+    figure = dfi.datasets.m3(400, rho=0.5, random_state=1)
+    options = {
+        "estimator": figure.regression, "cv": "prefit", "fixed_transport": True, "diagnose": False,
+    }  # fmt: skip
+    grid = [Semicontinuous(epsilon=epsilon) for epsilon in (0.01, 0.5, 2.0)]
+    published = dfi.sensitivity(figure.X, figure.y, transports=grid, **options).scores()
+    shares = published / published.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(shares, shares[[0, 0, 0]], rtol=1e-9)
+    assert (np.diff(published.sum(axis=1)) < 0).all()
+    with pytest.warns(TransportWarning):
+        solved = dfi.sensitivity(
+            figure.X, figure.y, epsilons=[0, 0.1, 2], solved=True, **options
+        )  # fmt: skip
+    assert solved.labels == ("epsilon = 0", "epsilon = 2")
+    assert list(solved.skipped) == ["epsilon = 0.1"]
+    assert 0 < solved["epsilon = 2"].scores.sum() < solved["epsilon = 0"].scores.sum()
 
 
 def test_models_are_fitted_once(sample):

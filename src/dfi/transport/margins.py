@@ -4,10 +4,10 @@ The mid-rank of a value, :math:`\hat F(x-) + \frac12 \hat p(x)` (weighted), give
 :math:`s = \Phi^{-1}(\cdot)`. The quantile function :math:`x = Q(s)` is interpolated between a few
 knots, because attribution needs the *square* of its slope: the square of a slope between
 neighbouring order statistics is twice too large on average (spacings are exponential), between
-knots that hold ``m`` rows it is too large by ``1/m`` only. In the tails, where a bandwidth holds few
-rows, a chord over many of them would be too steep for most of its weight (log-normal columns of
-log-scale 1, n = 500: mean squared slopes 34 % too large with ten rows to a cell, 10 % with three;
-normal columns: 2 and 3 %). The score of a row is
+knots that hold ``m`` rows it is too large by ``1/m`` only. In the tails, where a bandwidth holds
+few rows, a chord over many of them would be too steep for most of its weight (log-normal columns
+of log-scale 1, n = 500: mean squared slopes 34 % too large with ten rows to a cell, 10 % with
+three; normal columns: 2 and 3 %). The score of a row is
 :math:`Q^{-1}(x)`, so a row returns to itself exactly.
 """
 
