@@ -10,7 +10,7 @@ import pytest
 from dfi import datasets
 from dfi.studies import claims, claims_pages
 from dfi.studies.claims_pages import TESTS, WHAT_HOLDS, all_tasks, claim_tasks
-from dfi.studies.coverage_table import AWARE, PLAIN, cover_block, coverage_tasks
+from dfi.studies.coverage_table import AWARE, AWARE_BELOW, PLAIN, cover_block, coverage_tasks
 from dfi.studies.coverage_table_cells import collect, select
 from dfi.studies.reproduction import Checkpoints, Size, Study, run_tasks
 
@@ -156,6 +156,16 @@ def page(tmp_path_factory, oracle_coverage):
         records[key] = kept.read(task)
     claims_pages.write_claims(records, folder, Size())
     return folder
+
+
+def test_intervals_below_zero_are_counted():
+    cell = {"method": "DFI", "transport": "", "epsilon": 0.0, "truth": [0.0] * 10, "hits": [0] * 10}
+    kinds = ((AWARE, 40.0), (AWARE_BELOW, 30.0))
+    cells = [{**cell, "interval": k, "null_shares": s, "null_squares": s} for k, s in kinds]
+    record = {"family": "forest", "rho": 0.8, "n": 500, "count": 40, "cells": cells}
+    rows = collect({"block": record})
+    assert claims_pages._below(rows, ("forest",)) == "25.0 %"
+    assert claims_pages._below(rows, ("boosting",)) == "- %"
 
 
 def test_everything_is_written(page):
