@@ -166,3 +166,13 @@ def test_cpi_needs_second_moments():
 
     with pytest.raises(TypeError, match="CPI-type score needs the second moment"):
         latent_scores([Halfway()], X, Y, MASS, fitted(dfi.Gaussian()), form="cpi")
+
+
+@pytest.mark.parametrize(("count", "d"), [(32, 4), (32, 8), (64, 10), (32, 20)])
+def test_smoothing_points_have_the_moments_of_the_normal_law(count, d):
+    points = smoothing_points(count, d)
+    moments = points.T @ points / len(points)
+    assert points.mean(axis=0) == pytest.approx(np.zeros(d), abs=1e-12)
+    assert np.diag(moments) == pytest.approx(np.ones(d))
+    if 4 * d <= count:
+        assert moments == pytest.approx(np.eye(d), abs=1e-10)
