@@ -15,6 +15,7 @@ from sklearn.ensemble import RandomForestRegressor
 from dfi.lines.base import Lines, Reference
 from dfi.lines.trees import TreeEnsemble, TreeLines, read_trees
 from dfi.lines.trees import engine as engine_module
+from dfi.lines.trees import kernels_law as law_module
 from dfi.lines.trees.engine import choose_kernel, line_moments
 from dfi.lines.trees.ensemble import (
     add_ensembles,
@@ -206,12 +207,24 @@ def test_a_feature_in_small_units_is_not_taken_for_rounding(forest):
 
 
 @pytest.mark.parametrize(
-    ("d", "q", "kernel"), [(20, 1, "arena"), (20, 5, "path"), (400, 1, "path")]
+    ("d", "common", "kernel"), [(20, 0.0, "arena"), (400, 0.0, "path"), (400, 0.2, "arena")]
 )
-def test_the_kernel_is_chosen_by_size(d, q, kernel):
-    rows = np.zeros((3, d))
-    lines = Lines(rows, rows, np.eye(d), Reference.gaussian(), np.zeros((q, d)))
-    assert choose_kernel(lines) == kernel
+def test_the_kernel_is_chosen_by_how_many_directions_may_cross(d, common, kernel):
+    rows = np.full((3, d), 0.5)
+    stump = single_tree([0, -1, -1], [0, 0, 0], [1, -1, -1], [2, -1, -1], [0, 1, 0], n_features=d)
+    directions = np.eye(d) + common
+    lines = Lines(rows, rows, directions, Reference.gaussian(), np.zeros((1, d)))
+    assert choose_kernel(stump, lines) == kernel
+
+
+def test_tables_of_a_law_are_kept_as_long_as_the_law():
+    before = len(law_module._tabulated)
+    reference = Reference.empirical(np.random.default_rng(0).standard_normal((50, 2)))
+    first = law_module.tabulate(reference, 2)
+    assert law_module.tabulate(reference, 2) is first
+    assert len(law_module._tabulated) == before + 1
+    del reference
+    assert len(law_module._tabulated) == before
 
 
 def test_sums_of_trees_have_no_second_moment_or_link(forest):

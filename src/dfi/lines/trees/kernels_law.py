@@ -8,6 +8,7 @@ adds ``v (F(b) - F(a))`` to the line mean and ``v (H(b) - H(a))`` to the first H
 from __future__ import annotations
 
 import functools
+import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -46,16 +47,18 @@ class NormalLaw(NamedTuple):
 
 
 class EmpiricalLaw(NamedTuple):
-    """The empirical law of each coordinate, one row each.
+    """The empirical law of each coordinate, one after the other.
 
-    ``values`` are the distinct atoms, ascending and followed by infinity, ``steps[j, k]`` is the
-    pair ``(F, H)`` below atom ``k``, and ``start`` the first atom of each of the equal cells, of
-    which there are ``scale`` per unit from ``lower`` on.
+    Of each coordinate, ``values`` holds the ``width`` distinct atoms, ascending and followed by
+    infinity, ``steps`` the pair ``(F, H)`` below each atom, and ``start`` the first atom of each of
+    ``n_cells`` equal cells, ``scale`` of them per unit from ``lower`` on, and one past the last.
     """
 
     values: Floats
     steps: Floats
     start: NDArray[np.uint32]
+    width: int
+    n_cells: int
     scale: Floats
     lower: Floats
     total: Floats
@@ -63,11 +66,12 @@ class EmpiricalLaw(NamedTuple):
 
 
 class EmpiricalCoordinate(NamedTuple):
-    """One row of an :class:`EmpiricalLaw`."""
+    """One coordinate of an :class:`EmpiricalLaw`."""
 
     values: Floats
     steps: Floats
     start: NDArray[np.uint32]
+    n_cells: int
     scale: float
     lower: float
     total: float
@@ -90,10 +94,12 @@ def coordinate_law(law: Law, j: int) -> CoordinateLaw:
     """Return the law of coordinate ``j``."""
     if isinstance(law, NormalLaw):
         return NormalCoordinate(law.cubics, float(law.total[j]), law.below)
+    atoms = slice(j * law.width, (j + 1) * law.width)
     return EmpiricalCoordinate(
-        law.values[j],
-        law.steps[j],
-        law.start[j],
+        law.values[atoms],
+        law.steps[atoms],
+        law.start[j * (law.n_cells + 1) : (j + 1) * (law.n_cells + 1)],
+        law.n_cells,
         float(law.scale[j]),
         float(law.lower[j]),
         float(law.total[j]),
@@ -101,15 +107,27 @@ def coordinate_law(law: Law, j: int) -> CoordinateLaw:
     )
 
 
+_tabulated: dict[int, tuple[Law, Floats, Floats]] = {}
+
+
 def tabulate(reference: Reference, d: int) -> tuple[Law, Floats, Floats]:
     """Tabulate a reference law of ``d`` coordinates; return it with the ends of its support.
 
     ``total`` is the mean of each coordinate. ``below`` is the part of a number to be subtracted in
-    order to step below it, which matters for atoms only.
+    order to step below it, which matters for atoms only. The tables of a law live as long as the
+    law does: rows come in blocks, and many columns take longer to tabulate than a block to walk.
     """
     if reference.kind == "gaussian":
         ends = np.full(d, TAIL)
         return NormalLaw(_normal_cubics(), np.zeros(d), 0.0), -ends, ends
+    key = id(reference)
+    if key not in _tabulated:
+        _tabulated[key] = _tabulate_atoms(reference, d)
+        weakref.finalize(reference, _tabulated.pop, key, None)
+    return _tabulated[key]
+
+
+def _tabulate_atoms(reference: Reference, d: int) -> tuple[Law, Floats, Floats]:
     if reference.values is None or reference.cumulative is None:
         raise TypeError("an empirical reference law needs values and cumulative probabilities")
     values, steps = _distinct_atoms(reference.values.T, reference.cumulative.T)
@@ -119,10 +137,23 @@ def tabulate(reference: Reference, d: int) -> tuple[Law, Floats, Floats]:
     # The kernels compute the cell of a number in the same way, so that atoms are never missed.
     place = np.minimum((values - lower[:, None]) * scale[:, None], n_cells - 1)
     cell = np.where(np.isfinite(values), place, n_cells).astype(np.int64)
-    edges = np.arange(n_cells + 1)
-    start = np.stack([np.searchsorted(row, edges).astype(np.uint32) for row in cell])
+    start = np.zeros((d, n_cells + 1), dtype=np.uint32)
+    for j in range(d):
+        np.cumsum(np.bincount(cell[j], minlength=n_cells + 1)[:n_cells], out=start[j, 1:])
     total = steps[:, -1, 1].copy()
-    return EmpiricalLaw(values, steps, start, scale, lower, total, HALF_ULP), lower, upper
+    width = values.shape[1]
+    law = EmpiricalLaw(
+        values.ravel(),
+        steps.reshape(-1, 2),
+        start.ravel(),
+        width,
+        n_cells,
+        scale,
+        lower,
+        total,
+        HALF_ULP,
+    )
+    return law, lower, upper
 
 
 def _distinct_atoms(values: Floats, cumulative: Floats) -> tuple[Floats, Floats]:
@@ -201,7 +232,12 @@ def _law_is_normal(law: NormalLaw, j: int, t: float) -> tuple[float, float]:  # 
 
 def _law_is_empirical(law: EmpiricalLaw, j: int, t: float) -> tuple[float, float]:
     i = np.uint64(j)
-    return _empirical(law.values[i], law.steps[i], law.start[i], law.scale[i], law.lower[i], t)
+    width = np.uint64(law.width)
+    n_cells = np.uint64(law.n_cells)
+    low = _rank(
+        law.values, law.start, i * width, i * n_cells + i, n_cells, law.scale[i], law.lower[i], t
+    )
+    return law.steps[low, 0], law.steps[low, 1]
 
 
 def _coordinate_is_normal(law: NormalCoordinate, t: float) -> tuple[float, float]:
@@ -209,7 +245,10 @@ def _coordinate_is_normal(law: NormalCoordinate, t: float) -> tuple[float, float
 
 
 def _coordinate_is_empirical(law: EmpiricalCoordinate, t: float) -> tuple[float, float]:
-    return _empirical(law.values, law.steps, law.start, law.scale, law.lower, t)
+    zero = np.uint64(0)
+    n_cells = np.uint64(law.n_cells)
+    low = _rank(law.values, law.start, zero, zero, n_cells, law.scale, law.lower, t)
+    return law.steps[low, 0], law.steps[low, 1]
 
 
 @register_jitable(inline="always")
@@ -226,30 +265,37 @@ def _normal(c: Floats, t: float) -> tuple[float, float]:
 
 
 @register_jitable(inline="always")
-def _empirical(
+def _rank(
     values: Floats,
-    steps: Floats,
     start: NDArray[np.uint32],
+    first_atom: np.uint64,
+    first_cell: np.uint64,
+    n_cells: np.uint64,
     scale: float,
     lower: float,
     t: float,
-) -> tuple[float, float]:
-    last = np.float64(start.size - 2)
+) -> np.uint64:
+    """Return ``first_atom`` plus the number of atoms at or below ``t``.
+
+    Offsets into one array for all coordinates: a view of one row would count its references.
+    """
+    one = np.uint64(1)
+    last = np.float64(n_cells - one)
     place = (t - lower) * scale
     place = place if place > 0.0 else 0.0
     place = place if place < last else last
-    cell = np.uint64(np.int64(place))
+    cell = first_cell + np.uint64(np.int64(place))
     # A cell rarely holds more than two atoms. Two steps without a branch spare a wrong guess,
     # which would be noticed late and cost more than all the rest.
-    first = np.uint64(start[cell])
+    first = first_atom + np.uint64(start[cell])
     low = first + np.uint64(values[first] <= t)
     low += np.uint64(values[low] <= t)
-    high = np.uint64(start[cell + np.uint64(1)])
+    high = first_atom + np.uint64(start[cell + one])
     if high > first + np.uint64(2):
         while low < high:
-            middle = (low + high) >> np.uint64(1)
+            middle = (low + high) >> one
             if values[middle] <= t:
-                low = middle + np.uint64(1)
+                low = middle + one
             else:
                 high = middle
-    return steps[low, 0], steps[low, 1]
+    return low
