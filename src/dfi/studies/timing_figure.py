@@ -242,11 +242,15 @@ def _verdict(costs: Costs, *largest: tuple[int, int]) -> str:
             if method != BASE and (method, n, d) in costs
         }
         slower = sorted(ratios, key=lambda method: ratios[method])
-        text = ", ".join(f"{method} {ratios[method]:.2g}" for method in slower)
+        text = ", ".join(f"{method} {_digits(ratios[method])}" for method in slower)
         quicker = [method for method in slower if ratios[method] < 1]
         claim = f"quicker than it: {', '.join(quicker)}" if quicker else "none is quicker than it"
         lines.append(f"- At n = {n}, d = {d}, fits included, relative to {BASE}: {text}; {claim}.")
     return "\n".join(lines)
+
+
+def _digits(value: float) -> str:
+    return f"{value:.2g}" if value < 99.5 else f"{value:.0f}"
 
 
 def _ratio_rows(
@@ -263,7 +267,7 @@ def _ratio_rows(
             seconds = getattr(cost, part)
             ratio = seconds / getattr(costs[(BASE, *point)], part)
             mark = " †" if cost.scaled else ""
-            cells.append(f"{seconds:.2g}{mark} ({ratio:.2g})")
+            cells.append(f"{_digits(seconds)}{mark} ({_digits(ratio)})")
         rows.append(cells)
     return rows
 
