@@ -102,18 +102,16 @@ def arena_moments(
                 # At the lower end of the law both are 0, so the first leaf adds nothing.
                 for s in range(n_shifts):
                     shift = shifts[s]
-                    shifted_mean = mean[s]
-                    shifted_hermite = hermite[s]
+                    is_last = s == n_shifts - one
                     for k in range(start, end):
                         i = line[k]
                         f_t, h_t = evaluate_coordinate(law, at[i] + shift)
                         jump = cut - left_value[i]
-                        shifted_mean[i] -= jump * f_t
-                        shifted_hermite[i] -= jump * h_t
-                for k in range(start, end):
-                    i = line[k]
-                    left_value[i] = cut
-                    at[i] = upper[k]
+                        mean[s, i] -= jump * f_t
+                        hermite[s, i] -= jump * h_t
+                        if is_last:
+                            left_value[i] = cut
+                            at[i] = upper[k]
                 continue
             # The higher side is compacted in place, the lower side written behind the segment.
             steep = steepness[np.uint32(f)]

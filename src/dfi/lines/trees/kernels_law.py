@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 # Phi(-7.5) = 3e-14: what is cut off stays far below the 1e-10 promised for the law.
 TAIL = 7.5
 PER_UNIT = 128
-# Of the normal law's atoms, 1 in 200 shares its cell with two others.
-CELLS_PER_ATOM = 8
+# A cell in the middle of normal atoms then holds three or more of them in 1 of 30 cases.
+CELLS_PER_ATOM = 4
 MOST_CELLS = 1 << 16
 # Just above half a unit in the last place: subtracting this part of a number steps below it.
 HALF_ULP = 1.1102230246251568e-16
