@@ -1,12 +1,13 @@
 """``make bench``: exact line means side by side with peers, as ratios of CPU time in one run.
 
-Writes docs/benchmarks.md and docs/images/benchmarks.png. Every ratio comes from two measurements
-of the same run; times themselves belong to the machine.
+Writes docs/benchmarks.md, docs/images/benchmarks.png and, unrounded, docs/benchmarks.json. Every
+ratio comes from two measurements of the same run; times themselves belong to the machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import warnings
 from pathlib import Path
@@ -262,18 +263,21 @@ def write_page(rows: list[dict[str, Any]], curves: dict[str, Any]) -> None:
         "## Growth",
         "",
         "The score stage of a random forest (1000 rows, 10 columns, 100 trees unless varied).",
+        "Unrounded figures of this page: [benchmarks.json](benchmarks.json).",
         "",
         "![CPU time and memory against rows, columns and trees](images/benchmarks.png)",
         "",
-        "| varied | size | CPU s | peak GB |",
+        "| varied | size | CPU s | peak MB |",
         "|---|---|---|---|",
     ]
     lines += [
-        f"| {axis} | {size} | {seconds:.2f} | {memory:.2f} |"
+        f"| {axis} | {size} | {seconds:.2f} | {1000 * memory:.2f} |"
         for axis, points in curves.items()
         for size, seconds, memory in points
     ]
     (DOCS / "benchmarks.md").write_text("\n".join(lines) + "\n")
+    raw = {"methods": rows, "growth": curves}
+    (DOCS / "benchmarks.json").write_text(json.dumps(raw, indent=1) + "\n")
 
 
 def draw(curves: dict[str, Any]) -> None:
@@ -286,7 +290,9 @@ def draw(curves: dict[str, Any]) -> None:
     for panel, (axis, points) in zip(panels, curves.items(), strict=True):
         size, seconds, memory = (np.asarray(column) for column in zip(*points, strict=True))
         panel.loglog(size, seconds, "o-", color="#0072B2", label="CPU seconds")
-        panel.loglog(size, np.maximum(memory, 1e-3), "s--", color="#D55E00", label="peak GB")
+        # A growth of 0 (pages that were already there) has no place on a logarithmic axis.
+        shown = np.where(memory > 0, 1000 * memory, np.nan)
+        panel.loglog(size, shown, "s--", color="#D55E00", label="peak MB")
         panel.set_xticks(size, [f"{value:,}" for value in size])
         panel.minorticks_off()
         panel.set_xlabel(axis)
@@ -325,7 +331,7 @@ def main() -> None:
     show(lightgbm_case(2000 if quick else 20_000, 10 if quick else 50, trees))
     curves = growth(quick)
     for axis, points in curves.items():
-        print(axis, *(f"{size}: {s:.2f} s, {m:.2f} GB;" for size, s, m in points))
+        print(axis, *(f"{size}: {s:.2f} s, {1000 * m:.2f} MB;" for size, s, m in points))
     if not quick:
         draw(curves)
         write_page(rows, curves)
