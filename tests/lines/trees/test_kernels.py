@@ -209,7 +209,7 @@ def test_a_feature_in_small_units_is_not_taken_for_rounding(forest):
 @pytest.mark.parametrize(
     ("d", "common", "kernel"), [(20, 0.0, "arena"), (400, 0.0, "path"), (400, 0.2, "arena")]
 )
-def test_the_kernel_is_chosen_by_how_many_directions_may_cross(d, common, kernel):
+def test_the_kernel_is_chosen_by_how_many_directions_cross(d, common, kernel):
     rows = np.full((3, d), 0.5)
     stump = single_tree([0, -1, -1], [0, 0, 0], [1, -1, -1], [2, -1, -1], [0, 1, 0], n_features=d)
     directions = np.eye(d) + common
