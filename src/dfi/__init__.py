@@ -8,7 +8,8 @@ import importlib
 from typing import Any
 
 from dfi import comparators, datasets, transports, warnings
-from dfi.compare import Comparison, compare
+from dfi.compare import compare
+from dfi.comparison import Comparison
 from dfi.estimator import DFI, explain
 from dfi.result import Importance, load
 from dfi.sensitivity import Sensitivity, sensitivity

@@ -176,3 +176,19 @@ def test_smoothing_points_have_the_moments_of_the_normal_law(count, d):
     assert np.diag(moments) == pytest.approx(np.ones(d))
     if 4 * d <= count:
         assert moments == pytest.approx(np.eye(d), abs=1e-10)
+
+
+def test_bridge_in_many_dimensions_is_not_lowered_by_its_smoothing():
+    found = []
+    for seed in range(12):
+        sample = dfi.datasets.m2(600, rho=0.8, d=12, random_state=seed)
+        explainer = dfi.DFI(
+            estimator=sample.regression,
+            cv="prefit",
+            transport=dfi.transports.Gaussian(epsilon=2.0, n_smoothing=8),
+            diagnose=False,
+            fixed_transport=True,
+        )
+        found.append(explainer.fit(sample.X, sample.y).result_.latent.scores.sum())
+    truth = sample.truth(space="latent", epsilon=2.0).sum()
+    assert abs(np.mean(found) - truth) < 3 * np.std(found, ddof=1) / np.sqrt(len(found))

@@ -25,7 +25,7 @@ from scipy import stats
 from dfi.lines.base import LineModel, LineMoments, Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -166,7 +166,8 @@ def _bridge_block(
     :math:`\eta(z) = E\,\mu(L(s z + c\,\zeta))`, and since :math:`s t + c\,\zeta_j \sim N(0, 1)` its
     line mean is the smoothed line mean of :math:`\mu` itself, from the points
     :math:`w = s z + c\,\zeta` with coordinate ``j`` replaced by ``t``. The smoothing points are the
-    same for every row (scrambled Sobol, in antithetic pairs); the rows' own draws are independent.
+    same for every row (scrambled Sobol, in antithetic pairs), unless they are few for so many
+    dimensions; the rows' own draws are independent.
     """
     s = transport.smoothing
     c = np.sqrt(1.0 - s**2)
@@ -180,11 +181,54 @@ def _bridge_block(
         if null.shape[1]:
             whitened = whitened + (generator.standard_normal((len(matrix), null.shape[1])) @ null.T)
         latent = s * whitened + c * generator.standard_normal((len(matrix), d))
-        evaluations = [_smoothed(model, latent, points, transport, form) for model in models]
+        if form != "cpi" and _points_are_few(n_smoothing, d):
+            evaluations, pairing = _independently_smoothed(
+                models, latent, n_smoothing, transport, form, generator
+            )
+        else:
+            evaluations = [_smoothed(model, latent, points, transport, form) for model in models]
+            pairing = form
         tilt.add(latent, mass, evaluations, np.ones(1), np.zeros((1, d)), np.eye(d))
         tilt.add_hermite(latent, mass, np.mean([e.value for e in evaluations], axis=0))
-        total += _combine(form, y, evaluations)[0]
+        total += _combine(pairing, y, evaluations)[0]
     return total / n_draws
+
+
+def _points_are_few(n_smoothing: int, d: int) -> bool:
+    """Tell whether smoothing points are too few to match all second moments."""
+    return 4 * d > n_smoothing and n_smoothing >= 4
+
+
+def _independently_smoothed(
+    models: Sequence[LineModel],
+    latent: Floats,
+    n_smoothing: int,
+    transport: LinearTransport,
+    form: ScoreForm,
+    generator: np.random.Generator,
+) -> tuple[list[_Evaluation], ScoreForm]:
+    """Smooth twice with errors that are independent, of each other and between rows.
+
+    In many dimensions the error of a few points is noise, and squared it lowers every score, by
+    much in sum. A product of two independent errors averages to nothing: two models take points
+    of their own, a single one is smoothed by two sets of half as many and scored in the cross
+    form. The points are drawn for each row: halves of one low-discrepancy set err against each
+    other, and points that all rows share do not average out.
+    """
+    pairs = n_smoothing // 2 if len(models) == 2 else n_smoothing // 4
+    evaluations = [
+        _smoothed(model, latent, _drawn_points(pairs, latent, generator), transport, form)
+        for model in (models[0], models[-1])
+    ]
+    return evaluations, "cross"
+
+
+def _drawn_points(pairs: int, latent: Floats, generator: np.random.Generator) -> Iterator[Floats]:
+    """Draw antithetic pairs of normal points for every row."""
+    for _ in range(pairs):
+        points = generator.standard_normal(latent.shape)
+        yield points
+        yield -points
 
 
 def smoothing_points(count: int, d: int) -> Floats:
@@ -211,15 +255,21 @@ def smoothing_points(count: int, d: int) -> Floats:
 
 
 def _smoothed(
-    model: LineModel, latent: Floats, points: Floats, transport: LinearTransport, form: ScoreForm
+    model: LineModel,
+    latent: Floats,
+    points: Iterable[Floats],
+    transport: LinearTransport,
+    form: ScoreForm,
 ) -> _Evaluation:
-    """Average a model's values and line moments over the smoothing points."""
+    """Average a model's values and line moments over smoothing points, shared or the rows' own."""
     s = transport.smoothing
     c = np.sqrt(1.0 - s**2)
     offsets = np.zeros((1, transport.n_latent))
     value = np.zeros(len(latent))
     mean, hermite, square = (np.zeros((1, *latent.shape)) for _ in range(3))
+    k = 0
     for point in points:
+        k += 1
         shifted = s * latent + c * point
         rows = transport.decode(shifted)
         lines = Lines(rows, shifted, transport.directions, transport.reference, offsets)
@@ -229,7 +279,6 @@ def _smoothed(
         hermite += moments.hermite
         if moments.square is not None:
             square += moments.square
-    k = len(points)
     return _Evaluation(
         value / k, LineMoments(mean / k, hermite / k, square / k if form == "cpi" else None)
     )
