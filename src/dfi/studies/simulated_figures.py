@@ -212,8 +212,10 @@ def write_simulation(
 
 
 def _caption(size: Size) -> str:
+    trees = size.trees(quick=100, full=500, refit=True)
     return (
-        f"Run at {size.words}. Bars are means over replications, whiskers their standard "
+        f"Run at {size.words}; LOCO, nLOCO, dLOCO and Shapley with forests of {trees} trees. "
+        "Bars are means over replications, whiskers their standard "
         "deviations, the number in parentheses is the total; red strokes are the population "
         "values. nLOCO, the share of the outcome's variance, has the axis on the right. The "
         f"numbers are in the CSV file beside this page; *gap* is the difference of the mean from "
