@@ -124,3 +124,19 @@ def test_labels_tell_settings_of_one_transport_apart(sample):
 def test_bad_grids(sample, options, error, message):
     with pytest.raises(error, match=message):
         dfi.sensitivity(sample.X, sample.y, **options)
+
+
+def test_a_solver_that_does_not_converge_is_skipped(monkeypatch):
+    from dfi.transport import entropic
+
+    def fail(*_, **__):
+        raise RuntimeError("entropic transport did not reach the tolerance")
+
+    monkeypatch.setattr(entropic, "solve", fail)
+    sample = dfi.datasets.m1(200, rho=0.5, d=2)
+    with pytest.warns(dfi.warnings.TransportWarning, match="did not reach the tolerance"):
+        found = dfi.sensitivity(
+            sample.X, sample.y, epsilons=[0.0, 1.0], solved=True, estimator="linear"
+        )
+    assert found.labels == ("epsilon = 0",)
+    assert "did not reach" in found.skipped["epsilon = 1"]

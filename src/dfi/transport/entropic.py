@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfi.lines.base import Reference
+from dfi.transport.base import UnsuitableTransportError
 from dfi.transport.gaussian import Gaussian, LinearTransport
 from dfi.transport.sinkhorn import Solution, exponents, normal_points, solve
 
@@ -244,7 +245,7 @@ class EntropicOT:
         try:
             solution = solve(atoms, targets, self.epsilon, mass=mass, tol=self.tol)
         except RuntimeError as error:
-            raise ValueError(str(error)) from None
+            raise UnsuitableTransportError(str(error)) from None
         return EntropicTransport(linear, self.epsilon, atoms, mass, targets, solution)
 
     def halves(self, n: int) -> tuple[NDArray[np.intp], ...]:
