@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi.quality import Quality
+from dfi.quality import Quality, warn_where_weak
 from dfi.result import Importance
 from dfi.transport.choice import alternative_to, latent_draws
 from dfi.transport.diagnostics import latent_diagnostics
-from dfi.warnings import InferenceWarning, TransportWarning, WeakModelWarning
+from dfi.warnings import InferenceWarning, TransportWarning
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -194,11 +194,5 @@ def regression_quality(
         outcome_variance=variance,
         n_rows=len(np.unique(rows)),
     )
-    if quality.r2 <= 0:
-        warnings.warn(
-            f"the regression explains nothing on held-out rows (R2 = {quality.r2:.3f}): "
-            "its importances describe noise; try another estimator or more rows",
-            WeakModelWarning,
-            stacklevel=3,
-        )
+    warn_where_weak(quality)
     return quality

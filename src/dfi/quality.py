@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
+
+from dfi.warnings import WeakModelWarning
 
 
 @dataclass(frozen=True)
@@ -31,3 +34,14 @@ class Quality:
     mse: float
     outcome_variance: float
     n_rows: int
+
+
+def warn_where_weak(quality: Quality) -> None:
+    """Warn where the regression explains nothing: there is nothing to attribute."""
+    if quality.r2 <= 0:
+        warnings.warn(
+            f"the regression explains nothing on held-out rows (R2 = {quality.r2:.3f}): "
+            "its importances describe noise; try another estimator or more rows",
+            WeakModelWarning,
+            stacklevel=4,
+        )

@@ -20,8 +20,8 @@ from dfi.lines.sums import SumLines
 from dfi.nuisance.crossfit import FoldModels, cross_fit
 from dfi.nuisance.learners import check_learner_suits_outcome, resolve_learner
 from dfi.progress import progress_bar
-from dfi.quality import Quality
-from dfi.warnings import ConstantColumnWarning, WeakModelWarning
+from dfi.quality import Quality, warn_where_weak
+from dfi.warnings import ConstantColumnWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -352,11 +352,5 @@ def regression_quality(
         outcome_variance=variance,
         n_rows=len(rows),
     )
-    if quality.r2 <= 0:
-        warnings.warn(
-            f"the regression explains nothing on held-out rows (R2 = {quality.r2:.3f}): "
-            "its importances describe noise; try another estimator or more rows",
-            WeakModelWarning,
-            stacklevel=3,
-        )
+    warn_where_weak(quality)
     return quality
