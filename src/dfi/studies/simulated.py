@@ -64,7 +64,7 @@ def simulation_tasks(
     for rho in correlations:
         for family in families:
             dear = family in ("drawn", "refitted")
-            count = size.refits(quick=2, full=100) if dear else size.replications(quick=4, full=100)
+            count = size.refits(quick=1, full=100) if dear else size.replications(quick=2, full=100)
             trees = size.trees(quick=100, full=500, refit=family == "refitted")
             cell = {"model": model, "rho": rho, "n": n, "family": family, "trees": trees}
             tasks += [
