@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
+from sklearn.isotonic import isotonic_regression
 
 from dfi.plots.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, quiet_frame
 from dfi.studies.reproduction import Study
@@ -45,7 +46,7 @@ OTHERS = ("fdfi", "hidimstat CFI", "hidimstat LOCO", "shap.TreeExplainer")
 BARE = ("DFI, exact", "DFI, 50 draws")
 """Methods that are drawn without the fits too: dotted."""
 
-LABEL_GAP = 0.058
+LABEL_GAP = 0.042
 """Between the labels of two curves, as a share of the axis' height."""
 
 REMARKS = (
@@ -149,22 +150,24 @@ def _end_label(ax: Axes, x: float, y: float, text: str, colour: str) -> None:
     ax.annotate(
         text, (x, y), xytext=(12, 0), textcoords="offset points", va="center", fontsize=9,
         color=colour, annotation_clip=False,
+        arrowprops={"arrowstyle": "-", "lw": 0.5, "color": colour, "shrinkA": 0, "shrinkB": 4},
     )  # fmt: skip
 
 
 def _part_labels(ax: Axes) -> None:
-    """Push the labels at the ends of the curves apart, from the lowest upwards."""
+    """Move the labels at the ends of the curves apart, as little as possible in squares.
+
+    With a gap ``g`` between neighbours, the heights less ``0, g, 2g, ...`` need only be in order:
+    an isotonic regression.
+    """
     texts = sorted(ax.texts, key=lambda text: text.xy[1])  # type: ignore[attr-defined]
     height = ax.get_window_extent().height
-    wanted = [ax.transData.transform(text.xy)[1] for text in texts]  # type: ignore[attr-defined]
-    placed: list[float] = []
-    for value in wanted:
-        placed.append(max(value, placed[-1] + LABEL_GAP * height) if placed else value)
-    # What was pushed up in total comes back in halves, so that labels stay around their curves.
-    shift = (sum(placed) - sum(wanted)) / max(len(placed), 1)
+    wanted = np.array([ax.transData.transform(text.xy)[1] for text in texts])  # type: ignore[attr-defined]
+    steps = LABEL_GAP * height * np.arange(len(texts))
+    placed = isotonic_regression(wanted - steps) + steps
     points = 72.0 / ax.get_figure(root=True).dpi  # type: ignore[union-attr]
     for text, value, own in zip(texts, placed, wanted, strict=True):
-        text.set_position((12, (value - shift - own) * points))
+        text.set_position((20, (value - own) * points))
 
 
 def _csv_row(record: dict[str, Any]) -> dict[str, Any]:
