@@ -39,9 +39,9 @@ def fit_transport(X: np.ndarray) -> Any:
 def warm_up() -> None:
     """Compile or load the kernels, which is measured elsewhere."""
     generator = np.random.default_rng(0)
-    for columns in (3, 100):  # one kernel is for few, the other for many
-        X = generator.standard_normal((60, columns))
-        forest = RandomForestRegressor(3, random_state=0).fit(X, X[:, 0])
+    dense, rare = generator.standard_normal((60, 3)), generator.random((60, 400)) < 0.05
+    for X in (dense, rare.astype(float)):  # where many directions cross a split, and where few do
+        forest = RandomForestRegressor(3, random_state=0).fit(X, X.sum(axis=1))
         trees = tree_lines(forest, forest.predict, X)
         latent_scores([trees], X, X[:, 0], np.ones(60), fit_transport(X), form="loco")
 

@@ -1,4 +1,4 @@
-"""Few features: tree by tree over a block of parallel lines.
+"""Where many directions cross: tree by tree over a block of parallel lines.
 
 All lines of a block share one direction. At a node the lines that reach it are kept in an arena
 as (line, upper end); the split partitions the arena without branches, a line whose interval

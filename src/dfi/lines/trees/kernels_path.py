@@ -1,4 +1,4 @@
-"""Many features: one row at a time, all its directions together.
+"""Where few directions cross: one row at a time, all its directions together.
 
 In ``s = t - z_ij`` the crossing of a node is ``g / L_fj`` with ``g = c - x_if``, one number per
 (row, node). The row's own path (``s = 0``) is walked once; only the directions with
