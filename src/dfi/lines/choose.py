@@ -18,6 +18,7 @@ from dfi.lines.hinges import hinge_lines
 from dfi.lines.linear import linear_lines
 from dfi.lines.quadrature import DEFAULT_MEMORY, QuadratureLines, QuadratureRule
 from dfi.lines.sums import SumLines
+from dfi.lines.trees.decoded import decoded_tree_lines
 from dfi.lines.trees.model import tree_lines
 from dfi.nuisance.stack import SuperLearner
 
@@ -142,7 +143,9 @@ def _read(
             return hinges
     members = _members(model)
     if members is None:
-        return tree_lines(model, predictor, sample) if predictor.reads_matrix else None
+        if predictor.reads_matrix:
+            return tree_lines(model, predictor, sample)
+        return decoded_tree_lines(predictor, sample)
     if square:
         # A second moment needs the whole sum; one made of trees alone can be merged.
         pure = predictor.reads_matrix and not isinstance(model, SuperLearner)
