@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 # Beyond any datum, yet far from where a scaler's own arithmetic overflows.
 EXTREME = 1e100
-ROWS_AT_ONCE = 20_000
+CELLS_AT_ONCE = 200_000
 
 
 def read_pipeline(
@@ -221,7 +221,8 @@ def pull_back(
     high = _ordered(np.full(len(owner), EXTREME))
     lowest_left = goes_left(_number(low)[None])[0]
     # A call of the steps costs the same for one row as for thousands.
-    n_inside = int(np.clip(ROWS_AT_ONCE // counts.max(), 1, 15))
+    cells = counts.max() * max(len(base), len(sources))
+    n_inside = int(np.clip(CELLS_AT_ONCE // cells, 1, 15))
     while np.any(low + 1 < high):
         inside = _between(low, high, n_inside)
         stays = (goes_left(_number(inside)) == lowest_left).sum(axis=0)
