@@ -243,6 +243,7 @@ def write_page(rows: list[dict[str, Any]], curves: dict[str, Any]) -> None:
         "documentation does; read the ratios, not the seconds. *Error* is the largest difference of a",
         "latent score from the exact one (for the wide cases: the root mean squared error of a line",
         "mean). A method that answers another question (shap, hidimstat, sage) has no error here.",
+        "*Peak* is by how much the process grew during the call: a call reuses what earlier ones left.",
         "",
     ]
     for case in dict.fromkeys(row["case"] for row in rows):
