@@ -8,7 +8,7 @@ same number, :math:`(s/(\tau+s^2))^2` with :math:`s = 2/(2+\varepsilon)` and
 
 The bridge smooths the regression over ``k`` points of the latent space, the same for all
 coordinates. The noise of that average enters the squares of the scores, and 832 coordinates add
-its bias up: the scores from half as many points are kept beside, to show where it matters.
+its noise up: the scores from half as many points are kept beside, to show where it matters.
 """
 
 from __future__ import annotations
@@ -152,9 +152,9 @@ def write_epsilon(records: Records, folder: Path, size: Size) -> None:
         "smooths the regression in the latent space, so its can.",
         f"![{TITLE}]({NAME}.png)",
         f"Run at {size.words}. The bridge's smoothing is averaged over "
-        f"{SMOOTHING['full' if size.full else 'quick']} points. The noise of that average biases "
-        "the scores, and 832 coordinates add it up: *half the points* has the sum from half as "
-        "many; where the sums differ, the bridge's scores and ranks are not to be read. The "
+        f"{SMOOTHING['full' if size.full else 'quick']} points. The noise of that average, and "
+        "of the rows' latent draws, adds up over 832 coordinates: *half the points* has the sum "
+        "from half as many; where the sums differ, the bridge's scores and ranks are not to be read. The "
         "forms differ at small ε too: replacement values come from the empirical law of each "
         "latent coordinate in the published form, from N(0, 1) in the bridge, which also draws the "
         "random part that a singular correlation matrix leaves. Sums over groups count shared "
