@@ -6,9 +6,9 @@ alone: the whitened covariance of the sample is the identity, so every score is 
 same number, :math:`(s/(\tau+s^2))^2` with :math:`s = 2/(2+\varepsilon)` and
 :math:`\tau = \varepsilon/(2+\varepsilon)`, and no rank can change.
 
-The bridge smooths the regression over ``k`` points of the latent space, the same for all
-coordinates. The noise of that average enters the squares of the scores, and 832 coordinates add
-its noise up: the scores from half as many points are kept beside, to show where it matters.
+The bridge smooths the regression over ``k`` points of the latent space, each row
+over its own. The noise of that average adds up over 832 coordinates: the scores from half as many
+points are kept beside, to show where it matters.
 """
 
 from __future__ import annotations
@@ -154,8 +154,8 @@ def write_epsilon(records: Records, folder: Path, size: Size) -> None:
         f"Run at {size.words}. The bridge's smoothing is averaged over "
         f"{SMOOTHING['full' if size.full else 'quick']} points. The noise of that average, and "
         "of the rows' latent draws, adds up over 832 coordinates: *half the points* has the sum "
-        "from half as many; where the sums differ, the bridge's scores and ranks are not to be read. The "
-        "forms differ at small ε too: replacement values come from the empirical law of each "
+        "from half as many; where the sums differ, the bridge's scores and ranks are not to be "
+        "read. The forms differ at small ε too: replacement values come from the empirical law of each "
         "latent coordinate in the published form, from N(0, 1) in the bridge, which also draws the "
         "random part that a singular correlation matrix leaves. Sums over groups count shared "
         "features more than once.",
