@@ -24,6 +24,7 @@ from dfi.nuisance.crossfit import FoldModels, cross_fit
 from dfi.nuisance.learners import check_learner_suits_outcome, resolve_learner
 from dfi.nuisance.predictor import predictor_for
 from dfi.progress import progress_bar
+from dfi.score_form import resolve_form
 from dfi.specification import describe, versions
 from dfi.transport.base import fit_transport
 from dfi.transport.choice import Auto, choose_transport
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
     from dfi.importance.scores import PooledScores
     from dfi.lines.quadrature import QuadratureRule
     from dfi.result import Importance
-
-STRAIGHT = ("gaussian", "semicontinuous", "copula", "auto")
-"""Transports whose latent lines are straight, in feature or in score space."""
 
 
 class DFI(BaseEstimator):
@@ -269,28 +267,7 @@ class DFI(BaseEstimator):
         return assemble(table, transport, scored, context)
 
     def _score_form(self, design: Any) -> ScoreForm:
-        prefit = isinstance(self.cv, str) and self.cv == "prefit"
-        if self.score not in ("auto", "cross", "loco", "cpi"):
-            raise ValueError(
-                f"unknown score {self.score!r}: choose 'auto', 'cross', 'loco' or 'cpi'"
-            )
-        if self.G not in ("covariance", "tilt"):
-            raise ValueError(f"unknown G {self.G!r}: choose 'covariance' or 'tilt'")
-        if self.G == "tilt" and getattr(design, "epsilon", 0.0) > 0 and design.name == "gaussian":
-            raise ValueError("G='tilt' holds for epsilon = 0; leave G='covariance' for the bridge")
-        if self.G == "tilt" and design.name not in STRAIGHT:
-            raise ValueError(
-                f"G='tilt' tilts straight lines, which transport={design.name!r} does not have: "
-                "leave G='covariance'"
-            )
-        if prefit and self.score == "cross":
-            raise ValueError(
-                "score='cross' multiplies two models fitted on disjoint rows; cv='prefit' has one: "
-                "use score='loco' or 'cpi', or let the models be fitted here"
-            )
-        if self.score == "auto":
-            return "loco" if prefit else "cross"
-        return self.score
+        return resolve_form(self.score, self.G, self.cv, design)
 
     def _models(
         self,
