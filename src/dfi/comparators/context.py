@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 
 from dfi.comparators.refit import Submodels, predict_once
 from dfi.data import read_folds, read_groups, read_outcome, read_table, read_weights
@@ -19,6 +19,7 @@ from dfi.lines.quadrature import DEFAULT_MEMORY
 from dfi.lines.sums import SumLines
 from dfi.nuisance.crossfit import FoldModels, cross_fit
 from dfi.nuisance.learners import check_learner_suits_outcome, resolve_learner
+from dfi.parallel import in_parallel
 from dfi.progress import progress_bar
 from dfi.quality import Quality, warn_where_weak
 from dfi.warnings import ConstantColumnWarning
@@ -194,13 +195,9 @@ class Context:
     ) -> list[Any]:
         """Call a function on every task, in parallel, with a progress bar; results in order."""
         jobs = (delayed(function)(*task) for task in tasks)
-        # Threads where only predictions are asked for: the models stay where they are.
-        parallel = Parallel(
-            n_jobs=self.n_jobs, return_as="generator", prefer="threads" if threads else None
-        )
         results = []
         with progress_bar(self.progress, label, len(tasks)) as advance:
-            for result in parallel(jobs):
+            for result in in_parallel(jobs, self.n_jobs, threads=threads):
                 results.append(result)
                 if advance is not None:
                     advance(1)

@@ -13,11 +13,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 
 from dfi.importance.transported import FoldScores, TransportedScores, put_together
 from dfi.lines.choose import is_smooth
 from dfi.lines.quadrature import DEFAULT_NODES, equal_nodes, gauss_nodes
+from dfi.parallel import in_parallel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,7 +98,7 @@ def curve_scores(
         )
         for fold in folds
     )
-    results = Parallel(n_jobs=n_jobs, prefer="threads")(tasks)
+    results = list(in_parallel(tasks, n_jobs, threads=True))
     mass = np.concatenate([weights.values[fold.test] for fold in folds])
     squared = np.concatenate([square for _, square in results], axis=0)
     return put_together(

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 
 from dfi.importance.latent import LatentScores, ScoreForm, latent_scores
 from dfi.importance.tilt import tilt_sensitivity
 from dfi.lines.choose import LineOptions, line_model
+from dfi.parallel import in_parallel
 from dfi.transport.copula import CopulaTransport
 from dfi.transport.score_space import through_margins
 
@@ -77,8 +78,8 @@ def pooled_scores(
         )
         for fold in folds
     )  # fmt: skip
-    # Threads: the models stay where they are, and prediction releases the interpreter's lock.
-    results = Parallel(n_jobs=n_jobs, prefer="threads")(tasks)
+    # Prediction releases the interpreter's lock.
+    results = list(in_parallel(tasks, n_jobs, threads=True))
     d = transport.n_latent
     n_repeats = 1 + max(fold.repeat for fold in folds)
     total, count = np.zeros((len(y), d)), np.zeros(len(y))

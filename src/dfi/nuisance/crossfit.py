@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from joblib import Parallel, delayed
+from joblib import delayed
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
@@ -15,6 +15,7 @@ from dfi.nuisance.encoders import reads_raw_columns
 from dfi.nuisance.learners import predicts_classes
 from dfi.nuisance.predictor import Predictor, brief, predictor_for
 from dfi.nuisance.threads import thread_pools
+from dfi.parallel import in_parallel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,7 +86,7 @@ def cross_fit(
         for (r, fold), child in zip(tasks, seeds, strict=True)
     )
     fitted = []
-    for models in Parallel(n_jobs=n_jobs, return_as="generator")(jobs):
+    for models in in_parallel(jobs, n_jobs):
         fitted.append(models)
         if advance is not None:
             advance(1)

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 from scipy import stats
 
 from dfi.estimator import DFI
 from dfi.inference.intervals import wald_interval
 from dfi.inference.skewness import skewness_of_mean
 from dfi.inference.transport_terms import attributed_influence
+from dfi.parallel import in_parallel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,7 +111,7 @@ def coverage_study(
         Further parameters of :class:`~dfi.estimator.DFI`.
     """
     tasks = (delayed(_replicate)(simulate, k, estimator, options) for k in range(replications))
-    rows = Parallel(n_jobs=n_jobs)(tasks)
+    rows = list(in_parallel(tasks, n_jobs))
     truth = np.asarray(rows[0][0])
     return CoverageStudy(truth, *(np.asarray([row[k] for row in rows]) for k in range(1, 6)))
 

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 from threadpoolctl import threadpool_limits
 
 import dfi
+from dfi.parallel import in_parallel
 from dfi.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -225,10 +226,8 @@ def run_tasks(
     others = [task for task in pending if not task.measured]
     with progress_bar(progress, study.name, len(pending)) as step:
         for part, jobs in ((others, n_jobs), (quiet, 1)):
-            work = Parallel(n_jobs=jobs, return_as="generator_unordered")(
-                delayed(_run)(task, checkpoints) for task in part
-            )
-            for _ in work:
+            calls = (delayed(_run)(task, checkpoints) for task in part)
+            for _ in in_parallel(calls, jobs, ordered=False):
                 if step is not None:
                     step(1)
     records = {task.key: checkpoints.read(task) for task in tasks}
