@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi.data import as_frame
 from dfi.data.groups import read_groups
 from dfi.inference.estimate import Contrast, Estimate, contrast_means, estimate_mean
 from dfi.inference.units import UnitInference
 from dfi.quality import Quality
 from dfi.result_file import FileFormatError, read_file, thaw, write_file
+from dfi.result_groups import sum_units
 from dfi.result_record import Space, checked_fields, pack, read_only, unpack
+from dfi.result_tables import known_errors, position_of, unit_columns, unit_frame
 from dfi.result_text import describe
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Booleans = NDArray[np.bool_]
+
+__all__ = ["Importance", "Quality", "load"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,8 +124,7 @@ class Importance:
     @cached_property
     def se(self) -> Floats:
         """Standard errors of the scores, shape (p,); NaN where none can be estimated."""
-        errors = self._units.errors
-        return read_only(np.where(errors > 0.0, errors, np.nan), np.float64)
+        return read_only(known_errors(self._units), np.float64)
 
     @property
     def covariance(self) -> Floats:
@@ -146,29 +147,10 @@ class Importance:
         return np.argsort(-self.scores, kind="stable")
 
     def _frame(self, columns: Mapping[str, Floats], order: NDArray[np.intp] | None = None) -> Any:
-        names = np.array(self.names, dtype=object)
-        full = {"feature": names, **columns}
-        if order is not None:
-            full = {key: values[order] for key, values in full.items()}
-        return as_frame({key: np.array(values) for key, values in full.items()}, self.library)
+        return unit_frame(self.names, columns, self.library, order)
 
-    def _table(
-        self,
-        *,
-        level: float | None = None,
-        alternative: Alternative = "greater",
-        adjust: Adjustment | None = "holm",
-        expansion: Expansion | None = None,
-        simultaneous: bool = False,
-    ) -> dict[str, Floats]:
-        level = self.level if level is None else level
-        intervals = self._units.intervals(
-            level=level, expansion=expansion, simultaneous=simultaneous
-        )
-        tests = self._units.tests(
-            level=level, alternative=alternative, adjust=adjust, expansion=expansion
-        )
-        return {"score": self.scores, "se": self.se, **intervals, **tests}
+    def _table(self, **options: Any) -> dict[str, Floats]:
+        return unit_columns(self._units, self.level, **options)
 
     def table(
         self,
@@ -303,7 +285,7 @@ class Importance:
         The interval is two-sided at the level of the result, the test two-sided. With a
         degenerate unit the difference has no standard error.
         """
-        first, second = self._position(a), self._position(b)
+        first, second = position_of(a, self.names), position_of(b, self.names)
         if first == second:
             raise ValueError(f"contrast needs two different units, got {a!r} twice")
         return contrast_means(
@@ -313,14 +295,6 @@ class Importance:
             level=self.level,
             known=not (self.degenerate[first] or self.degenerate[second]),
         )
-
-    def _position(self, name: str) -> int:
-        if name in self.names:
-            return self.names.index(name)
-        close = difflib.get_close_matches(str(name), self.names)
-        known = close or list(self.names[:10])
-        lead = "did you mean" if close else "the first units are"
-        raise ValueError(f"there is no unit {name!r}; {lead} {', '.join(map(repr, known))}")
 
     def group(self, groups: object = None) -> Importance:
         """Return the importance of groups: the sums of their members' influence values.
@@ -341,33 +315,8 @@ class Importance:
         if groups is None:
             if self.default_groups is None:
                 raise ValueError("no groups were given: pass groups={'name': ['unit', ...], ...}")
-            return self._sum_units(self.default_groups)
-        return self._sum_units(read_groups(groups, self.names))
-
-    def _sum_units(self, groups: Groups) -> Importance:
-        membership = np.asarray(groups.membership, dtype=np.float64)
-        if membership.shape[1] != len(self.names):
-            raise ValueError(
-                f"the groups are over {membership.shape[1]} units, the result has {len(self.names)}"
-            )
-        attribution = None
-        if self.attribution is not None:
-            attribution = (
-                membership
-                @ self.attribution
-                @ (membership / membership.sum(axis=1, keepdims=True)).T
-            )
-        return replace(
-            self,
-            influence=self.influence @ membership.T,
-            names=tuple(groups.names),
-            space="latent" if self.space == "latent" else "group",
-            degenerate=~np.any(groups.membership & ~self.degenerate, axis=1),
-            spread=None,
-            latent=None if self.latent is None else self.latent._sum_units(groups),
-            attribution=attribution,
-            default_groups=None,
-        )
+            return sum_units(self, self.default_groups)
+        return sum_units(self, read_groups(groups, self.names))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the result to a file (a zip of JSON and arrays, no pickle) and return its path.
@@ -433,17 +382,6 @@ def _rebuild(values: dict[str, Any]) -> Importance:
     return Importance(**values)
 
 
-def _from_fields(values: dict[str, Any]) -> Importance:
-    latent = values["latent"]
-    return Importance(
-        **{
-            **values,
-            "quality": Quality(**values["quality"]),
-            "latent": None if latent is None else _from_fields(latent),
-        }
-    )
-
-
 def load(path: str | os.PathLike[str]) -> Importance:
     """Read a result that :meth:`Importance.save` wrote.
 
@@ -456,7 +394,7 @@ def load(path: str | os.PathLike[str]) -> Importance:
     """
     manifest, arrays = read_file(path)
     try:
-        return _from_fields(unpack(manifest, arrays))
+        return unpack(manifest, arrays, Importance)
     except KeyError as error:
         raise FileFormatError(f"{path} is damaged: {error} is missing") from error
     except (TypeError, ValueError, AttributeError) as error:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import numpy as np
 
 from dfi.data.groups import Groups
 from dfi.data.weights import Weights
 from dfi.inference.intervals import check_level
+from dfi.quality import Quality
 from dfi.result_file import freeze, thaw
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Arrays = dict[str, NDArray[Any]]
 
 Space = Literal["attributed", "latent", "group"]
+Result = TypeVar("Result")
 
 _PLAIN = ("level", "library", "space", "nonnegative")
 _ARRAYS = ("influence", "degenerate", "spread", "attribution")
@@ -129,14 +133,26 @@ def pack(result: Any, prefix: str = "") -> tuple[dict[str, Any], Arrays]:
     return manifest, arrays
 
 
-def unpack(manifest: dict[str, Any], arrays: Arrays, prefix: str = "") -> dict[str, Any]:
-    """Return the fields of a result; ``quality`` and ``latent`` as dicts of their own fields."""
+def unpack(
+    manifest: dict[str, Any], arrays: Arrays, build: Callable[..., Result], prefix: str = ""
+) -> Result:
+    """Return the result that :func:`pack` took apart.
+
+    Parameters
+    ----------
+    manifest, arrays
+        What ``pack`` returned.
+    build : callable
+        Makes a result from its fields; the latent result comes first.
+    prefix : str, default=""
+        Stands before the names of the arrays.
+    """
     fields: dict[str, Any] = {name: manifest[name] for name in _PLAIN}
     fields["names"] = tuple(manifest["names"])
     fields["spec"] = manifest["spec"]
     fields["diagnostics"] = manifest["diagnostics"]
     quality = manifest["quality"]
-    fields["quality"] = {**quality, "r2_by_fold": tuple(quality["r2_by_fold"])}
+    fields["quality"] = Quality(**{**quality, "r2_by_fold": tuple(quality["r2_by_fold"])})
     fields["weights"] = Weights(arrays[f"{prefix}weights"], manifest["weights"]["kind"])
     for name in _ARRAYS:
         fields[name] = arrays.get(f"{prefix}{name}")
@@ -145,5 +161,5 @@ def unpack(manifest: dict[str, Any], arrays: Arrays, prefix: str = "") -> dict[s
         None if groups is None else Groups(tuple(groups["names"]), arrays[f"{prefix}groups"])
     )
     latent = manifest["latent"]
-    fields["latent"] = None if latent is None else unpack(latent, arrays, f"{prefix}latent.")
-    return fields
+    fields["latent"] = None if latent is None else unpack(latent, arrays, build, f"{prefix}latent.")
+    return build(**fields)
