@@ -10,20 +10,16 @@ from sklearn.base import BaseEstimator
 from dfi.data import read_folds, read_groups, read_outcome, read_table, read_weights
 from dfi.data.constant import constant_among, warn_constant
 from dfi.data.fingerprint import fingerprint
-from dfi.explained import (
-    FittedModels,
-    assemble,
-    explain_diagnostics,
-    regression_quality,
-)
+from dfi.explained import FittedModels, assemble, explain_diagnostics
 from dfi.inference.intervals import check_level
 from dfi.inference.score_transport import Task, score_transport
 from dfi.lines.choose import LineOptions
 from dfi.lines.quadrature import DEFAULT_MEMORY
 from dfi.nuisance.crossfit import FoldModels, cross_fit
 from dfi.nuisance.learners import check_learner_suits_outcome, resolve_learner
-from dfi.nuisance.predictor import predictor_for
+from dfi.prefit import prefit_models
 from dfi.progress import progress_bar
+from dfi.quality import regression_quality
 from dfi.score_form import resolve_form
 from dfi.specification import describe, versions
 from dfi.transport.base import fit_transport
@@ -245,7 +241,9 @@ class DFI(BaseEstimator):
             )
             scored = score_transport(design, transport, task)
         values = fitted.outcome.values
-        quality = regression_quality(scored.predictions, values, weights, self.cv)
+        quality = regression_quality(
+            scored.predictions, values, weights, prefit=isinstance(self.cv, str)
+        )
         found = explain_diagnostics(
             design, transport, scored, fitted, diagnose=self.diagnose, warn=choice is None
         )
@@ -280,18 +278,7 @@ class DFI(BaseEstimator):
     ) -> tuple[FoldModels, ...]:
         """Fit the regression for every fold, or take the fitted one."""
         if isinstance(self.cv, str):
-            if self.cv != "prefit":
-                raise ValueError(
-                    f"unknown cv {self.cv!r}: pass a number of folds, a splitter or 'prefit'"
-                )
-            if isinstance(self.estimator, str):
-                raise TypeError(
-                    "cv='prefit' explains a fitted model: pass it (or a function of X) as "
-                    f"estimator, not the name {self.estimator!r}"
-                )
-            predictor = predictor_for(self.estimator, table, prefit=True)
-            check_learner_suits_outcome(self.estimator, outcome.kind)
-            return (FoldModels(0, np.arange(table.n_rows), (predictor,), seeds[1]),)
+            return prefit_models(self.estimator, self.cv, table, outcome, seeds[1])
         learner = resolve_learner(self.estimator)
         check_learner_suits_outcome(learner, outcome.kind)
         repeats = read_folds(

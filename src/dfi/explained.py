@@ -1,4 +1,4 @@
-"""From scored rows to a result: units, quality of the regression, diagnostics of the transport."""
+"""From scored rows to a result: units, diagnostics of the transport."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi.quality import Quality, warn_where_weak
 from dfi.result import Importance
 from dfi.transport.choice import alternative_to, latent_draws
 from dfi.transport.diagnostics import latent_diagnostics
@@ -168,31 +167,3 @@ def unit_membership(table: Table, transport: Any) -> Floats:
 
 def _spread(by_repeat: Floats) -> Floats | None:
     return by_repeat.std(axis=0, ddof=1) if len(by_repeat) > 1 else None
-
-
-def regression_quality(
-    predictions: tuple[tuple[NDArray[np.intp], Floats], ...], y: Floats, weights: Weights, cv: Any
-) -> Quality:
-    """Return the out-of-fold R2, overall and by fold, and warn where it is not positive."""
-    rows = np.concatenate([test for test, _ in predictions])
-    share = weights.values[rows] / weights.values[rows].sum()
-    variance = float(share @ (y[rows] - share @ y[rows]) ** 2)
-    errors = [(test, (y[test] - value) ** 2) for test, value in predictions]
-    mse = float(share @ np.concatenate([error for _, error in errors]))
-    by_fold = []
-    for test, error in errors:
-        mass = weights.values[test]
-        centre = np.average(y[test], weights=mass) if mass.sum() > 0 else 0.0
-        scale = mass @ (y[test] - centre) ** 2
-        by_fold.append(float(1.0 - mass @ error / scale) if scale > 0 else float("nan"))
-    prefit = isinstance(cv, str)
-    quality = Quality(
-        r2=1.0 - mse / variance,
-        r2_by_fold=tuple(by_fold),
-        r2_spread=float("nan") if prefit or len(by_fold) < 2 else float(np.nanstd(by_fold, ddof=1)),
-        mse=mse,
-        outcome_variance=variance,
-        n_rows=len(np.unique(rows)),
-    )
-    warn_where_weak(quality)
-    return quality

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from dfi.warnings import WeakModelWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dfi.data.weights import Weights
+
+    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -36,7 +48,48 @@ class Quality:
     n_rows: int
 
 
-def warn_where_weak(quality: Quality) -> None:
+def regression_quality(
+    predictions: Sequence[tuple[NDArray[np.intp], Floats]],
+    y: Floats,
+    weights: Weights,
+    *,
+    prefit: bool = False,
+) -> Quality:
+    """Return the out-of-fold R2, overall and by fold, and warn where it is not positive.
+
+    Parameters
+    ----------
+    predictions : sequence of (rows, values)
+        For each fold its held-out rows and what was predicted for them.
+    y, weights
+        Outcome and weights of all rows.
+    prefit : bool, default=False
+        Whether the model was fitted elsewhere: there are no folds to spread over.
+    """
+    rows = np.concatenate([test for test, _ in predictions])
+    share = weights.values[rows] / weights.values[rows].sum()
+    variance = float(share @ (y[rows] - share @ y[rows]) ** 2)
+    errors = [(test, (y[test] - value) ** 2) for test, value in predictions]
+    mse = float(share @ np.concatenate([error for _, error in errors]))
+    by_fold = []
+    for test, error in errors:
+        mass = weights.values[test]
+        centre = np.average(y[test], weights=mass) if mass.sum() > 0 else 0.0
+        scale = mass @ (y[test] - centre) ** 2
+        by_fold.append(float(1.0 - mass @ error / scale) if scale > 0 else float("nan"))
+    quality = Quality(
+        r2=1.0 - mse / variance,
+        r2_by_fold=tuple(by_fold),
+        r2_spread=float("nan") if prefit or len(by_fold) < 2 else float(np.nanstd(by_fold, ddof=1)),
+        mse=mse,
+        outcome_variance=variance,
+        n_rows=len(np.unique(rows)),
+    )
+    _warn_where_weak(quality)
+    return quality
+
+
+def _warn_where_weak(quality: Quality) -> None:
     """Warn where the regression explains nothing: there is nothing to attribute."""
     if quality.r2 <= 0:
         warnings.warn(

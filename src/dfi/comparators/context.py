@@ -21,7 +21,7 @@ from dfi.nuisance.crossfit import FoldModels, cross_fit
 from dfi.nuisance.learners import check_learner_suits_outcome, resolve_learner
 from dfi.parallel import in_parallel
 from dfi.progress import progress_bar
-from dfi.quality import Quality, warn_where_weak
+from dfi.quality import regression_quality
 from dfi.warnings import ConstantColumnWarning
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dfi.data import Fold, Outcome, Table, Weights
     from dfi.data.groups import Groups
     from dfi.lines.base import LineModel
+    from dfi.quality import Quality
 
     Floats = NDArray[np.float64]
 
@@ -173,7 +174,8 @@ class Context:
     @cached_property
     def quality(self) -> Quality:
         """Out-of-fold fit of the full models."""
-        return regression_quality(self.predictions, self.outcome.values, self.weights, self.folds)
+        found = [(fold.test, self.predictions[fold.test]) for fold in self.folds]
+        return regression_quality(found, self.outcome.values, self.weights)
 
     def others(self, unit: int) -> tuple[int, ...]:
         """Return the columns of the table outside of a unit."""
@@ -324,30 +326,3 @@ def read_units(table: Table, groups: Groups | None) -> Units:
             stacklevel=4,
         )
     return Units(names, columns, positions, constant, groups is not None)
-
-
-def regression_quality(
-    predictions: Floats, y: Floats, weights: Weights, folds: Sequence[Fold]
-) -> Quality:
-    """Return the out-of-fold R2 of the full models, and warn where it is not positive."""
-    rows = np.concatenate([fold.test for fold in folds])
-    share = weights.values[rows] / weights.values[rows].sum()
-    variance = float(share @ (y[rows] - share @ y[rows]) ** 2)
-    mse = float(share @ (y[rows] - predictions[rows]) ** 2)
-    by_fold = []
-    for fold in folds:
-        mass = weights.values[fold.test]
-        centre = np.average(y[fold.test], weights=mass) if mass.sum() > 0 else 0.0
-        scale = mass @ (y[fold.test] - centre) ** 2
-        error = mass @ (y[fold.test] - predictions[fold.test]) ** 2
-        by_fold.append(float(1.0 - error / scale) if scale > 0 else float("nan"))
-    quality = Quality(
-        r2=1.0 - mse / variance,
-        r2_by_fold=tuple(by_fold),
-        r2_spread=float(np.nanstd(by_fold, ddof=1)) if len(by_fold) > 1 else float("nan"),
-        mse=mse,
-        outcome_variance=variance,
-        n_rows=len(rows),
-    )
-    warn_where_weak(quality)
-    return quality
