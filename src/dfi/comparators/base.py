@@ -92,3 +92,12 @@ def check_at_least_two(name: str, value: int) -> None:
     """Refuse a number of draws or folds that leaves nothing to compare."""
     if value < 2:
         raise ValueError(f"{name} must be at least 2, got {value!r}")
+
+
+def if_debiased(corrected: object, plain: object) -> Any:
+    """Return a property of comparators that choose: one value with ``debias``, one without."""
+
+    def chosen(comparator: Any) -> object:
+        return corrected if comparator.debias else plain
+
+    return property(chosen)

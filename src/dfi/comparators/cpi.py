@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi.comparators.base import CONSERVATIVE, Part, check_at_least_two
+from dfi.comparators.base import CONSERVATIVE, Part, check_at_least_two, if_debiased
 from dfi.comparators.by_unit import score_units, units_and_folds
 from dfi.comparators.covariates import (
     ConditionalLaw,
@@ -84,27 +84,16 @@ class CPI:
         "Incremental value: how much prediction is lost when the feature is replaced by a draw "
         "given the other features, without refitting?"
     )
+    valid_intervals = if_debiased(True, False)
+    inference = if_debiased(
+        "Residual term against the regression's error; the conditional law must hold "
+        f"(residuals independent of the other features). {CONSERVATIVE}",
+        "The plain mean moves to first order with the regression's error: its intervals hold "
+        "for least squares, and are off centre for learners that shrink.",
+    )
 
     def __post_init__(self) -> None:
         check_at_least_two("n_permutations", self.n_permutations)
-
-    @property
-    def valid_intervals(self) -> bool:
-        """Whether the intervals are valid."""
-        return self.debias
-
-    @property
-    def inference(self) -> str:
-        """Why the intervals hold or not, and how the test behaves at the null."""
-        if self.debias:
-            return (
-                "Residual term against the regression's error; the conditional law must hold "
-                f"(residuals independent of the other features). {CONSERVATIVE}"
-            )
-        return (
-            "The plain mean moves to first order with the regression's error: its intervals hold "
-            "for least squares, and are off centre for learners that shrink."
-        )
 
     def refuses(self, context: Context) -> str | None:
         """Every table has a CPI."""

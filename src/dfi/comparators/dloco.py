@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi.comparators.base import CONSERVATIVE, Part, check_at_least_two
+from dfi.comparators.base import CONSERVATIVE, Part, check_at_least_two, if_debiased
 from dfi.comparators.donors import as_donors, shift_error
 from dfi.comparators.swaps import model_term, swap, swapped_part
 
@@ -65,25 +65,16 @@ class DLOCO:
         "Direct effect: how much would the regression vary with the feature if it were "
         "independent of the others?"
     )
+    valid_intervals = if_debiased(True, False)
+    inference = if_debiased(
+        "Hoeffding projection of the U-statistic and the regression's error to first order, the "
+        "latter on the span of the columns and the fit: exact for linear regressions, "
+        f"approximate for others. {CONSERVATIVE}",
+        "For the fitted models as they are: a plain variance is positive for null features.",
+    )
 
     def __post_init__(self) -> None:
         check_at_least_two("n_partners", self.n_partners)
-
-    @property
-    def valid_intervals(self) -> bool:
-        """Whether the intervals are valid."""
-        return self.debias
-
-    @property
-    def inference(self) -> str:
-        """Why the intervals hold or not, and how the test behaves at the null."""
-        if self.debias:
-            return (
-                "Hoeffding projection of the U-statistic and the regression's error to first "
-                "order, the latter on the span of the columns and the fit: exact for linear "
-                f"regressions, approximate for others. {CONSERVATIVE}"
-            )
-        return "For the fitted models as they are: a plain variance is positive for null features."
 
     def refuses(self, context: Context) -> str | None:
         """Return why folds are too small, or None."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi.comparators.base import CONSERVATIVE, Part, check_at_least_two
+from dfi.comparators.base import CONSERVATIVE, Part, check_at_least_two, if_debiased
 from dfi.comparators.donors import as_donors, shift_error
 from dfi.comparators.swaps import model_term, swap, swapped_part
 
@@ -55,25 +55,16 @@ class PFI:
         "Marginal reliance: how much does the regression lean on the feature when its link to the "
         "other features is broken?"
     )
+    valid_intervals = if_debiased(True, False)
+    inference = if_debiased(
+        "Both roles of a row and the regression's error to first order, the latter on the span of "
+        "the columns and the fit: exact for linear regressions, approximate for others. "
+        f"{CONSERVATIVE}",
+        "For the fitted models as they are; the regression's own error is left out.",
+    )
 
     def __post_init__(self) -> None:
         check_at_least_two("n_permutations", self.n_permutations)
-
-    @property
-    def valid_intervals(self) -> bool:
-        """Whether the intervals are valid."""
-        return self.debias
-
-    @property
-    def inference(self) -> str:
-        """Why the intervals hold or not, and how the test behaves at the null."""
-        if self.debias:
-            return (
-                "Both roles of a row and the regression's error to first order, the latter on the "
-                "span of the columns and the fit: exact for linear regressions, approximate for "
-                f"others. {CONSERVATIVE}"
-            )
-        return "For the fitted models as they are; the regression's own error is left out."
 
     def refuses(self, context: Context) -> str | None:
         """Every table has a PFI."""
