@@ -81,14 +81,8 @@ def square_and_factor(
 
     Parameters
     ----------
-    n : int, default=2000
-        Rows.
-    beta : tuple of two floats
-        Coefficients.
-    noise : float, default=1.0
-        Variance of the noise.
-    random_state : int, default=0
-        Seed.
+    n, beta, noise, random_state
+        As for :func:`equal_features`.
 
     Examples
     --------
