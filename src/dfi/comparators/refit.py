@@ -12,6 +12,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from dfi.comparators.narrowing import NoColumns, narrowed
 from dfi.data.outcome import Outcome
 from dfi.data.table import Table
 from dfi.nuisance.crossfit import fit_model
@@ -86,6 +87,11 @@ def fit_on_columns(
             np.array(positions_of(table, columns), dtype=np.intp),
         )
     reduced = subtable(table, columns)
+    if reads_raw_columns(learner) and len(columns) < len(table.columns):
+        try:
+            learner = narrowed(learner, table.names, reduced.names)
+        except NoColumns:
+            return fit_on_columns(learner, table, (), target, weights, rows, seed)
     kind: Any = "binary" if np.isin(target, (0.0, 1.0)).all() else "real"
     model = fit_model(learner, reduced, Outcome(target, "target", kind), weights, rows, seed)
     predictor = predictor_for(model, reduced, prefit=False)

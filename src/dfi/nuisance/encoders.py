@@ -1,4 +1,4 @@
-"""What a model built around a pipeline does with raw columns: what it encodes, what it knows."""
+"""What models do with raw columns: which are given them, what they encode, what they know."""
 
 from __future__ import annotations
 
@@ -19,10 +19,32 @@ ENCODERS = (OneHotEncoder, OrdinalEncoder, TargetEncoder)
 
 
 def reads_raw_columns(model: Any) -> bool:
-    """Tell whether a model is a pipeline, or is built around one (a search, a vote, a stack)."""
+    """Tell whether a model is to be given columns as they are.
+
+    That is a pipeline, a model built around one (a search, a vote, a stack), and boosting that was
+    told which columns have levels.
+    """
     parameters = getattr(model, "get_params", None)
     nested = parameters(deep=True).values() if parameters is not None else ()
-    return any(isinstance(part, Pipeline | ColumnTransformer) for part in (model, *nested))
+    parts = (model, *nested)
+    return any(isinstance(part, Pipeline | ColumnTransformer) for part in parts) or any(
+        takes_levels(part) for part in parts
+    )
+
+
+def takes_levels(model: Any) -> bool:
+    """Tell whether boosting was told that columns have levels.
+
+    By ``categorical_features`` (scikit-learn), ``enable_categorical`` (XGBoost) or ``cat_features``
+    (CatBoost). scikit-learn's default, to go by the columns' types, says nothing of the kind.
+    """
+    if not hasattr(model, "get_params") or isinstance(model, type):
+        return False
+    parameters = model.get_params()
+    named = parameters.get("categorical_features")
+    by_name = named is not None and not (isinstance(named, str) and named == "from_dtype")
+    by_name = by_name or parameters.get("cat_features") is not None
+    return by_name or bool(parameters.get("enable_categorical"))
 
 
 def encoded_columns(model: Any, table: Table) -> set[str]:
@@ -32,8 +54,19 @@ def encoded_columns(model: Any, table: Table) -> set[str]:
     it has never seen.
     """
     numeric = {column.name for column in table.columns if column.kind != "categorical"}
-    found = (names for _, names in fitted_encoders(model, list(table.names)))
+    found = [names for _, names in fitted_encoders(model, list(table.names))]
+    found.append(_columns_with_levels(model, list(table.names)))
     return {name for names in found for name in names if name in numeric}
+
+
+def _columns_with_levels(model: Any, names: list[str]) -> list[str]:
+    """Return the columns that fitted boosting takes by level."""
+    marked = getattr(model, "is_categorical_", None)
+    if marked is None and hasattr(model, "get_cat_feature_indices"):
+        marked = np.isin(np.arange(len(names)), model.get_cat_feature_indices())
+    if marked is None or len(marked) != len(names):
+        return []
+    return [name for name, is_marked in zip(names, marked, strict=True) if is_marked]
 
 
 def unseen_levels(model: Any, table: Table) -> str | None:
@@ -72,7 +105,7 @@ def fitted_encoders(model: Any, names: list[str]) -> Iterator[tuple[Any, list[st
     elif isinstance(model, Pipeline):
         for _, step in model.steps:
             yield from fitted_encoders(step, names)
-            if not _keeps_columns(step):
+            if not keeps_columns(step):
                 break
     elif isinstance(model, FeatureUnion):
         for _, part in model.transformer_list:
@@ -80,13 +113,13 @@ def fitted_encoders(model: Any, names: list[str]) -> Iterator[tuple[Any, list[st
     elif isinstance(model, ColumnTransformer):
         for _, part, columns in getattr(model, "transformers_", ()):
             if not isinstance(part, str):
-                yield from fitted_encoders(part, _column_names(columns, names))
+                yield from fitted_encoders(part, column_names(columns, names))
     else:
         for part in _fitted_parts(model):
             yield from fitted_encoders(part, names)
 
 
-def _keeps_columns(step: Any) -> bool:
+def keeps_columns(step: Any) -> bool:
     """Tell whether a step hands its columns on one for one."""
     if isinstance(step, FunctionTransformer):
         return step.func is None or step.feature_names_out == "one-to-one"
@@ -102,13 +135,21 @@ def _fitted_parts(model: Any) -> Iterator[Any]:
                 yield part
 
 
-def _column_names(columns: Any, names: list[str]) -> list[str]:
-    """Return the names behind a fitted ColumnTransformer's column specification."""
+def column_names(columns: Any, names: list[str]) -> list[str]:
+    """Return the names behind a specification of columns: names, places, a mask or a slice."""
     if isinstance(columns, str):
         return [columns]
     if isinstance(columns, slice):
-        return names[columns]
+        by_name = isinstance(columns.start, str) or isinstance(columns.stop, str)
+        return names[_places(columns, names) if by_name else columns]
     chosen = list(np.atleast_1d(np.asarray(columns, dtype=object)))
     if chosen and all(isinstance(item, bool | np.bool_) for item in chosen):
         return [name for name, keep in zip(names, chosen, strict=True) if keep]
     return [names[int(c)] if isinstance(c, int | np.integer) else str(c) for c in chosen]
+
+
+def _places(columns: slice, names: list[str]) -> slice:
+    """Return a slice of names, whose end belongs to it, as a slice of places."""
+    start = None if columns.start is None else names.index(columns.start)
+    stop = None if columns.stop is None else names.index(columns.stop) + 1
+    return slice(start, stop, columns.step)

@@ -54,7 +54,13 @@ def resolve_learner(estimator: Any) -> Any:
             f"estimator must have fit and predict, got {type(estimator).__name__}; "
             "to explain a function or a fitted model as it is, pass cv='prefit'"
         )
-    return clone(estimator)
+    try:
+        return clone(estimator)
+    except (RuntimeError, TypeError) as error:
+        raise TypeError(
+            f"{type(estimator).__name__} cannot be cloned for each fold ({error}): fit it, and "
+            "pass cv='prefit'"
+        ) from error
 
 
 def _by_name(name: str) -> Any:

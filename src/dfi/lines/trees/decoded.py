@@ -83,13 +83,14 @@ def decoded_tree_lines(
 def _read(predictor: Predictor) -> TreeEnsemble:
     """Read the trees of a pipeline as a function of the numeric matrix."""
     model = getattr(predictor.model, "best_estimator_", predictor.model)
-    if not isinstance(model, Pipeline) or not active_steps(model):
-        # A model that takes levels by itself has splits on sets of them.
-        raise NotTrees
-    final = model.steps[-1][1]
+    final = model.steps[-1][1] if isinstance(model, Pipeline) else model
     ensemble, reason = read_trees(final)
     if ensemble is None:
         raise Unreadable(reason.removeprefix(f"{type(final).__name__}: ")) if reason else NotTrees
+    require(
+        isinstance(model, Pipeline) and bool(active_steps(model)),
+        "it takes columns with levels by itself, without an encoder whose levels could be followed",
+    )
     table = predictor.table
     columns = _input_columns(model, predictor)
     sources = follow_columns(
