@@ -192,3 +192,57 @@ def test_bridge_in_many_dimensions_is_not_lowered_by_its_smoothing():
         found.append(explainer.fit(sample.X, sample.y).result_.latent.scores.sum())
     truth = sample.truth(space="latent", epsilon=2.0).sum()
     assert abs(np.mean(found) - truth) < 3 * np.std(found, ddof=1) / np.sqrt(len(found))
+
+
+def test_cpi_form_row_by_row():
+    """Half of the mean loss over replacement values, less the row's own loss."""
+    transport = fitted(dfi.Gaussian(reference="gaussian"))
+    found = latent_scores(MODELS[:1], X, Y, MASS, transport, form="cpi")
+    nodes, weights = np.polynomial.hermite_e.hermegauss(12)
+    latent = transport.encode(X)
+    for j in range(3):
+        loss = np.zeros(len(X))
+        for node, weight in zip(nodes, weights / weights.sum(), strict=True):
+            moved = latent.copy()
+            moved[:, j] = node
+            loss += weight * (Y - first(transport.decode(moved))) ** 2
+        assert np.allclose(found.influence[:, j], 0.5 * (loss - (Y - first(X)) ** 2))
+
+
+def test_sensitivity_pairs_one_model_with_the_other():
+    """The noise of a model must not meet itself: h of one goes with m of the other."""
+    transport = fitted(dfi.Gaussian())
+    found = latent_scores(MODELS, X, Y, MASS, transport, form="cross").sensitivity
+    latent, offsets = transport.encode(X), np.zeros((1, 3))
+    lines = Lines(X, latent, transport.directions, transport.reference, offsets)
+    one, other = (model.moments(lines) for model in MODELS)
+    share = MASS / MASS.sum()
+    for k, j in [(0, 1), (1, 0), (2, 0), (1, 2)]:
+        expected = 0.0
+        for a, b in ((one, other), (other, one)):
+            tilted, mean = latent[:, k] * a.hermite[0, :, j], b.mean[0, :, j]
+            expected += 0.5 * share @ (tilted * mean)
+        level = 0.5 * (one.mean + other.mean)[0, :, j]
+        hermite = 0.5 * (one.hermite + other.hermite)[0, :, j]
+        expected -= (share @ (latent[:, k] * hermite)) * (share @ level)
+        assert found[k, j] == pytest.approx(expected)
+    for j in range(3):
+        assert found[j, j] == pytest.approx(share @ (one.hermite * other.hermite)[0, :, j])
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0])
+def test_rows_without_weight_do_not_count(epsilon):
+    transport = fitted(dfi.Gaussian(epsilon=epsilon))
+    mass = np.where(np.arange(len(X)) < 60, MASS, 0.0)
+    other = np.where(mass[:, None] > 0, X, 7.0)
+    plain, moved = (
+        latent_scores(
+            MODELS, rows, Y, mass, transport, form="cross",
+            n_draws=2, n_smoothing=8, seed=np.random.SeedSequence(0),
+        )
+        for rows in (X, other)
+    )  # fmt: skip
+    assert not np.allclose(plain.influence[60:], moved.influence[60:])
+    assert np.allclose(plain.influence[:60], moved.influence[:60])
+    for name in ("sensitivity", "gradient", "curvature"):
+        assert np.allclose(getattr(plain, name), getattr(moved, name)), name
