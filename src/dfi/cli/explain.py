@@ -14,9 +14,9 @@ from dfi.cli import options
 from dfi.cli.console import Console, headline, print_table
 from dfi.cli.failures import REFUSED, Failure, guarded
 from dfi.cli.outputs import OutputFolder
+from dfi.cli.panels import Fitting, Reading, Writing, with_panels
 from dfi.cli.run import (
     Inputs,
-    Request,
     command_text,
     print_json,
     read_inputs,
@@ -33,70 +33,37 @@ GROUP_FILES = ("groups.csv", "groups.parquet")
 
 
 @guarded
+@with_panels
 def explain(
     context: typer.Context,
-    data: options.Data,
-    target: options.Target,
-    groups: options.Groups = None,
-    drop: options.Drop = None,
-    model: options.Model = "auto",
-    trust_model: options.Trust = False,
+    *,
+    reading: Reading,
+    fitting: Fitting,
     transport: options.Transport = "gaussian",
-    epsilon: float | None = typer.Option(
-        None, min=0.0, help="entropy weight of the transport", rich_help_panel="Method"
-    ),
-    out: options.Out = None,
-    weights: options.Weights = None,
-    time: options.Time = None,
-    cv_groups: options.RowGroups = None,
-    folds: options.Folds = 5,
+    epsilon: options.Epsilon = None,
     repeats: options.Repeats = 1,
-    level: options.Level = 0.95,
-    seed: options.Seed = 0,
-    missing: options.MissingRows = options.Missing.error,
-    file_format: options.Format = None,
-    encoding: options.Encoding = "utf-8",
+    writing: Writing,
     top: options.Top = 10,
-    jobs: options.Jobs = None,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-    force: options.Force = False,
-    debug: options.Debug = False,
 ) -> None:
     """Explain a column of a table by its other columns.
 
     Writes importance.csv, importance.parquet, result.dfi, report.html and log.txt into a folder.
     """
     started = clock.monotonic()
-    console = Console(quiet)
-    request = Request(
-        data=data,
-        target=target,
-        drop=drop,
-        file_format=file_format,
-        encoding=encoding,
-        missing=missing.value,
-        groups=groups,
-        weights=weights,
-        time=time,
-        row_groups=cv_groups,
-        model=model,
-        trust=trust_model,
-        folds=folds,
-    )
-    out = Path(f"dfi-{request.stem}") if out is None else out
-    folder = OutputFolder(out, FILES + (GROUP_FILES if groups else ()), force=force)
+    target, console = reading.target, Console(writing.quiet)
+    out = Path(f"dfi-{reading.stem}") if writing.out is None else writing.out
+    folder = OutputFolder(out, FILES + (GROUP_FILES if reading.groups else ()), force=writing.force)
     with console.warnings():
-        inputs = read_inputs(request, console)
+        inputs = read_inputs(reading, fitting, console)
         shape = inputs.rows.features.shape
         console.say(f"explaining {target!r}: {shape[0]} rows, {shape[1]} features")
         result = _explain(
             inputs,
             transport=resolve(transport, epsilon),
             n_repeats=repeats,
-            level=level,
-            random_state=seed,
-            n_jobs=jobs,
+            level=fitting.level,
+            random_state=fitting.seed,
+            n_jobs=writing.jobs,
             progress=console.progress,
         )
         result = with_call(result, command_text(context), target)
@@ -111,11 +78,11 @@ def explain(
             write_report(result, stage / "report.html", target=target)
             stamp = datetime.now(UTC).isoformat(timespec="seconds")
             (stage / "log.txt").write_text(f"{stamp} {line}\n", encoding="utf-8")
-    if as_json:
+    if writing.as_json:
         print_json(_summary(result, rows, out, console, clock.monotonic() - started))
     else:
-        if not quiet:
-            print_table(rows, level=level, top=top, unit="feature")
+        if not writing.quiet:
+            print_table(rows, level=fitting.level, top=top, unit="feature")
         console.say(line)
         typer.echo(out / "report.html")
 

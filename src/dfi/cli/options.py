@@ -112,6 +112,10 @@ Transport = Annotated[
         rich_help_panel=_RUN,
     ),
 ]
+Epsilon = Annotated[
+    Optional[float],
+    typer.Option(min=0.0, help="entropy weight of the transport", rich_help_panel=_RUN),
+]
 Folds = Annotated[int, typer.Option(min=2, help="folds of cross-fitting", rich_help_panel=_RUN)]
 Repeats = Annotated[int, typer.Option(min=1, help="repeated random splits", rich_help_panel=_RUN)]
 Level = Annotated[float, typer.Option(help="level of the intervals", rich_help_panel=_RUN)]

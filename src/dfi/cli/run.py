@@ -22,53 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dfi.cli.console import Console
+    from dfi.cli.panels import Fitting, Reading
     from dfi.cli.selection import Selection
     from dfi.result import Importance
 
 
 @dataclass(frozen=True)
-class Request:
-    """What a command was asked to read.
-
-    Attributes
-    ----------
-    data, target : str
-        The table and its outcome.
-    drop : list of str or None
-        Columns to leave out.
-    file_format, groups, weights, time, row_groups : str or None
-        Options of the same name.
-    encoding, missing, model : str
-        Options of the same name.
-    trust : bool
-        Whether a model file may be loaded.
-    folds : int
-        Number of folds.
-    """
-
-    data: str
-    target: str
-    drop: list[str] | None
-    file_format: str | None
-    encoding: str
-    missing: str
-    groups: str | None
-    weights: str | None
-    time: str | None
-    row_groups: str | None
-    model: str
-    trust: bool
-    folds: int
-
-    @property
-    def stem(self) -> str:
-        """The name of the data, without folder and endings."""
-        return "data" if self.data == "-" else Path(self.data).name.split(".")[0] or "data"
-
-
-@dataclass(frozen=True)
 class Inputs:
-    """A request fulfilled: the rows, the groups and the model."""
+    """What was read: the rows, the groups and the model."""
 
     rows: Selection
     groups: pl.DataFrame | dict[str, list[str]] | None
@@ -76,20 +37,20 @@ class Inputs:
     fitted: bool
 
 
-def read_inputs(request: Request, console: Console) -> Inputs:
+def read_inputs(reading: Reading, fitting: Fitting, console: Console) -> Inputs:
     """Read everything that a computation needs, the cheap things first."""
-    model, fitted = resolve_model(request.model, trust=request.trust, console=console)
-    groups = None if request.groups is None else read_groups_file(request.groups)
-    console.say(f"reading {request.data if request.data != '-' else 'standard input'}")
+    model, fitted = resolve_model(fitting.model, trust=fitting.trust_model, console=console)
+    groups = None if reading.groups is None else read_groups_file(reading.groups)
+    console.say(f"reading {reading.data if reading.data != '-' else 'standard input'}")
     rows = select(
-        read_file(request.data, file_format=request.file_format, encoding=request.encoding),
-        target=request.target,
-        drop=split_names(request.drop),
-        weights=request.weights,
-        time=request.time,
-        row_groups=request.row_groups,
-        folds=request.folds,
-        missing=request.missing,
+        read_file(reading.data, file_format=reading.file_format, encoding=reading.encoding),
+        target=reading.target,
+        drop=split_names(reading.drop),
+        weights=reading.weights,
+        time=reading.time,
+        row_groups=reading.cv_groups,
+        folds=fitting.folds,
+        missing=reading.missing.value,
         console=console,
     )
     return Inputs(rows, groups, model, fitted)

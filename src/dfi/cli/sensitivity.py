@@ -9,12 +9,11 @@ from typing import Annotated, Any, Optional
 import typer
 from matplotlib.figure import Figure
 
-from dfi.cli import options
 from dfi.cli.console import Console
 from dfi.cli.failures import REFUSED, Failure, guarded
 from dfi.cli.outputs import OutputFolder
+from dfi.cli.panels import Fitting, Reading, Writing, with_panels
 from dfi.cli.run import (
-    Request,
     command_text,
     print_json,
     read_inputs,
@@ -35,10 +34,11 @@ EPSILONS = "0,0.01,0.1,0.5,1"
 
 
 @guarded
+@with_panels
 def sensitivity(
     context: typer.Context,
-    data: options.Data,
-    target: options.Target,
+    *,
+    reading: Reading,
     transports: Annotated[
         Optional[str],
         typer.Option(help="names of transports, separated by commas", rich_help_panel="Method"),
@@ -52,54 +52,26 @@ def sensitivity(
     ] = None,
     solved: Annotated[
         bool,
-        typer.Option("--solved", help="epsilons of entropic transport solved on the rows"),
+        typer.Option(
+            "--solved",
+            help="epsilons of entropic transport solved on the rows",
+            rich_help_panel="Method",
+        ),
     ] = False,
-    groups: options.Groups = None,
-    drop: options.Drop = None,
-    model: options.Model = "auto",
-    trust_model: options.Trust = False,
-    out: options.Out = None,
-    weights: options.Weights = None,
-    time: options.Time = None,
-    cv_groups: options.RowGroups = None,
-    folds: options.Folds = 5,
-    level: options.Level = 0.95,
-    seed: options.Seed = 0,
-    missing: options.MissingRows = options.Missing.error,
-    file_format: options.Format = None,
-    encoding: options.Encoding = "utf-8",
-    jobs: options.Jobs = None,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-    force: options.Force = False,
-    debug: options.Debug = False,
+    fitting: Fitting,
+    writing: Writing,
 ) -> None:
     """Explain the same fitted models under several transports, or several epsilons.
 
     Writes sensitivity.csv, sensitivity.parquet, ranks.png, report.html and one .dfi file each.
     """
     started = clock.monotonic()
-    console = Console(quiet)
+    target, console = reading.target, Console(writing.quiet)
     grid = read_grid(transports, epsilons)
-    request = Request(
-        data=data,
-        target=target,
-        drop=drop,
-        file_format=file_format,
-        encoding=encoding,
-        missing=missing.value,
-        groups=groups,
-        weights=weights,
-        time=time,
-        row_groups=cv_groups,
-        model=model,
-        trust=trust_model,
-        folds=folds,
-    )
-    out = Path(f"dfi-{request.stem}-sensitivity") if out is None else out
-    folder = OutputFolder(out, FILES, force=force)
+    out = Path(f"dfi-{reading.stem}-sensitivity") if writing.out is None else writing.out
+    folder = OutputFolder(out, FILES, force=writing.force)
     with console.warnings():
-        inputs = read_inputs(request, console)
+        inputs = read_inputs(reading, fitting, console)
         rows = inputs.rows
         shape = rows.features.shape
         console.say(f"explaining {target!r} again and again: {shape[0]} rows, {shape[1]} features")
@@ -113,9 +85,9 @@ def sensitivity(
             cv="prefit" if inputs.fitted else rows.cv,
             sample_weight=rows.weights,
             cv_groups=rows.row_groups,
-            level=level,
-            random_state=seed,
-            n_jobs=jobs,
+            level=fitting.level,
+            random_state=fitting.seed,
+            n_jobs=writing.jobs,
             progress=console.progress,
         )
         for label, reason in found.skipped.items():
@@ -131,7 +103,7 @@ def sensitivity(
             write_comparison_report(results, stage / "report.html", title=title, target=target)
             write_results(results, stage, call=command_text(context), target=target)
     seconds = clock.monotonic() - started
-    if as_json:
+    if writing.as_json:
         print_json(
             {
                 "outputs": {file.name: str(file) for file in sorted(out.iterdir())},
