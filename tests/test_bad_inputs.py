@@ -392,3 +392,27 @@ def test_good_input_warns_of_nothing():
         warnings.simplefilter("error")
         explain()
         explain(X.to_numpy()[:, :1])
+
+
+# --- numbers beyond double precision -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e200])
+def test_columns_and_outcomes_whose_squares_are_no_numbers(factor):
+    with refuses(r"column 'b' spans .*e[+-]\d+.* give it other units"):
+        explain(X.assign(b=factor * X["b"]))
+    with refuses(r"y spans .*e[+-]\d+.* give it other units"):
+        explain(y=factor * Y)
+    with refuses(r"y spans .*e[+-]\d+.* give it other units"):
+        dfi.compare(X, factor * Y, "loco", estimator="linear")
+
+
+@pytest.mark.parametrize("factor", [1e-44, 1e44])
+def test_any_other_units_do(factor):
+    plain = explain()
+    table = explain(X.assign(b=factor**3 * X["b"]))
+    outcome = explain(y=factor * Y)
+    np.testing.assert_allclose(table.scores, plain.scores, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(outcome.scores, factor**2 * plain.scores, rtol=1e-6)
+    np.testing.assert_allclose(outcome.se, factor**2 * plain.se, rtol=1e-6)
+    np.testing.assert_allclose(outcome.table().p, plain.table().p, rtol=1e-6)

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from dfi.data import read_folds, read_groups, read_outcome, read_table, read_weights
 from dfi.data.constant import constant_among, warn_constant
 from dfi.data.fingerprint import fingerprint
+from dfi.data.magnitude import refuse_extreme
 from dfi.explained import FittedModels, assemble, explain_diagnostics
 from dfi.inference.intervals import check_level
 from dfi.inference.score_transport import Task, score_transport
@@ -21,6 +22,7 @@ from dfi.prefit import prefit_models
 from dfi.progress import progress_bar
 from dfi.quality import regression_quality
 from dfi.score_form import resolve_form
+from dfi.seeds import seed_sequence
 from dfi.specification import describe, versions
 from dfi.transport.base import fit_transport
 from dfi.transport.choice import Auto, choose_transport
@@ -196,9 +198,10 @@ class DFI(BaseEstimator):
         outcome = read_outcome(y, table.n_rows)
         weights = read_weights(sample_weight, table.n_rows, kind=self.weight_kind)
         groups = None if self.groups is None else read_groups(self.groups, table.names)
+        refuse_extreme(table, outcome)
         warn_constant(table, table.constant, "")
         options = LineOptions(self.lines, self.n_nodes, self.memory)
-        seeds = _seed_sequence(self.random_state).spawn(4)
+        seeds = seed_sequence(self.random_state).spawn(4)
         folds = self._models(
             table, outcome, None if sample_weight is None else weights, form, cv_groups, seeds[:2]
         )
@@ -383,13 +386,3 @@ def explain(
         **options,
     )
     return explainer.fit(X, y, sample_weight=sample_weight, cv_groups=cv_groups).result_
-
-
-def _seed_sequence(random_state: object) -> np.random.SeedSequence:
-    """Return the root of all seeds."""
-    whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
-    if random_state is not None and not (whole and int(random_state) >= 0):  # type: ignore[call-overload]
-        raise ValueError(
-            f"random_state must be a whole number of 0 or more, or None, got {random_state!r}"
-        )
-    return np.random.SeedSequence(random_state)  # type: ignore[arg-type]

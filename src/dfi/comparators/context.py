@@ -13,6 +13,7 @@ from joblib import delayed
 
 from dfi.comparators.refit import Submodels, predict_once
 from dfi.data import read_folds, read_groups, read_outcome, read_table, read_weights
+from dfi.data.magnitude import refuse_extreme
 from dfi.lines.choose import LineOptions, line_model
 from dfi.lines.linear import LinearLines
 from dfi.lines.quadrature import DEFAULT_MEMORY
@@ -22,6 +23,7 @@ from dfi.nuisance.learners import check_learner_suits_outcome, resolve_learner
 from dfi.parallel import in_parallel
 from dfi.progress import progress_bar
 from dfi.quality import regression_quality
+from dfi.seeds import seed_sequence
 from dfi.warnings import ConstantColumnWarning
 
 if TYPE_CHECKING:
@@ -255,11 +257,12 @@ def prepare(
         )
     table = read_table(X)
     outcome = read_outcome(y, table.n_rows)
+    refuse_extreme(table, outcome)
     weights = read_weights(sample_weight, table.n_rows, kind=weight_kind)
     learner = resolve_learner(estimator)
     check_learner_suits_outcome(learner, outcome.kind)
     units = read_units(table, None if groups is None else read_groups(groups, table.names))
-    split_seed, fit_seed, method_seed = np.random.SeedSequence(random_state).spawn(3)
+    split_seed, fit_seed, method_seed = seed_sequence(random_state).spawn(3)
     repeats = read_folds(
         cv,
         table.n_rows,
