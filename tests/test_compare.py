@@ -193,3 +193,51 @@ def test_plot_draws_every_result(comparison: dfi.Comparison) -> None:
 
     comparison.plot()
     plt.close("all")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"random_state": -1}, ValueError, "random_state must be a whole number of 0 or more"),
+        ({"random_state": 1.5}, ValueError, "random_state must be a whole number of 0 or more"),
+        ({"methods": [LOCO]}, TypeError, r"the class LOCO, not an instance: pass LOCO\(\)"),
+        ({"methods": LOCO}, TypeError, r"the class LOCO, not an instance: pass LOCO\(\)"),
+        ({"dfi_options": {"cv": 3}}, TypeError, "'cv', which all methods share: pass it to comp"),
+        ({"dfi_options": {"trnsport": 1}}, TypeError, "'trnsport', .* did you mean 'transport'"),
+    ],
+)
+def test_options_that_make_no_comparison(options, error, message):
+    sample = dfi.datasets.m1(60, d=2)
+    with pytest.raises(error, match=message):
+        dfi.compare(sample.X, sample.y, **{"methods": "loco", "estimator": "linear", **options})
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: dfi.comparators.PFI(n_permutations=2.5), ValueError, "whole number and at least"),
+        (lambda: dfi.comparators.Shapley(exact="yes"), ValueError, "exact must be True, False or"),
+        (
+            lambda: dfi.comparators.CPI(covariate_estimator="linear"),
+            TypeError,
+            "covariate_estimator must be an unfitted estimator with fit and predict, got 'linear'",
+        ),
+        (
+            lambda: dfi.comparators.CPI(covariate_classifier=LinearRegression()),
+            TypeError,
+            "covariate_classifier must be .* predict_proba",
+        ),
+    ],
+)
+def test_parameters_that_no_comparator_has(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+@pytest.mark.parametrize("estimator", ["linear", RandomForestRegressor(5, random_state=0)])
+def test_nothing_is_divided_by_what_a_repeated_feature_leaves(estimator):
+    sample = dfi.datasets.m1(80, d=2)
+    twice = np.column_stack([sample.X, sample.X[:, 0]])
+    method = dfi.comparators.NLOCO(normalize="residual")
+    with pytest.raises(ValueError, match="leave of 'x0', and they explain it entirely"):
+        dfi.compare(twice, sample.y, method, estimator=estimator)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import inspect
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
     from dfi.comparators.base import Comparator, Part
 
 DISENTANGLED = "dfi"
+SHARED = {
+    "estimator", "cv", "n_repeats", "groups", "weight_kind", "level", "n_jobs", "random_state",
+    "progress",
+}  # fmt: skip
+"""Parameters of DFI that a comparison sets for all of its methods."""
 DISENTANGLED_QUESTION = (
     "Shared-signal attribution: how much of the signal does the feature carry, alone and through "
     "the factors that it shares with correlated features?"
@@ -88,6 +95,7 @@ def compare(
     True
     """
     level = check_level(level)
+    options = _dfi_options(dfi_options)
     everything = isinstance(methods, str) and methods == "all"
     chosen = resolve_comparators(methods, also=(DISENTANGLED,))
     start = time.perf_counter()
@@ -112,7 +120,7 @@ def compare(
         if isinstance(method, str):
             results[method] = _disentangled(
                 context, X, y, sample_weight, weight_kind, cv_groups, level, random_state,
-                groups, dict(dfi_options or {}),
+                groups, options,
             )  # fmt: skip
             seconds = time.perf_counter() - start
             records.append(
@@ -141,6 +149,22 @@ def compare(
             )
         )
     return Comparison(results, tuple(records), fit_seconds)
+
+
+def _dfi_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the further parameters of DFI; refuse those that all methods share."""
+    found = dict(options or {})
+    known = set(inspect.signature(DFI).parameters)
+    for name in found:
+        if name in SHARED:
+            raise TypeError(
+                f"dfi_options has {name!r}, which all methods share: pass it to compare"
+            )
+        if name not in known:
+            close = difflib.get_close_matches(name, known - SHARED, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise TypeError(f"dfi_options has {name!r}, which is no parameter of DFI{hint}")
+    return found
 
 
 def _disentangled(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -88,10 +89,10 @@ CONSERVATIVE = (
 )
 
 
-def check_at_least_two(name: str, value: int) -> None:
+def check_at_least_two(name: str, value: object) -> None:
     """Refuse a number of draws or folds that leaves nothing to compare."""
-    if value < 2:
-        raise ValueError(f"{name} must be at least 2, got {value!r}")
+    if not isinstance(value, numbers.Integral) or value < 2:
+        raise ValueError(f"{name} must be a whole number and at least 2, got {value!r}")
 
 
 def if_debiased(corrected: object, plain: object) -> Any:

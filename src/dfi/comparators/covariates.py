@@ -59,6 +59,18 @@ def covariate_classifier(learner: Any) -> Any:
     )
 
 
+def check_learner(name: str, learner: Any, method: str) -> None:
+    """Refuse what cannot be cloned and fitted as the regression of a feature; None is a default."""
+    if learner is None:
+        return
+    if isinstance(learner, type) or not all(
+        hasattr(learner, wanted) for wanted in ("fit", "get_params", method)
+    ):
+        raise TypeError(
+            f"{name} must be an unfitted estimator with fit and {method}, got {learner!r}"
+        )
+
+
 def is_linear(learner: Any) -> bool:
     """Tell whether a learner is linear: itself, at the end of a pipeline, or all of a stack."""
     if isinstance(learner, SuperLearner) and learner.members is not None:

@@ -32,6 +32,7 @@ from dfi.comparators.base import CONSERVATIVE, Part, check_at_least_two, if_debi
 from dfi.comparators.by_unit import score_units, units_and_folds
 from dfi.comparators.covariates import (
     ConditionalLaw,
+    check_learner,
     covariate_classifier,
     covariate_learner,
     encode,
@@ -94,6 +95,8 @@ class CPI:
 
     def __post_init__(self) -> None:
         check_at_least_two("n_permutations", self.n_permutations)
+        check_learner("covariate_estimator", self.covariate_estimator, "predict")
+        check_learner("covariate_classifier", self.covariate_classifier, "predict_proba")
 
     def refuses(self, context: Context) -> str | None:
         """Every table has a CPI."""

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+EXPLAINED = 1e-6
+"""Share of a feature's variance below which nothing but rounding and penalties is left of it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class NLOCO:
@@ -103,8 +106,18 @@ class NLOCO:
             square = (y - context.mass(context.rows) @ y) ** 2
             return np.repeat(square[:, None], n_units, axis=1)
         denominator = np.ones((len(context.rows), n_units))
+        mass = context.mass(context.rows)
         for unit, residual in covariate_residuals(context).items():
             denominator[:, unit] = np.sum(residual**2, axis=1)
+            columns = context.table.matrix[np.ix_(context.rows, context.units.positions[unit])]
+            variance = float(np.sum(mass @ (columns - mass @ columns) ** 2))
+            if mass @ denominator[:, unit] <= EXPLAINED * variance:
+                raise ValueError(
+                    f"nloco with normalize='residual' divides by what the other features leave of "
+                    f"{context.units.names[unit]!r}, and they explain it entirely: drop the "
+                    "feature, put it into one group with those that repeat it, or use "
+                    "normalize='outcome'"
+                )
         return denominator
 
 

@@ -43,7 +43,7 @@ def resolve_comparators(methods: Any, also: tuple[str, ...] = ()) -> list[Compar
     known = (*also, *COMPARATORS)
     if isinstance(methods, str) and methods == "all":
         return [*also, *(make() for make in COMPARATORS.values())]
-    if isinstance(methods, (str, Comparator)):
+    if isinstance(methods, (str, type, Comparator)):
         methods = [methods]
     if not isinstance(methods, Iterable):
         raise TypeError(
@@ -62,6 +62,11 @@ def resolve_comparators(methods: Any, also: tuple[str, ...] = ()) -> list[Compar
                 raise ValueError(
                     f"unknown method {method!r}{hint} Known names: {', '.join(map(repr, known))}"
                 )
+        elif isinstance(method, type):
+            raise TypeError(
+                f"a method is the class {method.__name__}, not an instance: pass "
+                f"{method.__name__}()"
+            )
         elif isinstance(method, Comparator):
             chosen.append(method)
         else:

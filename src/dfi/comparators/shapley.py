@@ -91,6 +91,8 @@ class Shapley:
             raise ValueError(
                 f"sampling must be 'coalitions' or 'permutations', got {self.sampling!r}"
             )
+        if not isinstance(self.exact, bool) and self.exact != "auto":
+            raise ValueError(f"exact must be True, False or 'auto', got {self.exact!r}")
         for name in ("n_coalitions", "n_permutations"):
             if getattr(self, name) is not None:
                 check_at_least_two(name, getattr(self, name))
