@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfi.datasets import m1, m2, m3, m4
+from dfi.datasets import exponential, m1, m2, m3, m4
 
 
 @pytest.mark.parametrize(("make", "noise"), [(m1, 1.0), (m2, 1.0), (m3, 0.4), (m4, 1.0)])
@@ -69,3 +69,27 @@ def test_m4_is_dependent_but_uncorrelated():
     X = m4(20_000).X
     assert abs(np.corrcoef(X[:, 0], X[:, 1])[0, 1]) < 0.05
     assert np.corrcoef(X[:, 0] ** 2, X[:, 1])[0, 1] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "message"),
+    [
+        (m1, {"rho": 2.0}, "rho = 2 makes no correlation matrix of 10 columns"),
+        (m3, {"rho": -1.1}, "rho = -1.1 makes no correlation matrix of 5 columns"),
+        (exponential, {"rho": -0.9}, "rho = -0.9 makes no correlation matrix of 3 columns"),
+        (m1, {"rho": float("nan")}, "rho = nan makes no correlation matrix"),
+        (m1, {"d": 1}, "d must be at least 2"),
+        (m4, {"d": 1}, "d must be at least 2"),
+        (m2, {"n": 0}, "n must be a whole number of rows, 1 or more, got 0"),
+        (m4, {"n": "50"}, "n must be a whole number of rows, 1 or more, got '50'"),
+    ],
+)
+def test_samples_that_cannot_be(make, options, message):
+    with pytest.raises(ValueError, match=message):
+        make(**{"n": 50, **options})
+
+
+@pytest.mark.parametrize("order", [["x0", "x1", "x2"], [0, 0, 1], [0, 1], [0.0, 1.0, 2.0]])
+def test_order_names_every_column_once(order):
+    with pytest.raises(ValueError, match="order must name each of the columns 0 to 2 once"):
+        m1(50, d=3).truth(transport="knothe-rosenblatt", order=order)

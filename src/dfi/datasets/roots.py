@@ -51,7 +51,10 @@ def triangular_root(correlation: Floats, order: Sequence[int] | None = None) -> 
 
 def check_order(order: Sequence[int] | None, d: int) -> None:
     """Refuse an order that does not name every column once."""
-    if order is not None and sorted(int(k) for k in order) != list(range(d)):
+    if order is None:
+        return
+    whole = all(isinstance(k, int | np.integer) for k in order)
+    if not whole or sorted(int(k) for k in order) != list(range(d)):
         raise ValueError(
             f"order must name each of the columns 0 to {d - 1} once, got {list(order)!r}"
         )

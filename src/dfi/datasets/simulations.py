@@ -125,6 +125,12 @@ class Simulation:
         return self.population
 
 
+def check_rows(n: object) -> None:
+    """Refuse a number of rows that is none."""
+    if not isinstance(n, int | np.integer) or n < 1:
+        raise ValueError(f"n must be a whole number of rows, 1 or more, got {n!r}")
+
+
 def correlated_gaussian(correlation: Floats, n: int, generator: np.random.Generator) -> Floats:
     """Return ``n`` rows of ``N(0, correlation)``."""
     root = symmetric_root(correlation)
@@ -143,6 +149,9 @@ def linear_truth(correlation: Floats, beta: Floats) -> tuple[Floats, Floats]:
 
 def pair_correlation(d: int, rho: float, *pairs: tuple[int, int]) -> Floats:
     """Return the identity with ``rho`` between the named pairs."""
+    least = 1 + max(max(pair) for pair in pairs)
+    if d < least:
+        raise ValueError(f"d must be at least {least}, the columns that the model names, got {d!r}")
     correlation = np.eye(d)
     for j, k in pairs:
         correlation[j, k] = correlation[k, j] = rho
@@ -153,6 +162,13 @@ def gaussian_simulation(
     n: int, correlation: Floats, regression: Regression, noise: float, random_state: int
 ) -> Simulation:
     """Return rows of ``N(0, correlation)``, outcomes with a noise variance, and the population."""
+    check_rows(n)
+    smallest = float(np.linalg.eigvalsh(correlation).min())
+    if not smallest >= -1e-8:
+        raise ValueError(
+            f"rho = {correlation[0, 1]:g} makes no correlation matrix of {len(correlation)} "
+            f"columns (its smallest eigenvalue is {smallest:.3g}): bring it closer to 0"
+        )
     generator = np.random.default_rng(random_state)
     X = correlated_gaussian(correlation, n, generator)
     y = regression(X) + np.sqrt(noise) * generator.standard_normal(n)
@@ -196,6 +212,9 @@ def m4(n: int = 2000, *, d: int = 10, random_state: int = 0) -> Simulation:
     Its scores are :math:`(25, 0, \ldots)` under linear whitening, and
     :math:`(25, \frac{36}{19} 25, 0, \ldots)` attributed under Knothe-Rosenblatt in column order.
     """
+    check_rows(n)
+    if d < 2:
+        raise ValueError(f"d must be at least 2, a feature and its square, got {d!r}")
     generator = np.random.default_rng(random_state)
     X = generator.standard_normal((n, d))
     X[:, 1] += 3.0 * X[:, 0] ** 2
