@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -180,12 +181,20 @@ def _settings(
     """Return the transports by label."""
     if (transports is None) == (epsilons is None):
         raise TypeError("pass either transports=[...] or epsilons=[...]")
+    name, given = ("epsilons", epsilons) if transports is None else ("transports", transports)
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"{name} must be a list, got {given!r}: pass {name}=[{given!r}]")
     if epsilons is not None:
         kind = EntropicOT if solved else Gaussian
-        found = {
-            f"epsilon = {epsilon:g}": Gaussian() if epsilon == 0 else kind(epsilon=epsilon)
-            for epsilon in epsilons
-        }
+        found = {}
+        for epsilon in epsilons:
+            # as many digits as tell the settings apart
+            label = f"epsilon = {epsilon:g}"
+            if label in found:
+                label = f"epsilon = {float(epsilon)!r}"
+            if label in found:
+                raise ValueError(f"epsilons has {epsilon!r} twice")
+            found[label] = Gaussian() if epsilon == 0 else kind(epsilon=epsilon)
     else:
         found = {}
         for transport in transports or ():

@@ -224,7 +224,13 @@ def test_epsilon_must_be_positive(epsilon):
 
 @pytest.mark.parametrize(
     ("option", "message"),
-    [({"n_targets": 1}, "n_targets must be a whole number of 2"), ({"tol": 0.0}, "tol must be")],
+    [
+        ({"n_targets": 1}, "n_targets must be a whole number of 2"),
+        ({"tol": 0.0}, "tol must be"),
+        ({"min_size": "30"}, "min_size must be a positive number of rows"),
+        ({"min_size": -1.0}, "min_size must be a positive number of rows"),
+        ({"random_state": -1}, "random_state must be a whole number of 0 or more"),
+    ],
 )
 def test_options_are_checked_at_once(option, message):
     with pytest.raises(ValueError, match=message):

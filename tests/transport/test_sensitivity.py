@@ -110,6 +110,14 @@ def test_labels_tell_settings_of_one_transport_apart(sample):
     )  # fmt: skip
 
 
+def test_no_epsilon_is_lost_to_the_rounding_of_its_label(sample):
+    found = dfi.sensitivity(
+        sample.X, sample.y, epsilons=[1.0, 1.0000001], estimator="linear", diagnose=False
+    )
+    assert found.labels == ("epsilon = 1", "epsilon = 1.0000001")
+    assert [result.spec["epsilon"] for result in found.results] == [1.0, 1.0000001]
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
@@ -119,6 +127,9 @@ def test_labels_tell_settings_of_one_transport_apart(sample):
         ({"epsilons": [-1.0]}, ValueError, "epsilon must be a number of at least 0"),
         ({"transports": ["gaussian"], "transport": "copula"}, TypeError, "not transport"),
         ({"transports": ["gausian"]}, ValueError, "did you mean 'gaussian'"),
+        ({"transports": "copula"}, TypeError, r"pass transports=\['copula'\]"),
+        ({"epsilons": 0.5}, TypeError, r"pass epsilons=\[0.5\]"),
+        ({"epsilons": [0.1, 0.1]}, ValueError, "epsilons has 0.1 twice"),
     ],
 )
 def test_bad_grids(sample, options, error, message):

@@ -229,6 +229,12 @@ class EntropicOT:
             )
         if not _positive(self.tol):
             raise ValueError(f"tol must be positive, got {self.tol!r}")
+        if not _positive(self.min_size):
+            raise ValueError(f"min_size must be a positive number of rows, got {self.min_size!r}")
+        if not isinstance(self.random_state, int | np.integer) or self.random_state < 0:
+            raise ValueError(
+                f"random_state must be a whole number of 0 or more, got {self.random_state!r}"
+            )
 
     def fit(
         self, matrix: Floats, weights: Weights, constant: NDArray[np.bool_]
