@@ -19,7 +19,7 @@ from dfi.nuisance.crossfit import FoldModels
 from dfi.nuisance.predictor import predictor_for
 from dfi.transport.copula import Copula
 from dfi.transport.diagnostics import distance_correlations
-from dfi.transport.margins import fit_margin
+from dfi.transport.margins import fit_margin, knot_scores
 from dfi.transport.score_space import through_margins
 
 AR = 0.6 ** np.abs(np.subtract.outer(range(4), range(4)))
@@ -75,14 +75,72 @@ def test_mid_ranks_of_levels():
     np.testing.assert_allclose(weighted.scores[1:-1], margin.scores[1:-1])
 
 
-def test_squared_slopes_are_not_inflated_by_spacings():
-    """The mean squared slope of a standard normal margin is 1; between neighbours it would be 2."""
-    found = []
-    for seed in range(30):
-        column = np.random.default_rng(seed).standard_normal(1000)
+LAWS = {
+    # E[g^2]/Var with g the slope of the quantile function in the normal score
+    "normal": (lambda g, n: g.standard_normal(n), 1.0),
+    "log-normal, log-scale 0.3": (
+        lambda g, n: np.exp(0.3 * g.standard_normal(n)),
+        0.09 / (1 - np.exp(-0.09)),
+    ),
+    "uniform": (lambda g, n: g.random(n), 12 / (2 * np.pi * np.sqrt(3))),
+}
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_squared_slopes_are_not_inflated_by_spacings(law):
+    """Between neighbouring rows their mean would be twice too large, between knots 3 to 5 %."""
+    draw, truth = LAWS[law]
+    found, plain = [], []
+    for seed in range(60):
+        column = draw(np.random.default_rng(seed), 1000)
         margin = fit_margin(column, np.ones(1000))
-        found.append(np.mean(margin.slope(margin.score(column)) ** 2) / column.var())
-    assert abs(np.mean(found) - 1) < 0.03
+        edges, squares = margin.squared_slopes()
+        found.append(np.diff(ndtr(edges)) @ squares / column.var() / truth)
+        plain.append(np.diff(ndtr(edges)) @ margin.slopes() ** 2 / column.var() / truth)
+    error = np.std(found) / np.sqrt(len(found))
+    assert error < 0.004
+    assert abs(np.mean(found) - 1) < 0.01
+    assert np.mean(plain) > 1.02
+
+
+def test_square_of_a_spacing_is_taken_back_to_that_of_its_mean():
+    """Exponential spacings: (m + 1)/m times the square of the mean, exactly."""
+    m, gaps = 4, np.random.default_rng(0).exponential(size=(200_000, 4)).sum(axis=1)
+    assert np.mean(gaps**2) * m / (m + 1) == pytest.approx(m**2, rel=0.01)
+    margin = fit_margin(np.random.default_rng(0).standard_normal(300), np.ones(300))
+    np.testing.assert_allclose(margin.shrink(), margin.rows / (margin.rows + 1))
+    np.testing.assert_allclose(margin.rows, 300 * np.diff(ndtr(margin.scores)))
+
+
+def test_gaps_between_levels_are_known_and_rows_at_a_level_end_the_slope():
+    generator = np.random.default_rng(0)
+    column = columns("zeros", 500, generator)
+    margin = fit_margin(column, np.ones(500))
+    assert margin.open_ends == (False, True)
+    assert np.isinf(margin.rows[0])
+    assert np.isfinite(margin.rows[1:]).all()
+    edges, squares = margin.squared_slopes()
+    assert np.isfinite(edges[0])
+    assert np.isposinf(edges[-1])
+    assert squares[0] == margin.slopes()[0] ** 2
+    levels = fit_margin(columns("levels", 500, generator), np.ones(500))
+    np.testing.assert_array_equal(levels.squared_slopes()[1], levels.slopes() ** 2)
+
+
+def test_knots_depend_on_the_number_of_rows_only():
+    """So a refit without some rows differs by those rows, not by where the knots fell."""
+    generator = np.random.default_rng(0)
+    first, second = (
+        fit_margin(draw(size=400), np.ones(400))
+        for draw in (generator.standard_normal, generator.exponential)
+    )
+    np.testing.assert_allclose(first.scores, second.scores, atol=1e-12)
+    np.testing.assert_allclose(first.scores, -first.scores[::-1], atol=1e-12)
+    # repeated weights do not matter, and a weighted row is not two rows
+    weighted = fit_margin(generator.standard_normal(400), np.full(400, 2.0))
+    np.testing.assert_allclose(first.scores, weighted.scores, atol=1e-12)
+    fewer = knot_scores(380.0)
+    assert np.abs(knot_scores(381.0)[-5:] - fewer[-5:]).max() < 0.01
 
 
 def test_fresh_log_normal_rows_are_disentangled():
@@ -247,8 +305,8 @@ def test_error_of_the_slopes_vanishes_for_normal_margins_and_matches_the_spread_
         X = np.exp(0.5 * np.random.default_rng([seed, 3]).standard_normal((n, 2)))
         transport = Copula().fit(X, ones(n), np.zeros(2, bool))
         margin = transport.margins[0]
-        square = np.diff(ndtr(margin.scores)) @ margin.slopes() ** 2 / X[:, 0].var()
-        found.append(np.log(square))
+        edges, squares = margin.squared_slopes()
+        found.append(np.log(np.diff(ndtr(edges)) @ squares / X[:, 0].var()))
         errors.append(slope_terms(X, ones(n), transport)[:, 0].std() / np.sqrt(n))
     assert np.mean(errors) == pytest.approx(np.std(found), rel=0.35)
     normal = np.random.default_rng(0).standard_normal((4000, 2))

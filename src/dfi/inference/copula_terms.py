@@ -95,7 +95,8 @@ def slope_terms(matrix: Floats, weights: Weights, transport: CopulaTransport) ->
     .. math:: Q_i = \frac{2 \sum_k p_k\, g_k\, \{J_i(s_{k+1}) - J_i(s_k)\}/(s_{k+1} - s_k)}
               {\sum_k p_k g_k^2} - \Big\{\frac{(x_i - \bar x)^2}{\hat\sigma^2} - 1\Big\},
 
-    :math:`p_k` the normal probability of the cell. The cells' weights are taken as unrelated to the
+    :math:`p_k` the normal probability of the cell times :math:`m_k/(m_k + 1)`, the share of the
+    squared slope that is not error. The cells' weights are taken as unrelated to the
     latent scores, which is exact for additive regressions. Zero for normal margins; columns with
     levels, whose slopes are between levels, are left at zero.
     """
@@ -111,7 +112,7 @@ def slope_terms(matrix: Floats, weights: Weights, transport: CopulaTransport) ->
         below[values <= margin.values[0], 0] = EXTREME
         below[values >= margin.values[-1], -1] = 1.0 - EXTREME
         shift = (ndtr(knots) - below) * at_knots * np.sqrt(2 * np.pi) * np.exp(0.5 * knots**2)
-        probability = np.diff(ndtr(knots))
+        probability = np.diff(ndtr(margin.squared_slopes()[0])) * margin.shrink()
         change = np.diff(shift, axis=1) / np.diff(knots) @ (probability * slopes)
         standardized = (values - transport.center[column]) / transport.deviation[column]
         terms[:, m] = 2.0 * change / (probability @ slopes**2) - (standardized**2 - 1.0)

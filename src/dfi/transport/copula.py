@@ -7,7 +7,8 @@ with :math:`\tilde s` the standardised scores, :math:`R` their correlation matri
 :math:`\mu \circ Q`; a tree split :math:`x_f \le c` is the split :math:`s_f \le Q_f^{-1}(c)` there,
 so line means of tree ensembles stay exact. The decoder's Jacobian is
 :math:`\partial S_l / \partial z_j = g_l(\tilde s_l) L_{lj}` in units of the features' standard
-deviations, :math:`g_l` the slope of :math:`Q_l`.
+deviations, :math:`g_l` the slope of :math:`Q_l`. Attribution takes the mean of :math:`g_l^2` by
+:meth:`Margin.squared_slopes`, from which the error of the slopes themselves is taken off.
 """
 
 from __future__ import annotations
@@ -95,23 +96,38 @@ class CopulaTransport:
     def jacobian(self, latent: Floats) -> Floats:
         """Return the decoder's Jacobian (n, d, d): standardised feature ``l`` by latent ``j``."""
         standardized = latent @ self.linear.decoder
-        slope = np.stack([self.cells(m)(standardized[:, m]) for m in range(self.n_latent)], axis=1)
-        return np.asarray(slope[:, :, None] * self.linear.decoder)
+        result = np.empty((len(latent), self.n_latent, self.n_latent))
+        for m, column in enumerate(self.active):
+            scores = self.linear.center[column] + self.linear.scale[column] * standardized[:, m]
+            slope = self._margin(m).slope(scores)
+            slope *= self.linear.scale[column] / self.deviation[column]
+            result[:, m] = slope[:, None] * self.linear.decoder[m]
+        return result
 
     def slopes(self, latent: Floats, j: int) -> Floats:
-        """Return the change of each standardised feature per unit of latent ``j``."""
-        return np.asarray(self.jacobian(latent)[:, :, j])
+        """Return the size of each standardised feature's change per unit of latent ``j``.
 
-    def cells(self, m: int) -> Cells:
-        """Return the slope of active margin ``m``, both sides in standard deviations."""
-        column = self.active[m]
-        margin = self.margins[column]
+        The root of an estimate of its *square* (:meth:`Margin.squared_slopes`), which is what
+        attribution averages; the derivative of the fitted decoder is :meth:`jacobian`.
+        """
+        standardized = latent @ self.linear.decoder
+        square = [self.cells(m)(standardized[:, m]) for m in range(self.n_latent)]
+        return np.asarray(np.sqrt(np.stack(square, axis=1)) * self.linear.decoder[:, j])
+
+    def _margin(self, m: int) -> Margin:
+        margin: Margin | None = self.margins[self.active[m]]
         if margin is None:
             raise TypeError("a column that does not vary has no slope")
+        return margin
+
+    def cells(self, m: int) -> Cells:
+        """Return the squared slope of active margin ``m``, both sides in standard deviations."""
+        column = self.active[m]
         scale = self.linear.scale[column]
+        edges, squares = self._margin(m).squared_slopes()
         return Cells(
-            (margin.scores - self.linear.center[column]) / scale,
-            margin.slopes() * scale / self.deviation[column],
+            (edges - self.linear.center[column]) / scale,
+            squares * (scale / self.deviation[column]) ** 2,
         )
 
     def line_weights(self, latent: Floats, j: int) -> Floats:
@@ -125,34 +141,34 @@ class CopulaTransport:
         for m in range(self.n_latent):
             tilt = decoder[m, j]
             start = standardized[:, m] - latent[:, j] * tilt
-            weights[:, m] = self.cells(m).mean_square(start, tilt, nodes)
+            weights[:, m] = self.cells(m).mean(start, tilt, nodes)
         return weights
 
 
 @dataclass(frozen=True)
 class Cells:
-    """A piecewise constant slope: ``slopes[k]`` between ``edges[k]`` and ``edges[k + 1]``."""
+    """A piecewise constant square: ``squares[k]`` between ``edges[k]`` and ``edges[k + 1]``."""
 
     edges: Floats
-    slopes: Floats
+    squares: Floats
 
     def __call__(self, points: Floats) -> Floats:
-        """Return the slope at each point, zero outside."""
-        padded = np.concatenate([[0.0], self.slopes, [0.0]])
+        """Return the square at each point, zero outside."""
+        padded = np.concatenate([[0.0], self.squares, [0.0]])
         return np.asarray(padded[np.searchsorted(self.edges, points)])
 
-    def mean_square(self, start: Floats, tilt: float, nodes: Floats | None) -> Floats:
-        """Return ``E_t[slope(start + tilt t)^2]``, ``t`` normal or one of the nodes."""
-        if len(np.unique(self.slopes)) == 1 and abs(self.edges[0]) > 100:
-            return np.full(len(start), self.slopes[0] ** 2)
+    def mean(self, start: Floats, tilt: float, nodes: Floats | None) -> Floats:
+        """Return the mean square at ``start + tilt t``, ``t`` normal or one of the nodes."""
+        if len(np.unique(self.squares)) == 1 and abs(self.edges[0]) > 100:
+            return np.full(len(start), self.squares[0])
         if abs(tilt) < 1e-9:
-            return np.asarray(self(start) ** 2)
+            return self(start)
         if nodes is not None:
-            return np.asarray(np.mean(self(start[:, None] + tilt * nodes) ** 2, axis=1))
+            return np.asarray(np.mean(self(start[:, None] + tilt * nodes), axis=1))
         # A normal average of a step function is a sum of normal probabilities: tabulate it once.
         grid = np.linspace(start.min(), start.max(), len(GRID))
         below = ndtr((self.edges - grid[:, None]) / abs(tilt))
-        return np.asarray(np.interp(start, grid, np.diff(below, axis=1) @ self.slopes**2))
+        return np.asarray(np.interp(start, grid, np.diff(below, axis=1) @ self.squares))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,14 +1,19 @@
 r"""One feature and its normal score: a strictly increasing, piecewise linear pair of maps.
 
 The mid-rank of a value, :math:`\hat F(x-) + \frac12 \hat p(x)` (weighted), gives its normal score
-:math:`s = \Phi^{-1}(\cdot)`. The quantile function :math:`x = Q(s)` is interpolated between a few
-knots, because attribution needs the *square* of its slope: the square of a slope between
-neighbouring order statistics is twice too large on average (spacings are exponential), between
-knots that hold ``m`` rows it is too large by ``1/m`` only. In the tails, where a bandwidth holds
-few rows, a chord over many of them would be too steep for most of its weight (log-normal columns
-of log-scale 1, n = 500: mean squared slopes 34 % too large with ten rows to a cell, 10 % with
-three; normal columns: 2 and 3 %). The score of a row is
-:math:`Q^{-1}(x)`, so a row returns to itself exactly.
+:math:`s = \Phi^{-1}(\cdot)`. The quantile function :math:`x = Q(s)` is interpolated between knots,
+and the score of a row is :math:`Q^{-1}(x)`, so a row returns to itself exactly.
+
+Attribution needs the mean *square* of the slope of ``Q``. Between knots that hold ``m`` rows a
+spacing of quantiles is a sum of ``m`` nearly exponential ones, so its square is too large by the
+factor :math:`(m + 1)/m` in the mean; squared slopes are divided by it. The knots can then stand
+closer, :math:`n^{-1/3}`, than is best for the slope itself (:math:`n^{-1/5}`), whose smoothing bias
+would not vanish next to the standard error. Mean squared slopes at n = 500, in percent of the
+truth: normal -1, gamma(3) -1, exponential -1, uniform 0, t(5) 0; without the factor, and knots
+:math:`n^{-1/5}` apart, 3, 4, 5, 1 and 7.
+
+Knots stand at quantile levels that depend on the number of rows only, never at rows picked by the
+data: refits without some of the rows then differ by what the rows say, not by where knots fell.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +33,9 @@ HEAVY = 0.02
 """A value with a larger share of the rows than this is a level: it is a knot of its own."""
 
 ROWS_PER_CELL = 3
+WIDTH_POWER = -1.0 / 3.0
+"""Knots are ``n ** WIDTH_POWER`` normal standard deviations apart, and three rows at least."""
+
 FAR = 1e3
 """Score up to which levels are extended on a straight line; nothing comes near it."""
 
@@ -44,11 +52,17 @@ class Margin:
         Whether most rows sit on a few levels. Levels are joined by straight lines and extended
         beyond the outermost ones, as linear whitening does; a continuous margin ends at the
         outermost values observed, so that no model is asked about values it cannot have seen.
+    rows : ndarray of shape (k - 1,)
+        Rows between neighbouring knots; infinite where the gap is one of levels, without error.
+    open_ends : tuple of bool
+        Whether the lower and the upper end are single rows, beyond which the slope goes on.
     """
 
     scores: Floats
     values: Floats
     discrete: bool
+    rows: Floats
+    open_ends: tuple[bool, bool]
 
     def score(self, x: Floats) -> Floats:
         """Return the normal score of values."""
@@ -67,6 +81,25 @@ class Margin:
         padded = np.concatenate([[0.0], self.slopes(), [0.0]])
         return np.asarray(padded[np.searchsorted(self.scores, scores, side="left")])
 
+    def squared_slopes(self) -> tuple[Floats, Floats]:
+        r"""Return cells of scores and in each the squared slope, its error's square taken off.
+
+        .. math:: \widehat{g_k^2} = \frac{m_k}{m_k + 1}
+                  \Big(\frac{x_{k+1} - x_k}{s_{k+1} - s_k}\Big)^2.
+
+        Beyond an outermost row the square of the last cell goes on: the law does not end there,
+        though the decoder does.
+        """
+        edges = self.scores.copy()
+        for end, is_open in zip((0, -1), self.open_ends, strict=True):
+            if is_open:
+                edges[end] = np.copysign(np.inf, edges[end])
+        return edges, np.asarray(self.slopes() ** 2 * self.shrink())
+
+    def shrink(self) -> Floats:
+        """Return ``m/(m + 1)`` for the ``m`` rows of each cell."""
+        return np.asarray(1.0 / (1.0 + 1.0 / np.maximum(self.rows, 1.0)))
+
     def threshold(self, c: Floats) -> Floats:
         """Return ``s`` such that ``value(score) <= c`` holds exactly where ``score <= s``."""
         mapped = self.score(c)
@@ -82,8 +115,14 @@ def fit_margin(column: Floats, mass: Floats) -> Margin:
     scores = ndtri(below + 0.5 * share)
     heavy = share > HEAVY
     discrete = bool(len(values) <= 2 or share[heavy].sum() > 0.5)
-    knots = np.flatnonzero(_knots(scores, below, heavy, len(column)))
-    values, scores = values[knots], scores[knots]
+    n = mass.sum() ** 2 / np.sum(mass**2)
+    positions = _knots(scores, heavy, n)
+    at = np.arange(len(values))
+    low, high = np.floor(positions).astype(int), np.ceil(positions).astype(int)
+    rows = n * np.diff(ndtr(np.interp(positions, at, scores)))
+    rows[discrete | heavy[high[:-1]] | heavy[low[1:]]] = np.inf
+    open_ends = (not (discrete or heavy[0]), not (discrete or heavy[-1]))
+    values, scores = np.interp(positions, at, values), np.interp(positions, at, scores)
     if discrete:
         slope_low, slope_high = (
             (values[a] - values[a - 1]) / (scores[a] - scores[a - 1]) for a in (1, -1)
@@ -96,44 +135,41 @@ def fit_margin(column: Floats, mass: Floats) -> Margin:
             ]
         )
         scores = np.concatenate([[-FAR], scores, [FAR]])
-    return Margin(scores, values, discrete)
+        rows = np.full(len(scores) - 1, np.inf)
+    return Margin(scores, values, discrete, rows, open_ends)
 
 
-def _knots(scores: Floats, below: Floats, heavy: NDArray[np.bool_], n: int) -> NDArray[np.bool_]:
-    """Choose the values that become knots.
+def _knots(scores: Floats, heavy: NDArray[np.bool_], n: float) -> Floats:
+    """Choose the knots, as positions among the sorted values; whole ones are values.
 
-    The ends, the levels and their neighbours, and others at least a bandwidth and a few rows
-    apart, from the median outwards (so that ``-x`` has the same knots).
+    The ends, the levels and their neighbours, and the quantiles of :func:`knot_scores` that are
+    not next to one of these.
     """
     count = len(scores)
-    chosen = heavy.copy()
-    chosen[0] = chosen[-1] = True
-    chosen[:-1] |= heavy[1:]
-    chosen[1:] |= heavy[:-1]
-    width, rows = n ** (-0.2), ROWS_PER_CELL / n
-    centre = int(np.argmin(np.abs(scores)))
-    for step in (1, -1):
-        last = centre
-        while True:
-            if step > 0:
-                following = max(
-                    int(np.searchsorted(scores, scores[last] + width)),
-                    int(np.searchsorted(below, below[last] + rows)),
-                )
-                room = following < count and 1.0 - below[min(following, count - 1)] >= rows
-            else:
-                following = (
-                    min(
-                        int(np.searchsorted(scores, scores[last] - width, side="right")),
-                        int(np.searchsorted(below, below[last] - rows, side="right")),
-                    )
-                    - 1
-                )
-                room = following >= 0 and below[max(following, 0)] >= rows
-            if not room:
-                break
-            chosen[following] = True
-            last = following
-    if count > 2 * ROWS_PER_CELL:
-        chosen[centre] = True
-    return chosen
+    kept = heavy.copy()
+    kept[0] = kept[-1] = True
+    kept[:-1] |= heavy[1:]
+    kept[1:] |= heavy[:-1]
+    grid = knot_scores(n)
+    grid = grid[(grid > scores[0]) & (grid < scores[-1])]
+    positions = np.interp(grid, scores, np.arange(count))
+    low = np.floor(positions).astype(int)
+    near = kept[low] | kept[np.minimum(low + 1, count - 1)]
+    return np.union1d(np.flatnonzero(kept).astype(float), positions[~near])
+
+
+def knot_scores(n: float) -> Floats:
+    """Return the scores at which ``n`` rows have knots, without the outermost rows.
+
+    From the outermost rows inwards, so that the tails, where cells hold few rows, change smoothly
+    with ``n``; symmetric, so that ``-x`` has the same knots.
+    """
+    width, rows = n**WIDTH_POWER, ROWS_PER_CELL / n
+    level, upper = 1.0 - 0.5 / n, []
+    while True:
+        level = min(ndtr(ndtri(level) - width), level - rows)
+        if level <= ndtr(0.5 * width):
+            break
+        upper.append(ndtri(level))
+    centre = [0.0] if n > 2 * ROWS_PER_CELL else []
+    return np.concatenate([-np.array(upper), centre, upper[::-1]])
