@@ -137,10 +137,14 @@ def _without_missing(frame: pl.DataFrame, missing: str, console: Console) -> pl.
             f"{frame.height - whole.height} of {frame.height} rows with missing values left out"
         )
         return whole
-    worst = max(holes, key=lambda name: holes[name])
-    more = f" and {len(holes) - 1} more columns" if len(holes) > 1 else ""
+    worst, *others = sorted(holes, key=lambda name: -holes[name])
+    named = [f"{name!r} has {holes[name]}" for name in others[:3]]
+    if len(others) > 3:
+        named.append(f"{len(others) - 3} more columns have some")
+    more = f" ({', '.join(named)})" if named else ""
+    values = "value" if holes[worst] == 1 else "values"
     raise Failure(
-        f"column {worst!r} has {holes[worst]} missing values{more}: leave such rows out with "
-        "--missing drop, columns with --drop, or fill them first",
+        f"column {worst!r} has {holes[worst]} missing {values}{more}: "
+        "leave such rows out with --missing drop, columns with --drop, or fill them first",
         REFUSED,
     )
