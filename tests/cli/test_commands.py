@@ -140,6 +140,10 @@ def test_demo_needs_no_dataframe_library(monkeypatch):
 def test_sensitivity_over_epsilons(table, run, place):
     done = run("sensitivity", table, "-y", "y", *LINEAR, "--epsilons", "0,0.5", "--folds", "3")
     assert done.exit_code == 0, done.output
+    plain, bridge, report = done.stdout.splitlines()
+    assert plain.startswith("epsilon = 0    a ")
+    assert bridge.startswith("epsilon = 0.5  a ")
+    assert report == "dfi-data-sensitivity/report.html"
     folder = place / "dfi-data-sensitivity"
     found = pl.read_csv(folder / "sensitivity.csv")
     assert set(found["setting"]) == {"epsilon = 0", "epsilon = 0.5"}

@@ -39,8 +39,8 @@ def describe(
 ) -> None:
     """Say which correlated features carry the signal, and how sure that is.
 
-    Exit codes: 0 done, 1 defect, 2 wrong usage, 3 input not readable, 4 data or options refused,
-    5 output not writable, 130 interrupted, 143 terminated.
+    Exit codes: 0 done, 1 defect, 2 wrong usage, 3 input not readable,
+    4 data or options refused, 5 output not writable, 130 interrupted, 143 terminated.
     """
 
 

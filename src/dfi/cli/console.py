@@ -95,14 +95,18 @@ def print_table(rows: list[dict[str, Any]], *, level: float, top: int | None, un
     out.print(Text(f"{percent(level)} intervals; p adjusted by Holm over all {len(rows)}"))
 
 
-def headline(result: Importance, rows: list[dict[str, Any]], seconds: float, where: str) -> str:
-    """Return the one line that a log keeps of a run."""
-    leading = "; ".join(
+def leading(rows: list[dict[str, Any]]) -> str:
+    """Return the first three units with their scores and intervals on one line."""
+    return "; ".join(
         f"{shorten(row['name'], 30)} {number(row['score'])} "
         f"[{number(row['ci_low'])}, {number(row['ci_high'])}]"
         for row in rows[:3]
     )
+
+
+def headline(result: Importance, rows: list[dict[str, Any]], seconds: float, where: str) -> str:
+    """Return the one line that a log keeps of a run."""
     return (
         f"explained {result.quality.n_rows} rows x {len(rows)} features, "
-        f"R2 {result.quality.r2:.3f}: {leading} ({seconds:.1f} s) -> {where}"
+        f"R2 {result.quality.r2:.3f}: {leading(rows)} ({seconds:.1f} s) -> {where}"
     )

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Optional
 import typer
 from matplotlib.figure import Figure
 
-from dfi.cli.console import Console
+from dfi.cli.console import Console, leading
 from dfi.cli.failures import REFUSED, Failure, guarded
 from dfi.cli.outputs import OutputFolder
 from dfi.cli.panels import Fitting, Reading, Writing, with_panels
@@ -114,6 +114,10 @@ def sensitivity(
             }
         )
         return
+    if not writing.quiet:
+        width = max(map(len, results))
+        for label, result in results.items():
+            typer.echo(f"{label:{width}s}  {leading(unit_rows(result))}")
     console.say(f"explained under {len(results)} settings ({seconds:.1f} s) -> {out}")
     typer.echo(out / "report.html")
 
