@@ -416,3 +416,27 @@ def test_any_other_units_do(factor):
     np.testing.assert_allclose(outcome.scores, factor**2 * plain.scores, rtol=1e-6)
     np.testing.assert_allclose(outcome.se, factor**2 * plain.se, rtol=1e-6)
     np.testing.assert_allclose(outcome.table().p, plain.table().p, rtol=1e-6)
+
+
+# --- what a fitted model cannot be asked -------------------------------------------------------
+
+
+def test_repeats_of_no_split():
+    model = LinearRegression().fit(X, Y)
+    with refuses("n_repeats=3 repeats the split of the rows, and cv='prefit' splits none"):
+        explain(estimator=model, cv="prefit", n_repeats=3)
+
+
+def test_classes_that_are_not_0_and_1_are_named():
+    y = (Y > 0).astype(float)
+    model = LogisticRegression().fit(X, np.where(y > 0, "died", "lived"))
+    with pytest.warns(OutcomeWarning, match="of 'lived' is explained, so y must be 1 for 'lived'"):
+        result = explain(X, 1 - y, estimator=model, cv="prefit")
+    assert result.quality.r2 > 0
+    for classes in (y, y.astype(int), y > 0):
+        explain(X, y, estimator=LogisticRegression().fit(X, classes), cv="prefit")
+
+
+def test_no_workers():
+    with refuses("n_jobs must be 1 or more, or -1 for all processors, got 0"):
+        explain(n_jobs=0)

@@ -281,7 +281,9 @@ class DFI(BaseEstimator):
     ) -> tuple[FoldModels, ...]:
         """Fit the regression for every fold, or take the fitted one."""
         if isinstance(self.cv, str):
-            return prefit_models(self.estimator, self.cv, table, outcome, seeds[1])
+            return prefit_models(
+                self.estimator, self.cv, table, outcome, seeds[1], n_repeats=self.n_repeats
+            )
         learner = resolve_learner(self.estimator)
         check_learner_suits_outcome(learner, outcome.kind)
         repeats = read_folds(

@@ -38,6 +38,8 @@ def in_parallel(
     starts them, so they are started while the signal is held back. One that arrives meanwhile is
     delivered to the caller right after.
     """
+    if n_jobs == 0:
+        raise ValueError("n_jobs must be 1 or more, or -1 for all processors, got 0")
     parallel = Parallel(
         n_jobs=n_jobs,
         prefer="threads" if threads else None,
