@@ -26,6 +26,8 @@ BAD_FILES = {
         "line 62 has 2 fields where the header has 3",
     ),
     "latin-1": ("a,b,y\n1,2,3\n1,é,3\n".encode("latin-1"), 3, "is not UTF-8 (line 3); say"),
+    "semicolons": (BASE.replace(",", ";").encode(), 3, "seems to be separated by ';', not by ','"),
+    "tabs": (BASE.replace(",", "\t").encode(), 3, "read it with --format tsv"),
     "damaged gzip": (gzip.compress(BASE.encode())[:-20], 3, "is a damaged gzip file"),
     "no target": (BASE.replace("y\n", "z\n", 1).encode(), 4, "there is no column 'y'"),
     "text target": (
@@ -190,6 +192,9 @@ def test_model_files_that_are_no_models(run, place):
     (place / "text.joblib").write_text("hello")
     joblib.dump([1, 2], place / "list.joblib")
     start = ("explain", "data.csv", "-y", "y", "--trust-model", "-m")
+    assert_one_sentence(run(*start, "text.joblib"), 3, "not a model that joblib can load")
+    # the reader of pickles raises whatever the bytes lead it to
+    (place / "text.joblib").write_text("junk")
     assert_one_sentence(run(*start, "text.joblib"), 3, "not a model that joblib can load")
     assert_one_sentence(run(*start, "list.joblib"), 4, "holds a list, which has no predict")
 

@@ -235,6 +235,8 @@ def test_numbers_as_people_read_them(value, text):
 def test_percentages_p_values_and_ticks():
     assert percent(0.256) == "26 %"
     assert percent(0.0256) == "2.6 %"
+    assert percent(-0.0256) == "−2.6 %"
+    assert percent(-0.0003) == "0.0 %"
     assert p_value(1e-5) == "< 0.001"
     assert p_value(0.0312) == "0.031"
     assert nice_ticks(0.0, 1.03, 5) == pytest.approx([0.0, 0.5, 1.0])

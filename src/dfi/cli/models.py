@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,10 +51,11 @@ def resolve_model(model: str, *, trust: bool, console: Console) -> tuple[Any, bo
     console.warn(f"loading {model} runs the code that is stored in it")
     try:
         loaded = joblib.load(model)
-    except (pickle.UnpicklingError, EOFError, KeyError, ValueError, IndexError) as error:
-        raise Failure(f"{model} is not a model that joblib can load ({error})", INPUT) from error
     except (ImportError, AttributeError) as error:
         raise Failure(f"{model} needs code that is not installed here: {error}", INPUT) from error
+    except Exception as error:
+        # bytes that are no pickle make its reader raise almost anything
+        raise Failure(f"{model} is not a model that joblib can load ({error})", INPUT) from error
     if not hasattr(loaded, "predict"):
         raise Failure(f"{model} holds a {type(loaded).__name__}, which has no predict", REFUSED)
     return loaded, _is_fitted(loaded)

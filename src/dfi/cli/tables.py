@@ -138,6 +138,13 @@ def _read_delimited(separator: str) -> Any:
         text = _decoded(content, label, encoding)
         header = next(_rows(text, separator), (0, []))[1]
         _check_header(header, label)
+        other = next((mark for mark in ";\t|" if len(header) == 1 and mark in header[0]), None)
+        if other is not None and other != separator:
+            raise Failure(
+                f"{label} seems to be separated by {other!r}, not by {separator!r}: "
+                + ("read it with --format tsv" if other == "\t" else "save it with commas first"),
+                INPUT,
+            )
         try:
             frame = pl.read_csv(
                 text,

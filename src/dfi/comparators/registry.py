@@ -58,7 +58,7 @@ def resolve_comparators(methods: Any, also: tuple[str, ...] = ()) -> list[Compar
                 chosen.append(COMPARATORS[method]())
             else:
                 close = difflib.get_close_matches(method, known, n=1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
+                hint = f"; did you mean {close[0]!r}?" if close else "."
                 raise ValueError(
                     f"unknown method {method!r}{hint} Known names: {', '.join(map(repr, known))}"
                 )

@@ -24,7 +24,7 @@ def check_comparator(name: str) -> None:
     if name in KNOWN:
         return
     close = difflib.get_close_matches(str(name), KNOWN, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    hint = f"; did you mean {close[0]!r}?" if close else "."
     raise ValueError(
         f"the truth of method {name!r} is not known{hint} Known are {', '.join(map(repr, KNOWN))}"
     )

@@ -27,7 +27,7 @@ def percent(value: float | None) -> str:
         return "–"
     size = 100.0 * value
     text = f"{size:.0f}" if abs(size) >= 10 else f"{size:.1f}"
-    return f"{text} %".replace("-", "−")
+    return f"{'0.0' if text == '-0.0' else text} %".replace("-", "−")
 
 
 def p_value(value: float | None) -> str:
