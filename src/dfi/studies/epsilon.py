@@ -36,6 +36,9 @@ OVERSAMPLING = 4
 SMALLEST_SOLVED = 0.1
 """Below, Sinkhorn's algorithm takes tens of thousands of steps to a kernel of single rows."""
 
+TINY = 1e-9
+"""Of a row: no kernel averages over fewer, so none is refused."""
+
 
 def epsilon_tasks(size: Size) -> list[Task]:
     """Return the replications of every form, with the true regression and in full with a forest."""
@@ -94,7 +97,7 @@ def explain_grid(
     solved = [e for e in epsilons if form != "oversampled" or e >= SMALLEST_SOLVED]
     found, reasons = scores(transports(form, n, solved))
     refused = [epsilon for epsilon in solved if epsilon not in found]
-    forced = scores(transports(form, n, refused, min_size=0.0))[0] if refused else {}
+    forced = scores(transports(form, n, refused, min_size=TINY))[0] if refused else {}
     why = dict(zip(refused, reasons, strict=True))
     return {
         "form": form,
