@@ -40,7 +40,8 @@ def describe(
     """Say which correlated features carry the signal, and how sure that is.
 
     Exit codes: 0 done, 1 defect, 2 wrong usage, 3 input not readable,
-    4 data or options refused, 5 output not writable, 130 interrupted, 143 terminated.
+    4 data or options refused, 5 output not writable, 130 interrupted,
+    143 terminated.
     """
 
 
