@@ -44,7 +44,14 @@ def findings(rows: Sequence[Coverage]) -> list[str]:
     """Return what the run shows, one paragraph each."""
     return [
         f"- {text}"
-        for text in (verdict(rows), plain_words(rows), _nulls(rows), _paper(rows), _epsilon(rows))
+        for text in (
+            verdict(rows),
+            plain_words(rows),
+            _learned(rows),
+            _nulls(rows),
+            _paper(rows),
+            _epsilon(rows),
+        )
         if text
     ]
 
@@ -93,6 +100,28 @@ def plain_words(rows: Sequence[Coverage]) -> str:
     if last.share > first.share + 2.0 * (first.error**2 + last.error**2) ** 0.5:
         return f"{text}."
     return f"{text}: more rows do not repair it, since the transport's error is of first order."
+
+
+def _learned(rows: Sequence[Coverage]) -> str:
+    """Return where intervals fall short because a learned regression misses part of the signal."""
+    parts = []
+    for name, family in FAMILIES.items():
+        cells = signal(select(rows, family=name, interval=AWARE, epsilon=0.0))
+        if not name.startswith(("forest", "boosting")) or not cells:
+            continue
+        by_n = ", ".join(
+            f"{span([row for row in cells if row.n == n])} at n = {n}"
+            for n in sorted({row.n for row in cells})
+        )
+        parts.append(f"{family.label}: {by_n}")
+    if not parts:
+        return ""
+    return (
+        "Learned regressions, transport-aware intervals of non-null scores. "
+        + "; ".join(parts)
+        + f". Where these are below {BAND[0]:g}, the regression has not found all of the signal: "
+        "the interval is centred on too small a score, which no standard error repairs."
+    )
 
 
 def _nulls(rows: Sequence[Coverage]) -> str:
