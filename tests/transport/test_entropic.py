@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import dfi
 from dfi.data.weights import Weights
-from dfi.datasets.simulations import correlated_gaussian, m4, symmetric_root
+from dfi.datasets.simulations import correlated_gaussian, m1, m4, symmetric_root
 from dfi.importance.kernel_scores import entropic_scores, line_averages, nodes_and_weights
 from dfi.nuisance.crossfit import FoldModels
 from dfi.transport.diagnostics import distance_correlations
@@ -242,3 +243,33 @@ def test_too_small_epsilon_names_one_that_works():
     enough = epsilon_for(1000, 5, 30)
     assert 1000 * kappa(enough) ** 5 >= 30 > 1000 * kappa(enough - 0.1) ** 5
     assert epsilon_for(50, 40, 30) is None
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_cross_form_of_two_models_polarises_loco(split):
+    """Both are quadratic in the model: cross(a, b) = 2 loco((a + b)/2) - (loco(a) + loco(b))/2."""
+    X = correlated_gaussian(R, 400, np.random.default_rng(0))
+    y = linear(X) + np.random.default_rng(1).standard_normal(400)
+    design = EntropicOT(epsilon=1.0, n_targets=256, split=split)
+    one, other = (lambda rows: np.sin(rows[:, 0])), (lambda rows: rows[:, 0] * rows[:, 1])
+    cross = scores(design, X, y, one, other, form="cross")
+    first, second, middle = (
+        scores(design, X, y, model)
+        for model in (one, other, lambda rows: 0.5 * (one(rows) + other(rows)))
+    )
+    for name in ("latent", "attributed"):
+        found, a, b, c = (getattr(part, name) for part in (cross, first, second, middle))
+        np.testing.assert_allclose(found, 2 * c - 0.5 * (a + b), atol=1e-8)
+
+
+def test_halves_have_half_the_rows():
+    sample = m1(300, d=2)
+    sizes = [
+        dfi.explain(
+            sample.X, sample.y, estimator=sample.regression, cv="prefit", diagnose=False,
+            transport=EntropicOT(epsilon=5.0, n_targets=256, split=split), fixed_transport=True,
+        ).diagnostics["effective_sample_size"]
+        for split in (False, True)
+    ]  # fmt: skip
+    assert sizes[0] > 200
+    assert sizes[1] == pytest.approx(sizes[0] / 2)

@@ -1,0 +1,52 @@
+"""The influence values under a copula, put together from their parts by the formula itself."""
+
+import numpy as np
+
+from dfi.data.weights import Weights
+from dfi.importance.latent import latent_scores
+from dfi.inference.copula_terms import copula_influence, slope_terms
+from dfi.inference.transport_terms import MapInfluence, latent_terms
+from dfi.lines.quadrature import QuadratureLines
+from dfi.transport.score_space import through_margins
+from dfi.transports import Copula
+
+
+def test_every_part_is_in_its_place():
+    r"""IF_X = sum_j L^2 (w u + mean(w) T) + 2 sum_j L D E[w u] + phi Q, on skewed margins."""
+    generator = np.random.default_rng(0)
+    root = np.array([[1.0, 0.6, 0.0], [0.0, 0.8, 0.3], [0.0, 0.0, 0.9]])
+    matrix = np.exp(0.7 * generator.standard_normal((120, 3)) @ root)
+    y = matrix @ [1.0, -0.5, 0.2] + generator.standard_normal(120)
+    weights = Weights(generator.uniform(0.5, 2.0, 120), "sampling")
+    transport = Copula().fit(matrix, weights, np.zeros(3, dtype=bool))
+    model = QuadratureLines(lambda rows: np.log(rows[:, 0]) - 0.3 * rows[:, 1], "gauss", 8)
+    rows, linear = transport.scores(matrix), transport.linear
+    scores = latent_scores(
+        [through_margins(model, transport)], rows, y, weights.values, linear, form="loco"
+    )
+    latent, attributed, squared = copula_influence(scores, matrix, weights, transport, fixed=False)
+    known, plain, _ = copula_influence(scores, matrix, weights, transport, fixed=True)
+
+    influence, L = MapInfluence(linear, linear.standardize(rows)), linear.decoder
+    terms, slopes = latent_terms(influence, scores), slope_terms(matrix, weights, transport)
+    np.testing.assert_allclose(known, scores.influence)
+    np.testing.assert_allclose(latent, scores.influence + terms)
+    unit = np.eye(3)
+    for feature in range(3):
+        expected = np.zeros(120)
+        transport_part, phi = np.zeros(120), 0.0
+        for j in range(3):
+            weight = transport.line_weights(linear.encode(rows), j)[:, feature]
+            product = weight * scores.influence[:, j]
+            expected += L[feature, j] ** 2 * product
+            transport_part += L[feature, j] ** 2 * weights.mean(weight)[0] * terms[:, j]
+            change = influence.on_decoder(unit[:, [feature]], unit[:, [j]])[:, 0]
+            transport_part += 2.0 * L[feature, j] * change * weights.mean(product)[0]
+            phi += L[feature, j] ** 2 * weights.mean(product)[0]
+            assert np.isclose(squared[feature, j], L[feature, j] ** 2 * weights.mean(weight)[0])
+        np.testing.assert_allclose(plain[:, feature], expected)
+        transport_part += phi * slopes[:, feature]
+        np.testing.assert_allclose(attributed[:, feature], expected + transport_part)
+    # the parts matter: none of them is lost in rounding
+    assert np.abs(slopes).max() > 0.5
+    assert np.abs(terms).max() > 0.01
