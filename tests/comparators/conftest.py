@@ -13,7 +13,7 @@ class Oracle(RegressorMixin, BaseEstimator):
     def __init__(self, function: Any = None) -> None:
         self.function = function
 
-    def fit(self, X: Any, y: Any) -> Oracle:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Oracle:
         self.n_features_in_ = X.shape[1]
         return self
 

@@ -112,3 +112,40 @@ def test_counts_are_checked() -> None:
     y = X[:, 0] + 0.01 * X[:, 1]
     with pytest.raises(ValueError, match="at least three held-out rows"):
         dfi.compare(X, y, "dloco", estimator="linear", cv=3)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_count_as_receivers_and_as_donors(oracle: Any, weighted: bool) -> None:
+    """Hoeffding's projection pair by pair; without noise the regression's error adds nothing."""
+    generator = np.random.default_rng(2)
+    X = generator.standard_normal((30, 3))
+    y = product(X)
+    mass = generator.uniform(0.5, 2.0, 30) if weighted else np.ones(30)
+    halves = [(np.arange(15, 30), np.arange(15)), (np.arange(15), np.arange(15, 30))]
+    found = dfi.compare(
+        X,
+        y,
+        [DLOCO(n_partners=99), PFI(n_permutations=99)],
+        estimator=oracle(product),
+        cv=halves,
+        sample_weight=mass if weighted else None,
+    )
+    expected = {"dloco": np.zeros(30), "pfi": np.zeros(30)}
+    for _, test in halves:
+        kernels = {key: np.zeros((15, 15)) for key in expected}
+        share = np.zeros((15, 15))
+        for a, i in enumerate(test):
+            swapped = np.repeat(X[[i]], 15, axis=0)
+            swapped[:, 0] = X[test, 0]
+            values = product(swapped)
+            share[a] = np.where(test == i, 0.0, mass[test])
+            share[a] /= share[a].sum()
+            kernels["pfi"][a] = (y[i] - values) ** 2
+            kernels["dloco"][a] = (values - share[a] @ values) ** 2 / (1.0 - share[a] @ share[a])
+        for key, kernel in kernels.items():
+            received = np.sum(share * kernel, axis=1)
+            giving = mass[test][:, None] * (share > 0)
+            given = np.sum(giving * kernel, axis=0) / giving.sum(axis=0)
+            expected[key][test] = received + given - np.average(given, weights=mass[test])
+    for key, values in expected.items():
+        np.testing.assert_allclose(found[key].influence[:, 0], values, atol=1e-8)

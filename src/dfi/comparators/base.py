@@ -92,7 +92,7 @@ CONSERVATIVE = (
 def check_at_least_two(name: str, value: object) -> None:
     """Refuse a number of draws or folds that leaves nothing to compare."""
     if not isinstance(value, numbers.Integral) or value < 2:
-        raise ValueError(f"{name} must be a whole number and at least 2, got {value!r}")
+        raise ValueError(f"{name} must be at least 2 and a whole number, got {value!r}")
 
 
 def if_debiased(corrected: object, plain: object) -> Any:
