@@ -215,7 +215,7 @@ def test_options_that_make_no_comparison(options, error, message):
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: dfi.comparators.PFI(n_permutations=2.5), ValueError, "at least 2 and a whole number"),
+        (lambda: dfi.comparators.PFI(n_permutations=2.5), ValueError, "2 and a whole number"),
         (lambda: dfi.comparators.Shapley(exact="yes"), ValueError, "exact must be True, False or"),
         (
             lambda: dfi.comparators.CPI(covariate_estimator="linear"),
