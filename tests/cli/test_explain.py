@@ -239,6 +239,17 @@ def test_warnings_are_sentences(frame, run, place):
     assert "Warning" not in done.stderr
 
 
+@pytest.mark.parametrize("command", ["explain", "sensitivity"])
+def test_a_fitted_model_has_no_folds_to_keep_rows_together(command, frame, run, place):
+    frame.select("a", "c", "who", "y").write_csv(place / "d.csv")
+    joblib.dump(LinearRegression().fit(frame.select("a", "c"), frame["y"]), place / "m.joblib")
+    done = run(
+        command, "d.csv", "-y", "y", "-m", "m.joblib", "--trust-model", "--cv-groups", "who"
+    )  # fmt: skip
+    assert done.exit_code == 4
+    assert "--cv-groups splits rows for fitting; this model is fitted already" in done.stderr
+
+
 def test_encoding_is_said(run, place):
     rng = np.random.default_rng(0)
     rows = "".join(f"{x:.4f},{2 * x + e:.4f}\n" for x, e in rng.standard_normal((60, 2)))

@@ -14,7 +14,14 @@ from dfi.cli.console import Console
 from dfi.cli.failures import REFUSED, Failure, guarded
 from dfi.cli.outputs import OutputFolder
 from dfi.cli.panels import Fitting, Reading, Writing, with_panels
-from dfi.cli.run import command_text, print_json, read_inputs, write_results, write_tables
+from dfi.cli.run import (
+    call_arguments,
+    command_text,
+    print_json,
+    read_inputs,
+    write_results,
+    write_tables,
+)
 from dfi.cli.selection import split_names
 from dfi.plots.columns import read_columns
 from dfi.report import write_comparison_report
@@ -53,22 +60,11 @@ def compare(
                 "features: give an unfitted model or a name",
                 REFUSED,
             )
-        rows = inputs.rows
-        shape = rows.features.shape
+        shape = inputs.rows.features.shape
         console.say(f"comparing importances of {target!r}: {shape[0]} rows, {shape[1]} features")
         found = dfi.compare(
-            rows.features,
-            rows.target,
-            "all" if methods == "all" else split_names([methods]),
-            estimator=inputs.model,
-            cv=rows.cv,
-            groups=inputs.groups,
-            sample_weight=rows.weights,
-            cv_groups=rows.row_groups,
-            level=fitting.level,
-            n_jobs=writing.jobs,
-            random_state=fitting.seed,
-            progress=console.progress,
+            methods="all" if methods == "all" else split_names([methods]),
+            **call_arguments(inputs, fitting, writing, console),
         )
         for label, result in found.results.items():
             doubt = sampling_doubt(result)

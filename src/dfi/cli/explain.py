@@ -16,7 +16,7 @@ from dfi.cli.failures import REFUSED, Failure, guarded
 from dfi.cli.outputs import OutputFolder
 from dfi.cli.panels import Fitting, Reading, Writing, with_panels
 from dfi.cli.run import (
-    Inputs,
+    call_arguments,
     command_text,
     print_json,
     read_inputs,
@@ -57,14 +57,10 @@ def explain(
         inputs = read_inputs(reading, fitting, console)
         shape = inputs.rows.features.shape
         console.say(f"explaining {target!r}: {shape[0]} rows, {shape[1]} features")
-        result = _explain(
-            inputs,
+        result = dfi.explain(
             transport=resolve(transport, epsilon),
             n_repeats=repeats,
-            level=fitting.level,
-            random_state=fitting.seed,
-            n_jobs=writing.jobs,
-            progress=console.progress,
+            **call_arguments(inputs, fitting, writing, console),
         )
         result = with_call(result, command_text(context), target)
         rows = unit_rows(result)
@@ -98,24 +94,6 @@ def resolve(transport: str, epsilon: float | None) -> Any:
         return kind(epsilon=epsilon)
     except TypeError:
         raise Failure(f"the transport {transport!r} has no --epsilon", REFUSED) from None
-
-
-def _explain(inputs: Inputs, **settings: Any) -> Importance:
-    """Explain the rows that were read, with a fitted model as it is."""
-    rows = inputs.rows
-    if inputs.fitted and rows.row_groups is not None:
-        raise Failure("--cv-groups splits rows for fitting; this model is fitted already", REFUSED)
-    cv = "prefit" if inputs.fitted else rows.cv
-    return dfi.explain(
-        rows.features,
-        rows.target,
-        estimator=inputs.model,
-        groups=inputs.groups,
-        cv=cv,
-        sample_weight=rows.weights,
-        cv_groups=rows.row_groups,
-        **settings,
-    )
 
 
 def _summary(

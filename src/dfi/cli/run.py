@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import typer
 
-from dfi.cli.failures import INPUT, Failure
+from dfi.cli.failures import INPUT, REFUSED, Failure
 from dfi.cli.models import resolve_model
 from dfi.cli.selection import select, split_names
 from dfi.cli.tables import read_file
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dfi.cli.console import Console
-    from dfi.cli.panels import Fitting, Reading
+    from dfi.cli.panels import Fitting, Reading, Writing
     from dfi.cli.selection import Selection
     from dfi.result import Importance
 
@@ -54,6 +54,28 @@ def read_inputs(reading: Reading, fitting: Fitting, console: Console) -> Inputs:
         console=console,
     )
     return Inputs(rows, groups, model, fitted)
+
+
+def call_arguments(
+    inputs: Inputs, fitting: Fitting, writing: Writing, console: Console
+) -> dict[str, Any]:
+    """Return the arguments that explaining, comparing and varying the transport share."""
+    rows = inputs.rows
+    if inputs.fitted and rows.row_groups is not None:
+        raise Failure("--cv-groups splits rows for fitting; this model is fitted already", REFUSED)
+    return {
+        "X": rows.features,
+        "y": rows.target,
+        "estimator": inputs.model,
+        "groups": inputs.groups,
+        "cv": "prefit" if inputs.fitted else rows.cv,
+        "sample_weight": rows.weights,
+        "cv_groups": rows.row_groups,
+        "level": fitting.level,
+        "random_state": fitting.seed,
+        "n_jobs": writing.jobs,
+        "progress": console.progress,
+    }
 
 
 def read_groups_file(path: str) -> Any:

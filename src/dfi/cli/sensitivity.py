@@ -14,6 +14,7 @@ from dfi.cli.failures import REFUSED, Failure, guarded
 from dfi.cli.outputs import OutputFolder
 from dfi.cli.panels import Fitting, Reading, Writing, with_panels
 from dfi.cli.run import (
+    call_arguments,
     command_text,
     print_json,
     read_inputs,
@@ -72,23 +73,10 @@ def sensitivity(
     folder = OutputFolder(out, FILES, force=writing.force)
     with console.warnings():
         inputs = read_inputs(reading, fitting, console)
-        rows = inputs.rows
-        shape = rows.features.shape
+        shape = inputs.rows.features.shape
         console.say(f"explaining {target!r} again and again: {shape[0]} rows, {shape[1]} features")
         found = explain_settings(
-            rows.features,
-            rows.target,
-            **grid,
-            solved=solved,
-            estimator=inputs.model,
-            groups=inputs.groups,
-            cv="prefit" if inputs.fitted else rows.cv,
-            sample_weight=rows.weights,
-            cv_groups=rows.row_groups,
-            level=fitting.level,
-            random_state=fitting.seed,
-            n_jobs=writing.jobs,
-            progress=console.progress,
+            **grid, solved=solved, **call_arguments(inputs, fitting, writing, console)
         )
         for label, reason in found.skipped.items():
             console.warn(f"{label} left out: {reason}")
