@@ -189,3 +189,14 @@ def test_sensitivity_over_transports_and_its_refusals(table, run):
     letters = run(*start, "--epsilons", "1,x", "-o", "b")
     assert letters.exit_code == 4
     assert "'x' is not a number" in letters.stderr
+
+
+def test_sensitivity_says_once_what_it_leaves_out(frame, run, place):
+    kind = pl.Series("kind", np.tile(["u", "v", "w"], 30))
+    frame.select("a", "c", "y").with_columns(kind).write_csv(place / "d.csv")
+    done = run(
+        "sensitivity", "d.csv", "-y", "y", *LINEAR, "--transports", "gaussian,knothe-rosenblatt"
+    )
+    assert done.exit_code == 0, done.output
+    assert done.stderr.count("knothe-rosenblatt is left out: ") == 1
+    assert done.stderr.count("left out") == 1

@@ -78,8 +78,6 @@ def sensitivity(
         found = explain_settings(
             **grid, solved=solved, **call_arguments(inputs, fitting, writing, console)
         )
-        for label, reason in found.skipped.items():
-            console.warn(f"{label} left out: {reason}")
         results = dict(zip(found.labels, found.results, strict=True))
         title = f"How the answer about {target} depends on the transport"
         console.say(f"writing {out}")
