@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 
 import numpy as np
@@ -217,6 +216,19 @@ def test_the_kernel_is_chosen_by_how_many_directions_cross(d, common, kernel):
     assert choose_kernel(stump, lines) == kernel
 
 
+@pytest.mark.parametrize("room", [1, 3])
+def test_room_for_jumps_grows_without_changing_a_bit(forest, kind, room, monkeypatch):
+    ensemble, x = forest
+    lines = make_lines(x[:30], kind=kind, q=2)
+    enough = line_moments(ensemble, lines, square=True)
+    monkeypatch.setattr(engine_module, "JUMPS_PER_TREE", 0)
+    monkeypatch.setattr(engine_module, "FEWEST_JUMPS", room)
+    grown = line_moments(ensemble, lines, square=True)
+    np.testing.assert_array_equal(enough.mean, grown.mean)
+    np.testing.assert_array_equal(enough.hermite, grown.hermite)
+    np.testing.assert_array_equal(enough.square, grown.square)
+
+
 def test_tables_of_a_law_are_kept_as_long_as_the_law():
     before = len(law_module._tabulated)
     reference = Reference.empirical(np.random.default_rng(0).standard_normal((50, 2)))
@@ -265,26 +277,3 @@ def test_infinite_thresholds_send_every_row_left(kind):
         lines = Lines(one, one, slope * one, reference, 0 * one)
         for kernel in KERNELS:
             assert line_moments(tree, lines, kernel=kernel).mean.item() == pytest.approx(2.0)
-
-
-def test_compilation_is_announced_once_and_on_a_terminal_only(
-    monkeypatch, caplog, capsys, tmp_path
-):
-    class Kernel:
-        class stats:
-            cache_path = tmp_path
-
-        @staticmethod
-        def py_func():
-            pass
-
-    monkeypatch.setattr(engine_module, "predict_sums", Kernel)
-    for at_terminal in (False, True):
-        engine_module.announce_compilation.cache_clear()
-        monkeypatch.setattr(engine_module.sys.stderr, "isatty", lambda at=at_terminal: at)
-        with caplog.at_level(logging.INFO):
-            engine_module.announce_compilation()
-            engine_module.announce_compilation()
-        assert caplog.text.count("compiling kernels, once") == 1
-        assert capsys.readouterr().err.count("compiling kernels, once") == at_terminal
-        caplog.clear()

@@ -7,24 +7,20 @@ own thread pool, which other libraries and forked workers share badly.
 
 from __future__ import annotations
 
-import functools
-import logging
 import os
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import expit
 
 from dfi.lines.base import LineMoments
-from dfi.lines.trees.kernels_arena import arena_moments
-from dfi.lines.trees.kernels_law import Law, coordinate_law, tabulate
-from dfi.lines.trees.kernels_merged import merged_moments
-from dfi.lines.trees.kernels_path import SortedDirections, path_moments
-from dfi.lines.trees.kernels_walk import Nodes, lay_out, predict_sums
+from dfi.lines.trees.kernels_arena import arena_for, arena_moments
+from dfi.lines.trees.kernels_law import Law, coordinate_law, step_below, tabulate
+from dfi.lines.trees.kernels_merged import jumps_for, merged_moments
+from dfi.lines.trees.kernels_path import SortedDirections, detours_for, path_moments
+from dfi.lines.trees.kernels_walk import Nodes, lay_out, places_for, predict_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,13 +34,14 @@ if TYPE_CHECKING:
 
 Kernel = Literal["arena", "path", "merged"]
 
-logger = logging.getLogger(__name__)
-
 LINKS = {"identity": 0, "logistic": 1, "exp": 2}
 # Rounding of a matrix square root leaves entries of about 1e-16 of a feature's own scale.
 NEGLIGIBLE = 1e-12
 ROWS_PER_BLOCK = 1024
 ROWS_PER_PATH_TASK = 16
+# Room for the jumps along a line, to begin with.
+JUMPS_PER_TREE = 16
+FEWEST_JUMPS = 4096
 # Part of the directions that cross at a split, below which the path kernel is quicker.
 SPARSE = 0.02
 
@@ -76,13 +73,13 @@ class Geometry:
 
 def predict(ensemble: TreeEnsemble, points: Floats, *, n_threads: int | None = None) -> Floats:
     """Return the ensemble's value at each row."""
-    announce_compilation()
     nodes = lay_out(ensemble)
     rows = np.asarray(points, dtype=np.float64)
     sums = np.zeros(len(rows))
 
     def task(block: slice) -> None:
-        predict_sums(nodes, np.ascontiguousarray(rows[block].T), sums[block])
+        places = places_for(block.stop - block.start, nodes.depth)
+        predict_sums(nodes, np.ascontiguousarray(rows[block].T), places, sums[block])
 
     _run(task, _blocks(len(rows), ROWS_PER_BLOCK), n_threads)
     sums += ensemble.intercept
@@ -114,7 +111,6 @@ def line_moments(
     n_threads : int, optional
         Threads; by default one per available core. The result does not depend on it.
     """
-    announce_compilation()
     needs_merging = square or ensemble.link != "identity"
     if kernel is None:
         kernel = "merged" if needs_merging else choose_kernel(ensemble, lines)
@@ -202,25 +198,31 @@ def _by_direction(
         j, block = where
         size = (shape[0], block.stop - block.start)
         common = (latent[j, block], geometry.steepness[j], laws[j], shifts[j])
-        window = (geometry.lows[j], geometry.highs[j])
+        window = (geometry.lows[j], geometry.highs[j], step_below(laws[j], shifts[j]))
         if square is not None:
             out = (np.empty(size), np.empty(size), np.empty(size))
-            merged_moments(
-                nodes,
-                ensemble.intercept,
-                LINKS[ensemble.link],
-                points[block],
-                *common,
-                *window,
-                *out,
-            )
+            done = np.zeros(1, np.int64)
+            capacity = max(FEWEST_JUMPS, JUMPS_PER_TREE * len(nodes.roots))
+            while done[0] < size[1]:
+                merged_moments(
+                    nodes,
+                    float(ensemble.intercept),
+                    LINKS[ensemble.link],
+                    points[block],
+                    *common,
+                    *window,
+                    jumps_for(capacity, nodes.depth),
+                    done,
+                    *out,
+                )
+                capacity *= 2
             square[:, block, j] = out[2]
             mean[:, block, j] = out[0]
             hermite[:, block, j] = out[1]
             return
         part = np.ascontiguousarray(columns[:, block])
         sums = (np.zeros(size), np.zeros(size))
-        arena_moments(nodes, part, *common, *window, *sums)
+        arena_moments(nodes, part, *common, *window, arena_for(size[1], nodes.depth), *sums)
         mean[:, block, j] = sums[0] + ensemble.intercept
         hermite[:, block, j] = sums[1] + ensemble.intercept * laws[j].total
 
@@ -244,6 +246,7 @@ def _path(
     shifts = np.ascontiguousarray(lines.offsets.T, dtype=np.float64)
     directions = _sort_directions(geometry.steepness)
     total = geometry.law.total * ensemble.intercept
+    step = step_below(geometry.law, shifts)
 
     def task(block: slice) -> None:
         size = (block.stop - block.start, d, q)
@@ -258,6 +261,8 @@ def _path(
             geometry.lows,
             geometry.highs,
             geometry.reach,
+            step,
+            detours_for(d, q, nodes.depth),
             *part,
         )
         mean[:, block] = np.moveaxis(part[0], 2, 0) + ensemble.intercept
@@ -302,17 +307,3 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-@functools.cache
-def announce_compilation() -> None:
-    """Say once, at a terminal, that the first call compiles; later processes load from disk."""
-    for kernel in (predict_sums, arena_moments, path_moments, merged_moments):
-        folder = kernel.stats.cache_path
-        name = kernel.py_func.__name__
-        if folder is None or not any(Path(folder).glob(f"*.{name}-*.nbi")):
-            message = "dfi: compiling kernels, once; later runs load them from disk"
-            logger.info(message)
-            if sys.stderr.isatty():
-                sys.stderr.write(message + "\n")
-            return

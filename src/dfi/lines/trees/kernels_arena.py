@@ -16,11 +16,11 @@ so that the law is evaluated once for every crossing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from dfi.lines.trees.compiled import Compiled
 from dfi.lines.trees.kernels_law import evaluate_coordinate
 
 if TYPE_CHECKING:
@@ -32,7 +32,35 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-@njit(nogil=True, cache=True)
+class Arena(NamedTuple):
+    """Memory for a block of lines.
+
+    ``line`` and ``upper`` are the arena; ``at``, ``left_value`` and ``last`` are where each line
+    has come to, the value of the leaf that it has left, and the sum of its last leaves.
+    """
+
+    line: NDArray[np.uint32]
+    upper: Floats
+    at: Floats
+    left_value: Floats
+    last: Floats
+    stack: NDArray[np.uint64]
+
+
+def arena_for(n_lines: int, depth: int) -> Arena:
+    """Return memory for so many lines and trees of this depth."""
+    capacity = (depth + 2) * n_lines
+    return Arena(
+        np.empty(capacity, np.uint32),
+        np.empty(capacity),
+        np.empty(n_lines),
+        np.empty(n_lines),
+        np.empty(n_lines),
+        np.empty((depth + 2, 3), np.uint64),
+    )
+
+
+@Compiled
 def arena_moments(
     nodes: Nodes,
     columns: Floats,
@@ -42,6 +70,8 @@ def arena_moments(
     shifts: Floats,
     low: float,
     high: float,
+    step: float,
+    arena: Arena,
     mean: Floats,
     hermite: Floats,
 ) -> None:
@@ -63,24 +93,26 @@ def arena_moments(
         Offsets of the latent coordinate: the law is evaluated at ``t + shift``.
     low, high : float
         Interval outside of which no shifted law has mass.
+    step : float
+        From :func:`dfi.lines.trees.kernels_law.step_below`.
+    arena : Arena
+        Memory.
     mean, hermite : ndarray of shape (q, n_lines)
         Accumulators.
     """
     one = np.uint64(1)
     n_lines = np.uint64(latent.size)
     n_shifts = np.uint64(shifts.size)
-    capacity = (nodes.depth + 2) * latent.size
-    line = np.empty(capacity, np.uint32)
-    upper = np.empty(capacity, np.float64)
-    # Where each line has come to, the value of the leaf it has left, and the sum of last leaves.
-    at = np.empty(latent.size)
-    left_value = np.empty(latent.size)
-    last = np.zeros(latent.size)
-    stack = np.empty((nodes.depth + 2, 3), np.uint64)
+    line = arena.line
+    upper = arena.upper
+    at = arena.at
+    left_value = arena.left_value
+    last = arena.last
+    stack = arena.stack
     # Left of a split is closed: along a falling coordinate it is t >= b, which is t > b-.
     slack = law.below
-    # Adding the largest shift rounds: the step must survive it.
-    step = slack * (1e-284 + 2.1 * np.abs(shifts).max())
+    for k in range(n_lines):
+        last[k] = 0.0
     for tree in range(nodes.roots.size):
         for k in range(n_lines):
             line[k] = k

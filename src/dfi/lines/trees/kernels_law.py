@@ -12,9 +12,9 @@ import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numba import types
-from numba.extending import overload, register_jitable
 from scipy.special import ndtr
+
+from dfi.lines.trees.compiled import chosen_by_type, inlined
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,6 +105,14 @@ def coordinate_law(law: Law, j: int) -> CoordinateLaw:
         float(law.total[j]),
         law.below,
     )
+
+
+def step_below(law: Law | CoordinateLaw, shifts: Floats) -> float:
+    """Return what is subtracted from small numbers in order to step below them.
+
+    Adding the largest shift rounds, and the step must survive it.
+    """
+    return law.below * (1e-284 + 2.1 * float(np.abs(shifts).max()))
 
 
 _tabulated: dict[int, tuple[Law, Floats, Floats]] = {}
@@ -211,17 +219,13 @@ def evaluate_coordinate(law: CoordinateLaw, t: float) -> tuple[float, float]:
     raise NotImplementedError("compiled by numba")
 
 
-@overload(evaluate_law, strict=False, inline="always")
-def _evaluate_law(law: Any, j: Any, t: Any) -> Callable[..., Any] | None:  # noqa: ARG001
-    if not isinstance(law, types.NamedTuple):
-        return None
+@chosen_by_type(evaluate_law)
+def _evaluate_law(law: Any, j: Any, t: Any) -> Callable[..., Any]:  # noqa: ARG001
     return _law_is_normal if law.instance_class is NormalLaw else _law_is_empirical
 
 
-@overload(evaluate_coordinate, strict=False, inline="always")
-def _evaluate_coordinate(law: Any, t: Any) -> Callable[..., Any] | None:  # noqa: ARG001
-    if not isinstance(law, types.NamedTuple):
-        return None
+@chosen_by_type(evaluate_coordinate)
+def _evaluate_coordinate(law: Any, t: Any) -> Callable[..., Any]:  # noqa: ARG001
     is_normal = law.instance_class is NormalCoordinate
     return _coordinate_is_normal if is_normal else _coordinate_is_empirical
 
@@ -251,7 +255,7 @@ def _coordinate_is_empirical(law: EmpiricalCoordinate, t: float) -> tuple[float,
     return law.steps[low, 0], law.steps[low, 1]
 
 
-@register_jitable(inline="always")
+@inlined
 def _normal(c: Floats, t: float) -> tuple[float, float]:
     t = t if t > -TAIL else -TAIL
     t = t if t < TAIL else TAIL
@@ -264,7 +268,7 @@ def _normal(c: Floats, t: float) -> tuple[float, float]:
     return below, moment
 
 
-@register_jitable(inline="always")
+@inlined
 def _rank(
     values: Floats,
     start: NDArray[np.uint32],

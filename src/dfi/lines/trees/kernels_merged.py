@@ -7,11 +7,11 @@ together, they make the whole ensemble a step function, of which any function ha
 from __future__ import annotations
 
 from math import exp
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from dfi.lines.trees.compiled import Compiled, inlined
 from dfi.lines.trees.kernels_law import evaluate_coordinate
 
 if TYPE_CHECKING:
@@ -25,7 +25,32 @@ if TYPE_CHECKING:
 IDENTITY, LOGISTIC, EXPONENTIAL = 0, 1, 2
 
 
-@njit(nogil=True, cache=True)
+class Jumps(NamedTuple):
+    """Memory for the jumps along one line, twice, and for sorting them; the nodes to visit."""
+
+    place: Floats
+    jump: Floats
+    other: Floats
+    other_jump: Floats
+    counts: NDArray[np.int64]
+    stack_node: NDArray[np.uint64]
+    stack_high: Floats
+
+
+def jumps_for(capacity: int, depth: int) -> Jumps:
+    """Return memory for so many jumps and trees of this depth."""
+    return Jumps(
+        np.empty(capacity),
+        np.empty(capacity),
+        np.empty(capacity),
+        np.empty(capacity),
+        np.empty(capacity + 1, np.int64),
+        np.empty(depth + 2, np.uint64),
+        np.empty(depth + 2),
+    )
+
+
+@inlined
 def apply_link(link: int, margin: float) -> float:
     """Return the model's value for a sum of leaf values."""
     if link == LOGISTIC:
@@ -38,24 +63,25 @@ def apply_link(link: int, margin: float) -> float:
     return margin
 
 
-@njit(nogil=True, cache=True)
-def sort_jumps(
-    place: Floats, jump: Floats, n: int, low: float, high: float, other: Floats, other_jump: Floats
-) -> None:
+@inlined
+def sort_jumps(jumps: Jumps, n: int, low: float, high: float) -> None:
     """Sort jumps by place: into equal cells first, then by insertion, which moves little."""
+    place, jump, counts = jumps.place, jumps.jump, jumps.counts
+    other, other_jump = jumps.other, jumps.other_jump
     n_cells = max(n, 1)
     scale = n_cells / (high - low)
-    count = np.zeros(n_cells + 1, np.int64)
+    for cell in range(n_cells + 1):
+        counts[cell] = 0
     for k in range(n):
         cell = min(max(int((place[k] - low) * scale), 0), n_cells - 1)
-        count[cell + 1] += 1
+        counts[cell + 1] += 1
     for cell in range(n_cells):
-        count[cell + 1] += count[cell]
+        counts[cell + 1] += counts[cell]
     for k in range(n):
         cell = min(max(int((place[k] - low) * scale), 0), n_cells - 1)
-        other[count[cell]] = place[k]
-        other_jump[count[cell]] = jump[k]
-        count[cell] += 1
+        other[counts[cell]] = place[k]
+        other_jump[counts[cell]] = jump[k]
+        counts[cell] += 1
     for k in range(n):
         t = other[k]
         v = other_jump[k]
@@ -68,7 +94,7 @@ def sort_jumps(
         jump[m] = v
 
 
-@njit(nogil=True, cache=True)
+@Compiled
 def merged_moments(
     nodes: Nodes,
     intercept: float,
@@ -80,6 +106,9 @@ def merged_moments(
     shifts: Floats,
     low: float,
     high: float,
+    step: float,
+    jumps: Jumps,
+    done: NDArray[np.int64],
     mean: Floats,
     hermite: Floats,
     square: Floats,
@@ -87,21 +116,18 @@ def merged_moments(
     """Write mean, first Hermite and second moment of ``link(sum)`` along lines of one direction.
 
     Parameters are those of :func:`dfi.lines.trees.kernels_arena.arena_moments`, with rows instead
-    of columns, the intercept and the link.
+    of columns, the intercept and the link. ``done`` holds the number of lines done; the kernel ends
+    early where ``jumps`` has no room for those of the next line.
     """
     one = np.uint64(1)
     n_shifts = shifts.size
     slack = law.below
-    # Adding the largest shift rounds: the step must survive it.
-    step = slack * (1e-284 + 2.1 * np.abs(shifts).max())
-    stack_node = np.empty(nodes.depth + 2, np.uint64)
-    stack_high = np.empty(nodes.depth + 2)
-    capacity = 4096
-    place = np.empty(capacity)
-    jump = np.empty(capacity)
-    other = np.empty(capacity)
-    other_jump = np.empty(capacity)
-    for i in range(latent.size):
+    place = jumps.place
+    jump = jumps.jump
+    other = jumps.other
+    stack_node = jumps.stack_node
+    stack_high = jumps.stack_high
+    for i in range(done[0], latent.size):
         x = points[i]
         z = latent[i]
         margin = intercept
@@ -149,22 +175,14 @@ def merged_moments(
                     margin += value
                     is_first = False
                 elif value != previous:
-                    if n == capacity:
-                        capacity *= 2
-                        grown = np.empty(capacity)
-                        grown[:n] = place
-                        place = grown
-                        grown = np.empty(capacity)
-                        grown[:n] = jump
-                        jump = grown
-                        other = np.empty(capacity)
-                        other_jump = np.empty(capacity)
+                    if n == place.size:
+                        return
                     place[n] = at
                     jump[n] = value - previous
                     n += 1
                 previous = value
                 at = end
-        sort_jumps(place, jump, n, low, high, other, other_jump)
+        sort_jumps(jumps, n, low, high)
         # other: the value of the model on each piece.
         other[0] = apply_link(link, margin)
         if n >= 1:
@@ -196,3 +214,4 @@ def merged_moments(
             mean[s, i] = first_moment + last * (1.0 - f_at)
             square[s, i] = second_moment + last * last * (1.0 - f_at)
             hermite[s, i] = hermite_moment + last * (total - h_at)
+        done[0] = i + 1

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from dfi.lines.trees.compiled import Compiled
 from dfi.lines.trees.kernels_law import evaluate_law
 
 if TYPE_CHECKING:
@@ -40,7 +40,43 @@ class SortedDirections(NamedTuple):
     by_direction: Floats
 
 
-@njit(nogil=True, cache=True)
+class Detours(NamedTuple):
+    """Memory for one row and all its directions.
+
+    ``own`` and ``first`` hold the two ends of every direction's own interval, now and at the root;
+    ``ends`` the law at the ends of the own interval (distribution and partial moment), ``moving``
+    that of a detour under way.
+    """
+
+    own_low: Floats
+    own_high: Floats
+    first_low: Floats
+    first_high: Floats
+    ends: Floats
+    moving: Floats
+    touched: NDArray[np.uint64]
+    is_touched: NDArray[np.bool_]
+    stack_node: NDArray[np.uint64]
+    stack_high: Floats
+
+
+def detours_for(d: int, n_shifts: int, depth: int) -> Detours:
+    """Return memory for so many directions and shifts and trees of this depth."""
+    return Detours(
+        np.empty(d),
+        np.empty(d),
+        np.empty(d),
+        np.empty(d),
+        np.empty((d, 4, n_shifts)),
+        np.empty((4, n_shifts)),
+        np.empty(d, np.uint64),
+        np.zeros(d, np.bool_),
+        np.empty(depth + 2, np.uint64),
+        np.empty(depth + 2),
+    )
+
+
+@Compiled
 def path_moments(
     nodes: Nodes,
     points: Floats,
@@ -51,6 +87,8 @@ def path_moments(
     lows: Floats,
     highs: Floats,
     reach: float,
+    step: float,
+    detours: Detours,
     mean: Floats,
     hermite: Floats,
 ) -> None:
@@ -74,6 +112,10 @@ def path_moments(
         Intervals outside of which no shifted law has mass.
     reach : float
         Bound on ``|t|`` within those intervals.
+    step : float
+        From :func:`dfi.lines.trees.kernels_law.step_below`.
+    detours : Detours
+        Memory.
     mean, hermite : ndarray of shape (n, d, q)
         Results.
     """
@@ -81,19 +123,16 @@ def path_moments(
     n, d = latent.shape
     n_shifts = np.uint64(shifts.shape[1])
     slack = law.below
-    # Adding the largest shift rounds: the step must survive it.
-    step = slack * (1e-284 + 2.1 * np.abs(shifts).max())
-    own_low = np.empty(d)
-    own_high = np.empty(d)
-    # The law at the two ends of every direction's own interval: distribution and partial moment.
-    ends = np.empty((d, 4, shifts.shape[1]))
-    moving = np.empty((4, shifts.shape[1]))
-    first_low = np.empty(d)
-    first_high = np.empty(d)
-    touched = np.empty(d, np.uint64)
-    is_touched = np.zeros(d, np.bool_)
-    stack_node = np.empty(nodes.depth + 2, np.uint64)
-    stack_high = np.empty(nodes.depth + 2)
+    own_low = detours.own_low
+    own_high = detours.own_high
+    first_low = detours.first_low
+    first_high = detours.first_high
+    ends = detours.ends
+    moving = detours.moving
+    touched = detours.touched
+    is_touched = detours.is_touched
+    stack_node = detours.stack_node
+    stack_high = detours.stack_high
     for i in range(np.uint64(n)):
         x = points[i]
         z = latent[i]

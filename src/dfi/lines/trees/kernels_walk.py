@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from dfi.lines.trees.compiled import Compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,39 +33,47 @@ class Nodes(NamedTuple):
 
 def lay_out(ensemble: TreeEnsemble) -> Nodes:
     """Return the ensemble's nodes in preorder."""
-    feature, right, cut, roots, depth = _preorder(
+    n = len(ensemble.feature)
+    feature = np.empty(n, np.int32)
+    right = np.empty(n, np.uint32)
+    cut = np.empty(n)
+    roots = np.empty(len(ensemble.roots), np.uint32)
+    filled_and_depth = np.zeros(2, np.int64)
+    preorder(
         np.ascontiguousarray(ensemble.feature, dtype=np.int32),
         np.ascontiguousarray(ensemble.threshold, dtype=np.float64),
         np.ascontiguousarray(ensemble.left, dtype=np.int32),
         np.ascontiguousarray(ensemble.right, dtype=np.int32),
         np.ascontiguousarray(ensemble.value, dtype=np.float64),
         np.ascontiguousarray(ensemble.roots, dtype=np.int32),
-    )
-    # Infinite thresholds would make 0 * inf below; no row comes near these bounds.
-    return Nodes(
+        np.empty((n + 1, 3), np.int32),
         feature,
-        right.astype(np.uint32),
-        np.clip(cut, -1e50, 1e50),
-        roots.astype(np.uint32),
-        int(depth),
+        right,
+        cut,
+        roots,
+        filled_and_depth,
     )
+    filled, depth = filled_and_depth.tolist()
+    # Infinite thresholds would make 0 * inf below; no row comes near these bounds.
+    return Nodes(feature[:filled], right[:filled], np.clip(cut[:filled], -1e50, 1e50), roots, depth)
 
 
-@njit(nogil=True, cache=True)
-def _preorder(
+@Compiled
+def preorder(
     feature: Integers,
     threshold: Floats,
     left: Integers,
     right: Integers,
     value: Floats,
     roots: Integers,
-) -> tuple[Integers, Integers, Floats, Integers, int]:
-    n = feature.size
-    new_feature = np.empty(n, np.int32)
-    new_right = np.full(n, -1, np.int32)
-    cut = np.empty(n, np.float64)
-    new_roots = np.empty(roots.size, np.int32)
-    stack = np.empty((n + 1, 3), np.int32)
+    stack: Integers,
+    new_feature: Integers,
+    new_right: NDArray[np.uint32],
+    cut: Floats,
+    new_roots: NDArray[np.uint32],
+    filled_and_depth: NDArray[np.int64],
+) -> None:
+    """Write the trees of a :class:`~dfi.lines.trees.ensemble.TreeEnsemble` in preorder."""
     filled = 0
     deepest = 0
     for tree in range(roots.size):
@@ -83,6 +92,7 @@ def _preorder(
                 new_right[parent] = filled
             if feature[node] < 0:
                 new_feature[filled] = -1
+                new_right[filled] = 0
                 cut[filled] = value[node]
             else:
                 new_feature[filled] = feature[node]
@@ -95,11 +105,27 @@ def _preorder(
                 stack[top + 1, 2] = level + 1
                 top += 2
             filled += 1
-    return new_feature[:filled], new_right[:filled], cut[:filled], new_roots, deepest
+    filled_and_depth[0] = filled
+    filled_and_depth[1] = deepest
 
 
-@njit(nogil=True, cache=True)
-def predict_sums(nodes: Nodes, columns: Floats, sums: Floats) -> None:
+class Places(NamedTuple):
+    """Memory for a block of rows: those that reach each node of a path, and the nodes to visit."""
+
+    row: NDArray[np.uint32]
+    stack: NDArray[np.uint64]
+
+
+def places_for(n_rows: int, depth: int) -> Places:
+    """Return memory for so many rows and trees of this depth."""
+    return Places(
+        np.empty((depth + 2) * n_rows, np.uint32),
+        np.empty((depth + 2, 3), np.uint64),
+    )
+
+
+@Compiled
+def predict_sums(nodes: Nodes, columns: Floats, places: Places, sums: Floats) -> None:
     """Add the sum of leaf values of each row to ``sums``, tree by tree.
 
     The rows (``columns``, transposed) that reach a node are partitioned without branches, as the
@@ -107,8 +133,8 @@ def predict_sums(nodes: Nodes, columns: Floats, sums: Floats) -> None:
     """
     one = np.uint64(1)
     n_rows = np.uint64(sums.size)
-    row = np.empty((nodes.depth + 2) * sums.size, np.uint32)
-    stack = np.empty((nodes.depth + 2, 3), np.uint64)
+    row = places.row
+    stack = places.stack
     for tree in range(nodes.roots.size):
         for k in range(n_rows):
             row[k] = k
