@@ -127,6 +127,17 @@ def test_gaps_between_levels_are_known_and_rows_at_a_level_end_the_slope():
     np.testing.assert_array_equal(levels.squared_slopes()[1], levels.slopes() ** 2)
 
 
+def test_mean_squares_integrate_the_steps():
+    margin = fit_margin(np.random.default_rng(0).exponential(size=300), np.ones(300))
+    edges, squares = margin.squared_slopes()
+    for low, high in ((-0.31, 0.94), (1.7, 9.0), (-8.0, -3.5), (0.2, 0.2)):
+        points = low + (high - low) * (np.arange(100_000) + 0.5) / 100_000
+        expected = squares[np.searchsorted(edges, points) - 1].mean()
+        for pair in ((low, high), (high, low)):
+            found = margin.mean_squares(*(np.array([end]) for end in pair))
+            assert found[0] == pytest.approx(expected, rel=1e-3)
+
+
 def test_knots_depend_on_the_number_of_rows_only():
     """So a refit without some rows differs by those rows, not by where the knots fell."""
     generator = np.random.default_rng(0)

@@ -5,7 +5,9 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import ndtri
 
+import dfi
 from dfi.data import read_table
 from dfi.data.weights import Weights
 from dfi.datasets.simulations import correlated_gaussian, m4
@@ -25,9 +27,9 @@ def ones(n):
     return Weights(np.ones(n), "frequency")
 
 
-def fit(X, columns=None, **options):
+def fit(X, columns=None, like=None, **options):
     constant = np.zeros(X.shape[1], bool)
-    return KnotheRosenblatt(**options).fit(X, ones(len(X)), constant, columns)
+    return KnotheRosenblatt(**options).fit(X, ones(len(X)), constant, columns, like)
 
 
 def scores(transport, X, y, function):
@@ -126,6 +128,92 @@ def test_uniform_latents_have_the_same_latent_scores():
     np.testing.assert_allclose(
         second.latent.mean(axis=0), first.latent.mean(axis=0), rtol=0.02, atol=0.01
     )
+
+
+@pytest.mark.parametrize("j", [0, 1])
+def test_mean_squared_slopes_average_what_nodes_would_sample(j):
+    """Sixteen nodes and an interpolated path against 20,000 points of every line."""
+    X = np.exp(0.5 * correlated_gaussian(R, 400, np.random.default_rng(0)))
+    transport = fit(X)
+    rows = transport.encode(X)[:12]
+    nodes, weights = np.polynomial.hermite_e.hermegauss(16)
+    along = np.repeat(rows, 16, axis=0)
+    along[:, j] = np.tile(nodes, 12)
+    found = transport.mean_squared_slopes(along, j, nodes, weights / weights.sum())
+    t, step = ndtri((np.arange(20_000) + 0.5) / 20_000), 1e-4
+    for i in range(12):
+        line = np.repeat(rows[[i]], 20_000, axis=0)
+        line[:, j] = t
+        scores = ndtri(transport._joint(line))
+        line[:, j] = t + step
+        speed = (ndtri(transport._joint(line)) - scores) / step
+        for m, margin in enumerate(transport.margins):
+            edges, squares = margin.squared_slopes()
+            cell = np.clip(np.searchsorted(edges, scores[:, m]) - 1, 0, len(squares) - 1)
+            expected = np.mean(squares[cell] * speed[:, m] ** 2) / X[:, m].var()
+            assert found[i, m] == pytest.approx(expected, rel=0.03, abs=1e-6)
+
+
+def test_first_column_keeps_its_latent_score():
+    """Normal columns: phi_X1 = phi_Z1. The slopes' own error would add 3 % at this size."""
+    ratios = []
+    for seed in range(25):
+        X = correlated_gaussian(R[:2, :2], 500, np.random.default_rng([seed, 1]))
+        y = X @ BETA[:2]
+        found = scores(fit(X), X, y, lambda X: X @ BETA[:2])
+        ratios.append(found.attributed.mean(axis=0)[0] / found.latent.mean(axis=0)[0])
+    assert np.std(ratios) / 5 < 0.006  # Monte-Carlo error
+    assert abs(np.mean(ratios) - 1) < 0.015
+
+
+def families(transport):
+    d = transport.n_latent
+    return [
+        transport.vine.get_pair_copula(tree, edge).family.name
+        for tree in range(d - 1)
+        for edge in range(d - 1 - tree)
+    ]
+
+
+def test_refit_keeps_the_families():
+    X = m4(400, d=3).X
+    transport = fit(X)
+    assert "tll" in families(transport)
+    again = fit(X, like=transport)
+    points = np.random.default_rng(1).standard_normal((20, 3))
+    np.testing.assert_array_equal(again.decode(points), transport.decode(points))
+    # rows that would not choose these families by themselves
+    other = np.random.default_rng(2).standard_normal((400, 3))
+    assert families(fit(other)) != families(transport)
+    assert families(fit(other, like=transport)) == families(transport)
+    # and the fit that was copied has not moved
+    np.testing.assert_array_equal(again.decode(points), transport.decode(points))
+
+
+def standard_errors(n_samples):
+    """Return standard errors of phi_Z1 and phi_X1 over what theory says they are."""
+    beta, n = np.array([2.0, 1.0]), 500
+    slope = 2.0 + 0.6
+    # noise of the rows, their squares, and the slope of X2 on X1, which the map has to find
+    variance = 4 * slope**2 + 2 * slope**4 + 4 * slope**2 * (1 - 0.6**2)
+    found = []
+    for seed in range(n_samples):
+        generator = np.random.default_rng([seed, 9])
+        X = correlated_gaussian(R[:2, :2], n, generator)
+        y = X @ beta + generator.standard_normal(n)
+        result = dfi.explain(
+            X, y, estimator=lambda X: X @ beta, cv="prefit", random_state=seed,
+            transport=KnotheRosenblatt(), diagnose=False, progress=False,
+        )  # fmt: skip
+        found.append([result.latent.se[0], result.se[0]])
+    return np.array(found) / np.sqrt(variance / n)
+
+
+def test_standard_errors_are_those_of_theory():
+    """phi_X1 too, whose slopes have no first-order error on normal columns."""
+    found = standard_errors(8)
+    assert (found.std(axis=0) / np.sqrt(8) < 0.08).all()  # Monte-Carlo error
+    assert (np.abs(found.mean(axis=0) - 1) < [0.1, 0.25]).all()
 
 
 def test_one_column_and_constant_columns():

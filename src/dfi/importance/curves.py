@@ -19,6 +19,7 @@ from dfi.importance.transported import FoldScores, TransportedScores, put_togeth
 from dfi.lines.choose import is_smooth
 from dfi.lines.quadrature import DEFAULT_NODES, equal_nodes, gauss_nodes
 from dfi.parallel import in_parallel
+from dfi.transport.base import RoughTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -138,12 +139,21 @@ def _score_fold(
             influence[part, j] = _influence(
                 form, outcome[part], values[:, part], along, node_weights
             )
-            slope = transport.slopes(rows, j).reshape(-1, len(nodes), d)
-            squared[part, :, j] = np.einsum("itl,t->il", slope**2, node_weights)
+            squared[part, :, j] = _mean_squares(transport, rows, j, nodes, node_weights)
     if advance is not None:
         advance(n)
     attributed = np.einsum("ilj,ij->il", squared, influence)
     return FoldScores(influence, attributed, values.mean(axis=0)), squared
+
+
+def _mean_squares(
+    transport: MapTransport, rows: Floats, j: int, nodes: Floats, weights: Floats
+) -> Floats:
+    """Return the mean squared slope along each curve, (n, l)."""
+    if isinstance(transport, RoughTransport):
+        return transport.mean_squared_slopes(rows, j, nodes, weights)
+    slope = transport.slopes(rows, j).reshape(-1, len(nodes), transport.n_latent)
+    return np.asarray(np.einsum("itl,t->il", slope**2, weights))
 
 
 def _influence(

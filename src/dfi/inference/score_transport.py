@@ -207,7 +207,7 @@ def _curves(design: Any, transport: Any, task: Task) -> TransportedScores:
     folds = thin(task.folds, JACKKNIFE_ROWS)
 
     def rescore(keep: NDArray[np.intp] | None) -> Floats:
-        fitted = transport if keep is None else _refit(design, task, keep)
+        fitted = transport if keep is None else _refit(design, task, keep, transport)
         found = score(fitted, folds)
         weights = task.weights.take(found.rows)
         return np.concatenate([weights.mean(found.latent), weights.mean(found.attributed)])
@@ -274,10 +274,10 @@ def _kernel_scores(
     )
 
 
-def _refit(design: Any, task: Task, keep: NDArray[np.intp]) -> Any:
+def _refit(design: Any, task: Task, keep: NDArray[np.intp], like: Any = None) -> Any:
     rows = task.rows[keep]
-    matrix = task.table.matrix[rows]
-    return fit_transport(design, matrix, task.weights.take(rows), task.constant, task.table)
+    matrix, weights = task.table.matrix[rows], task.weights.take(rows)
+    return fit_transport(design, matrix, weights, task.constant, task.table, like=like)
 
 
 def _with_jackknife(

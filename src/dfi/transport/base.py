@@ -51,16 +51,30 @@ class MapTransport(Protocol):
         """Return the change of each standardised feature per unit of latent ``j``, (n, d)."""
 
 
-def differences(
-    decode: Callable[[Floats], Floats], latent: Floats, j: int, step: float, unit_interval: bool
-) -> Floats:
-    """Return the derivative of a decoder in coordinate ``j`` by differences."""
+@runtime_checkable
+class RoughTransport(Protocol):
+    """A transport whose slopes are too rough along a curve to be sampled at a few nodes."""
+
+    def mean_squared_slopes(self, rows: Floats, j: int, nodes: Floats, weights: Floats) -> Floats:
+        """Return the mean squared slope of each feature along each curve, (n, d)."""
+
+
+def neighbours(latent: Floats, j: int, step: float, unit_interval: bool) -> tuple[Floats, Floats]:
+    """Return the latent rows with coordinate ``j`` a step lower and a step higher."""
     low, high = latent.copy(), latent.copy()
     low[:, j] -= step
     high[:, j] += step
     if unit_interval:
         low[:, j] = np.clip(low[:, j], 1e-9, 1 - 1e-9)
         high[:, j] = np.clip(high[:, j], 1e-9, 1 - 1e-9)
+    return low, high
+
+
+def differences(
+    decode: Callable[[Floats], Floats], latent: Floats, j: int, step: float, unit_interval: bool
+) -> Floats:
+    """Return the derivative of a decoder in coordinate ``j`` by differences."""
+    low, high = neighbours(latent, j, step, unit_interval)
     width = (high[:, j] - low[:, j])[:, None]
     return np.asarray((decode(high) - decode(low)) / width)
 
@@ -72,9 +86,22 @@ def uniform_reference(d: int) -> Reference:
 
 
 def fit_transport(
-    design: Any, matrix: Floats, weights: Weights, constant: NDArray[np.bool_], table: Table
+    design: Any,
+    matrix: Floats,
+    weights: Weights,
+    constant: NDArray[np.bool_],
+    table: Table,
+    *,
+    like: Any = None,
 ) -> Any:
-    """Fit a transport; one whose specification names columns is told what they are."""
+    """Fit a transport; one whose specification names columns is told what they are.
+
+    ``like`` is the transport fitted on all rows, when it is fitted again without some of them: a
+    design that selects among models keeps what was selected.
+    """
+    more: dict[str, Any] = {}
     if getattr(design, "takes_columns", False):
-        return design.fit(matrix, weights, constant, columns=table.columns)
-    return design.fit(matrix, weights, constant)
+        more["columns"] = table.columns
+    if like is not None and getattr(design, "keeps_selection", False):
+        more["like"] = like
+    return design.fit(matrix, weights, constant, **more)

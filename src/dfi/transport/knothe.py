@@ -32,7 +32,12 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dfi.lines.base import Reference
-from dfi.transport.base import UnsuitableTransportError, differences, uniform_reference
+from dfi.transport.base import (
+    UnsuitableTransportError,
+    differences,
+    neighbours,
+    uniform_reference,
+)
 from dfi.transport.margins import Margin, fit_margin
 
 if TYPE_CHECKING:
@@ -52,6 +57,9 @@ a local-likelihood fit does not enter its squared slope."""
 FAMILIES = ("indep", "gaussian", "tll")
 """Pair copulas among which Akaike's criterion chooses: where a normal pair will do, its exact
 slope is kept; the local-likelihood one is for everything else."""
+
+PIECES = np.linspace(-4.8, 4.8, 65)
+"""Ends of the pieces of a normal latent's line over which squared slopes are averaged."""
 
 EDGE = 1e-9
 INSTALL = 'KnotheRosenblatt needs pyvinecopulib: pip install "dfi[vine]"'
@@ -158,21 +166,65 @@ class VineTransport:
                 rows[:, column] = levels.level(uniform[:, m])
         return rows
 
+    def _scores(self, latent: Floats) -> Floats:
+        """Return the normal scores of the active columns, those of levels as if they had none."""
+        scores = ndtri(self._joint(latent))
+        for m, levels in enumerate(self.levels):
+            if levels is not None:
+                scores[:, m] = self.spread[m, 0] + self.spread[m, 1] * scores[:, m]
+        return np.asarray(scores)
+
     def _smooth(self, latent: Floats) -> Floats:
         """Return standardised active columns, levels joined by straight lines."""
-        scores = ndtri(self._joint(latent))
-        columns = []
-        for m, column in enumerate(self.active):
-            score = scores[:, m]
-            if self.levels[m] is not None:
-                score = self.spread[m, 0] + self.spread[m, 1] * score
-            columns.append(self.margins[m].value(score) / self.deviation[column])
-        return np.stack(columns, axis=1)
+        scores = self._scores(latent)
+        columns = [margin.value(scores[:, m]) for m, margin in enumerate(self.margins)]
+        return np.stack(columns, axis=1) / self.deviation[self.active]
 
     def slopes(self, latent: Floats, j: int) -> Floats:
         """Return the change of each standardised feature per unit of latent ``j``."""
-        step = STEP / 4 if self.uniform else STEP
-        return differences(self._smooth, latent, j, step, self.uniform)
+        return differences(self._smooth, latent, j, self._step, self.uniform)
+
+    @property
+    def _step(self) -> float:
+        return STEP / 4 if self.uniform else STEP
+
+    def mean_squared_slopes(self, rows: Floats, j: int, nodes: Floats, weights: Floats) -> Floats:
+        r"""Return :math:`E_t[(\partial S_l/\partial z_j)^2]` for each line and ``l``, (n, d).
+
+        A change of the feature is one of its normal score, smooth in ``t``, times the slope of its
+        quantile function, a step function that a few nodes would sample and not average: for the
+        first coordinate they are the same for every row. The score's path is interpolated
+        between the nodes instead, and the squared slope (:meth:`Margin.squared_slopes`) integrated
+        along pieces of it.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n * nodes, d)
+            Latent rows, coordinate ``j`` of each ``n`` replaced by the nodes in turn.
+        nodes, weights : ndarray
+            Nodes of coordinate ``j``, increasing, and their weights.
+        """
+        low, high = neighbours(rows, j, self._step, self.uniform)
+        below, above = self._scores(low), self._scores(high)
+        change = (above - below) / (high[:, j] - low[:, j])[:, None]
+        path, speed = (
+            values.reshape(-1, len(nodes), self.n_latent)
+            for values in (0.5 * (below + above), change)
+        )
+        ends, share = np.stack([path, path]), weights
+        # Uniform latents have infinite slopes at their ends: nothing to interpolate towards.
+        if not self.uniform and len(nodes) > 1:
+            ends = np.einsum("itm,pt->ipm", path, _between(nodes, PIECES))
+            ends = np.stack([ends[:, :-1], ends[:, 1:]])
+            middles = 0.5 * (PIECES[:-1] + PIECES[1:])
+            speed = np.einsum("itm,pt->ipm", speed, _between(nodes, middles))
+            share = np.diff(ndtr(PIECES)) / np.diff(ndtr(PIECES)).sum()
+        result = np.zeros((len(path), self.n_latent))
+        for m, column in enumerate(self.active):
+            if change[:, m].any():
+                square = self.margins[m].mean_squares(*ends[..., m]) * speed[:, :, m] ** 2
+                result[:, m] = square @ share / self.deviation[column] ** 2
+        return result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +245,7 @@ class KnotheRosenblatt:
 
     name = "knothe-rosenblatt"
     takes_columns = True
+    keeps_selection = True
 
     def fit(
         self,
@@ -200,8 +253,14 @@ class KnotheRosenblatt:
         weights: Weights,
         constant: NDArray[np.bool_],
         columns: Sequence[Column] | None = None,
+        like: VineTransport | None = None,
     ) -> VineTransport:
-        """Fit margins and vine to the rows of a numeric matrix."""
+        """Fit margins and vine to the rows of a numeric matrix.
+
+        With ``like``, a transport fitted before, the pair copulas are of its families: what the
+        jackknife multiplies by its number of groups is then a change of parameters, not one
+        family giving way to another in a few of the refits.
+        """
         try:
             import pyvinecopulib
         except ImportError:
@@ -240,11 +299,14 @@ class KnotheRosenblatt:
         # The vine's own order is read from its end.
         structure = pyvinecopulib.DVineStructure([m + 1 for m in reversed(order)])
         vine = pyvinecopulib.Vinecop.from_structure(structure=structure)
+        if like is not None:
+            vine = pyvinecopulib.Vinecop.from_json(like.vine.to_json())
         controls = pyvinecopulib.FitControlsVinecop(
             family_set=[getattr(pyvinecopulib.BicopFamily, name) for name in FAMILIES],
             selection_criterion="aic",
             nonparametric_method="quadratic",
             weights=np.empty(0) if weights.uniform else mass,
+            select_families=like is None,
         )
         vine.select(uniform, controls=controls)
         return replace(transport, vine=vine)
@@ -299,6 +361,16 @@ class KnotheRosenblatt:
             "order": "columns' own order" if self.order is None else [str(k) for k in self.order],
             "latent": self.latent,
         }
+
+
+def _between(nodes: Floats, points: Floats) -> Floats:
+    """Return the matrix (points, nodes) of linear interpolation, straight on beyond the ends."""
+    right = np.clip(np.searchsorted(nodes, points), 1, len(nodes) - 1)
+    share = (points - nodes[right - 1]) / (nodes[right] - nodes[right - 1])
+    matrix = np.zeros((len(points), len(nodes)))
+    at = np.arange(len(points))
+    matrix[at, right - 1], matrix[at, right] = 1.0 - share, share
+    return matrix
 
 
 def _levels(column: Floats, mass: Floats) -> Levels:

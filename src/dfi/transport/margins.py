@@ -96,6 +96,17 @@ class Margin:
                 edges[end] = np.copysign(np.inf, edges[end])
         return edges, np.asarray(self.slopes() ** 2 * self.shrink())
 
+    def mean_squares(self, first: Floats, second: Floats) -> Floats:
+        """Return the mean squared slope between pairs of scores, exactly, in either order."""
+        edges, squares = self.squared_slopes()
+        edges = np.clip(edges, -FAR, FAR)
+        integral = np.concatenate([[0.0], np.cumsum(squares * np.diff(edges))])
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        # a pair that does not move has the slope of where it is
+        high = np.maximum(high, low + 1e-6)
+        rise = np.interp(high, edges, integral) - np.interp(low, edges, integral)
+        return np.asarray(rise / (high - low))
+
     def shrink(self) -> Floats:
         """Return ``m/(m + 1)`` for the ``m`` rows of each cell."""
         return np.asarray(1.0 / (1.0 + 1.0 / np.maximum(self.rows, 1.0)))
