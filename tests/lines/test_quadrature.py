@@ -143,3 +143,14 @@ def test_predict_is_batched_to_the_memory_bound():
     model = QuadratureLines(function, memory=2 * 8 * 3 * 4)
     assert np.array_equal(model.predict(points), points[:, 0])
     assert sizes == [4, 4, 2]
+
+
+def test_every_coordinate_has_draws_of_its_own():
+    latent = np.zeros((6, 2))
+    lines = Lines(latent, latent, np.eye(2), Reference.gaussian(), np.zeros((1, 2)))
+    model = QuadratureLines(
+        lambda rows: rows.sum(axis=1), "draws", 20, seed=np.random.SeedSequence(0)
+    )
+    drawn = model.moments(lines).mean[0]
+    assert len(np.unique(drawn)) == 12
+    assert abs(np.corrcoef(drawn.T)[0, 1]) < 0.99

@@ -119,3 +119,12 @@ def test_learner_without_weights_is_refused_by_name():
 
     with pytest.raises(ValueError, match=r"Plain.fit takes no sample_weight"):
         fit(Plain(), halves=False, weights=read_weights(np.ones(40), 40))
+
+
+def test_halves_of_a_binary_outcome_share_its_rare_class():
+    rare = np.zeros(40)
+    rare[GENERATOR.permutation(40)[:8]] = 1.0
+    _, folds = fit(Recorder(), halves=True, y=rare)
+    for fold in folds:
+        first, second = (predictor.model.y_.sum() for predictor in fold.predictors)
+        assert abs(first - second) <= 1

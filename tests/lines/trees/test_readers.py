@@ -273,3 +273,15 @@ def test_models_without_trees_are_left_in_silence(data, model):
         model.fit(x, y)
     assert read_trees(model) == (None, "")
     assert tree_lines(model, model.predict, x) is None
+
+
+def test_scale_and_bias_of_catboost_are_followed():
+    catboost = pytest.importorskip("catboost")
+    x = np.random.default_rng(0).standard_normal((80, 3))
+    model = catboost.CatBoostRegressor(
+        iterations=5, depth=3, verbose=0, allow_writing_files=False, thread_count=1
+    ).fit(x, x[:, 0] + x[:, 1] ** 2)
+    model.set_scale_and_bias(3.0, -7.0)
+    ensemble, reason = read_trees(model)
+    assert ensemble is not None, reason
+    assert verify(ensemble, model.predict, x) < 1e-9
