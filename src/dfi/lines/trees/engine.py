@@ -246,25 +246,21 @@ def _path(
     shifts = np.ascontiguousarray(lines.offsets.T, dtype=np.float64)
     directions = _sort_directions(geometry.steepness)
     total = geometry.law.total * ensemble.intercept
-    step = step_below(geometry.law, shifts)
+    walk = path_moments.bind(
+        nodes,
+        directions,
+        geometry.law,
+        shifts,
+        geometry.lows,
+        geometry.highs,
+        geometry.reach,
+        step_below(geometry.law, shifts),
+    )
 
     def task(block: slice) -> None:
         size = (block.stop - block.start, d, q)
         part = (np.empty(size), np.empty(size))
-        path_moments(
-            nodes,
-            points[block],
-            latent[block],
-            directions,
-            geometry.law,
-            shifts,
-            geometry.lows,
-            geometry.highs,
-            geometry.reach,
-            step,
-            detours_for(d, q, nodes.depth),
-            *part,
-        )
+        walk(points[block], latent[block], detours_for(d, q, nodes.depth), *part)
         mean[:, block] = np.moveaxis(part[0], 2, 0) + ensemble.intercept
         hermite[:, block] = np.moveaxis(part[1], 2, 0) + total
 

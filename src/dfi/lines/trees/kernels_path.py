@@ -79,8 +79,6 @@ def detours_for(d: int, n_shifts: int, depth: int) -> Detours:
 @Compiled
 def path_moments(
     nodes: Nodes,
-    points: Floats,
-    latent: Floats,
     directions: SortedDirections,
     law: Law,
     shifts: Floats,
@@ -88,6 +86,8 @@ def path_moments(
     highs: Floats,
     reach: float,
     step: float,
+    points: Floats,
+    latent: Floats,
     detours: Detours,
     mean: Floats,
     hermite: Floats,
@@ -98,10 +98,6 @@ def path_moments(
     ----------
     nodes : Nodes
         The trees.
-    points : ndarray of shape (n, p)
-        The rows.
-    latent : ndarray of shape (n, d)
-        Their latent coordinates.
     directions : SortedDirections
         The directions.
     law : Law
@@ -114,6 +110,10 @@ def path_moments(
         Bound on ``|t|`` within those intervals.
     step : float
         From :func:`dfi.lines.trees.kernels_law.step_below`.
+    points : ndarray of shape (n, p)
+        The rows.
+    latent : ndarray of shape (n, d)
+        Their latent coordinates.
     detours : Detours
         Memory.
     mean, hermite : ndarray of shape (n, d, q)
