@@ -437,3 +437,18 @@ def test_objects_in_an_array_are_raw_columns_too():
     encoder = make_column_transformer((OneHotEncoder(), [0]), ("passthrough", [1]))
     result = explain(X, y, make_pipeline(encoder, Ridge(1e-6)))
     assert np.allclose(result.scores, [2.0, 1.0], rtol=0.25)
+
+
+def test_attribution_adds_over_the_columns_that_receive_and_averages_over_those_that_give():
+    generator = np.random.default_rng(0)
+    colour = generator.choice(["r", "g", "b"], 120)
+    table = pd.DataFrame({"a": generator.standard_normal(120), "colour": colour})
+    y = table["a"].to_numpy() + (colour == "r") + generator.standard_normal(120)
+    explainer = dfi.DFI(estimator="linear", cv=2, diagnose=False).fit(table, y)
+    squared = explainer.transport_.attribution**2
+    found = explainer.result_.attribution
+    assert squared.shape == (4, 4)
+    assert found[0, 0] == pytest.approx(squared[0, 0])
+    assert found[1, 0] == pytest.approx(squared[1:, 0].sum())
+    assert found[0, 1] == pytest.approx(squared[0, 1:].mean())
+    assert found[1, 1] == pytest.approx(squared[1:, 1:].sum() / 3)
