@@ -12,7 +12,15 @@ import numpy as np
 from joblib import delayed
 
 from dfi.comparators.refit import Submodels, predict_once
-from dfi.data import read_folds, read_groups, read_outcome, read_table, read_weights
+from dfi.data import (
+    read_folds,
+    read_groups,
+    read_outcome,
+    read_row_groups,
+    read_table,
+    read_weights,
+    split_halves,
+)
 from dfi.data.magnitude import refuse_extreme
 from dfi.lines.choose import LineOptions, line_model
 from dfi.lines.linear import LinearLines
@@ -104,6 +112,8 @@ class Context:
         What is given a score.
     seed : SeedSequence
         Where every method's own seeds come from, by name.
+    row_groups : int ndarray, optional
+        A label per row of the table; rows with one label stay together wherever rows are split.
     """
 
     table: Table
@@ -118,6 +128,7 @@ class Context:
     n_jobs: int | None = None
     memory: int = DEFAULT_MEMORY
     progress: bool | None = None
+    row_groups: NDArray[np.intp] | None = None
     memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -188,6 +199,16 @@ class Context:
         """Return the seed that belongs to some names, whatever else is run."""
         key = tuple(zlib.crc32(str(name).encode()) for name in names)
         return np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, *key))
+
+    def halves(
+        self, *names: str | int, stratify: bool = False
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Split the tested rows in two, groups of rows whole, by the seed of some names.
+
+        ``stratify`` shares a binary outcome out equally, where rows are not grouped.
+        """
+        y = self.outcome.values if stratify and self.outcome.kind == "binary" else None
+        return split_halves(self.rows, self.child(*names), y=y, groups=self.row_groups)
 
     def run(
         self,
@@ -262,13 +283,14 @@ def prepare(
     learner = resolve_learner(estimator)
     check_learner_suits_outcome(learner, outcome.kind)
     units = read_units(table, None if groups is None else read_groups(groups, table.names))
+    labels = None if cv_groups is None else read_row_groups(cv_groups, table.n_rows)
     split_seed, fit_seed, method_seed = seed_sequence(random_state).spawn(3)
     repeats = read_folds(
         cv,
         table.n_rows,
         matrix=table.matrix,
         y=outcome.values,
-        groups=cv_groups,
+        groups=labels,
         random_state=split_seed,
     )
     if len(repeats) > 1:
@@ -301,6 +323,7 @@ def prepare(
         n_jobs=n_jobs,
         memory=memory,
         progress=progress,
+        row_groups=labels,
     )
 
 

@@ -44,8 +44,8 @@ class LOCO:
     Parameters
     ----------
     sample_split : bool, default=False
-        Take the two losses on disjoint halves of the rows: a test of the right size at the null,
-        at the price of wider intervals.
+        Take the two losses on disjoint halves of the rows (groups of rows stay whole): a test of
+        the right size at the null, at the price of wider intervals.
     """
 
     sample_split: bool = False
@@ -96,10 +96,7 @@ def split_influence(context: Context, full: Floats, reduced: Floats) -> Floats:
     - \frac{1\{i\in A\}}{\pi_A}(\ell_i - \bar\ell_A)`, whose mean is
     :math:`\hat\psi = \bar\ell^-_B - \bar\ell_A` and whose variance is that of the difference.
     """
-    generator = np.random.default_rng(context.child("loco", "halves"))
-    n = len(full)
-    in_first = np.zeros(n, dtype=bool)
-    in_first[generator.permutation(n)[: n // 2]] = True
+    in_first = np.isin(context.rows, context.halves("loco", "halves")[0])
     mass = context.mass(context.rows)
     first, second = mass * in_first, mass * ~in_first
     share = first.sum(), second.sum()

@@ -37,7 +37,7 @@ from scipy.optimize import brentq
 from dfi.comparators.base import Part, check_at_least_two
 from dfi.comparators.covariates import is_linear
 from dfi.comparators.refit import fit_on_columns, submodel_learner
-from dfi.data.folds import split_halves
+from dfi.data import read_folds
 from dfi.nuisance.learners import predicts_classes, resolve_learner
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class PCM:
     ----------
     n_folds : int, default=3
         Cross-fitting folds of the regressions on the testing half, for learners that are not
-        linear.
+        linear. Groups of rows (``cv_groups``) stay whole in the halves and in these folds.
     estimate_variance : bool, default=True
         Divide the direction by an estimate of the conditional variance.
     """
@@ -83,15 +83,24 @@ class PCM:
         check_at_least_two("n_folds", self.n_folds)
 
     def refuses(self, context: Context) -> str | None:
-        """Return why there are too few rows, or None."""
+        """Return why there are too few rows, or too few groups of rows, or None."""
         if len(context.rows) < 8 * self.n_folds:
             return f"pcm splits the rows in halves and folds and needs {8 * self.n_folds} rows"
+        labels = context.row_groups
+        if labels is None or is_linear(_regression(context.learner)):
+            return None
+        n_groups = len(np.unique(labels[_halves(context)[0]]))
+        if n_groups < self.n_folds:
+            return (
+                f"pcm splits the groups of rows in halves, and the testing half in {self.n_folds} "
+                f"folds: it has {n_groups} of the groups, which is too few; use finer cv_groups"
+                + (" or PCM(n_folds=2)" if n_groups == 2 else "")
+            )
         return None
 
     def compute(self, context: Context) -> dict[str, Part]:
         """Split the rows once and test every unit."""
-        binary = context.outcome.values if context.outcome.kind == "binary" else None
-        first, second = split_halves(context.rows, context.child("pcm halves"), y=binary)
+        first, second = _halves(context)
         learner = _regression(context.learner)
         linear = is_linear(learner)
         direction = fit_direction(
@@ -116,6 +125,7 @@ class PCM:
                 second,
                 direction,
                 1 if linear else self.n_folds,
+                context.row_groups,
                 context.child("pcm", unit),
             )
             for unit in context.units.active
@@ -129,6 +139,11 @@ class PCM:
             if error > 1e-12 * scale:
                 influence[:, unit] = values / error
         return {self.name: Part(influence, first, nonnegative=False)}
+
+
+def _halves(context: Context) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the rows that test and those that the direction is learned on."""
+    return context.halves("pcm halves", stratify=True)
 
 
 @dataclass(frozen=True)
@@ -216,6 +231,7 @@ def _products(
     second: NDArray[np.intp],
     direction: Direction,
     n_folds: int,
+    labels: NDArray[np.intp] | None,
     seed: np.random.SeedSequence,
 ) -> Floats:
     """Return the products of residuals on the testing half."""
@@ -227,11 +243,8 @@ def _products(
         np.sum(mass[second] * (y[second] - projected(table.matrix[second])) * gap[second])
     )
     f = (sign if sign != 0 else 1.0) * gap / direction.variance(table.matrix)
-    order = np.random.default_rng(seeds[1]).permutation(first)
     products = np.zeros(table.n_rows)
-    for k in range(n_folds):
-        test = np.sort(order[k::n_folds])
-        train = first if n_folds == 1 else np.setdiff1d(first, test)
+    for k, (train, test) in enumerate(testing_folds(first, n_folds, labels, seeds[1])):
         residuals = [
             target[test]
             - fit_on_columns(learner, table, others, target, weights, train, child)(
@@ -241,3 +254,17 @@ def _products(
         ]
         products[test] = residuals[0] * residuals[1]
     return products[first]
+
+
+def testing_folds(
+    rows: NDArray[np.intp],
+    n_folds: int,
+    labels: NDArray[np.intp] | None,
+    seed: np.random.SeedSequence,
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Return training and testing rows of each fold of the testing half; one fold is in sample."""
+    if n_folds == 1:
+        return [(rows, rows)]
+    groups = None if labels is None else labels[rows]
+    (folds,) = read_folds(n_folds, len(rows), groups=groups, random_state=seed)
+    return [(rows[fold.train], rows[fold.test]) for fold in folds]
