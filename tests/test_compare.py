@@ -122,6 +122,7 @@ def test_a_method_does_not_depend_on_the_company_it_keeps() -> None:
     np.testing.assert_array_equal(alone["cpi"].scores, among["cpi"].scores)
 
 
+@pytest.mark.filterwarnings("ignore::dfi.warnings.ApproximationWarning")
 def test_numbers_of_draws_are_stated_with_the_method() -> None:
     sample = dfi.datasets.m1(120, d=4)
     methods = [

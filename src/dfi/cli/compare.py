@@ -6,7 +6,6 @@ import time as clock
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 import dfi
@@ -25,9 +24,8 @@ from dfi.cli.run import (
 from dfi.cli.selection import split_names
 from dfi.plots.columns import read_columns
 from dfi.report import write_comparison_report
-from dfi.report.numbers import finite, number
+from dfi.report.numbers import finite
 from dfi.report.summary import unit_rows
-from dfi.result import Importance
 
 FILES = ("comparison.csv", "comparison.parquet", "report.html")
 
@@ -66,10 +64,6 @@ def compare(
             methods="all" if methods == "all" else split_names([methods]),
             **call_arguments(inputs, fitting, writing, console),
         )
-        for label, result in found.results.items():
-            doubt = sampling_doubt(result)
-            if doubt is not None:
-                console.warn(f"{label}: {doubt}; see monte_carlo_se in comparison.csv")
         console.say(f"writing {out}")
         with folder.filling() as stage:
             write_tables(read_columns(found.table()), stage, "comparison")
@@ -91,17 +85,3 @@ def compare(
         typer.echo(repr(found))
     console.say(f"compared {len(found.results)} results ({seconds:.1f} s) -> {out}")
     typer.echo(out / "report.html")
-
-
-def sampling_doubt(result: Importance) -> str | None:
-    """Return where draws move scores by more than their standard error, which leaves them out."""
-    noise = np.asarray(result.diagnostics.get("monte_carlo_se", 0.0), dtype=np.float64)
-    ratio = np.nan_to_num(np.broadcast_to(noise, result.se.shape) / result.se)
-    if not np.any(ratio > 1.0):
-        return None
-    worst, count = int(np.argmax(ratio)), int(np.sum(ratio > 1.0))
-    return (
-        f"the Monte-Carlo error of {count} of {len(ratio)} scores is larger than their "
-        f"standard error ({result.names[worst]!r}: {number(noise[worst])} against "
-        f"{number(result.se[worst])}), and neither intervals nor p values contain it"
-    )

@@ -152,7 +152,7 @@ def _orders(context: Context, names: list[str]) -> dict[str, Part]:
         coalitions = all_coalitions(d)
     else:
         generator = np.random.default_rng(context.child("orders"))
-        coalitions = sampled_coalitions(d, max(2000, 40 * d), generator, "coalitions")
+        coalitions = sampled_coalitions(d, max(2000, 40 * d), generator)
     positions = [
         positions_of(table, [c for k in np.flatnonzero(mask) for c in groups[k]])
         for mask in coalitions.masks

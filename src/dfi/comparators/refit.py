@@ -245,7 +245,7 @@ class Submodels:
     full: Floats
     run: Callable[..., list[Any]]
     n_fits: int = 0
-    _kept: dict[frozenset[int], Floats] = field(default_factory=dict)
+    _kept: dict[tuple[int, frozenset[int]], Floats] = field(default_factory=dict)
 
     @property
     def closed_form(self) -> bool:
@@ -254,46 +254,60 @@ class Submodels:
 
     def predictions(self, subsets: Sequence[Sequence[int]], label: str = "refitting") -> Floats:
         """Return the out-of-fold predictions of each subset of columns, (n_rows, n_subsets)."""
-        keys = [frozenset(subset) for subset in subsets]
-        everything = frozenset(range(len(self.table.columns)))
-        self._kept.setdefault(everything, self.full)
-        missing = [key for key in dict.fromkeys(keys) if key not in self._kept]
-        if missing:
-            for key, values in zip(missing, self._fit(missing, label), strict=True):
-                self._kept[key] = values
-        return np.column_stack([self._kept[key] for key in keys])
+        found = np.full((self.table.n_rows, len(subsets)), np.nan)
+        parts = self.by_fold([subsets] * len(self.folds), label)
+        for fold, values in zip(self.folds, parts, strict=True):
+            found[fold.test] = values
+        return found
 
-    def _fit(self, missing: list[frozenset[int]], label: str) -> list[Floats]:
-        columns = [sorted(key) for key in missing]
-        result = [np.full(self.table.n_rows, np.nan) for _ in missing]
-        self.n_fits += len(missing) * len(self.folds)
+    def by_fold(
+        self, subsets: Sequence[Sequence[Sequence[int]]], label: str = "refitting"
+    ) -> list[Floats]:
+        """Return the predictions of each fold's held-out rows from subsets of its own."""
+        keys = [[frozenset(subset) for subset in chosen] for chosen in subsets]
+        everything = frozenset(range(len(self.table.columns)))
+        for k, fold in enumerate(self.folds):
+            self._kept.setdefault((k, everything), self.full[fold.test])
+        wanted = dict.fromkeys((k, key) for k, chosen in enumerate(keys) for key in chosen)
+        missing = [place for place in wanted if place not in self._kept]
+        if missing:
+            self._kept |= self._fit(missing, label)
+        return [
+            np.column_stack([self._kept[k, key] for key in chosen]) for k, chosen in enumerate(keys)
+        ]
+
+    def _fit(
+        self, missing: list[tuple[int, frozenset[int]]], label: str
+    ) -> dict[tuple[int, frozenset[int]], Floats]:
+        self.n_fits += len(missing)
         if self.closed_form:
-            positions = [positions_of(self.table, subset) for subset in columns]
-            mass = np.ones(self.table.n_rows) if self.weights is None else self.weights.values
-            for fold in self.folds:
-                solved = least_squares_submodels(
-                    self.table.matrix, self.outcome.values, mass, fold, positions
-                )
-                for k, values in enumerate(result):
-                    values[fold.test] = solved[:, k]
-            return result
-        tasks, places = [], []
-        for k, subset in enumerate(columns):
-            for fold, models in zip(self.folds, self.models, strict=True):
-                learner = submodel_learner(
-                    self.learner, models.predictors[0].model, len(fold.train)
-                )
-                # a fresh object each time: spawning has no memory between methods
-                seed = np.random.SeedSequence(
-                    models.seed.entropy, spawn_key=(*models.seed.spawn_key, 7)
-                )
-                tasks.append(
-                    (learner, self.table, subset, self.outcome.values, self.weights, fold, seed)
-                )
-                places.append((k, fold))
-        for (k, fold), values in zip(places, self.run(held_out, tasks, label), strict=True):
-            result[k][fold.test] = values
-        return result
+            return self._solve(missing)
+        tasks = []
+        for k, key in missing:
+            fold, models = self.folds[k], self.models[k]
+            learner = submodel_learner(self.learner, models.predictors[0].model, len(fold.train))
+            # a fresh object each time: spawning has no memory between methods
+            seed = np.random.SeedSequence(
+                models.seed.entropy, spawn_key=(*models.seed.spawn_key, 7)
+            )
+            tasks.append(
+                (learner, self.table, sorted(key), self.outcome.values, self.weights, fold, seed)
+            )
+        return dict(zip(missing, self.run(held_out, tasks, label), strict=True))
+
+    def _solve(
+        self, missing: list[tuple[int, frozenset[int]]]
+    ) -> dict[tuple[int, frozenset[int]], Floats]:
+        mass = np.ones(self.table.n_rows) if self.weights is None else self.weights.values
+        found: dict[tuple[int, frozenset[int]], Floats] = {}
+        for k, fold in enumerate(self.folds):
+            places = [place for place in missing if place[0] == k]
+            positions = [positions_of(self.table, sorted(key)) for _, key in places]
+            solved = least_squares_submodels(
+                self.table.matrix, self.outcome.values, mass, fold, positions
+            )
+            found |= {place: solved[:, m] for m, place in enumerate(places)}
+        return found
 
 
 def held_out(

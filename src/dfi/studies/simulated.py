@@ -114,7 +114,7 @@ def explain_sample(
 
 
 def _refitted(data: Simulation, forest: Any, seed: int) -> Record:
-    shapley = Shapley(n_coalitions=100) if data.X.shape[1] > 6 else Shapley()
+    shapley = Shapley(n_coalitions=100, sampling="coalitions") if data.X.shape[1] > 6 else Shapley()
     methods = ["loco", "nloco", "dloco", shapley]
     found = compare(
         data.X, data.y, methods=methods, estimator=forest, cv=2, random_state=seed, progress=False

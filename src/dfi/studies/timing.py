@@ -233,7 +233,9 @@ METHODS: dict[str, Callable[..., Seconds]] = {
     "LOCO": _comparator(lambda _: LOCO()),
     "nLOCO": _comparator(lambda _: NLOCO()),
     "dLOCO": _comparator(lambda _: DLOCO()),
-    "Shapley": _comparator(lambda coalitions: Shapley(exact=False, n_coalitions=coalitions)),
+    "Shapley": _comparator(
+        lambda coalitions: Shapley(exact=False, n_coalitions=coalitions, sampling="coalitions")
+    ),
     "CPI": _comparator(lambda _: CPI()),
     "fdfi": _peer("fdfi.explainers", _fdfi),
     "hidimstat CFI": _peer("hidimstat", _conditional),
