@@ -126,6 +126,18 @@ def test_json_is_one_object(table, run):
     assert done.stderr == ""
 
 
+def test_group_files_of_an_earlier_run_are_not_outputs_of_this_one(table, run, place):
+    (place / "g.csv").write_text("feature,group\na,pair\nb,pair\nc,alone\n")
+    first = run("explain", table, "-y", "y", *LINEAR, "--groups", "g.csv", "--json")
+    assert set(json.loads(first.stdout)["outputs"]) == FILES | {"groups.csv", "groups.parquet"}
+    earlier = (place / "dfi-data" / "groups.csv").read_bytes()
+    done = run("explain", table, "-y", "y", *LINEAR, "--force", "--json")
+    found = json.loads(done.stdout)
+    assert set(found["outputs"]) == FILES
+    assert "groups.csv and groups.parquet in dfi-data are not of this run" in found["warnings"][-1]
+    assert (place / "dfi-data" / "groups.csv").read_bytes() == earlier
+
+
 def test_json_tells_errors_too(run):
     done = run("explain", "nothing.csv", "-y", "y", "--json")
     assert done.exit_code == 3

@@ -251,6 +251,24 @@ def test_a_folder_is_filled_whole_or_not_at_all(tmp_path):
     assert [f.name for f in tmp_path.iterdir()] == ["out"]
 
 
+def fill_with(folder, *names):
+    with folder.filling() as stage:
+        for name in names:
+            (stage / name).write_text("1")
+
+
+def test_a_file_whose_name_was_not_foreseen_is_not_replaced_unasked(tmp_path):
+    (tmp_path / "epsilon-0.dfi").write_text("mine")
+    folder = OutputFolder(tmp_path, ["a"], force=False)
+    with pytest.raises(Failure, match=r"already has epsilon-0\.dfi"):
+        fill_with(folder, "a", "epsilon-0.dfi")
+    assert {f.name: f.read_text() for f in tmp_path.iterdir()} == {"epsilon-0.dfi": "mine"}
+    folder = OutputFolder(tmp_path, ["a"], force=True)
+    fill_with(folder, "a")
+    fill_with(folder, "a")
+    assert folder.outputs() == {"a": str(tmp_path / "a")}
+
+
 def test_missing_extra_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "rich" else name)
     with pytest.raises(SystemExit) as stop:

@@ -74,8 +74,11 @@ def explain(
             write_report(result, stage / "report.html", target=target)
             stamp = datetime.now(UTC).isoformat(timespec="seconds")
             (stage / "log.txt").write_text(f"{stamp} {line}\n", encoding="utf-8")
+    stale = [name for name in GROUP_FILES if name not in folder.written and (out / name).exists()]
+    if stale:
+        console.warn(f"{' and '.join(stale)} in {out} are not of this run, which has no groups")
     if writing.as_json:
-        print_json(_summary(result, rows, out, console, clock.monotonic() - started))
+        print_json(_summary(result, rows, folder, console, clock.monotonic() - started))
     else:
         if not writing.quiet:
             print_table(rows, level=fitting.level, top=top, unit="feature")
@@ -97,11 +100,14 @@ def resolve(transport: str, epsilon: float | None) -> Any:
 
 
 def _summary(
-    result: Importance, rows: list[dict[str, Any]], out: Path, console: Console, seconds: float
+    result: Importance,
+    rows: list[dict[str, Any]],
+    folder: OutputFolder,
+    console: Console,
+    seconds: float,
 ) -> dict[str, Any]:
-    names = sorted(file.name for file in out.iterdir() if file.name in FILES + GROUP_FILES)
     return {
-        "outputs": {name: str(out / name) for name in names},
+        "outputs": folder.outputs(),
         "n_rows": result.quality.n_rows,
         "r2": finite(result.quality.r2),
         "level": result.level,

@@ -26,19 +26,22 @@ class OutputFolder:
         The files that will be written.
     force : bool
         Whether files of these names may be replaced.
+
+    Attributes
+    ----------
+    written : list of str
+        The names of the files that are in their place.
     """
 
     def __init__(self, path: Path, names: Sequence[str], *, force: bool) -> None:
         self.path = path
+        self.written: list[str] = []
         if path.exists() and not path.is_dir():
             raise Failure(f"{path} is a file, not a folder; choose another --out", OUTPUT)
         there = [name for name in names if (path / name).exists()]
         if there and not force:
-            raise Failure(
-                f"{path} already has {', '.join(there)}; choose another --out, or replace them "
-                "with --force",
-                OUTPUT,
-            )
+            raise Failure(already(path, there), OUTPUT)
+        self._kept = set() if force or not path.exists() else {f.name for f in path.iterdir()}
         parent = path.parent
         if not parent.is_dir():
             raise Failure(f"the folder {parent} does not exist; create it first", OUTPUT)
@@ -56,10 +59,27 @@ class OutputFolder:
         stage.mkdir()
         try:
             yield stage
+            names = sorted(file.name for file in stage.iterdir())
+            taken = sorted(self._kept.intersection(names))
+            if taken:
+                # some names are known only when the files are there
+                raise Failure(already(self.path, taken), OUTPUT)
             if self.path.exists():
-                for file in sorted(stage.iterdir()):
-                    os.replace(file, self.path / file.name)
+                for name in names:
+                    os.replace(stage / name, self.path / name)
             else:
                 os.rename(stage, self.path)
+            self.written += [name for name in names if name not in self.written]
         finally:
             shutil.rmtree(stage, ignore_errors=True)
+
+    def outputs(self) -> dict[str, str]:
+        """Return the files that were written, by name; others in the folder are none of ours."""
+        return {name: str(self.path / name) for name in sorted(self.written)}
+
+
+def already(path: Path, names: Sequence[str]) -> str:
+    """Say which files would be replaced."""
+    return (
+        f"{path} already has {', '.join(names)}; choose another --out, or replace them with --force"
+    )

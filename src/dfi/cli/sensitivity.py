@@ -92,7 +92,7 @@ def sensitivity(
     if writing.as_json:
         print_json(
             {
-                "outputs": {file.name: str(file) for file in sorted(out.iterdir())},
+                "outputs": folder.outputs(),
                 "settings": {label: unit_rows(result) for label, result in results.items()},
                 "skipped": dict(found.skipped),
                 "warnings": console.said,
