@@ -12,7 +12,7 @@ import contextlib
 import functools
 from typing import TYPE_CHECKING, Any
 
-import llvmlite.binding as llvm  # type: ignore[import-untyped]
+import llvmlite.binding as llvm
 import numba
 import numpy as np
 from llvmlite import ir

@@ -152,7 +152,7 @@ def _flatten(value: Any, words: list[Any]) -> str:
 
 @functools.cache
 def _engine() -> Any:
-    import llvmlite.binding as llvm  # type: ignore[import-untyped]
+    import llvmlite.binding as llvm
 
     # Needed by older versions of llvmlite, refused by newer ones.
     with contextlib.suppress(RuntimeError):

@@ -52,7 +52,7 @@ def checksum(*parts: bytes) -> bytes:
 @functools.cache
 def environment() -> bytes:
     """Return a checksum of all that decides the code, apart from the kernel and its arguments."""
-    import llvmlite.binding as llvm  # type: ignore[import-untyped]
+    import llvmlite.binding as llvm
 
     if not SOURCES:
         raise RuntimeError("without its source, the version of a kernel is not known")
