@@ -5,12 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import StackingRegressor, VotingRegressor
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import RandomForestRegressor, StackingRegressor, VotingRegressor
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    PowerTransformer,
+    RobustScaler,
+    StandardScaler,
+)
 from sklearn.svm import SVR
 
 from dfi.data import read_table
@@ -103,3 +110,36 @@ def test_model_that_only_looks_linear_is_not_believed():
             return np.clip(super().predict(rows), -0.5, 0.5)
 
     assert chosen(Clipped().fit(X, Y)).rule.startswith("quadrature")
+
+
+FOREST = RandomForestRegressor(5, random_state=0)
+SCALERS = [None, StandardScaler(), MinMaxScaler((2, 5)), MaxAbsScaler(), RobustScaler()]
+
+
+@pytest.mark.parametrize("scaler", SCALERS, ids=lambda scaler: type(scaler).__name__)
+def test_a_rescaled_outcome_is_followed_exactly(scaler):
+    linear = TransformedTargetRegressor(Ridge(), transformer=scaler).fit(X, 7 + 3 * Y)
+    found = chosen(linear)
+    assert found.rule == "closed form (linear)"
+    np.testing.assert_allclose(found.predict(X), linear.predict(X))
+    twin = QuadratureLines(predictor_for(linear, read_table(X), prefit=True), "gauss", 16)
+    lines = lines_of()
+    np.testing.assert_allclose(found.moments(lines).mean, twin.moments(lines).mean, atol=1e-9)
+    forest = TransformedTargetRegressor(FOREST, transformer=scaler).fit(X, 7 + 3 * Y)
+    followed = chosen(forest)
+    assert "quadrature" not in followed.rule
+    np.testing.assert_allclose(followed.predict(X), forest.predict(X))
+
+
+@pytest.mark.parametrize("model", [FOREST, make_pipeline(StandardScaler(), FOREST)])
+def test_trees_of_a_bent_outcome_are_said_to_be_integrated(model):
+    bent = TransformedTargetRegressor(model, func=np.cbrt, inverse_func=lambda value: value**3)
+    powers = TransformedTargetRegressor(model, transformer=PowerTransformer())
+    for transformed in (bent, powers):
+        with pytest.warns(ExactnessWarning, match=r"Regressor\(RandomForest.*outcome is transf"):
+            assert chosen(transformed.fit(X, Y)).rule.startswith("quadrature")
+    with pytest.warns(ExactnessWarning, match="second moments"):
+        chosen(TransformedTargetRegressor(model).fit(X, Y), square=True)
+    # nothing to say where the regression is not made of trees
+    smooth = TransformedTargetRegressor(SVR(), func=np.cbrt, inverse_func=lambda value: value**3)
+    assert chosen(smooth.fit(X, Y)).rule.startswith("quadrature")

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import StackingRegressor, VotingRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    RobustScaler,
+    StandardScaler,
+)
 from sklearn.svm import SVR, NuSVR
 
 from dfi.lines.hinges import hinge_lines
@@ -20,7 +29,9 @@ from dfi.lines.quadrature import DEFAULT_MEMORY, QuadratureLines, QuadratureRule
 from dfi.lines.sums import SumLines
 from dfi.lines.trees.decoded import decoded_tree_lines
 from dfi.lines.trees.model import tree_lines
+from dfi.lines.trees.readers import read_trees
 from dfi.nuisance.stack import SuperLearner
+from dfi.warnings import ExactnessWarning
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -142,6 +153,9 @@ def _read(
         if hinges is not None and _agrees(hinges.predict(sample), predictor(sample)):
             return hinges
     members = _members(model)
+    if isinstance(model, TransformedTargetRegressor) and (square or members is None):
+        _say_not_followed(model, square)
+        return None
     if members is None:
         if predictor.reads_matrix:
             return tree_lines(model, predictor, sample)
@@ -186,7 +200,41 @@ def _members(model: Any) -> tuple[list[Any], tuple[float, ...], float] | None:
         final = linear_lines(model.final_estimator_, len(model.estimators_))
         if final is not None:
             return list(model.estimators_), tuple(final.coefficients.tolist()), final.intercept
+    if isinstance(model, TransformedTargetRegressor):
+        affine = _affine_inverse(model.transformer_)
+        if affine is not None:
+            return [model.regressor_], (affine[0],), affine[1]
     return None
+
+
+def _affine_inverse(transformer: Any) -> tuple[float, float] | None:
+    """Return scale and shift of what turns predictions back into outcomes, None where it bends."""
+    if isinstance(transformer, FunctionTransformer):
+        return (1.0, 0.0) if transformer.inverse_func is None else None
+    if isinstance(transformer, MaxAbsScaler | MinMaxScaler | RobustScaler | StandardScaler):
+        shift, top = (float(v) for v in transformer.inverse_transform(np.eye(2)[:, [1]])[:, 0])
+        return top - shift, shift
+    return None
+
+
+def _say_not_followed(model: TransformedTargetRegressor, square: bool) -> None:
+    """Say why trees behind a transformed outcome are not followed exactly."""
+    inner = model.regressor_
+    final = inner.steps[-1][1] if isinstance(inner, Pipeline) else inner
+    ensemble, reason = read_trees(final)
+    if ensemble is None and not reason:
+        return
+    why = (
+        "second moments of a transformed outcome are not those of its trees"
+        if square
+        else "the outcome is transformed, and the mean of what is transformed back is not what "
+        "the mean of the trees becomes"
+    )
+    warnings.warn(
+        f"TransformedTargetRegressor({type(final).__name__}): {why}; its line means use quadrature",
+        ExactnessWarning,
+        stacklevel=2,
+    )
 
 
 def _agrees(read: Floats, own: Floats) -> bool:
