@@ -17,9 +17,9 @@ from dfi.lines.choose import LineOptions, line_model
 from dfi.lines.trees.model import TreeLines
 from dfi.nuisance.crossfit import FoldModels
 from dfi.nuisance.predictor import predictor_for
-from dfi.transport.copula import Copula
+from dfi.transport.copula import Cells, Copula
 from dfi.transport.diagnostics import distance_correlations
-from dfi.transport.margins import fit_margin, knot_scores
+from dfi.transport.margins import count_rows, fit_margin, knot_scores
 from dfi.transport.score_space import through_margins
 
 AR = 0.6 ** np.abs(np.subtract.outer(range(4), range(4)))
@@ -138,6 +138,25 @@ def test_mean_squares_integrate_the_steps():
             assert found[0] == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.parametrize("tilt", [1.0, -0.3, 0.05, 0.004])
+def test_mean_squares_of_many_rows_are_interpolated_closely(tilt):
+    """A row's mean does not depend on which other rows there are, far ones or many."""
+    generator = np.random.default_rng(0)
+    margin = fit_margin(generator.exponential(size=1000), np.ones(1000))
+    cells = Cells(*margin.squared_slopes())
+    start = generator.standard_normal(5000)
+    many = cells.mean(np.concatenate([start, [-40.0, 40.0]]), tilt, None)
+    few = np.concatenate([cells.mean(part, tilt, None) for part in np.split(start, 20)])
+    # what a mean over a narrow line is off by, it is weighed with the square of its width
+    assert np.abs(many[:-2] - few).max() * tilt**2 < 1e-5 * few.mean()
+    assert abs(np.mean(many[:-2] - few)) * tilt**2 < 1e-8 * few.mean()
+    np.testing.assert_allclose(many[-2:], cells.squares[[0, -1]])
+    # and a single one is the normal integral itself
+    nodes = ndtri((np.arange(200_000) + 0.5) / 200_000)
+    expected = np.mean(cells(start[0] + tilt * nodes))
+    assert few[0] == pytest.approx(expected, rel=1e-3)
+
+
 def test_knots_depend_on_the_number_of_rows_only():
     """So a refit without some rows differs by those rows, not by where the knots fell."""
     generator = np.random.default_rng(0)
@@ -147,9 +166,14 @@ def test_knots_depend_on_the_number_of_rows_only():
     )
     np.testing.assert_allclose(first.scores, second.scores, atol=1e-12)
     np.testing.assert_allclose(first.scores, -first.scores[::-1], atol=1e-12)
-    # repeated weights do not matter, and a weighted row is not two rows
-    weighted = fit_margin(generator.standard_normal(400), np.full(400, 2.0))
-    np.testing.assert_allclose(first.scores, weighted.scores, atol=1e-12)
+    # 200 rows that count twice are 400 rows; what they stand for in sampling are 200
+    column = generator.standard_normal(200)
+    weighted = fit_margin(column, np.full(200, 2.0))
+    repeated = fit_margin(np.repeat(column, 2), np.ones(400))
+    np.testing.assert_allclose(weighted.scores, repeated.scores, atol=1e-12)
+    counts = [count_rows(Weights(np.full(200, 2.0), kind)) for kind in ("frequency", "sampling")]
+    np.testing.assert_allclose(counts, [400.0, 200.0])
+    assert count_rows(Weights(np.array([3.0, 1.0, 0.0]), "sampling")) == pytest.approx(1.6)
     fewer = knot_scores(380.0)
     assert np.abs(knot_scores(381.0)[-5:] - fewer[-5:]).max() < 0.01
 

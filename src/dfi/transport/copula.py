@@ -17,12 +17,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy.interpolate import CubicHermiteSpline
 from scipy.special import ndtr
 
 from dfi.lines.base import Reference
 from dfi.lines.quadrature import equal_nodes
 from dfi.transport.gaussian import Gaussian, LinearTransport
-from dfi.transport.margins import Margin, fit_margin
+from dfi.transport.margins import Margin, count_rows, fit_margin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +33,12 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-GRID = np.linspace(-7.0, 7.0, 225)
+OUTER = 100.0
+"""Scores that stand for infinity: the last edges of levels and of open ends are beyond it."""
+
+FINEST = 0.005
+"""Least distance of tabulated means; a mean over less than this is weighed by its own square."""
+
 EMPIRICAL_NODES = 32
 
 
@@ -159,16 +165,36 @@ class Cells:
 
     def mean(self, start: Floats, tilt: float, nodes: Floats | None) -> Floats:
         """Return the mean square at ``start + tilt t``, ``t`` normal or one of the nodes."""
-        if len(np.unique(self.squares)) == 1 and abs(self.edges[0]) > 100:
+        if len(np.unique(self.squares)) == 1 and abs(self.edges[0]) > OUTER:
             return np.full(len(start), self.squares[0])
         if abs(tilt) < 1e-9:
             return self(start)
         if nodes is not None:
             return np.asarray(np.mean(self(start[:, None] + tilt * nodes), axis=1))
-        # A normal average of a step function is a sum of normal probabilities: tabulate it once.
-        grid = np.linspace(start.min(), start.max(), len(GRID))
-        below = ndtr((self.edges - grid[:, None]) / abs(tilt))
-        return np.asarray(np.interp(start, grid, np.diff(below, axis=1) @ self.squares))
+        grid = self._grid(abs(tilt))
+        if len(start) <= len(grid):
+            return self._normal_mean(start, abs(tilt))
+        # The table's ends are those of the cells, not of the rows: rows do not depend on others.
+        table = CubicHermiteSpline(
+            grid, self._normal_mean(grid, abs(tilt)), self._normal_slope(grid, abs(tilt))
+        )
+        return np.asarray(table(np.clip(start, grid[0], grid[-1])))
+
+    def _grid(self, width: float) -> Floats:
+        """Return points close enough to interpolate a normal average, constant beyond them."""
+        inner = self.edges[np.abs(self.edges) < OUTER]
+        low, high = inner[0] - 8.0 * width, inner[-1] + 8.0 * width
+        return np.linspace(low, high, 2 + int((high - low) / max(width / 16.0, FINEST)))
+
+    def _normal_mean(self, points: Floats, width: float) -> Floats:
+        r"""Return the mean square at ``N(point, width^2)``, a sum of normal probabilities."""
+        below = ndtr((self.edges - points[:, None]) / width)
+        return np.asarray(np.diff(below, axis=1) @ self.squares)
+
+    def _normal_slope(self, points: Floats, width: float) -> Floats:
+        """Return the derivative of the mean square in the point."""
+        density = np.exp(-0.5 * ((self.edges - points[:, None]) / width) ** 2)
+        return np.asarray(np.diff(density, axis=1) @ self.squares / (-width * np.sqrt(2 * np.pi)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,8 +218,9 @@ class Copula:
     def fit(self, matrix: Floats, weights: Weights, constant: NDArray[np.bool_]) -> CopulaTransport:
         """Fit margins and whitening to the rows of a numeric matrix."""
         share = weights.values / weights.values.sum()
+        n = count_rows(weights)
         margins = tuple(
-            None if constant[k] else fit_margin(matrix[:, k], weights.values)
+            None if constant[k] else fit_margin(matrix[:, k], weights.values, n)
             for k in range(matrix.shape[1])
         )
         center = share @ matrix

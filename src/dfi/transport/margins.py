@@ -14,6 +14,7 @@ truth: normal -1, gamma(3) -1, exponential -1, uniform 0, t(5) 0; without the fa
 
 Knots stand at quantile levels that depend on the number of rows only, never at rows picked by the
 data: refits without some of the rows then differ by what the rows say, not by where knots fell.
+The number of rows is that of :func:`count_rows`: a row of frequency weight ``w`` is ``w`` rows.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from scipy.special import ndtr, ndtri
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from dfi.data.weights import Weights
 
     Floats = NDArray[np.float64]
 
@@ -117,8 +120,29 @@ class Margin:
         return np.where(c >= self.values[-1], np.inf, np.where(c < self.values[0], -np.inf, mapped))
 
 
-def fit_margin(column: Floats, mass: Floats) -> Margin:
-    """Fit the margin of one column that varies, with row weights ``mass``."""
+def count_rows(weights: Weights) -> float:
+    r"""Return the number of rows whose spacings say as much about quantiles as the weighted ones.
+
+    The sum of frequency weights, as if rows were repeated; of sampling weights
+    :math:`(\sum_i w_i)^2 / \sum_i w_i^2`, since a row that stands for many was seen once.
+    """
+    if weights.kind == "frequency":
+        return weights.total
+    return float(weights.values.sum() ** 2 / np.sum(weights.values**2))
+
+
+def fit_margin(column: Floats, mass: Floats, n: float | None = None) -> Margin:
+    """Fit the margin of one column that varies.
+
+    Parameters
+    ----------
+    column, mass : ndarray of shape (rows,)
+        The values and their weights.
+    n : float, optional
+        The number of rows that they count for (:func:`count_rows`), by default the sum of
+        ``mass``.
+    """
+    n = float(mass.sum()) if n is None else n
     values, inverse = np.unique(column, return_inverse=True)
     share = np.bincount(inverse, mass)
     values, share = values[share > 0], share[share > 0] / share.sum()
@@ -126,7 +150,6 @@ def fit_margin(column: Floats, mass: Floats) -> Margin:
     scores = ndtri(below + 0.5 * share)
     heavy = share > HEAVY
     discrete = bool(len(values) <= 2 or share[heavy].sum() > 0.5)
-    n = mass.sum() ** 2 / np.sum(mass**2)
     positions = _knots(scores, heavy, n)
     at = np.arange(len(values))
     low, high = np.floor(positions).astype(int), np.ceil(positions).astype(int)
