@@ -13,6 +13,7 @@ from dfi.importance.kernel_scores import entropic_scores
 from dfi.importance.scores import pooled_scores
 from dfi.importance.transported import TransportedScores
 from dfi.inference.copula_terms import copula_influence
+from dfi.inference.row_copies import RowCopies
 from dfi.inference.transport_jackknife import (
     N_GROUPS,
     deal_groups,
@@ -182,18 +183,20 @@ def _curves(design: Any, transport: Any, task: Task) -> TransportedScores:
     """Curves of any decoder; its error by refitting it without groups of rows."""
     matrix = task.table.matrix
     encoding, dealing = task.seed.spawn(2)
+    copies = RowCopies.of(transport, task.weights, task.rows)
 
     def score(fitted: Any, folds: Sequence[FoldModels], **more: Any) -> TransportedScores:
-        latent = np.zeros((len(matrix), fitted.n_latent))
+        more |= {"form": task.form, "options": task.options, "n_jobs": task.n_jobs}
         # the same draws for every refit: only the transport differs
-        latent[task.rows] = fitted.encode(matrix[task.rows], np.random.default_rng(encoding))
-        return curve_scores(
-            folds, matrix, task.y, task.weights, fitted,
-            latent=latent, form=task.form, options=task.options, n_jobs=task.n_jobs, **more,
-        )  # fmt: skip
+        generator = np.random.default_rng(encoding)
+        if copies is not None:
+            return copies.scores(folds, matrix, task.y, fitted, generator=generator, **more)
+        latent = np.zeros((len(matrix), fitted.n_latent))
+        latent[task.rows] = fitted.encode(matrix[task.rows], generator)
+        return curve_scores(folds, matrix, task.y, task.weights, fitted, latent=latent, **more)
 
     scores = score(transport, task.folds, advance=task.advance)
-    error = _round_trip(transport, matrix[task.rows], encoding)
+    error = _round_trip(transport, matrix[task.rows], task.weights.take(task.rows), encoding)
     scores = replace(scores, diagnostics={"round_trip_error": error})
     if error > ROUND_TRIP:
         warnings.warn(
@@ -308,9 +311,14 @@ def thin(folds: Sequence[FoldModels], count: int) -> list[FoldModels]:
     return [replace(fold, test=fold.test[::step]) for fold in folds]
 
 
-def _round_trip(transport: Any, matrix: Floats, seed: np.random.SeedSequence) -> float:
+def _round_trip(
+    transport: Any, matrix: Floats, weights: Weights, seed: np.random.SeedSequence
+) -> float:
     """Return the root mean square of decode(encode(X)) - X in standard deviations."""
+    # rows of weight 0 were not fitted, and may lie beyond all that were
+    matrix, weights = matrix[weights.values > 0], weights.take(weights.values > 0)
     back = transport.decode(transport.encode(matrix, np.random.default_rng(seed)))
     active = transport.active
-    error = (back - matrix)[:, active] / matrix[:, active].std(axis=0)
-    return float(np.sqrt(np.mean(error**2)))
+    rows = matrix[:, active]
+    variance = weights.mean((rows - weights.mean(rows)) ** 2)
+    return float(np.sqrt(np.mean(weights.mean((back[:, active] - rows) ** 2) / variance)))

@@ -38,7 +38,8 @@ from dfi.transport.base import (
     neighbours,
     uniform_reference,
 )
-from dfi.transport.margins import Margin, fit_margin
+from dfi.transport.margins import Margin, count_rows, fit_margin
+from dfi.transport.vine import fit_vine, load_pyvinecopulib, repeated_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,15 +55,10 @@ STEP = 0.1
 """Half-width of the differences, in latent standard deviations: wide enough that the roughness of
 a local-likelihood fit does not enter its squared slope."""
 
-FAMILIES = ("indep", "gaussian", "tll")
-"""Pair copulas among which Akaike's criterion chooses: where a normal pair will do, its exact
-slope is kept; the local-likelihood one is for everything else."""
-
 PIECES = np.linspace(-4.8, 4.8, 65)
 """Ends of the pieces of a normal latent's line over which squared slopes are averaged."""
 
 EDGE = 1e-9
-INSTALL = 'KnotheRosenblatt needs pyvinecopulib: pip install "dfi[vine]"'
 
 
 @dataclass(frozen=True)
@@ -127,6 +123,11 @@ class VineTransport:
     def reference(self) -> Reference:
         """The law of a replacement latent coordinate."""
         return uniform_reference(self.n_latent) if self.uniform else Reference.gaussian()
+
+    @property
+    def draws_latents(self) -> bool:
+        """Whether latent rows are draws: some column has levels, spread over their jumps."""
+        return any(levels is not None for levels in self.levels)
 
     def uniforms(self, matrix: Floats, generator: np.random.Generator) -> Floats:
         """Return the (spread) distribution function of every active column at its own rows."""
@@ -261,10 +262,7 @@ class KnotheRosenblatt:
         jackknife multiplies by its number of groups is then a change of parameters, not one
         family giving way to another in a few of the refits.
         """
-        try:
-            import pyvinecopulib
-        except ImportError:
-            raise ImportError(INSTALL) from None
+        load_pyvinecopulib()
         if self.latent not in ("gaussian", "uniform"):
             raise ValueError(f"latent must be 'gaussian' or 'uniform', got {self.latent!r}")
         positions = self._positions(matrix.shape[1], columns)
@@ -273,7 +271,8 @@ class KnotheRosenblatt:
         mass = weights.values
         share = mass / mass.sum()
         center = share @ matrix
-        margins = tuple(fit_margin(matrix[:, k], mass) for k in active)
+        n = count_rows(weights)
+        margins = tuple(fit_margin(matrix[:, k], mass, n) for k in active)
         levels = tuple(
             _levels(matrix[:, k], mass) if margin.discrete else None
             for k, margin in zip(active, margins, strict=True)
@@ -295,20 +294,14 @@ class KnotheRosenblatt:
         )
         if len(active) == 1:
             return transport
-        uniform = transport.uniforms(matrix, np.random.default_rng(0))
-        # The vine's own order is read from its end.
-        structure = pyvinecopulib.DVineStructure([m + 1 for m in reversed(order)])
-        vine = pyvinecopulib.Vinecop.from_structure(structure=structure)
-        if like is not None:
-            vine = pyvinecopulib.Vinecop.from_json(like.vine.to_json())
-        controls = pyvinecopulib.FitControlsVinecop(
-            family_set=[getattr(pyvinecopulib.BicopFamily, name) for name in FAMILIES],
-            selection_criterion="aic",
-            nonparametric_method="quadratic",
-            weights=np.empty(0) if weights.uniform else mass,
-            select_families=like is None,
+        rows = repeated_rows(weights)
+        repeated = matrix if rows is None else matrix[rows]
+        vine = fit_vine(
+            transport.uniforms(repeated, np.random.default_rng(0)),
+            None if rows is not None or weights.uniform else mass,
+            order,
+            None if like is None else like.vine,
         )
-        vine.select(uniform, controls=controls)
         return replace(transport, vine=vine)
 
     def _positions(self, p: int, columns: Sequence[Column] | None) -> list[int]:
