@@ -315,8 +315,7 @@ def _round_trip(
     transport: Any, matrix: Floats, weights: Weights, seed: np.random.SeedSequence
 ) -> float:
     """Return the root mean square of decode(encode(X)) - X in standard deviations."""
-    # rows of weight 0 were not fitted, and may lie beyond all that were
-    matrix, weights = matrix[weights.values > 0], weights.take(weights.values > 0)
+    # weighted, since rows of weight 0 were not fitted and may lie beyond all that were
     back = transport.decode(transport.encode(matrix, np.random.default_rng(seed)))
     active = transport.active
     rows = matrix[:, active]

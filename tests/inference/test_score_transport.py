@@ -1,0 +1,152 @@
+"""The jackknife of a transport's error on some of the rows, against its own formula."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dfi.data import read_table
+from dfi.data.weights import Weights
+from dfi.importance.curves import curve_scores
+from dfi.importance.kernel_scores import entropic_scores
+from dfi.inference.score_transport import JACKKNIFE_ROWS, Task, score_transport, thin
+from dfi.inference.transport_jackknife import N_GROUPS, deal_groups, with_transport_error
+from dfi.lines.choose import LineOptions
+from dfi.nuisance.crossfit import FoldModels
+from dfi.transport.custom import Custom
+from dfi.transport.entropic import EntropicOT
+
+N = JACKKNIFE_ROWS + 30
+
+
+class Triangular:
+    """Z1 = X1 and Z2 = X2 - b X1, ``b`` by weighted least squares."""
+
+    reference = "gaussian"
+
+    def fit(self, X, sample_weight):
+        self.mean = np.average(X, axis=0, weights=sample_weight)
+        centred = X - self.mean
+        products = sample_weight @ (centred[:, [0]] * centred)
+        self.slope = products[1] / products[0]
+        return self
+
+    def encode(self, X):
+        centred = X - self.mean
+        return np.column_stack([centred[:, 0], centred[:, 1] - self.slope * centred[:, 0]])
+
+    def decode(self, Z):
+        return np.column_stack([Z[:, 0], Z[:, 1] + self.slope * Z[:, 0]]) + self.mean
+
+
+def regression(X):
+    return X[:, 0] + X[:, 1] ** 2
+
+
+def weighted_task(kind):
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((N, 2))
+    X[:, 1] += 0.5 * X[:, 0]
+    y = regression(X) + generator.standard_normal(N)
+    # heavy where the regression is steep, and every second row: those that thinning leaves out
+    mass = np.where(np.abs(X[:, 1]) > 1, 7.0, 1.0) + 2.0 * (np.arange(N) % 2)
+    return Task(
+        folds=[FoldModels(0, np.arange(N), (regression,), np.random.SeedSequence(0))],
+        table=read_table(X),
+        y=y,
+        weights=Weights(mass, kind),
+        rows=np.arange(N),
+        constant=np.zeros(2, bool),
+        form="loco",
+        options=LineOptions(),
+        tilt=False,
+        fixed=False,
+        seed=np.random.SeedSequence(4),
+    )
+
+
+def thinned_scores(task, keep):
+    """Return both kinds of scores of every second row, the transport fitted on ``keep``."""
+    X, mass = task.table.matrix, task.weights.values
+    fitted = Custom(Triangular()).fit(X[keep], task.weights.take(keep), task.constant)
+    test = np.arange(0, N, 2)
+    fold = FoldModels(0, test, (regression,), np.random.SeedSequence(0))
+    found = curve_scores(
+        [fold], X, task.y, task.weights, fitted,
+        latent=fitted.encode(X), form="loco", options=LineOptions(),
+    )  # fmt: skip
+    both = np.hstack([found.latent, found.attributed])
+    return (mass[test, None] * both).sum(axis=0) / mass[test].sum()
+
+
+@pytest.mark.parametrize("kind", ["frequency", "sampling"])
+def test_thinned_rows_keep_their_own_weights(kind):
+    """Refits are compared on every second row of a large table, each with what it counts."""
+    task = weighted_task(kind)
+    design = Custom(Triangular())
+    transport = design.fit(task.table.matrix, task.weights, task.constant)
+    found = score_transport(design, transport, task)
+    # the second child of the seed deals the rows into groups
+    groups = deal_groups(N, N_GROUPS, np.random.SeedSequence(4).spawn(2)[1])
+    whole = thinned_scores(task, np.arange(N))
+    change = np.stack(
+        [thinned_scores(task, np.flatnonzero(groups != g)) - whole for g in range(N_GROUPS)]
+    )
+    psi = -(N_GROUPS - 1) * (change - change.mean(axis=0))
+    latent = transport.encode(task.table.matrix)
+    plain = curve_scores(
+        task.folds, task.table.matrix, task.y, task.weights, transport,
+        latent=latent, form="loco", options=LineOptions(),
+    )  # fmt: skip
+    for name, columns in (("latent", slice(0, 2)), ("attributed", slice(2, 4))):
+        before = getattr(plain, name)
+        expected = with_transport_error(before, task.weights, groups, psi[:, columns])
+        np.testing.assert_allclose(getattr(found, name), expected, rtol=1e-8, atol=1e-10)
+        # the transport's error is there to be found
+        added = task.weights.standard_error(expected) / task.weights.standard_error(before)
+        assert np.abs(added - 1).max() > 0.05
+
+
+@pytest.mark.filterwarnings("ignore:at epsilon:dfi.warnings.TransportWarning")
+@pytest.mark.parametrize("kind", ["frequency", "sampling"])
+def test_scores_under_refitted_kernels_are_weighted_by_the_rows_explained(kind):
+    """A fold that leaves the first rows out: the others must keep their own weights."""
+    task = weighted_task(kind)
+    X, rows = task.table.matrix, np.arange(21, 81)
+    fold = FoldModels(0, rows, (regression,), np.random.SeedSequence(0))
+    task = replace(task, folds=[fold], rows=rows)
+    design = EntropicOT(epsilon=5.0, n_targets=64, min_size=1, tol=1e-9)
+
+    def solved(kept):
+        return design.fit(X[kept], task.weights.take(kept), task.constant)
+
+    def scored(kept):
+        return entropic_scores(
+            [fold], X, task.y, task.weights, solved(kept),
+            atom_rows=kept, halves=[], form="loco",
+        )  # fmt: skip
+
+    def means(kept):
+        result, mass = scored(kept), task.weights.values[rows, None]
+        return (mass * np.hstack([result.latent, result.attributed])).sum(axis=0) / mass.sum()
+
+    found = score_transport(design, solved(rows), task)
+    groups = deal_groups(len(rows), N_GROUPS, np.random.SeedSequence(4).spawn(1)[0])
+    change = np.stack([means(rows[groups != g]) - means(rows) for g in range(N_GROUPS)])
+    psi = -(N_GROUPS - 1) * (change - change.mean(axis=0))
+    plain, weights = scored(rows), task.weights.take(rows)
+    for name, columns in (("latent", slice(0, 2)), ("attributed", slice(2, 4))):
+        expected = with_transport_error(getattr(plain, name), weights, groups, psi[:, columns])
+        np.testing.assert_allclose(getattr(found, name), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_thinning_leaves_small_tables_alone_and_every_fold_some_rows():
+    folds = [
+        FoldModels(repeat, np.arange(part, N, 2), (regression,), np.random.SeedSequence(0))
+        for repeat in (0, 1)
+        for part in (0, 1)
+    ]
+    assert [len(fold.test) for fold in thin(folds, N)] == [len(fold.test) for fold in folds]
+    thinned = thin(folds, JACKKNIFE_ROWS)
+    for before, after in zip(folds, thinned, strict=True):
+        np.testing.assert_array_equal(after.test, before.test[::2])
