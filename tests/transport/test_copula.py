@@ -347,3 +347,16 @@ def test_error_of_the_slopes_vanishes_for_normal_margins_and_matches_the_spread_
     normal = np.random.default_rng(0).standard_normal((4000, 2))
     transport = Copula().fit(normal, ones(4000), np.zeros(2, bool))
     assert slope_terms(normal, ones(4000), transport).std() < 0.5 * np.sqrt(n) * np.mean(errors)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"shrinkage": 1.5}, r"shrinkage must be a number in \[0, 1\) or 'ledoit-wolf', got 1.5"),
+        ({"shrinkage": "lw"}, "shrinkage must be a number"),
+        ({"reference": "normal"}, "unknown reference 'normal'"),
+    ],
+)
+def test_options_are_checked_at_once(option, message):
+    with pytest.raises(ValueError, match=message):
+        Copula(**option)

@@ -246,6 +246,24 @@ def test_order_must_name_every_column_once(order, message):
         fit(table.matrix, table.columns, order=order)
 
 
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        ("abc", "order is the string 'abc', which would be read letter by letter: pass a list"),
+        ({"a", "b"}, "order must be a list of column names or positions, not set"),
+        ({"a": 0}, "order must be a list of column names or positions, not dict"),
+        (3, "order must be a list of column names or positions, not int"),
+        (iter("ab"), "order must be a list of column names or positions, not str"),
+    ],
+)
+def test_order_must_be_a_list(order, message):
+    """Said at once, before any model is fitted; an iterator would be empty at the first refit."""
+    with pytest.raises(TypeError, match=message):
+        KnotheRosenblatt(order=order)
+    for fine in (["a", "b"], ("b", "a"), np.array([1, 0]), pd.Index(["a", "b"])):
+        KnotheRosenblatt(order=fine)
+
+
 def test_categories_without_an_order_are_refused():
     frame = pd.DataFrame({"a": np.arange(60.0), "colour": ["red", "green", "blue"] * 20})
     table = read_table(frame)
@@ -261,4 +279,4 @@ def test_missing_package_names_the_pip_line(monkeypatch):
 
 def test_latent_law_must_be_known():
     with pytest.raises(ValueError, match="latent must be 'gaussian' or 'uniform'"):
-        fit(np.random.default_rng(0).standard_normal((50, 2)), latent="cauchy")
+        KnotheRosenblatt(latent="cauchy")

@@ -215,6 +215,10 @@ class Copula:
 
     name = "copula"
 
+    def __post_init__(self) -> None:
+        # options of the whitening, checked there
+        Gaussian(shrinkage=self.shrinkage, reference=self.reference)
+
     def fit(self, matrix: Floats, weights: Weights, constant: NDArray[np.bool_]) -> CopulaTransport:
         """Fit margins and whitening to the rows of a numeric matrix."""
         share = weights.values / weights.values.sum()

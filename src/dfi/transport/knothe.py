@@ -7,7 +7,7 @@ by a D-vine in that order, whose pair copulas are independent, normal or local-l
 (quadratic) ones, so the map is triangular: :math:`x_k` depends on :math:`z_1, \ldots, z_k` only. A
 column with levels is spread over its jump, :math:`F(x-) + W \{F(x) - F(x-)\}` with ``W`` uniform,
 before the vine is fitted: the decoder then returns every row to itself, exactly, and the latent
-rows are draws.
+rows are draws. A row of frequency weight ``w`` is spread, and its latent row drawn, ``w`` times.
 
 Pair copulas of such columns are chosen among the same families. The alternative, parametric
 families that know of the jumps and spread a row over its *conditional* jump, was measured on fresh
@@ -25,6 +25,7 @@ transports: an independent 0/1 column has the slope 1.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -239,6 +240,13 @@ class KnotheRosenblatt:
         later one is taken given those before. By default the columns' own order.
     latent : {"gaussian", "uniform"}, default="gaussian"
         Law of the latent coordinates.
+
+    Notes
+    -----
+    Frequency weights give the scores of repeated rows, since the vine is fitted to rows as often
+    as they count, up to :data:`dfi.transport.vine.MOST_REPEATED` rows (or twice the rows given).
+    Counts beyond that, and sampling weights, are handed to pyvinecopulib, which weighs the
+    likelihood but smooths and chooses families by the number of rows.
     """
 
     order: Sequence[str | int] | None = None
@@ -247,6 +255,21 @@ class KnotheRosenblatt:
     name = "knothe-rosenblatt"
     takes_columns = True
     keeps_selection = True
+
+    def __post_init__(self) -> None:
+        if self.latent not in ("gaussian", "uniform"):
+            raise ValueError(f"latent must be 'gaussian' or 'uniform', got {self.latent!r}")
+        if isinstance(self.order, str):
+            raise TypeError(
+                f"order is the string {self.order!r}, which would be read letter by letter: "
+                "pass a list of column names or positions that names every column once"
+            )
+        unordered = isinstance(self.order, set | frozenset | Mapping)
+        if self.order is not None and (unordered or not hasattr(self.order, "__getitem__")):
+            raise TypeError(
+                "order must be a list of column names or positions, "
+                f"not {type(self.order).__name__}"
+            )
 
     def fit(
         self,
@@ -263,8 +286,6 @@ class KnotheRosenblatt:
         family giving way to another in a few of the refits.
         """
         load_pyvinecopulib()
-        if self.latent not in ("gaussian", "uniform"):
-            raise ValueError(f"latent must be 'gaussian' or 'uniform', got {self.latent!r}")
         positions = self._positions(matrix.shape[1], columns)
         active = np.flatnonzero(~constant)
         order = [int(np.searchsorted(active, k)) for k in positions if not constant[k]]
