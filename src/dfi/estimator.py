@@ -248,7 +248,7 @@ class DFI(BaseEstimator):
             scored.predictions, values, weights, prefit=isinstance(self.cv, str)
         )
         found = explain_diagnostics(
-            design, transport, scored, fitted, diagnose=self.diagnose, warn=choice is None
+            design, transport, scored, fitted, diagnose=self.diagnose, say=choice is None
         )
         context = {
             "weights": weights.take(rows),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from dfi.result import Importance
 from dfi.transport.choice import alternative_to, latent_draws
 from dfi.transport.diagnostics import latent_diagnostics
-from dfi.warnings import InferenceWarning, TransportWarning
+from dfi.warnings import InferenceWarning, TransportWarning, warn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,7 +64,7 @@ def explain_diagnostics(
     fitted: FittedModels,
     *,
     diagnose: bool,
-    warn: bool,
+    say: bool,
 ) -> dict[str, Any]:
     """Return what a reader needs to judge the transport and the asymptotics.
 
@@ -79,18 +78,17 @@ def explain_diagnostics(
         The data.
     diagnose : bool
         Measure the dependence that is left between latent coordinates.
-    warn : bool
+    say : bool
         Warn where it is more than chance leaves.
     """
     matrix = fitted.table.matrix[fitted.rows]
     n, d = len(matrix), transport.n_latent
     large = n >= 2 * d
     if not large:
-        warnings.warn(
+        warn(
             f"{n} rows for {d} columns: below twice as many rows as columns the standard "
             "errors do not account fully for the estimated transport; read them as too small",
             InferenceWarning,
-            stacklevel=5,
         )
     found: dict[str, Any] = {
         "lines": scored.rule,
@@ -99,33 +97,33 @@ def explain_diagnostics(
         "asymptotics": "rows >= 2 x columns" if large else "rows < 2 x columns: do not hold",
         **scored.diagnostics,
     }
+    owner = np.argmax(unit_membership(fitted.table, transport), axis=1)
     linear = getattr(transport, "linear", transport)
     if hasattr(linear, "kernel_variance"):
         found |= {
             "rank": linear.rank,
             "condition": linear.condition,
             "random_kernel": bool(linear.kernel_variance.any()),
+            "collinear_units": collinear_units(linear, owner),
         }
     if not diagnose:
         return found
-    owner = np.argmax(unit_membership(fitted.table, transport), axis=1)
     latent = latent_draws(transport, matrix, fitted.diagnosis_seed)
     left = latent_diagnostics(latent, fitted.diagnosis_seed, owner)
-    found["latent"] = left.as_dict()
-    if left.dependent and warn:
-        names = [fitted.table.matrix_names[k] for k in transport.active[list(left.most_dependent)]]
+    names = [fitted.table.matrix_names[k] for k in transport.active[list(left.most_dependent)]]
+    found["latent"] = {**left.as_dict(), "most_dependent": names}
+    if left.dependent and say:
         other = alternative_to(
             design, matrix, fitted.weights.take(fitted.rows), fitted.constant,
             fitted.table.columns, fitted.diagnosis_seed,
         )  # fmt: skip
-        warnings.warn(
+        warn(
             f"transport={design.name!r} leaves dependence between the latent coordinates of "
             f"{names[0]!r} and {names[1]!r} (distance correlation "
             f"{left.max_distance_correlation:.2f}, chance reaches "
             f"{left.null_distance_correlation:.2f}): what they share beyond correlation is not "
             f"disentangled. {other}",
             TransportWarning,
-            stacklevel=5,
         )
     return found
 
@@ -155,6 +153,31 @@ def assemble(
         attribution=membership.T @ scored.attribution @ membership / columns,
         **context,
     )
+
+
+def collinear_units(linear: Any, owner: NDArray[np.intp]) -> bool:
+    """Tell whether columns of different units are collinear.
+
+    The one-hot columns of a category always are among themselves. A unit's own null directions are
+    those in the span of the null vectors N that lie in its coordinates u: as many as N[u] has
+    singular values of 1. Whatever the units do not account for is between them.
+
+    Parameters
+    ----------
+    linear : transport
+        A fitted linear transport.
+    owner : ndarray of int, shape (n_latent,)
+        The unit of each coordinate.
+    """
+    null = linear.eigenvectors[:, linear.eigenvalues <= 0]
+    if null.shape[1] == 0:
+        return False
+    units, sizes = np.unique(owner, return_counts=True)
+    own = sum(
+        int(np.sum(np.linalg.svd(null[owner == unit], compute_uv=False) > 1.0 - 1e-6))
+        for unit in units[sizes > 1]
+    )
+    return bool(own < null.shape[1])
 
 
 def unit_membership(table: Table, transport: Any) -> Floats:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from pathlib import Path
+
+_PACKAGE = str(Path(__file__).parent)
+
 
 class DFIWarning(UserWarning):
     """Base class of every warning that dfi raises."""
@@ -37,3 +43,17 @@ class ManyLevelsWarning(DFIWarning):
 
 class ApproximationWarning(DFIWarning):
     """An exact calculation would be too large, and a sampled one with its own error is used."""
+
+
+def warn(message: str, category: type[DFIWarning]) -> None:
+    """Warn at the line that called into dfi, however deep in it the warning arises.
+
+    A fixed ``stacklevel`` cannot: ``explain``, ``DFI.fit``, ``compare`` and ``sensitivity`` reach
+    the same place by ways of different length.
+    """
+    frame, depth, level = sys._getframe(1), 2, 2
+    while frame.f_back is not None:
+        if frame.f_code.co_filename.startswith(_PACKAGE):
+            level = depth + 1
+        frame, depth = frame.f_back, depth + 1
+    warnings.warn(message, category, stacklevel=level)

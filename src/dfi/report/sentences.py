@@ -126,7 +126,7 @@ def diagnostic_sentences(result: Importance) -> list[dict[str, Any]]:
                 "errors as too small.",
             }
         )
-    if found.get("random_kernel"):
+    if found.get("collinear_units"):
         notes.append(
             {
                 "serious": False,
