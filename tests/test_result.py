@@ -402,3 +402,14 @@ def test_spec_must_be_json():
         build(diagnostics={"a": [1, {2}]})
     with pytest.raises(TypeError, match="spec has the key 3; keys must be strings"):
         build(spec={3: 1})
+
+
+def test_quality_is_one_short_line():
+    folds = (0.4987654321, 0.5012345678)
+    quality = Quality(0.5012345678, folds, 0.0123456, 2.3456789, 4.7123456, 300)
+    assert repr(quality) == (
+        "Quality(R2 0.501, spread over folds 0.012, mean squared error 2.346 of variance 4.712, "
+        "300 rows)"
+    )
+    prefit = Quality(0.5, (0.5,), float("nan"), 1.0, 2.0, 10)
+    assert repr(prefit) == "Quality(R2 0.500, mean squared error 1 of variance 2, 10 rows)"

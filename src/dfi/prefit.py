@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from dfi.nuisance.crossfit import FoldModels
 from dfi.nuisance.learners import check_learner_suits_outcome, predicts_classes
 from dfi.nuisance.predictor import predictor_for
-from dfi.warnings import OutcomeWarning
+from dfi.warnings import OutcomeWarning, warn
 
 if TYPE_CHECKING:
     from dfi.data import Outcome, Table
@@ -58,9 +57,8 @@ def _warn_of_classes(model: Any) -> None:
         return
     if list(classes) not in ([0, 1], [False, True]):
         first, second = (repr(getattr(name, "item", lambda name=name: name)()) for name in classes)
-        warnings.warn(
+        warn(
             f"this {type(model).__name__} tells {first} from {second}: the probability of {second} "
             f"is explained, so y must be 1 for {second} and 0 for {first}",
             OutcomeWarning,
-            stacklevel=5,
         )

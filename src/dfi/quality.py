@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi.warnings import WeakModelWarning
+from dfi.warnings import WeakModelWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +45,13 @@ class Quality:
     mse: float
     outcome_variance: float
     n_rows: int
+
+    def __repr__(self) -> str:
+        spread = f", spread over folds {self.r2_spread:.3f}" if np.isfinite(self.r2_spread) else ""
+        return (
+            f"Quality(R2 {self.r2:.3f}{spread}, mean squared error {self.mse:.4g} of variance "
+            f"{self.outcome_variance:.4g}, {self.n_rows} rows)"
+        )
 
 
 def regression_quality(
@@ -92,9 +98,8 @@ def regression_quality(
 def _warn_where_weak(quality: Quality) -> None:
     """Warn where the regression explains nothing: there is nothing to attribute."""
     if quality.r2 <= 0:
-        warnings.warn(
+        warn(
             f"the regression explains nothing on held-out rows (R2 = {quality.r2:.3f}): "
             "its importances describe noise; try another estimator or more rows",
             WeakModelWarning,
-            stacklevel=4,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from dfi.transport.base import UnsuitableTransportError
 from dfi.transport.entropic import EntropicOT
 from dfi.transport.gaussian import Gaussian
 from dfi.transport.registry import resolve_transport
-from dfi.warnings import TransportWarning
+from dfi.warnings import TransportWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,6 +105,16 @@ class Sensitivity:
 
         return plots.sensitivity(dict(zip(self.labels, self.results, strict=True)), **options)
 
+    def __repr__(self) -> str:
+        lines = [f"Sensitivity: {len(self.names)} features under {len(self.labels)} settings"]
+        width = max(map(len, (*self.labels, *self.skipped)))
+        for label, scores in zip(self.labels, self.scores(), strict=True):
+            leading = np.argsort(-scores, kind="stable")[:3]
+            shown = ", ".join(f"{self.names[unit]} {scores[unit]:.4g}" for unit in leading)
+            lines.append(f"{label:{width}s}  {shown}")
+        lines += [f"{label:{width}s}  skipped: {reason}" for label, reason in self.skipped.items()]
+        return "\n".join(lines)
+
 
 def sensitivity(
     X: Any,
@@ -168,7 +177,7 @@ def sensitivity(
             results[label] = explainer._explain(design, fresh)
         except (UnsuitableTransportError, ImportError) as error:
             skipped[label] = str(error)
-            warnings.warn(f"{label} is left out: {error}", TransportWarning, stacklevel=2)
+            warn(f"{label} is left out: {error}", TransportWarning)
     if not results:
         reasons = "; ".join(f"{label}: {reason}" for label, reason in skipped.items())
         raise ValueError(f"no setting could be explained. {reasons}")

@@ -26,6 +26,17 @@ def test_each_setting_is_the_explanation_alone(sample):
         np.testing.assert_array_equal(found[label].influence, alone.influence)
 
 
+def test_text_has_a_line_for_each_setting(sample):
+    found = dfi.sensitivity(sample.X, sample.y, epsilons=[0, 0.5], estimator="linear")
+    found = dataclasses.replace(found, skipped={"epsilon = 9": "too wide"})
+    first, *settings = repr(found).splitlines()
+    assert first == "Sensitivity: 3 features under 2 settings"
+    scores = found["epsilon = 0"].scores
+    assert settings[0].startswith(f"epsilon = 0    x0 {scores[0]:.4g}, ")
+    assert settings[1].startswith("epsilon = 0.5  x0 ")
+    assert settings[2] == "epsilon = 9    skipped: too wide"
+
+
 def test_grid_of_epsilon_follows_the_bridge(sample):
     grid = [0.0, 0.5, 2.0]
     found = dfi.sensitivity(sample.X, sample.y, epsilons=grid, estimator="linear")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import zlib
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,7 +31,7 @@ from dfi.parallel import in_parallel
 from dfi.progress import progress_bar
 from dfi.quality import regression_quality
 from dfi.seeds import seed_sequence
-from dfi.warnings import ConstantColumnWarning
+from dfi.warnings import ConstantColumnWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -346,9 +345,8 @@ def read_units(table: Table, groups: Groups | None) -> Units:
         raise ValueError("every column of X is constant: there is nothing to explain")
     if constant.any():
         shown = ", ".join(repr(names[k]) for k in np.flatnonzero(constant)[:5])
-        warnings.warn(
+        warn(
             f"constant column(s) {shown}: kept, with score 0 and no standard error",
             ConstantColumnWarning,
-            stacklevel=4,
         )
     return Units(names, columns, positions, constant, groups is not None)

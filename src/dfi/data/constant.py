@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dfi.warnings import ConstantColumnWarning
+from dfi.warnings import ConstantColumnWarning, warn
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,8 +30,7 @@ def warn_constant(table: Table, constant: NDArray[np.bool_], where: str) -> None
         raise ValueError(f"every column of X is constant{where}: there is nothing to explain")
     if names:
         shown = ", ".join(repr(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
-        warnings.warn(
+        warn(
             f"constant column(s) {shown}{where}: kept, with score 0 and no standard error",
             ConstantColumnWarning,
-            stacklevel=3,
         )

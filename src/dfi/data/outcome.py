@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from dfi.data.vectors import read_vector
-from dfi.warnings import OutcomeWarning
+from dfi.warnings import OutcomeWarning, warn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,11 +84,10 @@ def read_outcome(y: Any, n_rows: int) -> Outcome:
             f"y is constant (every value is {distinct[0]:.6g}): there is nothing to explain."
         )
     if reading.kind == "boolean":
-        warnings.warn(
+        warn(
             "y is boolean; it is explained as the probability of True. "
             "Pass y.astype(float) to say that this is meant.",
             OutcomeWarning,
-            stacklevel=2,
         )
         return Outcome(values, vector.name, "binary")
     if len(distinct) == 2 and distinct[0] == 0 and distinct[1] == 1:
@@ -98,12 +96,11 @@ def read_outcome(y: Any, n_rows: int) -> Outcome:
         return Outcome(values, vector.name, "real")
     if 3 <= len(distinct) <= _FEW_CLASSES:
         shown = ", ".join(f"{value:.0f}" for value in distinct)
-        warnings.warn(
+        warn(
             f"y holds integers with only {len(distinct)} different values ({shown}): they look "
             "like classes, and are explained as a quantity. If they are classes, explain one "
             f"against the rest, e.g. (y == {distinct[-1]:.0f}).astype(float); if they are a "
             "quantity, pass y.astype(float).",
             OutcomeWarning,
-            stacklevel=2,
         )
     return Outcome(values, vector.name, "count" if distinct[0] >= 0 else "real")

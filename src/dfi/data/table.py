@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import warnings
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +23,7 @@ from dfi.data.frames import (
     sparse_bytes,
 )
 from dfi.data.vectors import read_array_column
-from dfi.warnings import ManyLevelsWarning
+from dfi.warnings import ManyLevelsWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -341,11 +340,10 @@ def _checked_levels(reading: Reading) -> tuple[object, ...]:
             "like an identifier. Drop it, or group its values into fewer levels."
         )
     if len(levels) > _MANY_LEVELS:
-        warnings.warn(
+        warn(
             f"Column {reading.name!r} has {len(levels)} levels, each a one-hot column of its own. "
             "Group rare levels if the run is slow or the scores are noisy.",
             ManyLevelsWarning,
-            stacklevel=3,
         )
     return levels
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,7 +30,7 @@ from dfi.lines.trees.decoded import decoded_tree_lines
 from dfi.lines.trees.model import tree_lines
 from dfi.lines.trees.readers import read_trees
 from dfi.nuisance.stack import SuperLearner
-from dfi.warnings import ExactnessWarning
+from dfi.warnings import ExactnessWarning, warn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -230,10 +229,9 @@ def _say_not_followed(model: TransformedTargetRegressor, square: bool) -> None:
         else "the outcome is transformed, and the mean of what is transformed back is not what "
         "the mean of the trees becomes"
     )
-    warnings.warn(
+    warn(
         f"TransformedTargetRegressor({type(final).__name__}): {why}; its line means use quadrature",
         ExactnessWarning,
-        stacklevel=2,
     )
 
 

@@ -1,0 +1,51 @@
+"""Warnings point at the line of the caller, whichever way they took."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import dfi
+from dfi.warnings import ConstantColumnWarning, OutcomeWarning, WeakModelWarning
+
+GENERATOR = np.random.default_rng(0)
+NOISE = pd.DataFrame({"a": GENERATOR.standard_normal(80), "b": GENERATOR.standard_normal(80)})
+CLASSES = GENERATOR.integers(0, 3, 80)
+FLAT = NOISE.assign(flat=1.0)
+
+CALLS: dict[str, Any] = {
+    "explain": lambda: dfi.explain(FLAT, CLASSES, "linear"),
+    "fit": lambda: dfi.DFI(estimator="linear").fit(FLAT, CLASSES),
+    "compare": lambda: dfi.compare(FLAT, CLASSES, "loco", estimator="linear"),
+    "sensitivity": lambda: dfi.sensitivity(FLAT, CLASSES, epsilons=[0], estimator="linear"),
+}
+
+
+def caught(call: Any) -> list[warnings.WarningMessage]:
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        call()
+    return found
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_warnings_point_at_the_line_of_the_caller(name: str) -> None:
+    found = caught(CALLS[name])
+    assert {w.category for w in found} >= {ConstantColumnWarning, OutcomeWarning, WeakModelWarning}
+    line = CALLS[name].__code__.co_firstlineno
+    assert {(w.filename, w.lineno) for w in found} == {(__file__, line)}
+
+
+def test_the_class_of_a_fitted_model_is_said_at_the_line_of_the_caller() -> None:
+    answer = np.where(NOISE["a"] > 0, "yes", "no")
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(NOISE, answer)
+    y = (answer == "yes").astype(float)
+    found = caught(lambda: dfi.explain(NOISE, y, model, cv="prefit"))
+    assert [w.filename for w in found if w.category is OutcomeWarning] == [__file__]
