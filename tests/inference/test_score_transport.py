@@ -140,13 +140,49 @@ def test_scores_under_refitted_kernels_are_weighted_by_the_rows_explained(kind):
         np.testing.assert_allclose(getattr(found, name), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("which", ["every second row", "the last rows"])
+def test_rows_of_weight_zero_leave_no_trace(which):
+    """Not in the groups, nor among the thinned rows, where they once stood alone."""
+    task = weighted_task("frequency")
+    counted = np.arange(N) % 2 == 1 if which == "every second row" else np.arange(N) < 30
+    task = replace(task, weights=Weights(counted * task.weights.values, "frequency"))
+    rows = np.flatnonzero(counted)
+    fold = replace(task.folds[0], test=np.arange(len(rows)))
+    dropped = replace(
+        task,
+        folds=[fold],
+        table=read_table(task.table.matrix[rows]),
+        y=task.y[rows],
+        weights=task.weights.take(rows),
+        rows=np.arange(len(rows)),
+        seed=np.random.SeedSequence(4),
+    )
+    design = Custom(Triangular())
+    found, alone = (
+        score_transport(design, design.fit(each.table.matrix, each.weights, each.constant), each)
+        for each in (task, dropped)
+    )
+    for name in ("latent", "attributed"):
+        first, second = getattr(found, name)[rows], getattr(alone, name)
+        np.testing.assert_allclose(first, second, rtol=1e-8, atol=1e-9)
+    for name in ("standard_errors", "diagnostics"):
+        assert getattr(found, name) == pytest.approx(getattr(alone, name))
+
+
 def test_thinning_leaves_small_tables_alone_and_every_fold_some_rows():
     folds = [
         FoldModels(repeat, np.arange(part, N, 2), (regression,), np.random.SeedSequence(0))
         for repeat in (0, 1)
         for part in (0, 1)
     ]
-    assert [len(fold.test) for fold in thin(folds, N)] == [len(fold.test) for fold in folds]
-    thinned = thin(folds, JACKKNIFE_ROWS)
-    for before, after in zip(folds, thinned, strict=True):
-        np.testing.assert_array_equal(after.test, before.test[::2])
+    weights = Weights(np.ones(N), "frequency")
+    for before, whole, half in zip(
+        folds, thin(folds, N, weights), thin(folds, JACKKNIFE_ROWS, weights), strict=True
+    ):
+        np.testing.assert_array_equal(whole.test, before.test)
+        np.testing.assert_array_equal(half.test, before.test[::2])
+    # rows of weight 0 are not counted, and a fold of nothing else is left out
+    first = thin(folds, JACKKNIFE_ROWS, Weights(1.0 - np.arange(N) % 2, "frequency"))
+    assert [fold.repeat for fold in first] == [0, 1]
+    for fold in first:
+        np.testing.assert_array_equal(fold.test, np.arange(0, N, 2))

@@ -1,6 +1,7 @@
 """The grouped jackknife against statistics whose influence is known."""
 
 import numpy as np
+import pytest
 
 from dfi.data.weights import Weights
 from dfi.inference.transport_jackknife import deal_groups, group_influence, with_transport_error
@@ -40,3 +41,25 @@ def test_variance_of_the_sum_is_that_of_the_group_means():
     covariance = 2 * (1 + slope) * np.mean((influence[:, 0] - influence.mean()) * rest[GROUPS])
     assert abs(covariance) < 1e-10
     np.testing.assert_allclose(whole.var() / 200, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["frequency", "sampling"])
+def test_error_that_rows_do_not_show_has_its_variance_under_uneven_weights(kind):
+    """The transport's part is a weighted mean itself: 1/N of counts, sum w^2 of sampling ones."""
+    found = []
+    for seed in range(200):
+        generator = np.random.default_rng([seed, 8])
+        mass = generator.integers(0, 4, 400).astype(float)
+        counted, groups = np.flatnonzero(mass), np.zeros(400, int)
+        groups[counted] = deal_groups(len(counted), 20, np.random.SeedSequence(seed))
+        weights = Weights(mass, kind)
+        hidden = generator.standard_normal(400)
+        means = [np.average(hidden[groups == g], weights=mass[groups == g]) for g in range(20)]
+        psi = np.array(means)[:, None] - np.mean(means)
+        # rows whose own part is next to nothing
+        influence = 1e-6 * generator.standard_normal((400, 1))
+        whole = with_transport_error(influence, weights, groups, psi)
+        variance = np.sum(mass**2) / mass.sum() ** 2 if kind == "sampling" else 1 / mass.sum()
+        found.append(weights.standard_error(whole)[0] ** 2 / variance)
+    # one sample has a standard deviation of about a third: the mean has 0.024
+    assert np.mean(found) == pytest.approx(1.0, abs=0.08)

@@ -82,6 +82,14 @@ def test_scores_of_counts_are_those_of_repeated_rows(transport, rtol, kind, seed
     same(*both(*draw(kind, seed), transport), rtol)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_derived_standard_errors_of_counts_are_those_of_repeated_rows(kind):
+    """The copula's influence is derived; a jackknife deals rows, not counts, into groups."""
+    weighted, repeated = both(*draw(kind, 8), Copula(), fixed_transport=False)
+    np.testing.assert_allclose(weighted.se, repeated.se, rtol=1e-8)
+    np.testing.assert_allclose(weighted.latent.se, repeated.latent.se, rtol=1e-8)
+
+
 @pytest.mark.parametrize("transport", [Copula(), KnotheRosenblatt()], ids=["copula", "knothe"])
 def test_whole_numbers_are_counts_unless_told_otherwise(transport):
     if WITHOUT_VINE and transport.name != "copula":

@@ -207,7 +207,7 @@ def _curves(design: Any, transport: Any, task: Task) -> TransportedScores:
         )
     if task.fixed:
         return scores
-    folds = thin(task.folds, JACKKNIFE_ROWS)
+    folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
 
     def rescore(keep: NDArray[np.intp] | None) -> Floats:
         fitted = transport if keep is None else _refit(design, task, keep, transport)
@@ -290,11 +290,14 @@ def _with_jackknife(
     rescore: Callable[[NDArray[np.intp] | None], Floats],
 ) -> TransportedScores:
     """Add the transport's own error, by a grouped jackknife, to both influence matrices."""
-    n_groups = min(N_GROUPS, len(task.rows) // 2)
-    groups = deal_groups(len(task.rows), n_groups, seed)
+    weights = task.weights.take(task.rows)
+    # rows of weight 0 belong to no group: one of them alone would have no mean
+    counted = np.flatnonzero(weights.values)
+    n_groups = min(N_GROUPS, len(counted) // 2)
+    groups = np.zeros(len(task.rows), dtype=np.intp)
+    groups[counted] = deal_groups(len(counted), n_groups, seed)
     psi = group_influence(groups, rescore, rescore(None))
     d = scores.latent.shape[1]
-    weights = task.weights.take(task.rows)
     return replace(
         scores,
         latent=with_transport_error(scores.latent, weights, groups, psi[:, :d]),
@@ -303,12 +306,19 @@ def _with_jackknife(
     )
 
 
-def thin(folds: Sequence[FoldModels], count: int) -> list[FoldModels]:
-    """Return the folds with evenly spaced held-out rows, at most about ``count`` in a repeat."""
+def thin(folds: Sequence[FoldModels], count: int, weights: Weights) -> list[FoldModels]:
+    """Return the folds with evenly spaced held-out rows, at most about ``count`` in a repeat.
+
+    Rows of weight 0 are left out first, and folds that have no others.
+    """
     repeats = 1 + max(fold.repeat for fold in folds)
-    total = sum(len(fold.test) for fold in folds) / repeats
-    step = max(1, int(np.ceil(total / count)))
-    return [replace(fold, test=fold.test[::step]) for fold in folds]
+    tests = [fold.test[weights.values[fold.test] > 0] for fold in folds]
+    step = max(1, int(np.ceil(sum(map(len, tests)) / repeats / count)))
+    return [
+        replace(fold, test=test[::step])
+        for fold, test in zip(folds, tests, strict=True)
+        if len(test)
+    ]
 
 
 def _round_trip(

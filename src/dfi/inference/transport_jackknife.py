@@ -9,7 +9,9 @@ the mean over the group of the rows' influence through the transport. What every
 
 ``b`` by least squares over the groups: the variance of the column mean is then that of the group
 means :math:`\bar u_g + \psi_g`, while the part that rows themselves show keeps its ``n`` degrees of
-freedom. (Giving each row of a group :math:`\psi_g` alone would understate it ``n_g`` times.)
+freedom. (Giving each row of a group :math:`\psi_g` alone would understate it ``n_g`` times.) With
+weights, :math:`n_g = (\sum_i w_i)^2 / (B \sum_i w_i^2)`: groups are of rows, however often these
+count, and their means vary the more, the fewer rows have the weight.
 """
 
 from __future__ import annotations
@@ -69,6 +71,8 @@ def with_transport_error(
     scale = np.sum(own**2, axis=0)
     slope = np.divide(np.sum(own * psi, axis=0), scale, out=np.zeros_like(scale), where=scale > 0)
     rest = (psi - slope * own) * np.sqrt(n_groups / max(1, n_groups - 2))
-    size = len(groups) / n_groups
+    # what as many rows of equal weight as these would be: a group of few large ones is a small one
+    mass = weights.values
+    size = mass.sum() ** 2 / np.sum(mass**2) / n_groups
     added = slope * (influence - centre) + np.sqrt(size) * rest[groups]
     return np.asarray(influence + added - weights.mean(added))
