@@ -276,6 +276,15 @@ def test_bump_chart_has_the_ranks(result, build):
     assert_apart(ax.get_xticklabels(), renderer)
 
 
+def test_bump_chart_names_every_setting_in_full(result, build):
+    names = ["gaussian", "knothe-rosenblatt", "semicontinuous", "entropic (epsilon = 0.25)"]
+    ax = plots.sensitivity({name: build(seed=k) for k, name in enumerate(names)})
+    assert [label.get_text() for label in ax.get_xticklabels()] == names
+    assert ax.get_xlabel() == "setting"
+    renderer = drawn(ax)
+    assert_inside([*ax.get_xticklabels(), ax.xaxis.label], ax.figure, renderer)
+
+
 def test_profile_of_a_linear_model_is_a_straight_line(explainer):
     data = plots.line_profile_data(explainer, "a")
     slopes = np.diff(data["mean"]) / np.diff(data["latent"])

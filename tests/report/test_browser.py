@@ -209,8 +209,12 @@ def test_comparison_works_in_the_browser(open_report, build):
     hover(browser, browser.find_element("css selector", "#chart .bar-row"))
     lines = browser.find_element("id", "tip").text.splitlines()
     assert lines[0] == "f0"
-    assert lines[1].startswith("dfi: ")
+    assert lines[1].startswith("▸ dfi: ")
     assert lines[2].startswith("other, one: ")
+    hover(browser, browser.find_elements("css selector", "#chart .bars")[1])
+    lines = browser.find_element("id", "tip").text.splitlines()
+    assert lines[1].startswith("dfi: ")
+    assert lines[2].startswith("▸ other, one: ")
     browser.find_element("css selector", "th[data-key=m1] button").click()
     other = results["other, one"]
     assert names(browser) == [other.names[k] for k in (-other.scores).argsort()]

@@ -303,6 +303,8 @@ def test_comparison_report_in_the_order_of_the_first(build):
     assert "other <b>" in parsed.text
     assert "b" not in parsed.tags
     assert "significant for dfi only" in parsed.text
+    # every chart's bars say whose they are, to those who do not see the headline too
+    assert re.findall(r'role="list" aria-label="([^"]*)"', page) == ["dfi", "other &lt;b&gt;"]
 
 
 def test_comparison_report_tells_questions_and_validity(build, tmp_path):

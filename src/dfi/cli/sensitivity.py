@@ -24,6 +24,7 @@ from dfi.cli.run import (
 from dfi.cli.selection import split_names
 from dfi.plots import sensitivity as draw_ranks
 from dfi.plots.columns import read_columns
+from dfi.plots.style import shorten
 from dfi.report import write_comparison_report
 from dfi.report.summary import unit_rows
 from dfi.sensitivity import sensitivity as explain_settings
@@ -85,6 +86,7 @@ def sensitivity(
             write_tables(read_columns(found.table()), stage, "sensitivity")
             figure = Figure(figsize=(4.0 + 1.1 * len(results), 5.5), layout="constrained")
             draw_ranks(results, ax=figure.subplots())
+            figure.suptitle(shorten(title, 70), fontsize=11, parse_math=False)
             figure.savefig(stage / "ranks.png", dpi=120)
             write_comparison_report(results, stage / "report.html", title=title, target=target)
             write_results(results, stage, call=command_text(context), target=target)

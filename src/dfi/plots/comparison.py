@@ -266,13 +266,18 @@ def sensitivity(results: Any, *, top: int | None = 12, ax: Axes | None = None) -
         parse_math=False,
         fontsize=9,
     )
+    # A setting is known by the whole of its name: rather turned than cut.
+    turned = len(ranks) > 5 or max(map(len, ranks)) > 14
     ax.set_xticks(
         settings,
-        labels=short_names(list(ranks), 14),
+        labels=short_names(list(ranks), 32),
         parse_math=False,
         fontsize=9,
-        rotation=30 if len(ranks) > 5 else 0,
+        rotation=30 if turned else 0,
+        rotation_mode="anchor" if turned else None,
+        horizontalalignment="right" if turned else "center",
     )
+    ax.set_xlabel("setting", fontsize=9)
     ax.set_xlim(-0.3, len(ranks) - 0.7)
     ax.set_ylim(floor + 0.4 if (table >= floor).any() else len(chosen) + 0.5, 0.5)
     ax.set_ylabel("rank", fontsize=9)

@@ -23,15 +23,19 @@
     if (value !== 0 && (Math.abs(value) >= 1e7 || Math.abs(value) < 1e-4)) { return value.toExponential(2); }
     return Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 6 });
   }
-  function describe(row) {
-    if (row.lines) { return [row.name].concat(row.lines).join("\n"); }
+  function describe(row, line) {
+    if (row.lines) {
+      // an arrow marks the line of the chart that the bar stands in
+      var lines = row.lines.map(function (text, k) { return k === line ? "▸ " + text : text; });
+      return [row.name].concat(lines).join("\n");
+    }
     var level = Math.round(data.level * 1000) / 10;
-    var lines = [row.name, "score " + digits(row.score)];
-    if (row.ci_low !== null) { lines.push(level + " % interval " + digits(row.ci_low) + " to " + digits(row.ci_high)); }
-    if (row.p_adj !== null) { lines.push("adjusted p " + (row.p_adj < 0.001 ? "< 0.001" : row.p_adj.toFixed(3))); }
-    if (row.latent !== null && row.latent !== undefined) { lines.push("latent score " + digits(row.latent)); }
-    if (row.share !== null && row.share !== undefined) { lines.push((100 * row.share).toFixed(1) + " % of the outcome's variance"); }
-    return lines.join("\n");
+    var said = [row.name, "score " + digits(row.score)];
+    if (row.ci_low !== null) { said.push(level + " % interval " + digits(row.ci_low) + " to " + digits(row.ci_high)); }
+    if (row.p_adj !== null) { said.push("adjusted p " + (row.p_adj < 0.001 ? "< 0.001" : row.p_adj.toFixed(3))); }
+    if (row.latent !== null && row.latent !== undefined) { said.push("latent score " + digits(row.latent)); }
+    if (row.share !== null && row.share !== undefined) { said.push((100 * row.share).toFixed(1) + " % of the outcome's variance"); }
+    return said.join("\n");
   }
   function rows(kind) {
     return kind === "group" ? data.groups : data.features;
@@ -42,7 +46,8 @@
       var source = data.features[Number(mark.dataset.v)];
       return mark.dataset.w + " of the latent score of " + source.name + " is attributed to " + row.name;
     }
-    return describe(row);
+    var chart = mark.closest("[data-line]");
+    return describe(row, chart ? Number(chart.dataset.line) : null);
   }
   var hot = [];
   function clear() {
