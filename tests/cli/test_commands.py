@@ -75,7 +75,11 @@ def test_compare_writes_table_report_and_results(table, run, place):
     again = run(
         "compare", table, "-y", "y", *LINEAR, "--methods", "dfi", "--force", "--json", "--quiet"
     )
-    assert list(json.loads(again.stdout)["methods"]) == ["dfi"]
+    found = json.loads(again.stdout)
+    assert list(found["methods"]) == ["dfi"]
+    # loco.dfi of the first run is still there, and none of the second's
+    assert set(found["outputs"]) == files - {"loco.dfi"}
+    assert (folder / "loco.dfi").exists()
 
 
 def test_compare_refuses_unknown_methods(table, run):

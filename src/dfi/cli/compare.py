@@ -73,7 +73,7 @@ def compare(
     if writing.as_json:
         print_json(
             {
-                "outputs": {file.name: str(file) for file in sorted(out.iterdir())},
+                "outputs": folder.outputs(),
                 "methods": {label: unit_rows(result) for label, result in found.results.items()},
                 "r2": finite(next(iter(found.results.values())).quality.r2),
                 "warnings": console.said,
