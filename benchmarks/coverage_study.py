@@ -32,8 +32,8 @@ n = 500 the heavy-tailed models (M3, exponential) sit at the lower end and some 
 fall below 0.86 by less than a Monte-Carlo error: their influence values have a skewness near 9,
 and Hall's correction can only use the sample's own.
 
-The rows of the default learner ("auto") were measured with its earlier stack of ridge, boosting and
-trees, before the two networks joined it; the others do not depend on it. Intervals of the nonlinear
+The M2 row of the default learner ("auto") was measured with its earlier stack of ridge, boosting and
+trees, before the two networks joined it; no other row depends on it. Intervals of the nonlinear
 transports are in [transports](transports.md#do-they-cover), the paper's own grid in
 [its coverage table](paper/table-coverage.md).
 

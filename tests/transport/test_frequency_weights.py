@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.covariance import ledoit_wolf_shrinkage
 
 import dfi
 from dfi.data.weights import Weights
@@ -15,6 +16,7 @@ from dfi.inference.row_copies import RowCopies
 from dfi.lines.choose import LineOptions
 from dfi.nuisance.crossfit import FoldModels
 from dfi.transport import vine
+from dfi.transport.gaussian import _shrinkage
 from dfi.transport.margins import count_rows, fit_margin
 from dfi.transports import Copula, EntropicOT, Gaussian, KnotheRosenblatt
 
@@ -218,3 +220,49 @@ def test_copies_are_made_only_of_draws_that_count_more_or_less_than_once():
     assert RowCopies.of(Gaussian(), counts, rows) is None
     assert RowCopies.of(drawn, Weights(np.ones(3), "frequency"), rows) is None
     assert RowCopies.of(drawn, Weights(counts.values, "sampling"), rows) is None
+
+
+@given(kind=st.sampled_from(("normal", "skewed", "rounded")), seed=st.integers(0, 10**6))
+@settings(max_examples=10)
+def test_estimated_shrinkage_of_counts_is_that_of_repeated_rows(kind, seed):
+    X, y, counts = draw(kind, seed)
+    weighted, repeated = both(X, y, counts, Gaussian(shrinkage="ledoit-wolf"))
+    same(weighted, repeated, 1e-9)
+
+
+def test_estimated_shrinkage_is_scikit_learns_where_rows_count_alike():
+    X, _, _ = draw("skewed", 0)
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    equal = np.full(len(X), 1.0 / len(X))
+    found = _shrinkage(scaled, equal, float(len(X)), "ledoit-wolf")
+    assert found == pytest.approx(ledoit_wolf_shrinkage(scaled), rel=1e-12)
+    assert 0.0 < found < 1.0
+
+
+def test_rows_that_the_kernel_sees_go_by_counts():
+    X, _, counts = draw("normal", 1)
+    repeated = np.repeat(X, counts, axis=0)
+    design = EntropicOT(epsilon=1.0, n_targets=256)
+    sizes = []
+    for rows, mass in ((X, counts.astype(float)), (repeated, np.ones(len(repeated)))):
+        fitted = design.fit(rows, Weights(mass, "frequency"), np.zeros(3, dtype=bool))
+        sizes.append(np.median(fitted.effective_sizes(fitted.targets, mass)))
+    assert sizes[0] == pytest.approx(sizes[1], rel=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::dfi.warnings.TransportWarning")
+def test_the_choice_of_a_transport_goes_by_counts():
+    generator = np.random.default_rng(4)
+    chosen = []
+    for kind in range(8):
+        # on the verge: margins whose distance from normal is near the limit
+        X = (
+            correlated_gaussian(R, 150, generator)
+            if kind % 2
+            else generator.gamma(8.0, size=(150, 3))
+        )
+        y = X[:, 0] + generator.standard_normal(150)
+        counts = generator.integers(0, 4, 150)
+        weighted, repeated = both(X, y, counts, "auto", lambda rows: rows[:, 0])
+        chosen.append((weighted.spec["transport"], repeated.spec["transport"]))
+    assert all(first == second for first, second in chosen), chosen

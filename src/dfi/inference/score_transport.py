@@ -221,7 +221,9 @@ def _curves(design: Any, transport: Any, task: Task) -> TransportedScores:
 def _entropic(design: EntropicOT, transport: EntropicTransport, task: Task) -> TransportedScores:
     """Kernel averages; refused where the kernel sees too few rows."""
     n, d = transport.atoms.shape
-    size = float(np.median(transport.effective_sizes(transport.targets)))
+    weights = task.weights.take(task.rows)
+    counts = weights.values if weights.kind == "frequency" else None
+    size = float(np.median(transport.effective_sizes(transport.targets, counts)))
     if design.split:
         size /= 2.0
     if size < design.min_size:

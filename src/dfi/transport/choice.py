@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
+from dfi.data.weights import Weights
 from dfi.transport.copula import Copula
 from dfi.transport.diagnostics import LatentDiagnostics, latent_diagnostics
 from dfi.transport.entropic import DOUBTFUL, EntropicOT, epsilon_for
 from dfi.transport.gaussian import Gaussian
 from dfi.transport.knothe import KnotheRosenblatt
 from dfi.transport.margins import fit_margin
+from dfi.transport.vine import repeated_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi.data.columns import Column
-    from dfi.data.weights import Weights
 
     Floats = NDArray[np.float64]
 
@@ -72,6 +73,10 @@ def choose_transport(
     for a transport that follows it: Knothe-Rosenblatt where pyvinecopulib is installed and every
     column has an order, entropic transport where there are rows enough for its kernel.
     """
+    rows = repeated_rows(weights)
+    if rows is not None:
+        # distances and distance correlations have no weights: rows as often as they count
+        matrix, weights = matrix[rows], Weights(np.ones(len(rows)), "frequency")
     distance, column = _furthest_margin(matrix, weights, constant)
     names = [name for unit in columns for name in unit.matrix_names()]
     reasons = []

@@ -158,11 +158,15 @@ class EntropicTransport:
             result[part] = (2.0 / self.epsilon) * (self.linear.decoder @ covariance)
         return result
 
-    def effective_sizes(self, latent: Floats) -> Floats:
-        r"""Return the kernel's effective sample size :math:`1/\sum_i \alpha_i(z)^2`."""
+    def effective_sizes(self, latent: Floats, counts: Floats | None = None) -> Floats:
+        r"""Return the kernel's effective sample size :math:`1/\sum_i \alpha_i(z)^2 / c_i`.
+
+        A row that counts ``c`` times (once by default) is ``c`` rows of a ``c``-th of its weight.
+        """
+        counts = np.ones(len(self.atoms)) if counts is None else np.maximum(counts, 1.0)
         sizes = np.empty(len(latent))
         for part in self._blocks(len(latent), len(self.atoms)):
-            sizes[part] = 1.0 / np.sum(self.backward(latent[part]) ** 2, axis=1)
+            sizes[part] = 1.0 / (self.backward(latent[part]) ** 2 @ (1.0 / counts))
         return sizes
 
     def fresh_error(self, count: int = 4096, seed: int = 20250101) -> float:

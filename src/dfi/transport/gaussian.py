@@ -21,7 +21,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from sklearn.covariance import ledoit_wolf_shrinkage
 
 from dfi.lines.base import Reference, ReferenceKind
 
@@ -307,7 +306,7 @@ def _fit_linear(
     if standardize:
         scale[active] = deviation
     rows = centered / scale[active]
-    amount = _shrinkage(rows, share, shrinkage)
+    amount = _shrinkage(rows, share, weights.total, shrinkage)
     eigenvectors, eigenvalues = _eigensystem(rows * np.sqrt(share)[:, None])
     eigenvalues = np.where(eigenvalues > RELATIVE_FLOOR * eigenvalues.max(), eigenvalues, 0.0)
     if amount > 0:
@@ -339,11 +338,21 @@ def _empirical_law(transport: LinearTransport, matrix: Floats, mass: Floats) -> 
     )
 
 
-def _shrinkage(rows: Floats, share: Floats, shrinkage: float | str) -> float:
-    """Return the share of the identity to mix in."""
-    if isinstance(shrinkage, str):
-        return float(ledoit_wolf_shrinkage(rows * np.sqrt(share * len(rows))[:, None]))
-    return float(shrinkage)
+def _shrinkage(rows: Floats, share: Floats, total: float, shrinkage: float | str) -> float:
+    r"""Return the share of the identity to mix in; Ledoit and Wolf's with weighted moments.
+
+    scikit-learn's takes no weights, and is the same where they are equal (tested).
+
+    .. math:: \frac{\min(b, d)}{d}, \qquad d = \|S - \bar\lambda I\|_F^2, \qquad
+              b = \frac1N \Big(\sum_i p_i \|x_i\|^4 - \|S\|_F^2\Big).
+    """
+    if not isinstance(shrinkage, str):
+        return float(shrinkage)
+    covariance = (share[:, None] * rows).T @ rows
+    square = float(np.sum(covariance**2))
+    spread = square - float(np.trace(covariance)) ** 2 / rows.shape[1]
+    error = (float(share @ np.sum(rows**2, axis=1) ** 2) - square) / total
+    return min(error, spread) / spread if spread > 0 and error > 0 else 0.0
 
 
 def _check_options(epsilon: object, shrinkage: object, reference: object) -> None:
