@@ -30,7 +30,6 @@ this, and reports it apart, because more data shrink only one of the two.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -45,7 +44,7 @@ from dfi.comparators.coalitions import (
 )
 from dfi.comparators.game import Game
 from dfi.comparators.walks import walked_part
-from dfi.warnings import ApproximationWarning
+from dfi.warnings import ApproximationWarning, warn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -160,12 +159,11 @@ class Shapley:
 
     def _say_limit(self, d: int, instead: str) -> None:
         if self.exact is not False and d > EXACT_LIMIT:
-            warnings.warn(
+            warn(
                 f"exact Shapley values of {d} units need 2^{d} submodels (the limit is "
                 f"2^{EXACT_LIMIT}): {instead} are used instead, with their Monte-Carlo error; "
                 "group features, or raise n_permutations, for more precision",
                 ApproximationWarning,
-                stacklevel=3,
             )
 
 
@@ -180,13 +178,12 @@ def _say_noise(context: Context, part: Part) -> None:
     if not len(ruled):
         return
     worst = ruled[np.argmax(noise[ruled])]
-    warnings.warn(
+    warn(
         f"Shapley values from sampled submodels: most of the error of {len(ruled)} of "
         f"{len(noise)} scores comes from sampling them (at worst {context.units.names[worst]!r}, "
         f"{noise[worst]:.3g} of {total[worst]:.3g}); ask for more orders (n_permutations) or for "
         f"exact=True (up to {EXACT_LIMIT} units)",
         ApproximationWarning,
-        stacklevel=3,
     )
 
 

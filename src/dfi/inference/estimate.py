@@ -74,6 +74,12 @@ class Contrast:
     p: float
     level: float
 
+    def __repr__(self) -> str:
+        return (
+            f"Contrast(difference {self.difference:.4g}, se {self.se:.4g}, {self.level:.4g} "
+            f"interval {self.ci_low:.4g} to {self.ci_high:.4g}, p {self.p:.4g})"
+        )
+
 
 def estimate_mean(
     column: Floats,

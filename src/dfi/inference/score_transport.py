@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from dfi.transport.base import UnsuitableTransportError, fit_transport
 from dfi.transport.copula import CopulaTransport
 from dfi.transport.entropic import DOUBTFUL, EntropicOT, EntropicTransport, too_small_message
 from dfi.transport.gaussian import LinearTransport
-from dfi.warnings import TransportWarning
+from dfi.warnings import TransportWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -199,11 +198,10 @@ def _curves(design: Any, transport: Any, task: Task) -> TransportedScores:
     error = _round_trip(transport, matrix[task.rows], task.weights.take(task.rows), encoding)
     scores = replace(scores, diagnostics={"round_trip_error": error})
     if error > ROUND_TRIP:
-        warnings.warn(
+        warn(
             f"decode(encode(X)) differs from X by {error:.2g} standard deviations (root mean "
             "square): the curves do not pass through the rows, and scores are biased",
             TransportWarning,
-            stacklevel=2,
         )
     if task.fixed:
         return scores
@@ -231,11 +229,10 @@ def _entropic(design: EntropicOT, transport: EntropicTransport, task: Task) -> T
             too_small_message(size, design.min_size, n, d, design.epsilon)
         )
     if size < DOUBTFUL:
-        warnings.warn(
+        warn(
             too_small_message(size, DOUBTFUL, n, d, design.epsilon)
             + ". Attributed scores may be off by more than a tenth",
             TransportWarning,
-            stacklevel=2,
         )
     scores = _kernel_scores(design, transport, task, task.rows)
     found = {

@@ -118,7 +118,8 @@ def alternative_to(
     d = int(np.sum(~constant))
     ordered = all(len(column.positions) == 1 for column in columns)
     if ordered and d <= MOST_COLUMNS_OF_A_VINE:
-        return "Try transport='knothe-rosenblatt' (pip install \"dfi[vine]\")"
+        there = importlib.util.find_spec("pyvinecopulib") is not None
+        return "Try transport='knothe-rosenblatt'" + ("" if there else ' (pip install "dfi[vine]")')
     epsilon = epsilon_for(len(matrix), d, DOUBTFUL)
     if epsilon is not None:
         return f"Try transport=dfi.transports.EntropicOT(epsilon={epsilon:g})"

@@ -21,7 +21,7 @@ from dfi.lines.trees.pipelines import active_steps, follow_columns, pull_back
 from dfi.lines.trees.readers import read_trees, verify
 from dfi.lines.trees.reading import NotTrees, Unreadable, require
 from dfi.nuisance.predictor import brief
-from dfi.warnings import ExactnessWarning
+from dfi.warnings import ExactnessWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +75,7 @@ def decoded_tree_lines(
         # a line meets it.
         why = brief(reason) if isinstance(reason, ValueError) else reason
         message = f"{predictor.name}: {why}; its line means use quadrature"
-        warnings.warn(message, ExactnessWarning, stacklevel=2)
+        warn(message, ExactnessWarning)
         return None
     return TreeLines(ensemble, n_threads=n_threads)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dfi.lines.trees.readers import read_trees, verify
-from dfi.warnings import ExactnessWarning
+from dfi.warnings import ExactnessWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,5 +96,5 @@ def tree_lines(
             f"by {error:.1e} of their scale"
         )
     if reason:
-        warnings.warn(f"{reason}; its line means use quadrature", ExactnessWarning, stacklevel=2)
+        warn(f"{reason}; its line means use quadrature", ExactnessWarning)
     return None
