@@ -15,12 +15,11 @@ import dfi
 from dfi.comparators import CPI, NLOCO, Shapley
 from dfi.comparators.refit import (
     FixedStack,
-    forest_values,
-    is_plain_forest,
     submodel_learner,
     subtable,
 )
 from dfi.data import read_table
+from dfi.nuisance.forests import forest_values, is_plain_forest
 from dfi.nuisance.stack import SuperLearner
 from dfi.warnings import ConstantColumnWarning
 

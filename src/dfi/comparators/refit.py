@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
@@ -17,6 +16,7 @@ from dfi.data.outcome import Outcome
 from dfi.data.table import Table
 from dfi.nuisance.crossfit import fit_model
 from dfi.nuisance.encoders import reads_raw_columns
+from dfi.nuisance.forests import forest_values, is_plain_forest
 from dfi.nuisance.predictor import predictor_for
 from dfi.nuisance.stack import SuperLearner, default_members
 
@@ -144,24 +144,6 @@ def predict_once(predictor: Predictor, points: Floats) -> Floats:
     if predictor.view == "matrix" and is_plain_forest(predictor.model):
         return forest_values(predictor.model, points)
     return predictor(points)
-
-
-def is_plain_forest(model: Any) -> bool:
-    """Tell whether a fitted model is scikit-learn's forest of one outcome."""
-    return type(model) in (RandomForestRegressor, ExtraTreesRegressor) and model.n_outputs_ == 1
-
-
-def forest_values(model: Any, points: Floats) -> Floats:
-    """Return the mean of a forest's trees, as its own ``predict`` does.
-
-    That sets up a job and checks the rows for every tree, which for a thousand rows takes longer
-    than to walk down the tree.
-    """
-    rows = np.ascontiguousarray(points, dtype=np.float32)
-    total = np.zeros(len(rows))
-    for tree in model.estimators_:
-        total += tree.tree_.predict(rows)[:, 0]
-    return np.asarray(total / len(model.estimators_))
 
 
 class FixedStack(RegressorMixin, BaseEstimator):  # type: ignore[misc]

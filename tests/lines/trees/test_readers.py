@@ -255,6 +255,22 @@ def test_another_function_than_the_trees_is_noticed(data):
         assert tree_lines(model, model.predict, x) is None
 
 
+def test_a_forest_is_compared_with_its_own_trees_only_where_they_are_its_predict(data):
+    x, y = data
+    model = RandomForestRegressor(4, random_state=0).fit(x, y)
+    assert tree_lines(model, model.predict, x) is not None
+    with pytest.warns(ExactnessWarning, match="differ from the model's own predictions"):
+        assert tree_lines(model, lambda rows: model.predict(rows) + 1.0, x) is None
+
+    class Shifted(RandomForestRegressor):
+        def predict(self, rows):
+            return super().predict(rows) + 1.0
+
+    shifted = Shifted(4, random_state=0).fit(x, y)
+    with pytest.warns(ExactnessWarning, match="differ from the model's own predictions"):
+        assert tree_lines(shifted, shifted.predict, x) is None
+
+
 def test_a_wrong_threshold_is_noticed(data):
     x, y = data
     model = tree(3).fit(x, y)
