@@ -24,6 +24,7 @@ from dfi.lines.quadrature import QuadratureLines
 from dfi.lines.trees.model import tree_lines
 from measure import cpu, in_own_process, peak_growth
 from peers import fdfi_scores, hidimstat_cfi, hidimstat_loco, sage_values, tree_shap
+from startup import start_up
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -235,7 +236,9 @@ def hiv_case(trees: int) -> list[dict[str, Any]]:
     return wide_case(f"HIV-1 (sens50), {len(X)} rows, {X.shape[1]} columns", X, y, trees)
 
 
-def write_page(rows: list[dict[str, Any]], curves: dict[str, Any]) -> None:
+def write_page(
+    rows: list[dict[str, Any]], curves: dict[str, Any], starts: dict[str, tuple[float, float]]
+) -> None:
     lines = [
         "# Benchmarks",
         "",
@@ -261,6 +264,15 @@ def write_page(rows: list[dict[str, Any]], curves: dict[str, Any]) -> None:
             )
         lines.append("")
     lines += [
+        "## First call",
+        "",
+        "By how much the first exact call of a process exceeds the second (a forest of 20 trees):",
+        "kernels are compiled once, and later processes load them without numba.",
+        "",
+        "| first call | s | CPU s |",
+        "|---|---|---|",
+        *(f"| {name} | {wall:.2f} | {cpu:.2f} |" for name, (wall, cpu) in starts.items()),
+        "",
         "## Growth",
         "",
         "The score stage of a random forest (1000 rows, 10 columns, 100 trees unless varied).",
@@ -277,7 +289,7 @@ def write_page(rows: list[dict[str, Any]], curves: dict[str, Any]) -> None:
         for size, seconds, memory in points
     ]
     (DOCS / "benchmarks.md").write_text("\n".join(lines) + "\n")
-    raw = {"methods": rows, "growth": curves}
+    raw = {"methods": rows, "first call": starts, "growth": curves}
     (DOCS / "benchmarks.json").write_text(json.dumps(raw, indent=1) + "\n")
 
 
@@ -333,9 +345,12 @@ def main() -> None:
     curves = growth(quick)
     for axis, points in curves.items():
         print(axis, *(f"{size}: {s:.2f} s, {1000 * m:.2f} MB;" for size, s, m in points))
+    starts = start_up()
+    for call, (wall, seconds) in starts.items():
+        print(f"first call {call}: {wall:.2f} s, {seconds:.2f} CPU s more than the second")
     if not quick:
         draw(curves)
-        write_page(rows, curves)
+        write_page(rows, curves, starts)
 
 
 if __name__ == "__main__":
