@@ -229,6 +229,33 @@ def test_room_for_jumps_grows_without_changing_a_bit(forest, kind, room, monkeyp
     np.testing.assert_array_equal(enough.square, grown.square)
 
 
+@pytest.mark.parametrize("t", [-9.0, -1.3, 0.0, 0.4, 2.7, 9.0])
+def test_the_normal_law_outside_of_kernels(t):
+    law, _, _ = law_module.tabulate(Reference("gaussian"), 2)
+    for found in (
+        law_module.evaluate_law(law, 1, t),
+        law_module.evaluate_coordinate(law_module.coordinate_law(law, 1), t),
+    ):
+        assert found == pytest.approx((norm.cdf(t), -norm.pdf(t)), abs=1e-10)
+
+
+@given(seed=st.integers(0, 10_000), at_an_atom=st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_an_empirical_law_outside_of_kernels(seed, at_an_atom):
+    generator = np.random.default_rng(seed)
+    values = np.sort(generator.standard_normal((12, 2)).round(1), axis=0)
+    cumulative = np.tile(np.arange(1, 13)[:, None] / 12, 2)
+    law, _, _ = law_module.tabulate(Reference("empirical", values, cumulative), 2)
+    t = float(values[5, 1]) if at_an_atom else float(generator.standard_normal())
+    below = values[:, 1] <= t
+    expected = below.mean(), (values[:, 1] * below).mean()
+    for found in (
+        law_module.evaluate_law(law, 1, t),
+        law_module.evaluate_coordinate(law_module.coordinate_law(law, 1), t),
+    ):
+        assert found == pytest.approx(expected, abs=1e-12)
+
+
 def test_tables_of_a_law_are_kept_as_long_as_the_law():
     before = len(law_module._tabulated)
     reference = Reference.empirical(np.random.default_rng(0).standard_normal((50, 2)))

@@ -202,21 +202,25 @@ def _normal_cubics() -> Floats:
 
 
 def evaluate_law(law: Law, j: int | np.uint64, t: float) -> tuple[float, float]:
-    """Return ``F(t)`` and ``H(t)`` of coordinate ``j``, inside a kernel.
+    """Return ``F(t)`` and ``H(t)`` of coordinate ``j``.
 
     The kernels are compiled once per kind of law: deciding between them at every evaluation made
     the kernels six times slower. Indices are unsigned throughout the kernels: numba then leaves out
     the check for negative ones, which halves the time of a visit.
     """
-    raise NotImplementedError("compiled by numba")
+    if isinstance(law, NormalLaw):
+        return _law_is_normal(law, int(j), t)
+    return _law_is_empirical(law, int(j), t)
 
 
 def evaluate_coordinate(law: CoordinateLaw, t: float) -> tuple[float, float]:
-    """Return ``F(t)`` and ``H(t)`` of a coordinate's law, inside a kernel.
+    """Return ``F(t)`` and ``H(t)`` of a coordinate's law.
 
     With one coordinate the compiler keeps its tables in registers: a third quicker.
     """
-    raise NotImplementedError("compiled by numba")
+    if isinstance(law, NormalCoordinate):
+        return _coordinate_is_normal(law, t)
+    return _coordinate_is_empirical(law, t)
 
 
 @chosen_by_type(evaluate_law)
