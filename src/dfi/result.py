@@ -13,9 +13,9 @@ from dfi.data.groups import read_groups
 from dfi.inference.estimate import Contrast, Estimate, contrast_means, estimate_mean
 from dfi.inference.units import UnitInference
 from dfi.quality import Quality
-from dfi.result_file import FileFormatError, read_file, thaw, write_file
+from dfi.result_file import thaw, write_file
 from dfi.result_groups import sum_units
-from dfi.result_record import Space, checked_fields, pack, read_only, unpack
+from dfi.result_record import Space, checked_fields, pack, read_only, read_result
 from dfi.result_tables import known_errors, position_of, unit_columns, unit_frame
 from dfi.result_text import describe
 
@@ -392,10 +392,4 @@ def load(path: str | os.PathLike[str]) -> Importance:
     FileFormatError
         A ValueError: it is not a dfi file, was written by a newer version, or is damaged.
     """
-    manifest, arrays = read_file(path)
-    try:
-        return unpack(manifest, arrays, Importance)
-    except KeyError as error:
-        raise FileFormatError(f"{path} is damaged: {error} is missing") from error
-    except (TypeError, ValueError, AttributeError) as error:
-        raise FileFormatError(f"{path} is damaged: {error}") from error
+    return read_result(path, Importance)

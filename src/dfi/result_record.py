@@ -11,9 +11,10 @@ from dfi.data.groups import Groups
 from dfi.data.weights import Weights
 from dfi.inference.intervals import check_level
 from dfi.quality import Quality
-from dfi.result_file import freeze, thaw
+from dfi.result_file import FileFormatError, freeze, read_file, thaw
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable
 
     from numpy.typing import NDArray
@@ -163,3 +164,14 @@ def unpack(
     latent = manifest["latent"]
     fields["latent"] = None if latent is None else unpack(latent, arrays, build, f"{prefix}latent.")
     return build(**fields)
+
+
+def read_result(path: str | os.PathLike[str], build: Callable[..., Result]) -> Result:
+    """Return the result in a file; one that cannot be put together is damaged."""
+    manifest, arrays = read_file(path)
+    try:
+        return unpack(manifest, arrays, build)
+    except KeyError as error:
+        raise FileFormatError(f"{path} is damaged: {error} is missing") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise FileFormatError(f"{path} is damaged: {error}") from error
