@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+# What non-negative least squares leaves of a useless member is 0 or a last digit, by processor.
+_LEAST_WEIGHT = 1e-8
+
 
 def default_members(random_state: int, n_rows: int) -> list[tuple[str, Any]]:
     """Return the stack's members: linear trend, two networks, slow boosting, randomised trees.
@@ -72,7 +75,7 @@ class SuperLearner(RegressorMixin, BaseEstimator):
     Attributes
     ----------
     weights_ : ndarray
-        Non-negative weights of the members, which sum to one.
+        Non-negative weights of the members, which sum to one. A weight below 1e-8 is 0.
     estimators_ : list
         The members refitted on all rows; those with weight 0 are None.
 
@@ -144,6 +147,7 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         design = np.vstack([root[:, None] * held_out, np.full((1, len(used)), penalty)])
         weights = np.zeros(len(members))
         weights[used], _ = nnls(design, np.append(root * y, penalty))
+        weights[weights < _LEAST_WEIGHT * weights.sum()] = 0.0
         return np.asarray(weights / weights.sum())
 
     def predict(self, X: ArrayLike) -> Floats:
