@@ -82,7 +82,10 @@ def curve_scores(
             "lines='draws' holds for linear transports: use 'auto', 'equal' or 'gauss'"
         )
     smooth = all(
-        is_smooth(p.model) for fold in folds for p in fold.predictors if hasattr(p, "model")
+        is_smooth(p.model) and not p.levels
+        for fold in folds
+        for p in fold.predictors
+        if hasattr(p, "model")
     )
     rule = options.rule if options.rule != "auto" else ("gauss" if smooth else "equal")
     count = options.n_nodes or DEFAULT_NODES["gauss" if rule == "gauss" else "equal"]

@@ -1,7 +1,7 @@
 """Trees behind steps that are given a table with levels, decoded from numeric rows.
 
 A column of two levels is one column of the numeric matrix, decoded to its second level above 1/2;
-a numeric column that an encoder meets is rounded to the nearest value observed. Both are step
+a numeric column with levels is decoded to the nearest one. Both are step
 functions of one number, so a split on an indicator or on a code of theirs is again a threshold,
 perhaps with the children changed. A column of more levels is decoded from a one-hot block by its
 largest entry: a split there depends on several numbers, and the model is left to quadrature.
@@ -116,7 +116,7 @@ def _read(predictor: Predictor) -> TreeEnsemble:
 
 
 def _is_decoded(column: Column, predictor: Predictor) -> bool:
-    return column.kind == "categorical" or column.name in predictor.exact
+    return column.positions[0] in predictor.levels.positions
 
 
 def _input_columns(model: Any, predictor: Predictor) -> list[Column]:
@@ -138,7 +138,7 @@ def _decoded_transform(model: Any, predictor: Predictor) -> Callable[[Floats], F
     own = type(model.steps[-1][1]).__module__.startswith("sklearn.")
 
     def transform(rows: Floats) -> Floats:
-        frame = predictor.table.frame(rows, exact=predictor.exact)
+        frame = predictor.table.frame(rows, levels=predictor.levels)
         with warnings.catch_warnings():
             # What the steps have to say is said when the model itself predicts.
             warnings.simplefilter("ignore")

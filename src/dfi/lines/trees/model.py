@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dfi.lines.trees.levels import at_midpoints
 from dfi.lines.trees.readers import read_trees, verify
+from dfi.lines.trees.reading import Unreadable
 from dfi.nuisance.forests import forest_values, is_plain_forest
 from dfi.warnings import ExactnessWarning, warn
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from dfi.data.levels import Levels
     from dfi.lines.base import LineMoments, Lines
     from dfi.lines.trees.engine import Kernel
     from dfi.lines.trees.ensemble import TreeEnsemble
@@ -65,6 +67,7 @@ def tree_lines(
     predict: Callable[[Floats], Floats],
     sample_points: Floats,
     *,
+    levels: Levels | None = None,
     column: int = 1,
     n_threads: int | None = None,
 ) -> TreeLines | None:
@@ -78,6 +81,8 @@ def tree_lines(
         The function to be averaged: the model's own ``predict``, or a class probability.
     sample_points : ndarray of shape (n, p)
         Rows around which the trees are compared with ``predict``.
+    levels : Levels, optional
+        The levels that ``predict`` decodes rows to: splits are moved between them.
     column : int, default=1
         Class whose probability ``predict`` returns, for classifiers.
     n_threads : int, optional
@@ -89,8 +94,13 @@ def tree_lines(
         Where the model is made of trees but cannot be followed exactly, with the reason.
     """
     ensemble, reason = read_trees(model, column=column)
+    if ensemble is not None and levels:
+        try:
+            ensemble = at_midpoints(ensemble, levels)
+        except Unreadable as unreadable:
+            ensemble, reason = None, f"{type(model).__name__}: {unreadable}"
     if ensemble is not None:
-        error = verify(ensemble, _quick(model, predict), sample_points)
+        error = verify(ensemble, _quick(model, predict, levels), sample_points)
         if error <= ensemble.tolerance:
             return TreeLines(ensemble, n_threads=n_threads)
         reason = (
@@ -102,7 +112,11 @@ def tree_lines(
     return None
 
 
-def _quick(model: Any, predict: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
+def _quick(
+    model: Any, predict: Callable[[Floats], Floats], levels: Levels | None
+) -> Callable[[Floats], Floats]:
     """Return a forest's own trees in place of its own ``predict``, which is slow for few rows."""
     owner = getattr(predict, "__self__", getattr(predict, "model", None))
-    return partial(forest_values, model) if owner is model and is_plain_forest(model) else predict
+    if owner is not model or not is_plain_forest(model):
+        return predict
+    return lambda rows: forest_values(model, levels.nearest(rows) if levels else rows)
