@@ -195,6 +195,8 @@ class DFI(BaseEstimator):
         check_level(self.level)
         form = self._score_form(design)
         table = read_table(X)
+        if hasattr(design, "check_columns"):
+            design.check_columns(table.columns)
         outcome = read_outcome(y, table.n_rows)
         weights = read_weights(sample_weight, table.n_rows, kind=self.weight_kind)
         groups = None if self.groups is None else read_groups(self.groups, table.names)

@@ -106,6 +106,10 @@ def explain_diagnostics(
             "random_kernel": bool(linear.kernel_variance.any()),
             "collinear_units": collinear_units(linear, owner),
         }
+    components = unit_components(fitted.table, transport)
+    if components is not None:
+        found["n_components"] = len(components)
+        found["largest_component"] = max(map(len, components))
     if not diagnose:
         return found
     latent = latent_draws(transport, matrix, fitted.diagnosis_seed)
@@ -135,6 +139,12 @@ def assemble(
     membership = unit_membership(table, transport)
     degenerate = membership.sum(axis=0) == 0
     columns = np.maximum(membership.sum(axis=0), 1)
+    unrelated = np.zeros(len(table.names), dtype=np.bool_)
+    if scored.unread is not None:
+        unrelated = ~degenerate & ((~scored.unread).astype(np.float64) @ membership == 0)
+    context = {
+        **context, "unrelated": unrelated, "components": unit_components(table, transport),
+    }  # fmt: skip
     latent_result = Importance(
         influence=scored.latent @ membership,
         names=table.names,
@@ -186,6 +196,23 @@ def unit_membership(table: Table, transport: Any) -> Floats:
     for unit, positions in enumerate(table.units):
         owner[list(positions), unit] = 1.0
     return np.asarray(owner[transport.active])
+
+
+def unit_components(table: Table, transport: Any) -> tuple[tuple[str, ...], ...] | None:
+    """Return the dependence components as names of units; None for a transport without them.
+
+    Units that do not vary belong to none.
+    """
+    labels = getattr(getattr(transport, "linear", transport), "labels", None)
+    if labels is None:
+        return None
+    membership = unit_membership(table, transport)
+    found: dict[int, list[str]] = {}
+    for unit, name in enumerate(table.names):
+        places = np.flatnonzero(membership[:, unit])
+        if len(places):
+            found.setdefault(int(labels[places[0]]), []).append(name)
+    return tuple(map(tuple, found.values()))
 
 
 def _spread(by_repeat: Floats) -> Floats | None:

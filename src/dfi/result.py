@@ -68,6 +68,12 @@ class Importance:
         What the units are: features, latent coordinates or groups of features.
     degenerate : ndarray of bool of shape (p,), optional
         Units without variation: score 0, standard error, interval and p-value NaN.
+    unrelated : ndarray of bool of shape (p,), optional
+        Units whose dependence component no model reads: score and standard error exactly 0,
+        interval [0, 0], p-value 1.
+    components : tuple of tuples of str, optional
+        The dependence components of the features, those that do not vary left out; None where
+        the transport has none. Features of different components share no signal.
     spread : ndarray of shape (p,), optional
         Standard deviation of the score from one repeated split to the next.
     nonnegative : bool, default=True
@@ -95,6 +101,8 @@ class Importance:
     latent: Importance | None = None
     attribution: Floats | None = None
     default_groups: Groups | None = None
+    unrelated: Booleans = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    components: tuple[tuple[str, ...], ...] | None = None
 
     def __post_init__(self) -> None:
         for name, value in checked_fields(self).items():
@@ -114,6 +122,7 @@ class Importance:
             self.degenerate,
             self.quality.outcome_variance,
             self.nonnegative,
+            self.unrelated,
         )
 
     @cached_property
@@ -183,7 +192,9 @@ class Importance:
         Returns
         -------
         frame
-            Columns feature, score, se, ci_low, ci_high, z, p, p_adj.
+            Columns feature, score, se, ci_low, ci_high, z, p, p_adj. A unit that is
+            ``unrelated`` to everything that the model reads has a score, a standard error and an
+            interval of exactly 0, and a p-value of 1.
         """
         columns = self._table(
             level=level,
@@ -375,6 +386,7 @@ class Importance:
             self.quality,
             [self.names[unit] for unit in order],
             {key: values[order] for key, values in self._table().items()},
+            unrelated=int(np.sum(self.unrelated)),
         )
 
 

@@ -11,6 +11,7 @@ from dfi.importance.curves import curve_scores
 from dfi.importance.kernel_scores import entropic_scores
 from dfi.importance.scores import pooled_scores
 from dfi.importance.transported import TransportedScores
+from dfi.importance.unread import unread_coordinates
 from dfi.inference.copula_terms import copula_influence
 from dfi.inference.row_copies import RowCopies
 from dfi.inference.transport_jackknife import (
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from dfi.data.table import Table
     from dfi.data.weights import Weights
     from dfi.importance.latent import ScoreForm
+    from dfi.importance.scores import PooledScores
     from dfi.lines.choose import LineOptions
     from dfi.nuisance.crossfit import FoldModels
 
@@ -129,7 +131,7 @@ def _linear(design: Any, transport: LinearTransport, task: Task) -> TransportedS
         influence = MapInfluence(transport, rows)
         latent = latent + latent_terms(influence, scores)
     squared = transport.attribution**2
-    return TransportedScores(
+    found = TransportedScores(
         rows=pooled.rows,
         latent=latent,
         attributed=attributed_influence(latent, phi, transport, influence),
@@ -141,6 +143,7 @@ def _linear(design: Any, transport: LinearTransport, task: Task) -> TransportedS
         standard_errors="fixed transport" if task.fixed else "transport-aware",
         pooled=pooled,
     )
+    return _with_exact_zeros(found, pooled, transport.labels, task)
 
 
 def _copula(transport: CopulaTransport, task: Task) -> TransportedScores:
@@ -164,7 +167,7 @@ def _copula(transport: CopulaTransport, task: Task) -> TransportedScores:
         transport,
         fixed=task.fixed,
     )
-    return TransportedScores(
+    found = TransportedScores(
         rows=pooled.rows,
         latent=latent,
         attributed=attributed,
@@ -175,6 +178,24 @@ def _copula(transport: CopulaTransport, task: Task) -> TransportedScores:
         rule=pooled.rule,
         standard_errors="fixed transport" if task.fixed else "transport-aware",
         pooled=pooled,
+    )
+    return _with_exact_zeros(found, pooled, transport.linear.labels, task)
+
+
+def _with_exact_zeros(
+    found: TransportedScores,
+    pooled: PooledScores,
+    labels: NDArray[np.intp] | None,
+    task: Task,
+) -> TransportedScores:
+    """Put the scores of components that no model reads at exactly 0."""
+    if labels is None:
+        return found
+    scores = pooled.scores
+    return found.silenced(
+        unread_coordinates(
+            scores.influence, scores.prediction, task.y[pooled.rows], labels, task.form
+        )
     )
 
 

@@ -46,6 +46,8 @@ class UnitInference:
         Var(Y), the unit of the expansion near the null.
     nonnegative : bool
         Whether the parameters cannot be negative.
+    unrelated : ndarray of bool of shape (p,), optional
+        Units that are known to be 0: their dependence component is not read by any model.
     """
 
     influence: Floats
@@ -53,6 +55,14 @@ class UnitInference:
     degenerate: NDArray[np.bool_]
     outcome_variance: float
     nonnegative: bool
+    unrelated: NDArray[np.bool_] | None = None
+
+    @property
+    def silent(self) -> NDArray[np.bool_]:
+        """The unrelated units, as a mask."""
+        if self.unrelated is None:
+            return np.zeros(self.influence.shape[1], dtype=np.bool_)
+        return self.unrelated
 
     @cached_property
     def scores(self) -> Floats:
@@ -71,9 +81,9 @@ class UnitInference:
 
     @property
     def covariance(self) -> Floats:
-        """Covariance of the scores, NaN where a unit has no standard error."""
+        """Covariance of the scores: NaN where a unit has no standard error, 0 if unrelated."""
         covariance = np.array(self.weights.covariance_of_mean(self.influence), dtype=np.float64)
-        unknown = ~(self.errors > 0.0)
+        unknown = ~(self.errors > 0.0) & ~self.silent
         covariance[unknown, :] = np.nan
         covariance[:, unknown] = np.nan
         return covariance
@@ -122,6 +132,11 @@ class UnitInference:
             critical=critical,
             skewness=self.skewness if skewness else None,
         )
+        if expansion is None:
+            # what is known to be 0 has no width; an expansion near the null widens it like others
+            below = -np.inf if alternative == "less" and not self.nonnegative else 0.0
+            above = np.inf if alternative == "greater" else 0.0
+            low, high = np.where(self.silent, below, low), np.where(self.silent, above, high)
         return {"ci_low": low, "ci_high": high}
 
     def tests(

@@ -89,7 +89,7 @@ def choose_transport(
         )
     else:
         reasons.append(f"margins are near normal (Kolmogorov distance {distance:.2f} at most)")
-    left = leftover(design.fit(matrix, weights, constant), matrix, seed)
+    left = leftover(design.fit(matrix, weights, constant, columns=columns), matrix, seed)
     reasons.append(_describe(left))
     if not left.dependent:
         return Choice(design, tuple(reasons))
@@ -112,7 +112,8 @@ def alternative_to(
 ) -> str:
     """Say what to try where a transport leaves dependence behind."""
     if design.name != "copula":
-        left = leftover(Copula().fit(matrix, weights, constant), matrix, seed)
+        fitted = Copula().fit(matrix, weights, constant, columns=columns)
+        left = leftover(fitted, matrix, seed)
         if not left.dependent:
             return "transport='copula' does not"
     d = int(np.sum(~constant))
