@@ -39,6 +39,10 @@ ROWS_PER_VALUE = 5
 LARGEST_WHOLE = 2.0**40
 """Every number from 2**52 on is whole: what is this large says nothing about being counted."""
 
+TIE = 1e-9
+"""What a level gives way to the one before it: levels that are equally frequent tie along whole
+lines, where rounding must not decide."""
+
 BEYOND = 1e50
 """A threshold that no row reaches; finite, because kernels multiply it."""
 
@@ -71,9 +75,9 @@ class Grid:
         return self.values[np.searchsorted(self.midpoints, numbers)]
 
     def move(self, thresholds: Floats) -> Floats:
-        """Return thresholds at midpoints that decide ``level <= threshold`` for ``nearest`` alike.
+        r"""Return thresholds at midpoints that decide ``level <= threshold`` for ``nearest`` alike.
 
-        .. math:: l_k \\le c < l_{k+1} \\mapsto \\tfrac12 (l_k + l_{k+1}) .
+        .. math:: l_k \le c < l_{k+1} \mapsto \tfrac12 (l_k + l_{k+1}) .
         """
         ends = np.concatenate([[-BEYOND], self.midpoints, [BEYOND]])
         return np.asarray(ends[np.searchsorted(self.values, thresholds, side="right")])
@@ -96,10 +100,13 @@ class Block:
 
     def nearest(self, rows: Floats) -> Floats:
         """Return the one-hot rows of the observed levels with the largest entries."""
-        block = np.zeros((len(rows), len(self.positions)))
-        level = self.observed[np.argmax(rows[:, self.observed], axis=1)]
-        block[np.arange(len(rows)), level - self.positions[0]] = 1.0
-        return block
+        one_hot: Floats = (self.positions == self.observed[:, None]).astype(np.float64)
+        return one_hot[largest(rows[:, self.observed])]
+
+
+def largest(entries: Floats) -> NDArray[np.intp]:
+    """Return the place of the largest entry of each row; the first where several tie."""
+    return np.asarray(np.argmax(entries - TIE * np.arange(entries.shape[1]), axis=1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dfi.lines.trees.levels import at_midpoints
+from dfi.lines.trees.levels import at_midpoints, categories_in, tree_rows
 from dfi.lines.trees.readers import read_trees, verify
-from dfi.lines.trees.reading import Unreadable
 from dfi.nuisance.forests import forest_values, is_plain_forest
 from dfi.warnings import ExactnessWarning, warn
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from dfi.lines.base import LineMoments, Lines
     from dfi.lines.trees.engine import Kernel
     from dfi.lines.trees.ensemble import TreeEnsemble
+    from dfi.lines.trees.levels import Category
 
     Floats = NDArray[np.float64]
 
@@ -33,6 +33,8 @@ class TreeLines:
     ----------
     ensemble : TreeEnsemble
         The flattened model.
+    categories : tuple of Category
+        Categories of more than two levels, which the trees see decoded.
     n_threads : int, optional
         Threads; by default one per available core. The result does not depend on it.
     kernel : {"arena", "path", "merged"}, optional
@@ -40,6 +42,7 @@ class TreeLines:
     """
 
     ensemble: TreeEnsemble
+    categories: tuple[Category, ...] = ()
     n_threads: int | None = None
     kernel: Kernel | None = None
 
@@ -51,6 +54,9 @@ class TreeLines:
 
     def predict(self, points: Floats) -> Floats:
         """Return the model's value at each row."""
+        if self.categories:
+            levels = [category.levels(points) for category in self.categories]
+            points = tree_rows(points, self.categories, levels, self.ensemble.n_features)
         return self.ensemble.predict(points, n_threads=self.n_threads)
 
     def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
@@ -58,7 +64,12 @@ class TreeLines:
         from dfi.lines.trees.engine import line_moments
 
         return line_moments(
-            self.ensemble, lines, square=square, kernel=self.kernel, n_threads=self.n_threads
+            self.ensemble,
+            lines,
+            categories=self.categories,
+            square=square,
+            kernel=self.kernel,
+            n_threads=self.n_threads,
         )
 
 
@@ -94,15 +105,15 @@ def tree_lines(
         Where the model is made of trees but cannot be followed exactly, with the reason.
     """
     ensemble, reason = read_trees(model, column=column)
-    if ensemble is not None and levels:
-        try:
-            ensemble = at_midpoints(ensemble, levels)
-        except Unreadable as unreadable:
-            ensemble, reason = None, f"{type(model).__name__}: {unreadable}"
     if ensemble is not None:
-        error = verify(ensemble, _quick(model, predict, levels), sample_points)
+        found = TreeLines(ensemble, n_threads=n_threads)
+        if levels:
+            ensemble = at_midpoints(ensemble, levels)
+            found = replace(found, ensemble=ensemble, categories=categories_in(ensemble, levels))
+        own = _quick(model, predict, levels)
+        error = verify(ensemble, own, sample_points, read=found.predict)
         if error <= ensemble.tolerance:
-            return TreeLines(ensemble, n_threads=n_threads)
+            return found
         reason = (
             f"{type(model).__name__}: the trees as read differ from the model's own predictions "
             f"by {error:.1e} of their scale"
