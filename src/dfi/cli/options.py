@@ -24,6 +24,13 @@ class Missing(StrEnum):
     drop = "drop"
 
 
+class Dependence(StrEnum):
+    """How dependence components are found."""
+
+    auto = "auto"
+    none = "none"
+
+
 def _models(incomplete: str) -> list[str]:
     return [name for name in LEARNERS if name.startswith(incomplete)]
 
@@ -115,6 +122,15 @@ Transport = Annotated[
 Epsilon = Annotated[
     Optional[float],
     typer.Option(min=0.0, help="entropy weight of the transport", rich_help_panel=_RUN),
+]
+Components = Annotated[
+    Optional[Dependence],
+    typer.Option(
+        help="auto: columns of no proven dependence share nothing; none: every sample correlation "
+        "counts; the transport's own default otherwise",
+        rich_help_panel=_RUN,
+        show_default=False,
+    ),
 ]
 Folds = Annotated[int, typer.Option(min=2, help="folds of cross-fitting", rich_help_panel=_RUN)]
 Repeats = Annotated[int, typer.Option(min=1, help="repeated random splits", rich_help_panel=_RUN)]

@@ -249,8 +249,14 @@ class _Sample:
         weighted = rows * share[:, None]
         covariance = weighted.T @ rows
         bases, owner = [], []
-        for k in range(int(unit.max()) + 1):
+        for k, width in enumerate(np.bincount(unit)):
             place = np.flatnonzero(unit == k)
+            if width == 1:
+                basis = np.zeros((len(unit), 1))
+                basis[place] = 1.0 / np.sqrt(covariance[place, place])
+                bases.append(basis)
+                owner.append(k)
+                continue
             values, vectors = np.linalg.eigh(covariance[np.ix_(place, place)])
             kept = values > RELATIVE_FLOOR * values[-1]
             basis = np.zeros((len(unit), int(kept.sum())))
@@ -329,28 +335,26 @@ class _Sample:
 
     def merged(self, labels: Integers) -> Integers:
         """Join components while one of them depends on the rest."""
-        # a component's test does not change while others are joined
-        known: dict[bytes, float] = {}
-        while True:
-            members = [np.flatnonzero(labels == k) for k in np.unique(labels)]
-            if len(members) == 1:
-                return labels
-            for group in members:
-                if group.tobytes() not in known:
-                    known[group.tobytes()] = self._joint_p_value(group)
-            p = np.array([known[group.tobytes()] for group in members])
-            if p.min() > JOINT_LEVEL * (1.0 + TOLERANCE):
-                return labels
-            links = np.eye(len(members), dtype=np.bool_)
-            inside = np.stack([labels == labels[group[0]] for group in members]).astype(float)
-            ranks = inside @ self.rank
-            # ties are all joined: which of them comes first must not matter
-            for k in np.flatnonzero(p <= p.min() * (1.0 + TOLERANCE)):
-                shares = (inside[k] @ self.shared) @ inside.T / ranks
-                shares[k] = -1.0
-                links[k] |= shares >= shares.max() * (1.0 - TOLERANCE)
-            _, joined = connected_components(links, directed=False)
-            labels = np.asarray(joined[np.argmax(inside, axis=0)], dtype=np.intp)
+        members = np.eye(int(labels.max()) + 1)[labels]
+        groups = [np.flatnonzero(column) for column in members.T]
+        shared = members.T @ self.shared @ members
+        ranks = members.T @ self.rank
+        p = np.array([self._joint_p_value(group) for group in groups])
+        alive = np.ones(len(groups), dtype=np.bool_)
+        while alive.sum() > 1 and p.min() <= JOINT_LEVEL * (1.0 + TOLERANCE):
+            # a component's test does not change while others are joined
+            for joined in _partners(p, np.where(alive, shared / ranks, -1.0)):
+                kept, *gone = joined
+                groups[kept] = np.concatenate([groups[k] for k in joined])
+                shared[kept] = shared[joined].sum(axis=0)
+                shared[:, kept] = shared[:, joined].sum(axis=1)
+                ranks[kept] = ranks[joined].sum()
+                p[kept] = self._joint_p_value(groups[kept])
+                p[gone], alive[gone] = np.inf, False
+        found = np.empty_like(labels)
+        for label in np.flatnonzero(alive):
+            found[groups[label]] = label
+        return found
 
     @cached_property
     def _square(self) -> Floats:
@@ -428,6 +432,21 @@ class _Sample:
         if not variance > TOLERANCE * mean**2 / self.size:
             return 1.0  # as many columns as rows fit anything: there is nothing to test
         return pearson_tail((statistic - mean) / np.sqrt(variance), skewness)
+
+
+def _partners(p: Floats, shares: Floats) -> list[list[int]]:
+    """Return the sets of components to join: the least p-value's, with what it shares most.
+
+    Ties are all joined, since which of them comes first must not matter.
+    """
+    sets: list[set[int]] = []
+    for k in np.flatnonzero(p <= p.min() * (1.0 + TOLERANCE)):
+        row = shares[k].copy()
+        row[k] = -1.0
+        fresh = {int(k), *map(int, np.flatnonzero(row >= row.max() * (1.0 - TOLERANCE)))}
+        apart = [known for known in sets if not known & fresh]
+        sets = [*apart, fresh.union(*(known for known in sets if known & fresh))]
+    return [sorted(known) for known in sets]
 
 
 @dataclass(frozen=True)
