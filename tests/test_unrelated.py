@@ -47,7 +47,7 @@ def is_zero(result, units=(3, 4, 5)):
             assert columns["score"][unit] == 0.0
             assert not np.signbit(columns["score"][unit])
             assert columns["p"][unit] == columns["p_adj"][unit] == 1.0
-            assert columns["ci_low"][unit] == 0.0
+            assert columns["ci_low"][unit] == columns["se"][unit] == 0.0
             assert columns["ci_high"][unit] == space.undetected[unit]
         assert np.flatnonzero(space.unrelated).tolist() == list(units)
         assert np.all(space.influence[:, list(units)] == 0.0)
@@ -179,6 +179,13 @@ def test_bounds_of_alternatives_and_expansion():
     assert signed["ci_low"][5] == -np.inf
     assert result.interval(expansion="standard_error")["ci_high"][5] > 0.0
     assert result.interval(simultaneous=True)["ci_high"][5] == 0.0
+
+
+def test_covariance_of_unrelated_units_is_zero():
+    X, y = data()
+    covariance = explain(X, y, transport=dfi.Gaussian(components=GIVEN)).covariance
+    assert np.all(covariance[3:] == 0.0)
+    assert np.all(np.isfinite(covariance))
 
 
 def test_groups_of_unrelated_units():

@@ -69,8 +69,8 @@ class Importance:
     degenerate : ndarray of bool of shape (p,), optional
         Units without variation: score 0, standard error, interval and p-value NaN.
     unrelated : ndarray of bool of shape (p,), optional
-        Units whose dependence component no model reads: score exactly 0, p-value 1, interval
-        from 0 to ``undetected``.
+        Units whose dependence component no model reads: score and standard error exactly 0,
+        p-value 1, interval from 0 to ``undetected``.
     undetected : ndarray of shape (p,), optional
         Of unrelated units, the score that dependence missed by the tests may give them (95 %);
         0 where the caller said what belongs together, and for other units.

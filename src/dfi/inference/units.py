@@ -60,6 +60,12 @@ class UnitInference:
     unrelated: NDArray[np.bool_] | None = None
     undetected: Floats | None = None
 
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Units with a standard error; that of unrelated ones is 0, by construction."""
+        known = self.errors > 0.0
+        return np.asarray(known if self.unrelated is None else known | self.unrelated)
+
     @cached_property
     def scores(self) -> Floats:
         """Weighted means of the columns."""
@@ -79,7 +85,7 @@ class UnitInference:
     def covariance(self) -> Floats:
         """Covariance of the scores, NaN where a unit has no standard error."""
         covariance = np.array(self.weights.covariance_of_mean(self.influence), dtype=np.float64)
-        unknown = ~(self.errors > 0.0)
+        unknown = ~self.known
         covariance[unknown, :] = np.nan
         covariance[:, unknown] = np.nan
         return covariance
