@@ -143,7 +143,9 @@ def assemble(
     if scored.unread is not None:
         unrelated = ~degenerate & ((~scored.unread).astype(np.float64) @ membership == 0)
     context = {
-        **context, "unrelated": unrelated, "components": unit_components(table, transport),
+        **context, "unrelated": unrelated,
+        "undetected": undetected_scores(transport, scored, membership) * unrelated,
+        "components": unit_components(table, transport),
     }  # fmt: skip
     latent_result = Importance(
         influence=scored.latent @ membership,
@@ -213,6 +215,19 @@ def unit_components(table: Table, transport: Any) -> tuple[tuple[str, ...], ...]
         if len(places):
             found.setdefault(int(labels[places[0]]), []).append(name)
     return tuple(map(tuple, found.values()))
+
+
+def undetected_scores(transport: Any, scored: TransportedScores, membership: Floats) -> Floats:
+    """Return the score that each unit may have through dependence that the tests missed.
+
+    Half of the bound on the squared multiple correlation of its component with the rest, times
+    the sum of all scores (:mod:`dfi.transport.components`).
+    """
+    missed = getattr(getattr(transport, "linear", transport), "missed", None)
+    if missed is None:
+        return np.zeros(membership.shape[1])
+    total = max(0.0, float(scored.latent_by_repeat.mean(axis=0).sum()))
+    return np.asarray(0.5 * total * np.max(membership * missed[:, None], axis=0, initial=0.0))
 
 
 def _spread(by_repeat: Floats) -> Floats | None:

@@ -70,7 +70,10 @@ class Importance:
         Units without variation: score 0, standard error, interval and p-value NaN.
     unrelated : ndarray of bool of shape (p,), optional
         Units whose dependence component no model reads: score and standard error exactly 0,
-        interval [0, 0], p-value 1.
+        p-value 1, interval from 0 to ``undetected``.
+    undetected : ndarray of shape (p,), optional
+        Of unrelated units, the score that dependence missed by the tests may give them (95 %);
+        0 where the caller said what belongs together, and for other units.
     components : tuple of tuples of str, optional
         The dependence components of the features, those that do not vary left out; None where
         the transport has none. Features of different components share no signal.
@@ -103,6 +106,7 @@ class Importance:
     default_groups: Groups | None = None
     unrelated: Booleans = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     components: tuple[tuple[str, ...], ...] | None = None
+    undetected: Floats | None = None
 
     def __post_init__(self) -> None:
         for name, value in checked_fields(self).items():
@@ -123,6 +127,7 @@ class Importance:
             self.quality.outcome_variance,
             self.nonnegative,
             self.unrelated,
+            self.undetected,
         )
 
     @cached_property
@@ -193,8 +198,8 @@ class Importance:
         -------
         frame
             Columns feature, score, se, ci_low, ci_high, z, p, p_adj. A unit that is
-            ``unrelated`` to everything that the model reads has a score, a standard error and an
-            interval of exactly 0, and a p-value of 1.
+            ``unrelated`` to everything that the model reads has a score of exactly 0, a p-value
+            of 1, and an interval that ends where dependence could have been missed.
         """
         columns = self._table(
             level=level,

@@ -25,7 +25,7 @@ Space = Literal["attributed", "latent", "group"]
 Result = TypeVar("Result")
 
 _PLAIN = ("level", "library", "space", "nonnegative")
-_ARRAYS = ("influence", "degenerate", "spread", "attribution", "unrelated")
+_ARRAYS = ("influence", "degenerate", "spread", "attribution", "unrelated", "undetected")
 
 
 def read_only(values: Any, dtype: type) -> NDArray[Any]:
@@ -73,6 +73,7 @@ def checked_fields(result: Any) -> dict[str, Any]:
     shapes = {
         "degenerate": (degenerate, (p,)),
         "unrelated": (unrelated, (p,)),
+        "undetected": (result.undetected, (p,)),
         "spread": (result.spread, (p,)),
         "attribution": (result.attribution, (p, p)),
     }
@@ -105,6 +106,9 @@ def checked_fields(result: Any) -> dict[str, Any]:
         "degenerate": read_only(degenerate, np.bool_),
         "unrelated": read_only(unrelated, np.bool_),
         "components": (None if result.components is None else tuple(map(tuple, result.components))),
+        "undetected": (
+            None if result.undetected is None else read_only(result.undetected, np.float64)
+        ),
         "spread": None if result.spread is None else read_only(result.spread, np.float64),
         "attribution": (
             None if result.attribution is None else read_only(result.attribution, np.float64)

@@ -201,6 +201,21 @@ def test_groups_from_a_file(kind, table, run, place):
     )
 
 
+@pytest.mark.parametrize(("word", "spec"), [("none", None), ("auto", "auto")])
+def test_components_of_the_transport(word, spec, table, run, place):
+    done = run("explain", table, "-y", "y", *LINEAR, "--components", word)
+    assert done.exit_code == 0, done.stderr
+    result = dfi.load(place / "dfi-data" / "result.dfi")
+    assert result.spec["components"] == spec
+    assert (result.components is None) == (spec is None)
+
+
+def test_components_of_a_transport_without_them_are_refused(table, run):
+    done = run("explain", table, "-y", "y", *LINEAR, "--transport", "auto", "--components", "none")
+    assert done.exit_code == 4
+    assert "the transport 'auto' has no --components" in done.stderr
+
+
 def test_transport_with_epsilon(table, run, place):
     done = run(
         "explain", table, "-y", "y", *LINEAR, "--transport", "semicontinuous", "--epsilon", "0.5"

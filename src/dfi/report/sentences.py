@@ -29,7 +29,10 @@ def leading_sentences(
 def _leading(row: dict[str, Any], level: float, target: str | None) -> str:
     outcome = f"the variance of {target}" if target else "the variance of the outcome"
     if row["unrelated"]:
-        return f"score exactly 0: {UNRELATED}."
+        text = f"score exactly 0: {UNRELATED}."
+        if row["ci_high"]:
+            text += f" Dependence too weak to find could give it up to {number(row['ci_high'])}."
+        return text
     if row["ci_low"] is None or row["ci_high"] is None:
         return (
             f"does not vary, or has no standard error: score {number(row['score'])}, no interval."

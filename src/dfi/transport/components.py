@@ -31,6 +31,17 @@ Where ranks are not small against the rows (together above ``n / 5``), both test
 over all permutations of the rows (Kazi-Aoual, Hitier, Sabatier and Lebreton, 1995), the skewness is
 that over all rotations, the exact law of normal rows. Nothing is drawn at random.
 
+Tests that find nothing do not prove that there is nothing. Each component's test against the rest
+also bounds what it may have missed: the squared multiple correlation :math:`\rho^2` of the
+component with the rest is at most (one-sided, 95 %, from the noncentral law's mean and variance)
+
+.. math:: \theta = \hat\theta + 2 z^2/n + z \sqrt{v + 4\,\hat\theta^+/n + 4 z^2/n^2},
+
+:math:`\hat\theta` the statistic less its mean under independence, :math:`v` its variance there. To
+second order, and for a regression that is linear along latent lines, dependence of that
+size gives an unread unit a score of about :math:`\rho^2/2` of the total at most, which is the
+upper end of its interval.
+
 The tests see the weighted correlation matrix and the number of rows: the sum of frequency
 weights, :math:`(\sum w)^2/\sum w^2` for sampling weights.
 """
@@ -77,6 +88,9 @@ RELATIVE_FLOOR = 1e-10
 
 COLLINEAR = 1e-6
 """Entries of the null space's projector above this connect two units."""
+
+MISSED_QUANTILE = 1.6448536269514722
+"""Normal quantile of the bound on dependence that was missed: 95 %, one-sided."""
 
 TOLERANCE = 1e-9
 """p-values and shares that differ relatively by less are equal: rounding must not decide."""
@@ -140,8 +154,12 @@ def column_labels(
     active: Integers,
     columns: Sequence[Column] | None,
     width: int,
-) -> Integers:
-    """Return the component of each active column, numbered in the order of the columns.
+) -> tuple[Integers, Floats]:
+    """Return the component of each active column, and the dependence that it may still have.
+
+    Components are numbered in the order of their first columns. The second array is the bound on
+    the squared multiple correlation of each column's component with the rest, 0 where the caller
+    says what belongs together.
 
     Parameters
     ----------
@@ -167,16 +185,19 @@ def column_labels(
     owner = owner[active]
     if components == "auto":
         unit = np.searchsorted(np.unique(owner), owner)
-        found = dependence_components(rows, weights, unit)[unit]
+        labels, bounds = dependence_components(rows, weights, unit)
+        found, missed = labels[unit], bounds[unit]
     else:
-        found = named_labels(components, names)[owner]
+        found, missed = named_labels(components, names)[owner], np.zeros(len(owner))
     _, first = np.unique(found, return_index=True)
     rank = {int(found[k]): number for number, k in enumerate(np.sort(first))}  # by first column
-    return np.array([rank[int(label)] for label in found], dtype=np.intp)
+    return np.array([rank[int(label)] for label in found], dtype=np.intp), missed
 
 
-def dependence_components(rows: Floats, weights: Weights, unit: Integers) -> Integers:
-    """Return the component of every unit, by the tests of the module's description.
+def dependence_components(
+    rows: Floats, weights: Weights, unit: Integers
+) -> tuple[Integers, Floats]:
+    """Return the component of every unit, and the bound on the dependence that it may still have.
 
     Parameters
     ----------
@@ -190,7 +211,7 @@ def dependence_components(rows: Floats, weights: Weights, unit: Integers) -> Int
     count = int(unit.max()) + 1
     size = effective_rows(weights)
     if count == 1 or size < FEWEST_ROWS:
-        return np.zeros(count, dtype=np.intp)
+        return np.zeros(count, dtype=np.intp), np.zeros(count)
     sample = _Sample.of(rows, weights, unit, size)
     links = sample.pair_links()
     if not sample.wide:
@@ -333,13 +354,14 @@ class _Sample:
         rank = float(self.rank[unit])
         return _Block(rank, rank, rank, self._fourth(self.squares[:, unit]))
 
-    def merged(self, labels: Integers) -> Integers:
-        """Join components while one of them depends on the rest."""
+    def merged(self, labels: Integers) -> tuple[Integers, Floats]:
+        """Join components while one of them depends on the rest; say what may be missed."""
         members = np.eye(int(labels.max()) + 1)[labels]
         groups = [np.flatnonzero(column) for column in members.T]
         shared = members.T @ self.shared @ members
         ranks = members.T @ self.rank
-        p = np.array([self._joint_p_value(group) for group in groups])
+        tests = [self.joint_test(group) for group in groups]
+        p = np.array([test.p for test in tests])
         alive = np.ones(len(groups), dtype=np.bool_)
         while alive.sum() > 1 and p.min() <= JOINT_LEVEL * (1.0 + TOLERANCE):
             # a component's test does not change while others are joined
@@ -349,12 +371,15 @@ class _Sample:
                 shared[kept] = shared[joined].sum(axis=0)
                 shared[:, kept] = shared[:, joined].sum(axis=1)
                 ranks[kept] = ranks[joined].sum()
-                p[kept] = self._joint_p_value(groups[kept])
+                tests[kept] = self.joint_test(groups[kept])
+                p[kept] = tests[kept].p
                 p[gone], alive[gone] = np.inf, False
-        found = np.empty_like(labels)
+        found, missed = np.empty_like(labels), np.zeros(len(labels))
         for label in np.flatnonzero(alive):
             found[groups[label]] = label
-        return found
+            if alive.sum() > 1:
+                missed[groups[label]] = tests[label].missed
+        return found, missed
 
     @cached_property
     def _square(self) -> Floats:
@@ -376,11 +401,11 @@ class _Sample:
         """The squared norm of every row in all bases."""
         return np.asarray(self.squares.sum(axis=1))
 
-    def _joint_p_value(self, group: Integers) -> float:
-        """Return the p-value of a component against all other units."""
+    def joint_test(self, group: Integers) -> JointTest:
+        """Test a component against all other units."""
         inside = np.isin(self.unit, group)
         if self.inverse is not None:
-            return self._likelihood_p_value(inside)
+            return self._likelihood_test(inside, self.inverse)
         block = self.correlation[np.ix_(inside, inside)]
         within = float(self.shared[np.ix_(group, group)].sum())
         across = float(self.shared[group].sum()) - within
@@ -398,28 +423,34 @@ class _Sample:
             - own.cube,
             self._fourth(self._row_squares - norms),
         )
-        return self._permutation_p_value(across, own, rest)
+        mean, variance = permutation_moments(self.size, own, rest)
+        return JointTest(
+            self._permutation_p_value(across, own, rest),
+            missed_dependence(across - mean, max(0.0, variance), self.size),
+        )
 
-    def _likelihood_p_value(self, inside: NDArray[np.bool_]) -> float:
-        r"""Return the p-value of the likelihood ratio.
+    def _likelihood_test(self, inside: NDArray[np.bool_], inverse: Floats) -> JointTest:
+        r"""Test a component by the likelihood ratio.
 
         With :math:`P` the (pseudo-)inverse of :math:`R`, :math:`|R_{BB}| = |R|\,|P_{AA}|`, so the
         ratio is :math:`\log|R_{AA}| + \log|P_{AA}|` and the rest need not be looked at.
         """
-        if self.inverse is None:
-            raise TypeError("there is no likelihood of so many columns")
         block = np.ix_(inside, inside)
         values = np.linalg.eigvalsh(self.correlation[block])
         kept = values > RELATIVE_FLOOR * values[-1]
         rank = int(kept.sum())
-        precision = np.linalg.eigvalsh(self.inverse[block])[len(values) - rank :]
+        precision = np.linalg.eigvalsh(inverse[block])[len(values) - rank :]
         total = len(self.unit) - self.null.shape[1]
         if total <= rank:
-            return 1.0
+            return JointTest(1.0, 0.0)
         # rounding may leave a value that is not positive where the ratio is beyond all bounds
         information = np.sum(np.log(values[kept])) + np.sum(np.log(np.maximum(precision, 1e-300)))
-        ratio = (self.size - 1.0 - 0.5 * (total + 1.0)) * max(0.0, float(information))
-        return float(chdtrc(rank * (total - rank), ratio))
+        factor = self.size - 1.0 - 0.5 * (total + 1.0)
+        ratio = factor * max(0.0, float(information))
+        degrees = rank * (total - rank)
+        excess = missed_dependence((ratio - degrees) / factor, 2.0 * degrees / factor**2, factor)
+        # the likelihood ratio adds up -log(1 - rho^2)
+        return JointTest(float(chdtrc(degrees, ratio)), -float(np.expm1(-excess)))
 
     def _fourth(self, squares: Floats) -> float:
         """Return the sum of squares of the Gram matrix's diagonal."""
@@ -432,6 +463,29 @@ class _Sample:
         if not variance > TOLERANCE * mean**2 / self.size:
             return 1.0  # as many columns as rows fit anything: there is nothing to test
         return pearson_tail((statistic - mean) / np.sqrt(variance), skewness)
+
+
+@dataclass(frozen=True)
+class JointTest:
+    """A component's test against the rest.
+
+    Attributes
+    ----------
+    p : float
+        Its p-value.
+    missed : float
+        Upper limit of the squared multiple correlation that it may have missed.
+    """
+
+    p: float
+    missed: float
+
+
+def missed_dependence(excess: float, variance: float, n: float) -> float:
+    """Return the upper limit of a sum of squared correlations (see the module's description)."""
+    z = MISSED_QUANTILE
+    width = np.sqrt(variance + 4.0 * max(0.0, excess) / n + 4.0 * z**2 / n**2)
+    return max(0.0, float(excess + 2.0 * z**2 / n + z * width))
 
 
 def _partners(p: Floats, shares: Floats) -> list[list[int]]:

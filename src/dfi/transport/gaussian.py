@@ -73,6 +73,9 @@ class LinearTransport:
         The law of a replacement latent coordinate.
     labels : ndarray of int, shape (d,), or None
         The dependence component of each coordinate; None where components were not asked for.
+    missed : ndarray of shape (d,), or None
+        Upper limit of the squared multiple correlation of each coordinate's component with the
+        rest that the tests may have missed.
     """
 
     active: NDArray[np.intp]
@@ -86,6 +89,7 @@ class LinearTransport:
     standardized: bool
     reference: Reference
     labels: NDArray[np.intp] | None = None
+    missed: Floats | None = None
     decoder: Floats = field(init=False)
     encoder: Floats = field(init=False)
 
@@ -376,12 +380,14 @@ def _fit_linear(
     if standardize:
         scale[active] = deviation
     rows = centered / scale[active]
-    labels = None
+    labels = missed = None
     if like is not None:
-        labels = like.labels
+        labels, missed = like.labels, like.missed
     elif components is not None:
         unit_rows = rows if standardize else centered / deviation
-        labels = column_labels(components, unit_rows, weights, active, columns, matrix.shape[1])
+        labels, missed = column_labels(
+            components, unit_rows, weights, active, columns, matrix.shape[1]
+        )
     amount = _shrinkage(rows, share, weights.total, shrinkage, labels)
     eigenvectors, eigenvalues = _block_eigensystem(rows * np.sqrt(share)[:, None], labels)
     if amount > 0:
@@ -398,6 +404,7 @@ def _fit_linear(
         standardized=standardize,
         reference=Reference.gaussian(),
         labels=labels,
+        missed=missed,
     )
     if reference == "empirical":
         return replace(transport, reference=_empirical_law(transport, matrix, weights.values))
