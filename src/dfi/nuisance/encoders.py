@@ -37,6 +37,8 @@ def takes_levels(model: Any) -> bool:
 
     By ``categorical_features`` (scikit-learn), ``enable_categorical`` (XGBoost) or ``cat_features``
     (CatBoost). scikit-learn's default, to go by the columns' types, says nothing of the kind.
+    XGBoost's default is followed: from version 3.4 on it takes levels unless it is told
+    ``enable_categorical=False``. It then refuses strings, which must be categories.
     """
     if not hasattr(model, "get_params") or isinstance(model, type):
         return False
