@@ -30,7 +30,7 @@ def test_no_weights_is_the_usual_standard_error() -> None:
 @settings(max_examples=60, deadline=None)
 @given(counts=st.lists(st.integers(0, 6), min_size=40, max_size=40).filter(lambda c: sum(c) > 1))
 def test_frequency_weights_equal_repeated_rows(counts: list[int]) -> None:
-    weights = read_weights(counts, 40)
+    weights = read_weights(counts, 40, kind="frequency")
     repeated = np.repeat(U, counts, axis=0)
     plain = read_weights(None, len(repeated))
     assert weights.kind == "frequency"
