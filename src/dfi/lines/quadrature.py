@@ -49,16 +49,32 @@ def equal_nodes(reference: Reference, j: int, m: int) -> tuple[Floats, Floats]:
     atoms, mass = reference.atoms(j)
     if len(atoms) <= m:
         return atoms, mass
+    nodes, counts = np.unique(_quantiles(atoms, mass, levels), return_counts=True)
+    weights = _weighted(nodes, counts / m, *_moments(atoms, mass))
+    return (
+        (spread_nodes(reference, j, m), np.full(m, 1 / m)) if weights is None else (nodes, weights)
+    )
+
+
+def spread_nodes(reference: Reference, j: int, m: int) -> Floats:
+    """Return ``m`` nodes of equal weight with the mean and variance of an empirical law.
+
+    They lie between its values, not at them: for functions that jump where the values are.
+    """
+    atoms, mass = reference.atoms(j)
+    nodes = _quantiles(atoms, mass, (np.arange(m) + 0.5) / m)
+    return _stretched(nodes, *_moments(atoms, mass))
+
+
+def _quantiles(atoms: Floats, mass: Floats, levels: Floats) -> Floats:
     # a level that equals a cumulative probability up to rounding belongs to the value below
     place = np.searchsorted(np.cumsum(mass), levels - ROUNDING)
-    picked, counts = np.unique(np.minimum(place, len(atoms) - 1), return_counts=True)
+    return np.asarray(atoms[np.minimum(place, len(atoms) - 1)])
+
+
+def _moments(atoms: Floats, mass: Floats) -> tuple[float, float]:
     mean = float(mass @ atoms)
-    deviation = float(np.sqrt(mass @ (atoms - mean) ** 2))
-    weights = _weighted(atoms[picked], counts / m, mean, deviation)
-    if weights is None:
-        nodes = np.repeat(atoms[picked], counts)
-        return _stretched(nodes, mean, deviation), np.full(m, 1.0 / m)
-    return atoms[picked], weights
+    return mean, float(np.sqrt(mass @ (atoms - mean) ** 2))
 
 
 def _stretched(nodes: Floats, mean: float, deviation: float) -> Floats:
@@ -215,6 +231,8 @@ class QuadratureLines:
 def _along(lines: Lines, j: int, k: int, t: Floats) -> Floats:
     """Return the rows with latent coordinate ``j`` replaced by each of ``t``, (rows * nodes, p)."""
     shift = t - (lines.latent[:, j] + lines.offsets[k, j])[:, None]
+    # A row's own value is a node of an empirical law: rounding must not move the row from there.
+    shift = np.where(np.abs(shift) <= ROUNDING * np.abs(t).max(), 0.0, shift)
     moved = lines.points[:, None, :] + shift[:, :, None] * lines.directions[:, j]
     return np.asarray(moved.reshape(-1, lines.points.shape[1]))
 
