@@ -197,15 +197,13 @@ def settle_nodes(
         score = checked.mass @ fine
         gap = coarse - fine
         change = np.abs(checked.mass @ gap)
-        if draws:
-            chance = np.sqrt(checked.mass**2 @ (gap - checked.mass @ gap) ** 2)
-            change = np.maximum(change - 2.0 * chance, 0.0)
+        chance = np.sqrt(checked.mass**2 @ (gap - checked.mass @ gap) ** 2) if draws else 0.0
         spread = checked.mass @ (fine - score) ** 2
         # the noise of the outcome enters an influence value times twice the change of the model
         error = np.sqrt((spread + 4.0 * noise * np.maximum(score, 0.0)) / checked.total)
         floor = 1e-9 * variance + np.finfo(float).tiny
         size = np.maximum(np.maximum(np.abs(score), 10.0 * error), np.abs(score).max() / 100.0)
-        relative = change / (size + floor)
+        relative = np.maximum(change - 2.0 * chance, 0.0) / (size + floor)
         worst = int(np.argmax(relative))
         return LineError(
             error=float(relative[worst]),
