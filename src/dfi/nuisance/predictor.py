@@ -72,11 +72,16 @@ class Predictor:
         return not self.exact and all(column.kind != "categorical" for column in self.table.columns)
 
     def __call__(self, points: Floats) -> Floats:
-        """Return the model's prediction of each row; probabilities of class 1 for a classifier."""
+        """Return the model's prediction of each row; probabilities of class 1 for a classifier.
+
+        The rows that the model is given are its own: one that works in place, or keeps them and
+        writes later, changes nothing that is read again.
+        """
+        own = np.array(points, dtype=np.float64, order="C")
         rows = (
-            self.levels.nearest(points)
+            self.levels.nearest(own)
             if self.view == "matrix"
-            else self.table.frame(points, levels=self.levels)
+            else self.table.frame(own, levels=self.levels)
         )
         try:
             value = self._evaluate(rows)
@@ -102,7 +107,8 @@ class Predictor:
 
     def _checked(self, value: Any, n_rows: int) -> Floats:
         try:
-            result = np.asarray(value, dtype=float)
+            # a copy: a model may answer with a buffer that it fills again, or with its own rows
+            result = np.array(value, dtype=float)
         except (TypeError, ValueError):
             raise TypeError(
                 f"{self.name} must predict numbers, got {type(value).__name__}"

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import KFold
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
@@ -57,6 +57,10 @@ def default_members(random_state: int, n_rows: int) -> list[tuple[str, Any]]:
         for name, penalty in (("network", 3.0), ("stiff network", 15.0))
     ]
     return [("ridge", ridge), *networks, ("boosting", boosting), ("trees", trees)]
+
+
+READERS = (BentHingeNetwork, ExtraTreesRegressor, HistGradientBoostingRegressor, RidgeCV)
+"""The default members: none of them writes into the rows that it is given."""
 
 
 class SuperLearner(RegressorMixin, BaseEstimator):
@@ -157,7 +161,7 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         value = np.zeros(len(rows))
         for share, member in zip(self.weights_, self.estimators_, strict=True):
             if member is not None:
-                value += share * member.predict(rows)
+                value += share * member.predict(rows_for(member, rows))
         return value
 
 
@@ -167,9 +171,28 @@ def _suits(member: Any, X: Floats) -> bool:
 
 
 def _fit(model: Any, X: Floats, y: Floats, weight: Floats, given: ArrayLike | None) -> Any:
-    """Fit a member, handing on weights only where the caller gave some."""
+    """Fit a member on rows of its own, handing on weights only where the caller gave some."""
+    X, y, weight = rows_for(model, X), y.copy(), weight.copy()
     if given is None:
         return model.fit(X, y)
     if hasattr(model, "steps"):
         return model.fit(X, y, **{f"{model.steps[-1][0]}__sample_weight": weight})
     return model.fit(X, y, sample_weight=weight)
+
+
+def rows_for(model: Any, X: Floats) -> Floats:
+    """Return rows that a member may do with as it likes: the next one must find them unchanged.
+
+    The rows themselves where the member is one that only reads them, which saves the largest
+    fits a second copy of the table; a copy for any other.
+    """
+    return X if only_reads(model) else X.copy()
+
+
+def only_reads(model: Any) -> bool:
+    """Tell whether a model, or every step of a pipeline, is known never to write into its rows."""
+    if isinstance(model, Pipeline):
+        return all(only_reads(step) for _, step in model.steps)
+    if type(model) is StandardScaler:
+        return bool(model.copy)
+    return type(model) in READERS

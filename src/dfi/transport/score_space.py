@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi.lines.quadrature import QuadratureLines
+from dfi.lines.quadrature import DEFAULT_MEMORY, QuadratureLines
 from dfi.lines.sums import SumLines
 from dfi.lines.trees.model import TreeLines
 
@@ -40,12 +40,18 @@ class Composition:
         return self.function(self.transport.values(scores))
 
 
-def through_margins(model: LineModel, transport: CopulaTransport) -> LineModel:
+def through_margins(
+    model: LineModel,
+    transport: CopulaTransport,
+    *,
+    n_nodes: int | None = None,
+    memory: int = DEFAULT_MEMORY,
+) -> LineModel:
     """Return the same model as a function of normal scores.
 
     Trees stay exact: every split is moved to the score of its threshold. A weighted sum is the
     sum of its parts. Anything else, linear models too (a margin bends their lines), is integrated
-    by quadrature.
+    by quadrature, with ``n_nodes`` (64 by default) within ``memory`` bytes.
     """
     if isinstance(model, TreeLines):
         categories = tuple(_category_of_scores(c, transport) for c in model.categories)
@@ -56,10 +62,14 @@ def through_margins(model: LineModel, transport: CopulaTransport) -> LineModel:
             categories=categories,
         )
     if isinstance(model, SumLines):
-        return replace(model, parts=tuple(through_margins(part, transport) for part in model.parts))
+        parts = (
+            through_margins(part, transport, n_nodes=n_nodes, memory=memory) for part in model.parts
+        )
+        return replace(model, parts=tuple(parts))
     if isinstance(model, QuadratureLines):
         return replace(model, function=Composition(model.function, transport))
-    return QuadratureLines(Composition(model.predict, transport), "equal", SMOOTH_NODES)
+    nodes = SMOOTH_NODES if n_nodes is None else n_nodes
+    return QuadratureLines(Composition(model.predict, transport), "equal", nodes, memory)
 
 
 def _category_of_scores(category: Category, transport: CopulaTransport) -> Category:
