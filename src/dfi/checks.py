@@ -286,7 +286,7 @@ def describe_probe(probe: Probe) -> str:
 
 def _far(design: Any, fidelity: Fidelity) -> str:
     return (
-        f"transport={design.name!r} takes the model away from its data: where all latent "
+        f"the model is taken away from its data by transport={design.name!r}: where all latent "
         f"coordinates are drawn independently, its predictions have {fidelity.variance_ratio:.2f} "
         f"times the variance that they have at the rows, and their mean is "
         f"{abs(fidelity.mean_shift):.2f} standard deviations "
@@ -297,10 +297,10 @@ def _far(design: Any, fidelity: Fidelity) -> str:
 
 def _dependent(design: Any, left: LatentDiagnostics, pair: list[str]) -> str:
     return (
-        f"transport={design.name!r} leaves the latent coordinates of {pair[0]!r} and {pair[1]!r} "
-        f"dependent (distance correlation {left.max_distance_correlation:.2f}; chance reaches "
-        f"{left.null_distance_correlation:.2f}): what the two share beyond correlation is counted "
-        "for both of them"
+        f"the latent coordinates of {pair[0]!r} and {pair[1]!r} stay dependent under "
+        f"transport={design.name!r} (distance correlation {left.max_distance_correlation:.2f}; "
+        f"chance reaches {left.null_distance_correlation:.2f}): signal that the two share beyond correlation is "
+        "not divided between them"
     )
 
 

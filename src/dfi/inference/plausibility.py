@@ -173,7 +173,7 @@ def score_totals(
         latent_total_se=float(latent_error),
         order=float(latent_total) / explained if explained > 0 else None,
         n_latent=n_latent,
-        above_variance=tuple(str(names[k]) for k in np.flatnonzero(above)),
+        above_variance=tuple(name for name, over in zip(names, above, strict=True) if over),
     )
 
 

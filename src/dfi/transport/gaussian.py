@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 RELATIVE_FLOOR = 1e-10
 """Eigenvalues of R below this share of the largest count as zero: the columns are collinear."""
 
+MOST_SHRINKAGE = 1.0 - 1e-9
+
 KERNEL_NODES = 5
 """Gauss-Hermite nodes for the random part of a rank-deficient transport."""
 
@@ -352,7 +354,9 @@ def _shrinkage(rows: Floats, share: Floats, total: float, shrinkage: float | str
     square = float(np.sum(covariance**2))
     spread = square - float(np.trace(covariance)) ** 2 / rows.shape[1]
     error = (float(share @ np.sum(rows**2, axis=1) ** 2) - square) / total
-    return min(error, spread) / spread if spread > 0 and error > 0 else 0.0
+    found = min(error, spread) / spread if spread > 0 and error > 0 else 0.0
+    # All of it would leave nothing of the correlations, nor of their influence on the scores: 0/0.
+    return min(found, MOST_SHRINKAGE)
 
 
 def _check_options(epsilon: object, shrinkage: object, reference: object) -> None:
