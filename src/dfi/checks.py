@@ -299,8 +299,8 @@ def _dependent(design: Any, left: LatentDiagnostics, pair: list[str]) -> str:
     return (
         f"the latent coordinates of {pair[0]!r} and {pair[1]!r} stay dependent under "
         f"transport={design.name!r} (distance correlation {left.max_distance_correlation:.2f}; "
-        f"chance reaches {left.null_distance_correlation:.2f}): signal that the two share beyond correlation is "
-        "not divided between them"
+        f"chance reaches {left.null_distance_correlation:.2f}): signal that the two share beyond "
+        "correlation is not divided between them"
     )
 
 
