@@ -6,7 +6,7 @@ Every alarm is one sentence or two. The same words go to the warning, to
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from dfi.inference.plausibility import (
 from dfi.inference.score_transport import score_transport, thin
 from dfi.inference.standard_errors import standard_errors
 from dfi.seeds import named_seed
+from dfi.transport.base import fit_transport
 from dfi.transport.choice import latent_draws
 from dfi.transport.copula import Copula
 from dfi.transport.diagnostics import LatentDiagnostics, latent_diagnostics
@@ -319,8 +320,9 @@ def _tried(
     if not isinstance(design, Gaussian) or design.epsilon > 0:
         return compare
     matrix, weights = task.table.matrix[scored.rows], task.weights.take(scored.rows)
-    other = Copula(shrinkage=design.shrinkage)
-    fitted = other.fit(matrix, weights, task.constant)
+    shared = {field.name for field in fields(Copula)} & {field.name for field in fields(design)}
+    other = Copula(**{name: getattr(design, name) for name in shared - {"reference"}})
+    fitted = fit_transport(other, matrix, weights, task.constant, task.table)
     left = latent_diagnostics(latent_draws(fitted, matrix, seed), seed, owner, carries)
     leaves = f"distance correlation {left.max_distance_correlation:.2f}"
     if left.max_distance_correlation > WORTH_CHANGING * before.max_distance_correlation:

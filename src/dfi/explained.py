@@ -92,7 +92,7 @@ def explain_diagnostics(
         "lines": scored.rule,
         "n_latent": d,
         "standard_errors": scored.standard_errors,
-        "asymptotics": warn_of_few_rows(n, d, design),
+        "asymptotics": warn_of_few_rows(n, dependent_columns(transport), design),
         **scored.diagnostics,
     }
     membership = unit_membership(fitted.table, transport)
@@ -111,6 +111,12 @@ def explain_diagnostics(
     return found
 
 
+def dependent_columns(transport: Any) -> int:
+    """Return the largest number of latent coordinates that the transport mixes with each other."""
+    labels = getattr(getattr(transport, "linear", transport), "labels", None)
+    return transport.n_latent if labels is None else int(np.bincount(labels).max())
+
+
 def warn_of_few_rows(n: int, d: int, design: Any) -> str:
     """Say whether there are rows enough for as many columns, and warn where there are not.
 
@@ -122,8 +128,8 @@ def warn_of_few_rows(n: int, d: int, design: Any) -> str:
         return f"more than {ROWS_PER_COLUMN} rows for each column"
     shrinks = getattr(design, "shrinkage", None) == 0.0
     warn(
-        f"{n} rows for {d} columns: with {ROWS_PER_COLUMN} rows or fewer for each column the "
-        "scores themselves are biased, large ones towards 0 and small ones upwards, because chance "
+        f"{n} rows for {d} columns that may depend on each other: with {ROWS_PER_COLUMN} rows or "
+        "fewer for each column the scores themselves are biased, large ones towards 0 and small ones upwards, because chance "
         "correlations spread signal over the columns; standard errors do not show it. Use fewer "
         "columns or more rows"
         + (

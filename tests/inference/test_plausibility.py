@@ -208,9 +208,9 @@ def test_rows_are_drawn_as_often_as_they_count():
 
 def test_few_rows_blame_the_scores():
     generator = np.random.default_rng(0)
-    X = generator.standard_normal((60, 10))
+    X = generator.standard_normal((60, 10)) + generator.standard_normal((60, 1))
     options = {"estimator": "linear", "cv": 2, "diagnose": False}
-    said = r"60 rows for 10 columns.*the scores themselves are biased.*Gaussian\(shrinkage="
+    said = r"60 rows for 10 columns that may depend on each other.*the scores themselves are biased.*Gaussian\(shrinkage="
     with pytest.warns(InferenceWarning, match=said):
         result = dfi.explain(X, X[:, 0], **options)
     assert "scores are biased" in result.diagnostics["asymptotics"]
@@ -220,3 +220,13 @@ def test_few_rows_blame_the_scores():
     with warnings.catch_warnings():
         warnings.simplefilter("error", InferenceWarning)
         dfi.explain(X[:, :9], X[:, 0], **options)
+
+
+def test_shrinking_columns_without_any_correlation_is_no_error():
+    X = np.random.default_rng(0).standard_normal((60, 4))
+    X -= X.mean(axis=0)
+    X = X @ np.linalg.inv(np.linalg.cholesky(X.T @ X / 60)).T
+    y = X[:, 0] + np.random.default_rng(1).standard_normal(60)
+    shrunk = dfi.Gaussian(shrinkage="ledoit-wolf")
+    result = dfi.explain(X, y, "linear", shrunk, cv=2, diagnose=False)
+    assert np.isfinite(result.scores).all()

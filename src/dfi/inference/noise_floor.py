@@ -211,7 +211,8 @@ def probed_table(
     width = matrix.shape[1]
     normal = np.random.default_rng(named_seed(seed, "normal")).standard_normal(len(rows))
     blocks, masks = [normal[:, None]], [np.zeros(1, dtype=bool)]
-    columns = [Column("probe normal", "probe normal", "real", (), (width,))]
+    first = _new_name("probe normal", table.names)
+    columns = [Column(first, first, "real", (), (width,))]
     kinds: list[tuple[str, str | None]] = [("normal", None)]
     for kind, unit in _models_of_probes(table, matrix, constant).items():
         source = table.columns[unit]
@@ -220,7 +221,7 @@ def probed_table(
         block = matrix[:, positions].copy()
         block[counted] = block[order]
         start = width + sum(part.shape[1] for part in blocks)
-        name = f"probe {kind}"
+        name = _new_name(f"probe {kind}", table.names)
         places = tuple(range(start, start + len(positions)))
         columns.append(replace(source, name=name, label=name, positions=places))
         blocks.append(block)
@@ -238,6 +239,13 @@ def probed_table(
             for (kind, like), column in zip(kinds, columns, strict=True)
         ),
     )
+
+
+def _new_name(name: str, taken: Sequence[str]) -> str:
+    """Return a name that no column has: designs may know columns by name."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _models_of_probes(table: Table, matrix: Floats, constant: NDArray[np.bool_]) -> dict[str, int]:
