@@ -129,9 +129,9 @@ def warn_of_few_rows(n: int, d: int, design: Any) -> str:
     shrinks = getattr(design, "shrinkage", None) == 0.0
     warn(
         f"{n} rows for {d} columns that may depend on each other: with {ROWS_PER_COLUMN} rows or "
-        "fewer for each column the scores themselves are biased, large ones towards 0 and small ones upwards, because chance "
-        "correlations spread signal over the columns; standard errors do not show it. Use fewer "
-        "columns or more rows"
+        "fewer for each column the scores themselves are biased, large ones towards 0 and small "
+        "ones upwards, because chance correlations spread signal over the columns; standard errors "
+        "do not show it. Use fewer columns or more rows"
         + (
             f"; transport=dfi.transports.{type(design).__name__}(shrinkage='ledoit-wolf') "
             "lessens the bias of the transport, not that of the regression"

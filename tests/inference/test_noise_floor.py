@@ -15,10 +15,11 @@ from dfi.data import read_table
 from dfi.data.weights import Weights
 from dfi.inference.noise_floor import NoiseFloor, Probe, hermite_sensitivity, probed_table
 from dfi.result_file import thaw
-from dfi.transports import EntropicOT, Gaussian
+from dfi.transports import Copula, EntropicOT, Gaussian
 from dfi.warnings import ImplausibleScoreWarning
 
 SEED = np.random.SeedSequence(5)
+WITHOUT_COMPONENTS = {"components": None} if "components" in Gaussian.__dataclass_fields__ else {}
 
 
 def dependent_rows(n=400, d=4, seed=0):
@@ -45,7 +46,7 @@ def probes_of(result):
     return thaw(result.diagnostics)["noise_floor"]["probes"]
 
 
-@pytest.mark.parametrize("transport", ["gaussian", "copula"])
+@pytest.mark.parametrize("transport", [Gaussian, Copula])
 @pytest.mark.parametrize("function", [steps, smooth])
 @pytest.mark.usefixtures("every_row")
 def test_probes_are_scored_as_features_would_be(transport, function, monkeypatch):
@@ -55,18 +56,19 @@ def test_probes_are_scored_as_features_would_be(transport, function, monkeypatch
         checks, "probed_table", lambda *given: seen.append(probed_table(*given)) or seen[-1]
     )
     X = dependent_rows()
+    design = transport(**WITHOUT_COMPONENTS)
     y = function(X) + 0.5 * np.random.default_rng(1).standard_normal(len(X))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ImplausibleScoreWarning)
-        result = dfi.explain(X, y, function, transport, cv="prefit")
+        result = dfi.explain(X, y, function, design, cv="prefit")
     twin = dfi.explain(
-        seen[0].table.matrix, y, lambda rows: function(rows[:, :4]), transport, cv="prefit",
+        seen[0].table.matrix, y, lambda rows: function(rows[:, :4]), design, cv="prefit",
         diagnose=False,
     )  # fmt: skip
     found = probes_of(result)
     assert [probe["kind"] for probe in found] == ["normal", "real"]
     # latent scores of features are those without probes, and a copula's slopes are at their mean
-    slack = 0.002 if transport == "gaussian" else 0.15
+    slack = 0.002 if transport is Gaussian else 0.15
     for k, probe in enumerate(found, start=4):
         assert probe["latent"] == pytest.approx(twin.latent.scores[k], rel=1e-9)
         assert probe["score"] == pytest.approx(twin.scores[k], rel=slack, abs=1e-4)
@@ -87,7 +89,24 @@ def test_steps_of_dependent_columns_raise_the_floor():
     assert floor["floor"] < floor["upper"]
 
 
-WITHOUT_COMPONENTS = {"components": None} if "components" in Gaussian.__dataclass_fields__ else {}
+@pytest.mark.skipif(not WITHOUT_COMPONENTS, reason="the transport has no dependence components")
+@pytest.mark.parametrize("function", [steps, smooth])
+def test_probes_in_components_of_their_own_score_exactly_nothing(function):
+    X = dependent_rows(1000)
+    y = function(X) + 0.3 * np.random.default_rng(1).standard_normal(len(X))
+    found = dfi.explain(X, y, function, cv="prefit").diagnostics["noise_floor"]
+    assert found["floor"] == found["upper"] == 0.0
+    assert [probe["p"] for probe in found["probes"]] == [1.0, 1.0]
+
+
+@pytest.mark.skipif(not WITHOUT_COMPONENTS, reason="the transport has no dependence components")
+@pytest.mark.parametrize("function", [steps, smooth])
+def test_probes_in_components_of_their_own_score_exactly_nothing(function):
+    X = dependent_rows(1000)
+    y = function(X) + 0.3 * np.random.default_rng(1).standard_normal(len(X))
+    found = dfi.explain(X, y, function, cv="prefit").diagnostics["noise_floor"]
+    assert found["floor"] == found["upper"] == 0.0
+    assert [probe["p"] for probe in found["probes"]] == [1.0, 1.0]
 
 
 def test_lines_that_move_nothing_ask_no_model():
