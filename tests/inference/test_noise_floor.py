@@ -99,16 +99,6 @@ def test_probes_in_components_of_their_own_score_exactly_nothing(function):
     assert [probe["p"] for probe in found["probes"]] == [1.0, 1.0]
 
 
-@pytest.mark.skipif(not WITHOUT_COMPONENTS, reason="the transport has no dependence components")
-@pytest.mark.parametrize("function", [steps, smooth])
-def test_probes_in_components_of_their_own_score_exactly_nothing(function):
-    X = dependent_rows(1000)
-    y = function(X) + 0.3 * np.random.default_rng(1).standard_normal(len(X))
-    found = dfi.explain(X, y, function, cv="prefit").diagnostics["noise_floor"]
-    assert found["floor"] == found["upper"] == 0.0
-    assert [probe["p"] for probe in found["probes"]] == [1.0, 1.0]
-
-
 def test_lines_that_move_nothing_ask_no_model():
     """Probes orthogonal to the table: no chance correlation, a score of exactly 0."""
     X = dependent_rows(300)
