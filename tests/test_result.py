@@ -368,6 +368,7 @@ def test_repr_is_short_and_says_what_matters():
         influence=np.repeat(many.influence, 2, axis=1),
         names=tuple(f"x{i}" for i in range(20)),
         degenerate=np.zeros(20, bool),
+        unrelated=np.zeros(20, bool),
         quality=replace(QUALITY, r2_spread=float("nan")),
     )
     assert repr(long).endswith("... and 10 more")

@@ -71,7 +71,8 @@ class DFI(BaseEstimator):
         Averages along latent lines: exact or in closed form where the model allows it, else
         quadrature; ``"draws"`` reproduces the paper's random replacement values.
     n_nodes : int, optional
-        Quadrature nodes, or draws, per line.
+        Quadrature nodes, or draws, per line. By default 16 or 32, and up to sixteen times as many
+        where scores still change; a number given here is kept, and its error measured and said.
     memory : int, default=256 MiB
         Bound in bytes on the rows that a model is asked to predict at once.
     diagnose : bool, default=True
@@ -80,7 +81,8 @@ class DFI(BaseEstimator):
         depend on it; switch it off in simulations.
     weight_kind : {"auto", "frequency", "sampling"}, default="auto"
         What ``sample_weight`` means: counts of repeated rows (whole numbers), or sampling
-        weights with a robust variance.
+        weights with a robust variance. ``"auto"`` takes whole numbers for counts and warns where
+        they sum to more than three times the rows.
     level : float, default=0.95
         Confidence level of the result's intervals.
     n_jobs : int, optional
@@ -197,6 +199,8 @@ class DFI(BaseEstimator):
         check_level(self.level)
         form = self._score_form(design)
         table = read_table(X)
+        if hasattr(design, "check_columns"):
+            design.check_columns(table.columns)
         outcome = read_outcome(y, table.n_rows)
         weights = read_weights(sample_weight, table.n_rows, kind=self.weight_kind)
         groups = None if self.groups is None else read_groups(self.groups, table.names)

@@ -104,6 +104,10 @@ def explain_diagnostics(
             "random_kernel": bool(linear.kernel_variance.any()),
             "collinear_units": collinear_units(linear, np.argmax(membership, axis=1)),
         }
+    components = unit_components(fitted.table, transport)
+    if components is not None:
+        found["n_components"] = len(components)
+        found["largest_component"] = max(map(len, components))
     if diagnose:
         found |= check_result(
             design, transport, scored, task, membership, seed=fitted.diagnosis_seed, say=say
@@ -150,6 +154,14 @@ def assemble(
     membership = unit_membership(table, transport)
     degenerate = membership.sum(axis=0) == 0
     columns = np.maximum(membership.sum(axis=0), 1)
+    unrelated = np.zeros(len(table.names), dtype=np.bool_)
+    if scored.unread is not None:
+        unrelated = ~degenerate & ((~scored.unread).astype(np.float64) @ membership == 0)
+    context = {
+        **context, "unrelated": unrelated,
+        "undetected": undetected_scores(transport, scored, membership) * unrelated,
+        "components": unit_components(table, transport),
+    }  # fmt: skip
     latent_result = Importance(
         influence=scored.latent @ membership,
         names=table.names,
@@ -201,6 +213,36 @@ def unit_membership(table: Table, transport: Any) -> Floats:
     for unit, positions in enumerate(table.units):
         owner[list(positions), unit] = 1.0
     return np.asarray(owner[transport.active])
+
+
+def unit_components(table: Table, transport: Any) -> tuple[tuple[str, ...], ...] | None:
+    """Return the dependence components as names of units; None for a transport without them.
+
+    Units that do not vary belong to none.
+    """
+    labels = getattr(getattr(transport, "linear", transport), "labels", None)
+    if labels is None:
+        return None
+    membership = unit_membership(table, transport)
+    found: dict[int, list[str]] = {}
+    for unit, name in enumerate(table.names):
+        places = np.flatnonzero(membership[:, unit])
+        if len(places):
+            found.setdefault(int(labels[places[0]]), []).append(name)
+    return tuple(map(tuple, found.values()))
+
+
+def undetected_scores(transport: Any, scored: TransportedScores, membership: Floats) -> Floats:
+    """Return the score that each unit may have through dependence that the tests missed.
+
+    Half of the bound on the squared multiple correlation of its component with the rest, times
+    the sum of all scores (:mod:`dfi.transport.components`).
+    """
+    missed = getattr(getattr(transport, "linear", transport), "missed", None)
+    if missed is None:
+        return np.zeros(membership.shape[1])
+    total = max(0.0, float(scored.latent_by_repeat.mean(axis=0).sum()))
+    return np.asarray(0.5 * total * np.max(membership * missed[:, None], axis=0, initial=0.0))
 
 
 def _spread(by_repeat: Floats) -> Floats | None:

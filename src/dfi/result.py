@@ -68,6 +68,15 @@ class Importance:
         What the units are: features, latent coordinates or groups of features.
     degenerate : ndarray of bool of shape (p,), optional
         Units without variation: score 0, standard error, interval and p-value NaN.
+    unrelated : ndarray of bool of shape (p,), optional
+        Units whose dependence component no model reads: score and standard error exactly 0,
+        p-value 1, interval from 0 to ``undetected``.
+    undetected : ndarray of shape (p,), optional
+        Of unrelated units, the score that dependence missed by the tests may give them (95 %);
+        0 where the caller said what belongs together, and for other units.
+    components : tuple of tuples of str, optional
+        The dependence components of the features, those that do not vary left out; None where
+        the transport has none. Features of different components share no signal.
     spread : ndarray of shape (p,), optional
         Standard deviation of the score from one repeated split to the next.
     nonnegative : bool, default=True
@@ -95,6 +104,9 @@ class Importance:
     latent: Importance | None = None
     attribution: Floats | None = None
     default_groups: Groups | None = None
+    unrelated: Booleans = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    components: tuple[tuple[str, ...], ...] | None = None
+    undetected: Floats | None = None
 
     def __post_init__(self) -> None:
         for name, value in checked_fields(self).items():
@@ -114,6 +126,8 @@ class Importance:
             self.degenerate,
             self.quality.outcome_variance,
             self.nonnegative,
+            self.unrelated,
+            self.undetected,
         )
 
     @cached_property
@@ -183,7 +197,9 @@ class Importance:
         Returns
         -------
         frame
-            Columns feature, score, se, ci_low, ci_high, z, p, p_adj.
+            Columns feature, score, se, ci_low, ci_high, z, p, p_adj. A unit that is
+            ``unrelated`` to everything that the model reads has a score of exactly 0, a p-value
+            of 1, and an interval that ends where dependence could have been missed.
         """
         columns = self._table(
             level=level,
@@ -375,6 +391,7 @@ class Importance:
             self.quality,
             [self.names[unit] for unit in order],
             {key: values[order] for key, values in self._table().items()},
+            unrelated=int(np.sum(self.unrelated)),
         )
 
 

@@ -40,6 +40,9 @@ def sum_units(result: Importance, groups: Groups) -> Importance:
         names=tuple(groups.names),
         space="latent" if result.space == "latent" else "group",
         degenerate=~np.any(groups.membership & ~result.degenerate, axis=1),
+        unrelated=np.any(groups.membership & result.unrelated, axis=1)
+        & ~np.any(groups.membership & ~result.degenerate & ~result.unrelated, axis=1),
+        undetected=None if result.undetected is None else membership @ result.undetected,
         spread=None,
         latent=None if result.latent is None else sum_units(result.latent, groups),
         attribution=attribution,

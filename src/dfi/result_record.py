@@ -25,7 +25,7 @@ Space = Literal["attributed", "latent", "group"]
 Result = TypeVar("Result")
 
 _PLAIN = ("level", "library", "space", "nonnegative")
-_ARRAYS = ("influence", "degenerate", "spread", "attribution")
+_ARRAYS = ("influence", "degenerate", "spread", "attribution", "unrelated", "undetected")
 
 
 def read_only(values: Any, dtype: type) -> NDArray[Any]:
@@ -67,8 +67,13 @@ def checked_fields(result: Any) -> dict[str, Any]:
     degenerate = np.asarray(result.degenerate, dtype=np.bool_)
     if degenerate.size == 0:
         degenerate = np.zeros(p, dtype=np.bool_)
+    unrelated = np.zeros(p, dtype=np.bool_)
+    if result.unrelated is not None and np.size(result.unrelated):
+        unrelated = np.asarray(result.unrelated, dtype=np.bool_)
     shapes = {
         "degenerate": (degenerate, (p,)),
+        "unrelated": (unrelated, (p,)),
+        "undetected": (result.undetected, (p,)),
         "spread": (result.spread, (p,)),
         "attribution": (result.attribution, (p, p)),
     }
@@ -84,6 +89,9 @@ def checked_fields(result: Any) -> dict[str, Any]:
         influence[:, degenerate] = 0.0
     else:
         influence = result.influence
+    if influence[:, unrelated].any():
+        moved = names[int(np.argmax(unrelated & influence.any(axis=0)))]
+        raise ValueError(f"{moved!r} is called unrelated, but its influence values are not 0")
     groups = result.default_groups
     return {
         "influence": read_only(influence, np.float64),
@@ -96,6 +104,11 @@ def checked_fields(result: Any) -> dict[str, Any]:
         "diagnostics": freeze(result.diagnostics, "diagnostics"),
         "level": check_level(result.level),
         "degenerate": read_only(degenerate, np.bool_),
+        "unrelated": read_only(unrelated, np.bool_),
+        "components": (None if result.components is None else tuple(map(tuple, result.components))),
+        "undetected": (
+            None if result.undetected is None else read_only(result.undetected, np.float64)
+        ),
         "spread": None if result.spread is None else read_only(result.spread, np.float64),
         "attribution": (
             None if result.attribution is None else read_only(result.attribution, np.float64)
@@ -115,6 +128,9 @@ def pack(result: Any, prefix: str = "") -> tuple[dict[str, Any], Arrays]:
     """
     manifest: dict[str, Any] = {name: getattr(result, name) for name in _PLAIN}
     manifest["names"] = list(result.names)
+    manifest["components"] = None
+    if result.components is not None:
+        manifest["components"] = [list(group) for group in result.components]
     manifest["spec"] = thaw(result.spec)
     manifest["diagnostics"] = thaw(result.diagnostics)
     manifest["quality"] = asdict(result.quality)
@@ -150,6 +166,8 @@ def unpack(
     """
     fields: dict[str, Any] = {name: manifest[name] for name in _PLAIN}
     fields["names"] = tuple(manifest["names"])
+    # files that were written before there were components have none
+    fields["components"] = manifest.get("components")
     fields["spec"] = manifest["spec"]
     fields["diagnostics"] = manifest["diagnostics"]
     quality = manifest["quality"]

@@ -49,8 +49,8 @@ def unit_columns(
 
 
 def known_errors(units: UnitInference) -> Floats:
-    """Return the standard errors, NaN where none can be estimated."""
-    return np.where(units.errors > 0.0, units.errors, np.nan)
+    """Return the standard errors: NaN where none can be estimated, 0 for unrelated units."""
+    return np.where(units.known, units.errors, np.nan)
 
 
 def unit_frame(

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from dfi.quality import Quality
 
+UNRELATED = "unrelated to everything that the model uses"
+"""What a score of exactly 0 means, in the words of text, table and page."""
+
 _SHOWN = ("score", "se", "ci_low", "ci_high", "p_adj")
 
 
@@ -23,6 +26,7 @@ def describe(
     columns: Mapping[str, NDArray[np.float64]],
     *,
     rows: int = 10,
+    unrelated: int = 0,
 ) -> str:
     """Return a headline, the fit of the regression and the first units as an aligned table.
 
@@ -38,6 +42,8 @@ def describe(
         The columns of the result's table, in the same order.
     rows : int, default=10
         How many units to show.
+    unrelated : int, default=0
+        How many of them are unrelated to everything that the model reads.
     """
     fit = f"R2 {quality.r2:.3f}"
     if math.isfinite(quality.r2_spread):
@@ -52,4 +58,7 @@ def describe(
         lines.append("  ".join([label.ljust(widths[0]), *numbers]))
     if len(names) > rows:
         lines.append(f"... and {len(names) - rows} more")
+    if unrelated:
+        units = "unit scores" if unrelated == 1 else "units score"
+        lines.append(f"{unrelated} {units} exactly 0: {UNRELATED}")
     return "\n".join(lines)

@@ -47,6 +47,8 @@ def normal_grid(correlation, n_nodes, mean=0.0, deviation=1.0):
 
 
 def fitted(design, X, mass):
+    # every entry of the correlation matrix is estimated: components have tests of their own below
+    design = replace(design, components=None)
     return design.fit(X, Weights(mass, "sampling"), np.zeros(X.shape[1], dtype=bool))
 
 
@@ -381,3 +383,129 @@ def test_terms_have_mean_zero():
     zero = LatentScores(np.zeros(X.shape), np.zeros(len(X)), G, np.zeros(4), np.zeros((4, 4)))
     terms = latent_terms(on_map, zero)
     assert np.abs(mass @ terms / mass.sum()).max() < 1e-12 * np.abs(terms).max()
+
+
+# dependence components: entries between them are known to be 0, and have no influence
+
+BLOCKS = [["x0", "x3"], ["x1", "x2", "x4"]]
+
+
+def component_designs():
+    options = {"components": BLOCKS}
+    return [
+        Gaussian(**options),
+        Gaussian(standardize=False, **options),
+        Gaussian(shrinkage=0.3, **options),
+        Gaussian(shrinkage=0.3, standardize=False, **options),
+        Gaussian(epsilon=1.0, **options),
+        Gaussian(components=[["x0", "x5"]], standardize=False, shrinkage=0.2),
+    ]
+
+
+@pytest.mark.parametrize("design", component_designs(), ids=repr)
+@pytest.mark.parametrize("collinear", [False, True])
+def test_contractions_are_those_of_the_masked_influence(design, collinear):
+    """A twin that builds the masked influence on R of every row and solves for D in full."""
+    g = np.random.default_rng(30)
+    X = g.standard_normal((40, 6)) @ g.standard_normal((6, 6)) * [1, 3, 0.5, 1, 1, 2]
+    if collinear:
+        X[:, 3] = 2 * X[:, 0]
+        X[:, 4] = X[:, 1] - X[:, 2]
+    transport = design.fit(X, Weights(np.ones(40), "frequency"), np.zeros(6, dtype=bool))
+    rows = transport.standardize(X)
+    mask = transport.labels[:, None] == transport.labels[None, :]
+    raw = np.where(mask, rows.T @ rows / 40, 0.0)
+    product = rows[:, :, None] * rows[:, None, :]
+    if transport.standardized:
+        square = rows[:, :, None] ** 2
+        change = product - 0.5 * (square * raw + raw * square.transpose(0, 2, 1))
+    else:
+        change = product - raw
+    change = np.where(mask, change, 0.0)
+    a = transport.shrinkage
+    identity = np.eye(6) * np.trace(change, axis1=1, axis2=2)[:, None, None] / 6
+    change = (1 - a) * change + a * (0.0 if transport.standardized else 1.0) * identity
+    values, vectors = np.linalg.eigh(transport.decoder)
+    values = np.where(values > 1e-9, values, 0.0)
+    total = values[:, None] + values[None, :]
+    kernel = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+    D = vectors @ ((vectors.T @ change @ vectors) * kernel) @ vectors.T
+    A = transport.encoder @ D
+    if transport.standardized:
+        scaled = (rows**2 - 1)[:, :, None] * transport.decoder
+        A = A + 0.5 * transport.encoder @ scaled
+    left, right = g.standard_normal((2, 6, 4))
+    influence = MapInfluence(transport, rows)
+    expected = np.einsum("iab,ao,bo->io", D, left, right)
+    assert np.allclose(influence.on_decoder(left, right), expected, atol=1e-8)
+    expected = np.einsum("iab,ao,bo->io", A, left, right)
+    assert np.allclose(influence.on_map(left, right), expected, atol=1e-8)
+    assert np.all(np.abs(np.where(mask, 0.0, D)) < 1e-12)
+
+
+@pytest.mark.parametrize("design", component_designs(), ids=repr)
+def test_contractions_are_derivatives_of_the_fitted_map(design):
+    """Decoder and directions fitted again at other row weights, the components held fixed."""
+    g = np.random.default_rng(31)
+    X = g.standard_normal((30, 6)) @ g.standard_normal((6, 6)) * [1, 3, 0.5, 1, 1, 2]
+    mass = g.uniform(0.5, 2.0, 30)
+    constant = np.zeros(6, dtype=bool)
+    transport = design.fit(X, Weights(mass, "sampling"), constant)
+
+    def maps(w):
+        fitted = design.fit(X, Weights(w, "sampling"), constant, like=transport)
+        return fitted.decoder, fitted.directions
+
+    mass = mass / mass.sum()
+    influence = MapInfluence(transport, transport.standardize(X))
+    first, second = (part.ravel() for part in np.indices((6, 6)))
+    units = np.eye(6)
+    on_decoder = influence.on_decoder(units[:, first], units[:, second]).reshape(-1, 6, 6)
+    on_map = influence.on_map(units[:, first], units[:, second]).reshape(-1, 6, 6)
+    for row in (0, 7, 21):
+        decoder, directions = weight_derivative(maps, mass, row)
+        assert np.allclose(on_decoder[row], decoder, atol=1e-6 * np.abs(decoder).max())
+        change = np.linalg.solve(transport.directions, directions)
+        assert np.allclose(on_map[row], change, atol=1e-6 * np.abs(change).max())
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize("reference", ["gaussian", "empirical"])
+def test_influence_within_components_is_the_infinitesimal_jackknife(reference, standardize):
+    """Between components the grid is independent, and the components are held fixed."""
+    correlation = np.eye(4)
+    correlation[0, 2] = correlation[2, 0] = 0.6
+    X, mass = normal_grid(correlation, 6, np.array([0.0, 1.0, -2.0, 3.0]), np.array([1, 2, 0.5, 1]))
+    design = Gaussian(
+        reference=reference,
+        standardize=standardize,
+        components=[["x0", "x2"]],
+    )
+
+    def function(rows):
+        return rows[:, 0] * rows[:, 1] + rows[:, 2] - 0.5 * rows[:, 1]
+
+    y = function(X)
+
+    def fit(w):
+        return design.fit(X, Weights(w, "sampling"), np.zeros(4, dtype=bool))
+
+    def scores(w):
+        transport = fit(w)
+        model = QuadratureLines(function, "gauss", 12)
+        found = latent_scores([model], X, y, w, transport, form="loco")
+        latent = w @ found.influence / w.sum()
+        return latent, (transport.attribution**2) @ latent
+
+    transport = fit(mass)
+    model = QuadratureLines(function, "gauss", 12)
+    found = latent_scores([model], X, y, mass, transport, form="loco")
+    tilted = tilt_sensitivity([model], X, y, mass, transport)
+    np.fill_diagonal(tilted, np.diag(found.sensitivity))
+    found = replace(found, sensitivity=tilted)
+    phi = mass @ found.influence / mass.sum()
+    on_map = MapInfluence(transport, transport.standardize(X))
+    latent = found.influence + latent_terms(on_map, found)
+    attributed = attributed_influence(latent, phi, transport, on_map)
+    centred = latent - phi, attributed - (transport.attribution**2) @ phi
+    assert max(worst_errors(scores, centred, mass)) < 1e-7

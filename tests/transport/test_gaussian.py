@@ -75,7 +75,7 @@ def test_random_kernel_of_a_duplicated_column_restores_the_law(scale):
 
 def test_more_columns_than_rows():
     matrix = GENERATOR.standard_normal((20, 35))
-    transport = fit(dfi.Gaussian(), matrix)
+    transport = fit(dfi.Gaussian(components=None), matrix)
     assert transport.rank == 19
     variance = transport.encode(matrix).var(axis=0) + transport.kernel_variance
     assert np.allclose(variance, 1)

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from dfi.plots.style import shorten
 from dfi.report.numbers import number, p_value, percent
+from dfi.result_text import UNRELATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,6 +94,9 @@ def print_table(rows: list[dict[str, Any]], *, level: float, top: int | None, un
     if top is not None and len(rows) > top:
         out.print(Text(f"... and {len(rows) - top} more"))
     out.print(Text(f"{percent(level)} intervals; p adjusted by Holm over all {len(rows)}"))
+    unrelated = sum(row["unrelated"] for row in rows)
+    if unrelated:
+        out.print(Text(f"{unrelated} with a score of exactly 0: {UNRELATED}"))
 
 
 def leading(rows: list[dict[str, Any]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time as clock
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,6 +42,7 @@ def explain(
     fitting: Fitting,
     transport: options.Transport = "gaussian",
     epsilon: options.Epsilon = None,
+    components: options.Components = None,
     repeats: options.Repeats = 1,
     writing: Writing,
     top: options.Top = 10,
@@ -58,7 +60,7 @@ def explain(
         shape = inputs.rows.features.shape
         console.say(f"explaining {target!r}: {shape[0]} rows, {shape[1]} features")
         result = dfi.explain(
-            transport=resolve(transport, epsilon),
+            transport=resolve(transport, epsilon, components),
             n_repeats=repeats,
             **call_arguments(inputs, fitting, writing, console),
         )
@@ -86,17 +88,25 @@ def explain(
         typer.echo(out / "report.html")
 
 
-def resolve(transport: str, epsilon: float | None) -> Any:
-    """Return a transport by name, with its epsilon where one was given."""
-    if epsilon is None:
+def resolve(
+    transport: str, epsilon: float | None, components: options.Dependence | None = None
+) -> Any:
+    """Return a transport by name, with its epsilon and components where they were given."""
+    given: dict[str, Any] = {}
+    if epsilon is not None:
+        given["epsilon"] = epsilon
+    if components is not None:
+        given["components"] = "auto" if components is options.Dependence.auto else None
+    if not given:
         return transport
     from dfi.transport.registry import resolve_transport
 
     kind = type(resolve_transport(transport))
-    try:
-        return kind(epsilon=epsilon)
-    except TypeError:
-        raise Failure(f"the transport {transport!r} has no --epsilon", REFUSED) from None
+    known = inspect.signature(kind).parameters
+    for option in given:
+        if option not in known:
+            raise Failure(f"the transport {transport!r} has no --{option}", REFUSED)
+    return kind(**given)
 
 
 def _summary(

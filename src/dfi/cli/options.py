@@ -24,6 +24,21 @@ class Missing(StrEnum):
     drop = "drop"
 
 
+class Dependence(StrEnum):
+    """How dependence components are found."""
+
+    auto = "auto"
+    none = "none"
+
+
+class WeightKind(StrEnum):
+    """What row weights mean."""
+
+    auto = "auto"
+    frequency = "frequency"
+    sampling = "sampling"
+
+
 def _models(incomplete: str) -> list[str]:
     return [name for name in LEARNERS if name.startswith(incomplete)]
 
@@ -72,6 +87,15 @@ Groups = Annotated[
 Weights = Annotated[
     Optional[str], typer.Option(help="column of row weights", rich_help_panel=_INPUT)
 ]
+WhatWeightsMean = Annotated[
+    WeightKind,
+    typer.Option(
+        "--weight-kind",
+        help="frequency: each row stands for so many equal ones; sampling: survey weights; "
+        "auto: whole numbers are counts",
+        rich_help_panel=_INPUT,
+    ),
+]
 Time = Annotated[
     Optional[str],
     typer.Option(
@@ -115,6 +139,15 @@ Transport = Annotated[
 Epsilon = Annotated[
     Optional[float],
     typer.Option(min=0.0, help="entropy weight of the transport", rich_help_panel=_RUN),
+]
+Components = Annotated[
+    Optional[Dependence],
+    typer.Option(
+        help="auto: columns of no proven dependence share nothing; none: every sample correlation "
+        "counts; the transport's own default otherwise",
+        rich_help_panel=_RUN,
+        show_default=False,
+    ),
 ]
 Folds = Annotated[int, typer.Option(min=2, help="folds of cross-fitting", rich_help_panel=_RUN)]
 Repeats = Annotated[int, typer.Option(min=1, help="repeated random splits", rich_help_panel=_RUN)]

@@ -121,7 +121,9 @@ class Sobol:
 
     def _latent(self, context: Context) -> dict[str, Part]:
         table, rows = context.table, context.rows
-        transport = Gaussian().fit(table.matrix[rows], context.weights.take(rows), table.constant)
+        transport = Gaussian().fit(
+            table.matrix[rows], context.weights.take(rows), table.constant, columns=table.columns
+        )
         if transport.kernel_variance.any():
             return {}  # collinear columns: latent rows are random, which DFI integrates
         d = transport.n_latent

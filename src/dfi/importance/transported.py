@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,6 +60,9 @@ class TransportedScores:
         What else the transport reports.
     pooled : PooledScores or None
         The latent scores behind, where latent lines are straight.
+    unread : ndarray of bool of shape (d,), or None
+        Coordinates whose dependence component no model reads: their scores are 0 exactly. None
+        where there are no components.
     """
 
     rows: NDArray[np.intp]
@@ -73,6 +76,22 @@ class TransportedScores:
     standard_errors: str = "fixed transport"
     diagnostics: dict[str, Any] = field(default_factory=dict)
     pooled: PooledScores | None = None
+    unread: NDArray[np.bool_] | None = None
+
+    def silenced(self, unread: NDArray[np.bool_]) -> TransportedScores:
+        """Return the scores with those of unread coordinates at exactly 0, in both spaces.
+
+        Attribution stays within components, so what an unread coordinate would give and receive
+        is rounding too.
+        """
+        return replace(
+            self,
+            latent=np.where(unread, 0.0, self.latent),
+            attributed=np.where(unread, 0.0, self.attributed),
+            latent_by_repeat=np.where(unread, 0.0, self.latent_by_repeat),
+            attributed_by_repeat=np.where(unread, 0.0, self.attributed_by_repeat),
+            unread=unread,
+        )
 
 
 def put_together(

@@ -11,6 +11,7 @@ from dfi.importance.curves import curve_scores
 from dfi.importance.kernel_scores import entropic_scores
 from dfi.importance.scores import pooled_scores
 from dfi.importance.transported import TransportedScores
+from dfi.importance.unread import unread_coordinates
 from dfi.inference.copula_terms import copula_influence
 from dfi.inference.row_copies import RowCopies
 from dfi.inference.transport_jackknife import (
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from dfi.data.table import Table
     from dfi.data.weights import Weights
     from dfi.importance.latent import ScoreForm
+    from dfi.importance.scores import PooledScores
     from dfi.lines.choose import LineOptions
     from dfi.nuisance.crossfit import FoldModels
 
@@ -129,7 +131,7 @@ def _linear(design: Any, transport: LinearTransport, task: Task) -> TransportedS
         influence = MapInfluence(transport, rows)
         latent = latent + latent_terms(influence, scores)
     squared = transport.attribution**2
-    return TransportedScores(
+    found = TransportedScores(
         rows=pooled.rows,
         latent=latent,
         attributed=attributed_influence(latent, phi, transport, influence),
@@ -139,8 +141,10 @@ def _linear(design: Any, transport: LinearTransport, task: Task) -> TransportedS
         attribution=squared,
         rule=pooled.rule,
         standard_errors="fixed transport" if task.fixed else "transport-aware",
+        diagnostics=pooled.diagnostics,
         pooled=pooled,
     )
+    return _with_exact_zeros(found, pooled, transport.labels, task)
 
 
 def _copula(transport: CopulaTransport, task: Task) -> TransportedScores:
@@ -164,7 +168,7 @@ def _copula(transport: CopulaTransport, task: Task) -> TransportedScores:
         transport,
         fixed=task.fixed,
     )
-    return TransportedScores(
+    found = TransportedScores(
         rows=pooled.rows,
         latent=latent,
         attributed=attributed,
@@ -174,7 +178,26 @@ def _copula(transport: CopulaTransport, task: Task) -> TransportedScores:
         attribution=squared,
         rule=pooled.rule,
         standard_errors="fixed transport" if task.fixed else "transport-aware",
+        diagnostics=pooled.diagnostics,
         pooled=pooled,
+    )
+    return _with_exact_zeros(found, pooled, transport.linear.labels, task)
+
+
+def _with_exact_zeros(
+    found: TransportedScores,
+    pooled: PooledScores,
+    labels: NDArray[np.intp] | None,
+    task: Task,
+) -> TransportedScores:
+    """Put the scores of components that no model reads at exactly 0."""
+    if labels is None:
+        return found
+    scores = pooled.scores
+    return found.silenced(
+        unread_coordinates(
+            scores.influence, scores.prediction, task.y[pooled.rows], labels, task.form
+        )
     )
 
 
@@ -185,7 +208,7 @@ def _curves(design: Any, transport: Any, task: Task) -> TransportedScores:
     copies = RowCopies.of(transport, task.weights, task.rows)
 
     def score(fitted: Any, folds: Sequence[FoldModels], **more: Any) -> TransportedScores:
-        more |= {"form": task.form, "options": task.options, "n_jobs": task.n_jobs}
+        more = {"form": task.form, "options": task.options, "n_jobs": task.n_jobs} | more
         # the same draws for every refit: only the transport differs
         generator = np.random.default_rng(encoding)
         if copies is not None:
@@ -196,7 +219,9 @@ def _curves(design: Any, transport: Any, task: Task) -> TransportedScores:
 
     scores = score(transport, task.folds, advance=task.advance)
     error = _round_trip(transport, matrix[task.rows], task.weights.take(task.rows), encoding)
-    scores = replace(scores, diagnostics={"round_trip_error": error})
+    # what is compared by the jackknife takes the nodes that were found to be enough
+    settled = replace(task.options, n_nodes=scores.diagnostics["quadrature"]["n_nodes"])
+    scores = replace(scores, diagnostics={**scores.diagnostics, "round_trip_error": error})
     if error > ROUND_TRIP:
         warn(
             f"decode(encode(X)) differs from X by {error:.2g} standard deviations (root mean "
@@ -209,7 +234,7 @@ def _curves(design: Any, transport: Any, task: Task) -> TransportedScores:
 
     def rescore(keep: NDArray[np.intp] | None) -> Floats:
         fitted = transport if keep is None else _refit(design, task, keep, transport)
-        found = score(fitted, folds)
+        found = score(fitted, folds, check=False, options=settled)
         weights = task.weights.take(found.rows)
         return np.concatenate([weights.mean(found.latent), weights.mean(found.attributed)])
 

@@ -21,6 +21,9 @@ In the eigenbasis of :math:`R` both :math:`D` and :math:`A` are a rank-one matri
 kernel, plus a part that is linear in :math:`x^2`; contractions with fixed matrices are quadratic
 forms of the row, and no n x d x d array is ever built.
 
+Between dependence components :math:`R` is 0, known and not estimated: :math:`IF_R`, :math:`D` and
+:math:`A` are block-diagonal, and every contraction is a sum over components.
+
 For the bridge (:math:`s < 1`, :math:`c^2 = 1 - s^2`) the rows' latent draws and the smoothing move
 with the transport as well. Differentiating :math:`E(Y-m_j)^2 - E(Y-\eta)^2` along
 :math:`L \to L(I + A)`, with Stein's identity for the Gaussian conditional laws, gives
@@ -70,41 +73,62 @@ class MapInfluence:
 
     def on_decoder(self, left: Floats, right: Floats) -> Floats:
         """Return ``sum_ab D_ab left[a, o] right[b, o]`` for each row and output ``o``."""
-        vectors = self.transport.eigenvectors
-        return self._contract(vectors.T @ left, vectors.T @ right)
+        return self._by_component(left, right, mapped=False)
 
     def on_map(self, left: Floats, right: Floats) -> Floats:
         """Return ``sum_ab A_ab left[a, o] right[b, o]`` for each row and output ``o``."""
         transport = self.transport
-        vectors = transport.eigenvectors
-        roots = np.sqrt(transport.eigenvalues)
-        inverse = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
-        result = self._contract(inverse[:, None] * (vectors.T @ left), vectors.T @ right)
+        result = self._by_component(left, right, mapped=True)
         if transport.standardized:
             # 1/2 L^-1 diag(x^2 - 1) L, contracted: linear in x^2 - 1
             scale_part = 0.5 * (transport.encoder @ left) * (transport.decoder @ right)
             result += (self.rows**2 - 1.0) @ scale_part
         return result
 
-    def _contract(self, left: Floats, right: Floats) -> Floats:
-        """Contract ``D`` in the eigenbasis with ``left`` and ``right``, both (d, o)."""
+    def _by_component(self, left: Floats, right: Floats, *, mapped: bool) -> Floats:
+        """Contract ``D``, or with ``mapped`` ``L^-1 D``, component by component."""
+        blocks = self.transport.blocks
+        if len(blocks) == 1:
+            return self._contract(blocks[0], left, right, mapped=mapped)
+        result = np.zeros((len(self.rows), left.shape[1]))
+        for block in blocks:
+            if len(block) == 1 and self.transport.standardized:
+                continue  # a correlation of 1 with itself, whatever the row
+            inner = np.any(left[block], axis=0) & np.any(right[block], axis=0)
+            if inner.any():
+                result[:, inner] += self._contract(
+                    block, left[np.ix_(block, inner)], right[np.ix_(block, inner)], mapped=mapped
+                )
+        return result
+
+    def _contract(
+        self, block: NDArray[np.intp], left: Floats, right: Floats, *, mapped: bool
+    ) -> Floats:
+        """Contract one component's part with its rows of ``left`` and ``right``, both (d, o)."""
         transport = self.transport
-        roots = np.sqrt(transport.eigenvalues)
-        vectors = transport.eigenvectors
+        whole = len(block) == transport.n_latent
+        place = slice(None) if whole else block
+        rows = self.rows[:, place]
+        roots = np.sqrt(transport.eigenvalues[place])
+        vectors = transport.eigenvectors if whole else transport.eigenvectors[np.ix_(block, block)]
+        left, right = vectors.T @ left, vectors.T @ right
+        inverse = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
+        if mapped:
+            left = inverse[:, None] * left
         kept = 1.0 - transport.shrinkage
-        rotated = self.rows @ vectors
+        rotated = rows @ vectors
         result = kept * cauchy_forms(rotated, roots, left, right)
         diagonal = np.divide(kept, 2 * roots, out=np.zeros_like(roots), where=roots > 0)
         if transport.standardized:
             # diag(x^2) R + R diag(x^2) is linear in x^2 with the rank-one pieces v_m v_m'
-            raw = transport.raw_eigenvalues[:, None]
+            raw = transport.raw_eigenvalues[place, None]
             pieces = cauchy_forms(vectors, roots, raw * left, right)
             pieces += cauchy_forms(vectors, roots, left, raw * right)
-            result -= 0.5 * kept * (self.rows**2 @ pieces)
+            result -= 0.5 * kept * (rows**2 @ pieces)
         else:
-            result -= (diagonal * transport.raw_eigenvalues) @ (left * right)
+            result -= (diagonal * transport.raw_eigenvalues[place]) @ (left * right)
             if transport.shrinkage > 0:
-                # the identity that is mixed in has the size of the mean eigenvalue
+                # the identity that is mixed in has the size of the mean eigenvalue of all columns
                 squares = np.mean(self.rows**2, axis=1) - transport.eigenvalues.mean()
                 share = transport.shrinkage / kept
                 result += np.outer(squares, share * (diagonal @ (left * right)))

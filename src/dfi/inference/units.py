@@ -46,6 +46,10 @@ class UnitInference:
         Var(Y), the unit of the expansion near the null.
     nonnegative : bool
         Whether the parameters cannot be negative.
+    unrelated : ndarray of bool of shape (p,), optional
+        Units whose dependence component is not read by any model: their intervals begin at 0.
+    undetected : ndarray of shape (p,), optional
+        Where those intervals end: the score that tests of dependence may have missed.
     """
 
     influence: Floats
@@ -53,6 +57,14 @@ class UnitInference:
     degenerate: NDArray[np.bool_]
     outcome_variance: float
     nonnegative: bool
+    unrelated: NDArray[np.bool_] | None = None
+    undetected: Floats | None = None
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Units with a standard error; that of unrelated ones is 0, by construction."""
+        known = self.errors > 0.0
+        return np.asarray(known if self.unrelated is None else known | self.unrelated)
 
     @cached_property
     def scores(self) -> Floats:
@@ -73,7 +85,7 @@ class UnitInference:
     def covariance(self) -> Floats:
         """Covariance of the scores, NaN where a unit has no standard error."""
         covariance = np.array(self.weights.covariance_of_mean(self.influence), dtype=np.float64)
-        unknown = ~(self.errors > 0.0)
+        unknown = ~self.known
         covariance[unknown, :] = np.nan
         covariance[:, unknown] = np.nan
         return covariance
@@ -122,6 +134,13 @@ class UnitInference:
             critical=critical,
             skewness=self.skewness if skewness else None,
         )
+        if expansion is None and self.unrelated is not None:
+            # no spread to go by: the end is what tests of dependence could not exclude. An
+            # expansion near the null widens these units like all others.
+            end = np.zeros_like(high) if self.undetected is None else self.undetected
+            above = np.full_like(high, np.inf) if alternative == "greater" else end
+            below = -np.inf if alternative == "less" and not self.nonnegative else 0.0
+            low, high = np.where(self.unrelated, below, low), np.where(self.unrelated, above, high)
         return {"ci_low": low, "ci_high": high}
 
     def tests(

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi.plots.overlap import correlated_blocks
+from dfi.plots.overlap import Block, correlated_blocks, overlap
 from dfi.plots.style import short_names
 from dfi.report.numbers import finite, number, percent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfi.plots.overlap import Block
     from dfi.result import Importance
 
     Floats = NDArray[np.float64]
@@ -30,17 +29,49 @@ def block_summaries(result: Importance) -> dict[str, Any]:
     -------
     dict
         ``shown`` (list of blocks), ``n_blocks``, ``known`` (False where the result holds no
-        attribution weights).
+        attribution weights), ``tested`` (whether the blocks are the result's dependence
+        components) and ``n_components``.
     """
+    n_components = 0 if result.components is None else len(result.components)
     if result.attribution is None or result.latent is None:
-        return {"known": False, "n_blocks": 0, "shown": []}
-    blocks = correlated_blocks(np.asarray(result.attribution))
+        return {
+            "known": False, "n_blocks": 0, "shown": [], "tested": False,
+            "n_components": n_components,
+        }  # fmt: skip
+    blocks = component_blocks(result)
+    tested = blocks is not None
+    if blocks is None:
+        blocks = correlated_blocks(np.asarray(result.attribution))
     blocks.sort(key=lambda block: -float(result.scores[list(block.members)].sum()))
     return {
         "known": True,
         "n_blocks": len(blocks),
         "shown": [_summary(result, block) for block in blocks[:SHOWN_BLOCKS]],
+        "tested": tested,
+        "n_components": n_components,
     }
+
+
+def component_blocks(result: Importance) -> list[Block] | None:
+    """Return the dependence components of at least two features.
+
+    None where there are no components, where the units are not the features that they are of, or
+    where all features are one: overlaps then tell more.
+    """
+    found = result.components
+    if found is None or len(found) == 1 or result.space == "group":
+        return None
+    place = {name: k for k, name in enumerate(result.names)}
+    if not all(name in place for group in found for name in group):
+        return None
+    similarity = overlap(np.asarray(result.attribution))
+    blocks = []
+    for group in found:
+        members = [place[name] for name in group]
+        if len(members) > 1:
+            pairs = similarity[np.ix_(members, members)][np.triu_indices(len(members), k=1)]
+            blocks.append(Block(tuple(members), float(pairs.mean())))
+    return blocks
 
 
 def _summary(result: Importance, block: Block) -> dict[str, Any]:

@@ -124,6 +124,7 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
             chart=charts.bars(features, rows),
             features=features[:rows],
             n_features=len(features),
+            n_unrelated=sum(row["unrelated"] for row in features),
             level=result.level,
             quality=result.quality,
             space=result.space,

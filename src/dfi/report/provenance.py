@@ -34,14 +34,27 @@ def call_text(spec: dict[str, Any]) -> str:
 def _argument(key: str, spec: dict[str, Any]) -> str:
     value = spec[key]
     text = str(value)
-    if key == "transport" and spec.get("epsilon") and text in TRANSPORTS:
-        return f"dfi.transports.{TRANSPORTS[text].__name__}(epsilon={spec['epsilon']!r})"
+    if key == "transport" and text in TRANSPORTS:
+        options = _transport_options(TRANSPORTS[text], spec)
+        if options:
+            return f"dfi.transports.{TRANSPORTS[text].__name__}({options})"
     # objects were recorded by their text; long ones (a list of splits) are only named
     if key == "cv" and text.startswith("["):
         return "splits"
     if (key == "cv" and text.isdigit()) or (key in ("cv", "estimator") and "(" in text):
         return text
     return repr(value)
+
+
+def _transport_options(kind: type[Any], spec: dict[str, Any]) -> str:
+    """Return what the specification says that is not the transport's default."""
+    found = []
+    if spec.get("epsilon"):
+        found.append(f"epsilon={spec['epsilon']!r}")
+    default = getattr(kind, "components", None)
+    if "components" in spec and spec["components"] != default:
+        found.append(f"components={spec['components']!r}")
+    return ", ".join(found)
 
 
 def versions(spec: dict[str, Any]) -> dict[str, str]:
@@ -70,6 +83,8 @@ def _text(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.6g}"
+    if isinstance(value, list) and not value:
+        return "none"
     if isinstance(value, list):
         shown = ", ".join(_text(item) for item in value[:30])
         return shown + (f", … ({len(value)} in all)" if len(value) > 30 else "")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dfi.report.numbers import number, p_value, percent
+from dfi.result_text import UNRELATED
 
 if TYPE_CHECKING:
     from dfi.quality import Quality
@@ -25,6 +26,11 @@ def leading_sentences(
 
 def _leading(row: dict[str, Any], level: float, target: str | None) -> str:
     outcome = f"the variance of {target}" if target else "the variance of the outcome"
+    if row["unrelated"]:
+        text = f"score exactly 0: {UNRELATED}."
+        if row["ci_high"]:
+            text += f" Dependence too weak to find could give it up to {number(row['ci_high'])}."
+        return text
     if row["ci_low"] is None or row["ci_high"] is None:
         return (
             f"does not vary, or has no standard error: score {number(row['score'])}, no interval."

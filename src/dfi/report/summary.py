@@ -75,6 +75,7 @@ def summarize(
         "features": features,
         "n_features": len(features),
         "n_significant": sum(row["significant"] for row in features),
+        "n_unrelated": sum(row["unrelated"] for row in features),
         "leading": leading_sentences(features[:LEADING], result.level, target),
         "alarms": alarm_sentences(result),
         "noise": _noise(result),
@@ -137,6 +138,7 @@ def unit_rows(result: Importance) -> list[dict[str, Any]]:
         for key in ("score", "se", "ci_low", "ci_high", "z", "p", "p_adj"):
             row[key] = finite(columns[key][unit])
         row["significant"] = bool(columns["significant"][unit])
+        row["unrelated"] = bool(result.unrelated[unit])
         row["share"] = finite(result.scores[unit] / variance) if variance > 0 else None
         row["latent"] = None if latent is None else finite(latent[unit])
         row["own"] = None if own is None else finite(own[unit])

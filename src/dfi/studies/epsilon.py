@@ -67,7 +67,8 @@ def transports(form: str, n: int, epsilons: Sequence[float], **options: Any) -> 
     if form == "analytical":
         return [Semicontinuous(epsilon=epsilon) for epsilon in epsilons]
     if form == "bridge":
-        return [Gaussian(epsilon=epsilon) for epsilon in epsilons]
+        # every form sees the same correlations: the solved one has no components
+        return [Gaussian(epsilon=epsilon, components=None) for epsilon in epsilons]
     return [
         EntropicOT(epsilon=epsilon, n_targets=OVERSAMPLING * n, **options) for epsilon in epsilons
     ]

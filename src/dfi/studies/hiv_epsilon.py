@@ -91,7 +91,7 @@ def explain_epsilons(
         transports = [Semicontinuous(epsilon=epsilon) for epsilon in epsilons]
     else:
         transports = [
-            Gaussian(epsilon=epsilon, n_draws=1, n_smoothing=points)
+            Gaussian(epsilon=epsilon, n_draws=1, n_smoothing=points, components=None)
             for points in (smoothing // 2, smoothing)
             for epsilon in epsilons
         ]

@@ -154,8 +154,9 @@ def _dfi(explainer: DFI, X: Floats, y: Floats) -> Seconds:
 def _exact(X: Floats, y: Floats, learner: Any, coalitions: int) -> Seconds:
     del coalitions
     explainer = DFI(
-        estimator=learner, cv=2, score="loco", transport=Gaussian(), diagnose=False, progress=False
-    )
+        estimator=learner, cv=2, score="loco", transport=Gaussian(components=None),
+        diagnose=False, progress=False,
+    )  # fmt: skip
     return _dfi(explainer, X, y)
 
 

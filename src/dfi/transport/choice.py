@@ -89,7 +89,7 @@ def choose_transport(
         )
     else:
         reasons.append(f"margins are near normal (Kolmogorov distance {distance:.2f} at most)")
-    left = leftover(design.fit(matrix, weights, constant), matrix, seed)
+    left = leftover(design.fit(matrix, weights, constant, columns=columns), matrix, seed)
     reasons.append(_describe(left))
     if not left.beyond_chance:
         return Choice(design, tuple(reasons))

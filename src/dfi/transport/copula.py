@@ -21,15 +21,19 @@ from scipy.interpolate import CubicHermiteSpline
 from scipy.special import ndtr
 
 from dfi.lines.base import Reference
-from dfi.lines.quadrature import equal_nodes
+from dfi.lines.quadrature import spread_nodes
 from dfi.transport.gaussian import Gaussian, LinearTransport
 from dfi.transport.margins import Margin, count_rows, fit_margin
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from dfi.data.columns import Column
     from dfi.data.weights import Weights
     from dfi.lines.base import ReferenceKind
+    from dfi.transport.components import Components
 
     Floats = NDArray[np.float64]
 
@@ -143,7 +147,7 @@ class CopulaTransport:
         weights = np.empty_like(latent)
         nodes = None
         if self.reference.values is not None:
-            nodes, _ = equal_nodes(self.reference, j, EMPIRICAL_NODES)
+            nodes = spread_nodes(self.reference, j, EMPIRICAL_NODES)
         for m in range(self.n_latent):
             tilt = decoder[m, j]
             start = standardized[:, m] - latent[:, j] * tilt
@@ -208,19 +212,40 @@ class Copula:
     reference : {"auto", "empirical", "gaussian"}, default="auto"
         Law of a replacement latent coordinate: ``N(0, 1)``, or the empirical law of the
         coordinate where some column has levels (whose scores are not normal).
+    components : "auto", None or list of lists of column names, default="auto"
+        Columns whose normal scores depend on each other, as for :class:`Gaussian`.
     """
 
     shrinkage: float | Literal["ledoit-wolf"] = 0.0
     reference: ReferenceKind | Literal["auto"] = "auto"
+    components: Components = "auto"
 
     name = "copula"
+    takes_columns = True
+    keeps_selection = True
 
     def __post_init__(self) -> None:
         # options of the whitening, checked there
-        Gaussian(shrinkage=self.shrinkage, reference=self.reference)
+        whitening = self._whitening("gaussian" if self.reference == "auto" else self.reference)
+        object.__setattr__(self, "components", whitening.components)
 
-    def fit(self, matrix: Floats, weights: Weights, constant: NDArray[np.bool_]) -> CopulaTransport:
-        """Fit margins and whitening to the rows of a numeric matrix."""
+    def _whitening(self, reference: ReferenceKind) -> Gaussian:
+        return Gaussian(shrinkage=self.shrinkage, reference=reference, components=self.components)
+
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Refuse components that name other columns than these."""
+        self._whitening("gaussian").check_columns(columns)
+
+    def fit(
+        self,
+        matrix: Floats,
+        weights: Weights,
+        constant: NDArray[np.bool_],
+        *,
+        columns: Sequence[Column] | None = None,
+        like: CopulaTransport | None = None,
+    ) -> CopulaTransport:
+        """Fit margins and whitening to the rows; components are those of ``like``."""
         share = weights.values / weights.values.sum()
         n = count_rows(weights)
         margins = tuple(
@@ -233,9 +258,14 @@ class Copula:
         law = self.reference
         if law == "auto":
             law = "empirical" if levels else "gaussian"
-        blank = Gaussian(shrinkage=self.shrinkage, reference=law)
         draft = CopulaTransport(margins, _no_whitening(len(center)), center, deviation)
-        linear = blank.fit(draft.scores(matrix), weights, constant)
+        linear = self._whitening(law).fit(
+            draft.scores(matrix),
+            weights,
+            constant,
+            columns=columns,
+            like=None if like is None else like.linear,
+        )
         return replace(draft, linear=linear)
 
     def specification(self) -> dict[str, Any]:
@@ -247,6 +277,7 @@ class Copula:
             "cost": "squared euclidean on whitened normal scores",
             "standardize": True,
             "shrinkage": self.shrinkage,
+            "components": self.components,
         }
 
 

@@ -244,7 +244,7 @@ class EntropicOT:
         self, matrix: Floats, weights: Weights, constant: NDArray[np.bool_]
     ) -> EntropicTransport:
         """Solve the problem for the rows of a numeric matrix."""
-        linear = Gaussian(reference="gaussian").fit(matrix, weights, constant)
+        linear = Gaussian(reference="gaussian", components=None).fit(matrix, weights, constant)
         if not self.whiten:
             d = linear.n_latent
             linear = replace(linear, eigenvectors=np.eye(d), eigenvalues=np.ones(d))

@@ -12,6 +12,9 @@ data the coupling is the Gaussian bridge
 The paper's appendix has :math:`s = 2/(2 + \varepsilon)` instead, from a calculation that drops the
 target potential; its ``Z`` has variance :math:`s^2 + \varepsilon/(2+\varepsilon) < 1` and is no
 coupling with :math:`N(0, I)`. It is offered as :class:`Semicontinuous`, to reproduce the paper.
+
+Correlations between dependence components (:mod:`dfi.transport.components`) are 0 exactly, and
+known, not estimated: :math:`R`, :math:`L` and the influence on both are block-diagonal.
 """
 
 from __future__ import annotations
@@ -23,16 +26,23 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dfi.lines.base import Reference, ReferenceKind
+from dfi.transport.components import (
+    RELATIVE_FLOOR,
+    Components,
+    check_components,
+    column_labels,
+    named_labels,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from dfi.data.columns import Column
     from dfi.data.weights import Weights
 
     Floats = NDArray[np.float64]
-
-RELATIVE_FLOOR = 1e-10
-"""Eigenvalues of R below this share of the largest count as zero: the columns are collinear."""
 
 MOST_SHRINKAGE = 1.0 - 1e-9
 
@@ -51,7 +61,8 @@ class LinearTransport:
     center, scale : ndarray of shape (p,)
         Standardisation of every column of the numeric matrix.
     eigenvectors, eigenvalues : ndarray
-        Of the (shrunken) correlation matrix of the active columns.
+        Of the (shrunken) correlation matrix of the active columns. With components the k-th
+        eigenvector belongs to the component of the k-th coordinate, and is 0 outside of it.
     smoothing : float
         The bridge's correlation ``s``; 1 for a deterministic map.
     weight_factor : float
@@ -62,6 +73,11 @@ class LinearTransport:
         Whether columns were brought to unit variance.
     reference : Reference
         The law of a replacement latent coordinate.
+    labels : ndarray of int, shape (d,), or None
+        The dependence component of each coordinate; None where components were not asked for.
+    missed : ndarray of shape (d,), or None
+        Upper limit of the squared multiple correlation of each coordinate's component with the
+        rest that the tests may have missed.
     """
 
     active: NDArray[np.intp]
@@ -74,6 +90,8 @@ class LinearTransport:
     shrinkage: float
     standardized: bool
     reference: Reference
+    labels: NDArray[np.intp] | None = None
+    missed: Floats | None = None
     decoder: Floats = field(init=False)
     encoder: Floats = field(init=False)
 
@@ -98,6 +116,14 @@ class LinearTransport:
         """Largest over smallest positive eigenvalue of the correlation matrix."""
         positive = self.eigenvalues[self.eigenvalues > 0]
         return float(positive.max() / positive.min())
+
+    @property
+    def blocks(self) -> tuple[NDArray[np.intp], ...]:
+        """The coordinates of each dependence component; all of them where there are none."""
+        if self.labels is None:
+            return (np.arange(self.n_latent),)
+        order = np.argsort(self.labels, kind="stable")
+        return tuple(np.split(order, np.cumsum(np.bincount(self.labels))[:-1]))
 
     @property
     def raw_eigenvalues(self) -> Floats:
@@ -183,6 +209,10 @@ class Gaussian:
     reference : {"auto", "empirical", "gaussian"}, default="auto"
         Law of a replacement latent coordinate: the empirical law of each coordinate for
         ``epsilon = 0`` (whitening alone does not make data Gaussian), ``N(0, 1)`` for the bridge.
+    components : "auto", None or list of lists of column names, default="auto"
+        Columns that depend on each other; correlations between components are 0 exactly.
+        ``"auto"`` finds them by tests (:mod:`dfi.transport.components`), None takes every sample
+        correlation as it is. In a list, columns that are not named are components of their own.
     n_draws, n_smoothing : int
         Bridge only: draws of ``Z`` per row and points of the Gaussian smoothing of the model.
     """
@@ -193,11 +223,15 @@ class Gaussian:
     reference: ReferenceKind | Literal["auto"] = "auto"
     n_draws: int = 4
     n_smoothing: int = 32
+    components: Components = "auto"
 
     name = "gaussian"
+    takes_columns = True
+    keeps_selection = True
 
     def __post_init__(self) -> None:
         _check_options(self.epsilon, self.shrinkage, self.reference)
+        object.__setattr__(self, "components", check_components(self.components))
         if self.reference == "empirical" and self.epsilon > 0:
             raise ValueError(
                 "the Gaussian bridge (epsilon > 0) couples X with N(0, I): "
@@ -211,8 +245,20 @@ class Gaussian:
         """Return the bridge's correlation ``s`` between ``Z`` and the whitened row."""
         return math.sqrt(1.0 + self.epsilon**2 / 16.0) - self.epsilon / 4.0
 
-    def fit(self, matrix: Floats, weights: Weights, constant: NDArray[np.bool_]) -> LinearTransport:
-        """Fit the transport to the rows of a numeric matrix."""
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Refuse components that name other columns than these."""
+        _check_names(self.components, columns)
+
+    def fit(
+        self,
+        matrix: Floats,
+        weights: Weights,
+        constant: NDArray[np.bool_],
+        *,
+        columns: Sequence[Column] | None = None,
+        like: LinearTransport | None = None,
+    ) -> LinearTransport:
+        """Fit the transport to the rows of a numeric matrix; components are those of ``like``."""
         s = self.correlation()
         kind = self.reference
         if kind == "auto":
@@ -226,6 +272,9 @@ class Gaussian:
             reference=kind,
             smoothing=s,
             weight_factor=s,
+            components=self.components,
+            columns=columns,
+            like=like,
         )
 
     def specification(self) -> dict[str, Any]:
@@ -237,6 +286,7 @@ class Gaussian:
             "cost": "squared euclidean on whitened features",
             "standardize": self.standardize,
             "shrinkage": self.shrinkage,
+            "components": self.components,
         }
 
 
@@ -248,21 +298,38 @@ class Semicontinuous:
     :math:`\tau = \varepsilon/(2+\varepsilon)`, and the attribution matrix :math:`W = L M_w`,
     :math:`M_w = s \hat\Sigma_w (\tau I + s^2 \hat\Sigma_w)^{-1}` (equation ``Mw-semicont``). In
     sample the whitened covariance is the identity, so :math:`M_w = s/(\tau + s^2) I`. Latent
-    scores do not change with the scale ``s`` of ``Z``.
+    scores do not change with the scale ``s`` of ``Z``. The options are those of
+    :class:`Gaussian`; ``components`` are None by default, as in the paper.
     """
 
     epsilon: float = 1e-3
     standardize: bool = True
     shrinkage: float | Literal["ledoit-wolf"] = 0.0
     reference: ReferenceKind | Literal["auto"] = "auto"
+    components: Components = None
 
     name = "semicontinuous"
+    takes_columns = True
+    keeps_selection = True
 
     def __post_init__(self) -> None:
         _check_options(self.epsilon, self.shrinkage, self.reference)
+        object.__setattr__(self, "components", check_components(self.components))
 
-    def fit(self, matrix: Floats, weights: Weights, constant: NDArray[np.bool_]) -> LinearTransport:
-        """Fit the transport to the rows of a numeric matrix."""
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Refuse components that name other columns than these."""
+        _check_names(self.components, columns)
+
+    def fit(
+        self,
+        matrix: Floats,
+        weights: Weights,
+        constant: NDArray[np.bool_],
+        *,
+        columns: Sequence[Column] | None = None,
+        like: LinearTransport | None = None,
+    ) -> LinearTransport:
+        """Fit the transport to the rows of a numeric matrix; components are those of ``like``."""
         s, tau = 2.0 / (2.0 + self.epsilon), self.epsilon / (2.0 + self.epsilon)
         return _fit_linear(
             matrix,
@@ -273,6 +340,9 @@ class Semicontinuous:
             reference="empirical" if self.reference == "auto" else self.reference,
             smoothing=1.0,
             weight_factor=s / (tau + s**2),
+            components=self.components,
+            columns=columns,
+            like=like,
         )
 
     def specification(self) -> dict[str, Any]:
@@ -284,6 +354,7 @@ class Semicontinuous:
             "cost": "squared euclidean on whitened features",
             "standardize": self.standardize,
             "shrinkage": self.shrinkage,
+            "components": self.components,
         }
 
 
@@ -297,6 +368,9 @@ def _fit_linear(
     reference: ReferenceKind,
     smoothing: float,
     weight_factor: float,
+    components: Components,
+    columns: Sequence[Column] | None,
+    like: LinearTransport | None,
 ) -> LinearTransport:
     """Estimate mean, scale and the eigensystem of the correlation matrix, weighted."""
     share = weights.values / weights.values.sum()
@@ -308,9 +382,16 @@ def _fit_linear(
     if standardize:
         scale[active] = deviation
     rows = centered / scale[active]
-    amount = _shrinkage(rows, share, weights.total, shrinkage)
-    eigenvectors, eigenvalues = _eigensystem(rows * np.sqrt(share)[:, None])
-    eigenvalues = np.where(eigenvalues > RELATIVE_FLOOR * eigenvalues.max(), eigenvalues, 0.0)
+    labels = missed = None
+    if like is not None:
+        labels, missed = like.labels, like.missed
+    elif components is not None:
+        unit_rows = rows if standardize else centered / deviation
+        labels, missed = column_labels(
+            components, unit_rows, weights, active, columns, matrix.shape[1]
+        )
+    amount = _shrinkage(rows, share, weights.total, shrinkage, labels)
+    eigenvectors, eigenvalues = _block_eigensystem(rows * np.sqrt(share)[:, None], labels)
     if amount > 0:
         eigenvalues = (1 - amount) * eigenvalues + amount * eigenvalues.mean()
     transport = LinearTransport(
@@ -324,6 +405,8 @@ def _fit_linear(
         shrinkage=amount,
         standardized=standardize,
         reference=Reference.gaussian(),
+        labels=labels,
+        missed=missed,
     )
     if reference == "empirical":
         return replace(transport, reference=_empirical_law(transport, matrix, weights.values))
@@ -340,23 +423,44 @@ def _empirical_law(transport: LinearTransport, matrix: Floats, mass: Floats) -> 
     )
 
 
-def _shrinkage(rows: Floats, share: Floats, total: float, shrinkage: float | str) -> float:
+def _shrinkage(
+    rows: Floats,
+    share: Floats,
+    total: float,
+    shrinkage: float | str,
+    labels: NDArray[np.intp] | None = None,
+) -> float:
     r"""Return the share of the identity to mix in; Ledoit and Wolf's with weighted moments.
 
     scikit-learn's takes no weights, and is the same where they are equal (tested).
 
     .. math:: \frac{\min(b, d)}{d}, \qquad d = \|S - \bar\lambda I\|_F^2, \qquad
-              b = \frac1N \Big(\sum_i p_i \|x_i\|^4 - \|S\|_F^2\Big).
+              b = \frac1N \sum_c \Big(\sum_i p_i \|x_{ic}\|^4 - \|S_{cc}\|_F^2\Big),
+
+    over the components ``c``: entries of ``S`` between them are known to be 0.
     """
     if not isinstance(shrinkage, str):
         return float(shrinkage)
-    covariance = (share[:, None] * rows).T @ rows
-    square = float(np.sum(covariance**2))
-    spread = square - float(np.trace(covariance)) ** 2 / rows.shape[1]
-    error = (float(share @ np.sum(rows**2, axis=1) ** 2) - square) / total
-    found = min(error, spread) / spread if spread > 0 and error > 0 else 0.0
+    square = trace = fourth = 0.0
+    for place in _places(labels):
+        part = rows[:, place]
+        covariance = (share[:, None] * part).T @ part
+        square += float(np.sum(covariance**2))
+        trace += float(np.trace(covariance))
+        fourth += float(share @ np.sum(part**2, axis=1) ** 2)
+    spread = square - trace**2 / rows.shape[1]
+    error = (fourth - square) / total
+    # single columns of unit variance are the identity already, up to rounding
+    if spread <= 1e-12 * square or error <= 0:
+        return 0.0
     # All of it would leave nothing of the correlations, nor of their influence on the scores: 0/0.
-    return min(found, MOST_SHRINKAGE)
+    return min(float(min(error, spread) / spread), MOST_SHRINKAGE)
+
+
+def _check_names(components: Components, columns: Sequence[Column]) -> None:
+    """Refuse components that name other columns than these."""
+    if isinstance(components, tuple):
+        named_labels(components, [column.name for column in columns])
 
 
 def _check_options(epsilon: object, shrinkage: object, reference: object) -> None:
@@ -372,6 +476,30 @@ def _check_options(epsilon: object, shrinkage: object, reference: object) -> Non
         raise ValueError(
             f"unknown reference {reference!r}: choose 'auto', 'empirical' or 'gaussian'"
         )
+
+
+def _places(labels: NDArray[np.intp] | None) -> list[slice | NDArray[np.intp]]:
+    """Return the columns of each component; without components, a view of all of them."""
+    if labels is None or not labels.any():
+        return [slice(None)]
+    return [np.flatnonzero(labels == k) for k in range(int(labels.max()) + 1)]
+
+
+def _block_eigensystem(root: Floats, labels: NDArray[np.intp] | None) -> tuple[Floats, Floats]:
+    """Return the eigensystem of ``root.T @ root``, component by component, collinear ones at 0.
+
+    The k-th pair belongs to the component of column k. Whether columns are collinear is
+    a question within a component: its own largest eigenvalue is the measure.
+    """
+    d = root.shape[1]
+    vectors, values = np.zeros((d, d)), np.zeros(d)
+    for place in _places(labels):
+        found, spectrum = _eigensystem(root[:, place])
+        spectrum = np.where(spectrum > RELATIVE_FLOOR * spectrum.max(), spectrum, 0.0)
+        if isinstance(place, slice):
+            return found, spectrum
+        vectors[np.ix_(place, place)], values[place] = found, spectrum
+    return vectors, values
 
 
 def _eigensystem(root: Floats) -> tuple[Floats, Floats]:
