@@ -62,6 +62,16 @@ class Reference:
         cumulative /= cumulative[-1]
         return cls("empirical", values, np.ascontiguousarray(cumulative))
 
+    def only(self, coordinates: NDArray[np.intp]) -> Reference:
+        """Return the law of some of the coordinates, in the order given."""
+        if self.values is None or self.cumulative is None:
+            return self
+        return Reference(
+            self.kind,
+            np.ascontiguousarray(self.values[:, coordinates]),
+            np.ascontiguousarray(self.cumulative[:, coordinates]),
+        )
+
     def moments(self, d: int) -> tuple[Floats, Floats]:
         """Return the first and the second moment of each of ``d`` coordinates."""
         if self.values is None:
