@@ -4,8 +4,26 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 
+# The oldest versions have wheels for these interpreters only: the first that is here is taken.
+OLDEST      ?= .venv-oldest
+OLDEST_PYTHONS := $(PYTHON) python3.11 python3.12
+OLDEST_TESTS := tests/test_oldest.py tests/data tests/cli/test_explain.py tests/cli/test_commands.py \
+	tests/cli/test_failures.py tests/test_parallel.py tests/test_result.py tests/test_result_file.py \
+	tests/plots tests/report/test_report.py tests/lines/trees/test_readers.py \
+	tests/transport/test_gaussian.py tests/transport/test_sinkhorn.py tests/transport/test_knothe.py \
+	tests/nuisance/test_stack.py
+
+# Kernels of OpenBLAS round differently. Only those that the processor can run are asked for:
+# OpenBLAS itself does not check, and dies of an illegal instruction.
+has = $(shell grep -qw $(1) /proc/cpuinfo 2>/dev/null && echo $(2))
+CORETYPES ?= $(call has,pni,Prescott) $(call has,avx2,Haswell) $(call has,avx512f,SkylakeX)
+# The kernels of trees are compiled by numba and know no BLAS.
+BLAS_TESTS := tests/test_blas.py tests/inference tests/importance tests/lines tests/transport \
+	tests/nuisance tests/test_explained.py --ignore=tests/lines/trees \
+	--ignore=tests/transport/test_documentation.py
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit browser test-slow bench clean
+.PHONY: help demo test lint types unit browser test-blas test-oldest test-slow bench clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -39,6 +57,35 @@ types: $(VENV)/.installed  ## mypy --strict on src
 unit: $(VENV)/.installed browser  ## the fast tests
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
 
+test-blas: $(VENV)/.installed  ## the numeric tests under other kernels of OpenBLAS
+	@for kernel in $(CORETYPES); do \
+		echo "OPENBLAS_CORETYPE=$$kernel"; \
+		OPENBLAS_CORETYPE=$$kernel $(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" $(BLAS_TESTS) \
+		|| exit 1; \
+	done
+
+# An old library next to a newer one may be told that it is deprecated; that is not ours to mend.
+test-oldest:  ## a fast part of the tests with the oldest dependencies that pyproject.toml declares
+	@for python in $(OLDEST_PYTHONS); do \
+		if $$python -c "import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))" \
+			2>/dev/null; \
+		then exec $(MAKE) --no-print-directory $(OLDEST)/.tested OLDEST_PYTHON=$$python; fi; \
+	done; \
+	echo "no python 3.11 or 3.12 here, and the oldest versions have no wheels for later ones: skipped"
+
+.PHONY: $(OLDEST)/.tested
+$(OLDEST)/.tested: $(OLDEST)/.installed
+	$(OLDEST)/bin/python -m pytest -q -n $(JOBS) -m "not slow" -W default::DeprecationWarning \
+		$(OLDEST_TESTS)
+
+$(OLDEST)/.installed: pyproject.toml tests/oldest.txt
+	$(OLDEST_PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --upgrade pip
+	$(OLDEST)/bin/python -m pip install --quiet \
+		--constraint tests/oldest.txt --build-constraint tests/oldest.txt -e ".[cli,vine]" \
+		pytest pytest-xdist pytest-timeout hypothesis pandas lightgbm xgboost-cpu
+	@touch $@
+
 browser:  ## Debian's chromium for the report's tests, where apt can install it
 	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -56,4 +103,4 @@ bench: $(VENV)/.installed  ## CPU-time ratios against peers; writes docs/benchma
 	$(BIN)/python benchmarks/bench.py
 
 clean:  ## remove what was built
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

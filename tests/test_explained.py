@@ -64,17 +64,6 @@ def test_the_most_dependent_latent_coordinates_have_names() -> None:
     assert set(result.diagnostics["latent"]["most_dependent"]) == {"a", "square"}
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_what_is_installed_is_not_advised_to_be_installed(
-    there: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if there else None)
-    table = pd.DataFrame({"a": TABLE["a"], "square": TABLE["a"] ** 2})
-    with pytest.warns(dfi.warnings.TransportWarning, match="Try .*knothe-rosenblatt") as caught:
-        explained(table, diagnose=True)
-    assert ("pip install" in str(caught[0].message)) is not there
-
-
 def test_a_contrast_is_one_short_line() -> None:
     contrast = explained(TABLE).contrast("a", "shape")
     assert repr(contrast).startswith(f"Contrast(difference {contrast.difference:.4g}, se ")

@@ -13,7 +13,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dfi
-from dfi.warnings import ConstantColumnWarning, OutcomeWarning, WeakModelWarning
+from dfi.warnings import (
+    ConstantColumnWarning,
+    OutcomeWarning,
+    WeakModelWarning,
+    WeightWarning,
+)
 
 GENERATOR = np.random.default_rng(0)
 NOISE = pd.DataFrame({"a": GENERATOR.standard_normal(80), "b": GENERATOR.standard_normal(80)})
@@ -49,3 +54,22 @@ def test_the_class_of_a_fitted_model_is_said_at_the_line_of_the_caller() -> None
     y = (answer == "yes").astype(float)
     found = caught(lambda: dfi.explain(NOISE, y, model, cv="prefit"))
     assert [w.filename for w in found if w.category is OutcomeWarning] == [__file__]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda weight: dfi.explain(NOISE, NOISE["a"], "linear", sample_weight=weight),
+        lambda weight: dfi.compare(
+            NOISE, NOISE["a"], ["dfi", "loco"], estimator="linear", sample_weight=weight
+        ),
+        lambda weight: dfi.sensitivity(
+            NOISE, NOISE["a"], epsilons=[0], estimator="linear", sample_weight=weight
+        ),
+    ],
+    ids=["explain", "compare", "sensitivity"],
+)
+def test_large_counts_are_doubted_once(call: Any) -> None:
+    found = caught(lambda: call(np.full(80, 50)))
+    assert [w.category for w in found].count(WeightWarning) == 1
+    assert {w.filename for w in found} == {__file__}

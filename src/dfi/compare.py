@@ -119,7 +119,8 @@ def compare(
         start = time.perf_counter()
         if isinstance(method, str):
             results[method] = _disentangled(
-                context, X, y, sample_weight, weight_kind, cv_groups, level, random_state,
+                # the kind that was found: it is doubted once, not by every reader of the weights
+                context, X, y, sample_weight, context.weights.kind, cv_groups, level, random_state,
                 groups, options,
             )  # fmt: skip
             seconds = time.perf_counter() - start

@@ -71,14 +71,18 @@ class DFI(BaseEstimator):
         Averages along latent lines: exact or in closed form where the model allows it, else
         quadrature; ``"draws"`` reproduces the paper's random replacement values.
     n_nodes : int, optional
-        Quadrature nodes, or draws, per line.
+        Quadrature nodes, or draws, per line. By default 16 or 32, and up to sixteen times as many
+        where scores still change; a number given here is kept, and its error measured and said.
     memory : int, default=256 MiB
         Bound in bytes on the rows that a model is asked to predict at once.
     diagnose : bool, default=True
-        Measure the dependence that the transport leaves behind; switch it off in simulations.
+        Check the result: what noise scores here, whether the scores exceed the variance, how far
+        the model was taken from its rows, what dependence the transport leaves. The scores do not
+        depend on it; switch it off in simulations.
     weight_kind : {"auto", "frequency", "sampling"}, default="auto"
         What ``sample_weight`` means: counts of repeated rows (whole numbers), or sampling
-        weights with a robust variance.
+        weights with a robust variance. ``"auto"`` takes whole numbers for counts and warns where
+        they sum to more than three times the rows.
     level : float, default=0.95
         Confidence level of the result's intervals.
     n_jobs : int, optional
@@ -250,7 +254,7 @@ class DFI(BaseEstimator):
             scored.predictions, values, weights, prefit=isinstance(self.cv, str)
         )
         found = explain_diagnostics(
-            design, transport, scored, fitted, diagnose=self.diagnose, say=choice is None
+            design, transport, scored, fitted, task, diagnose=self.diagnose, say=choice is None
         )
         context = {
             "weights": weights.take(rows),

@@ -9,6 +9,7 @@ from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any
 
 from joblib import Parallel, effective_n_jobs
+from joblib.externals.loky.backend import resource_tracker as loky_tracker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -58,8 +59,10 @@ def _interrupts_held(*, processes: bool) -> Iterator[None]:
         yield
         return
     if processes:
-        # Python 3.11 lets the signal through after it has started this process: so it goes first.
+        # Python 3.11, and joblib before 1.6, let the signal through after they have started these
+        # processes: so they go first.
         resource_tracker.ensure_running()
+        loky_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

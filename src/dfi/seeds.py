@@ -20,3 +20,8 @@ def seed_sequence(random_state: object) -> np.random.SeedSequence:
             f"random_state must be a whole number of 0 or more, or None, got {random_state!r}"
         )
     return np.random.SeedSequence(random_state)  # type: ignore[arg-type]
+
+
+def named_seed(seed: np.random.SeedSequence, name: str) -> np.random.SeedSequence:
+    """Return a child of a seed that depends on a name only, not on what was spawned before it."""
+    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *name.encode()))

@@ -26,15 +26,27 @@ class WeakModelWarning(DFIWarning):
 
 
 class TransportWarning(DFIWarning):
-    """The transport leaves dependence behind, is rank-deficient or is badly conditioned."""
+    """The transport does not suit the data: dependence is left, rows are decoded far from them."""
 
 
 class InferenceWarning(DFIWarning):
-    """The sample is too small for the asymptotics behind the standard errors."""
+    """The sample is too small for the scores, or for the theory behind their standard errors."""
+
+
+class ImplausibleScoreWarning(DFIWarning):
+    """Scores that cannot be right: noise is found significant, or more variance than there is."""
 
 
 class ExactnessWarning(DFIWarning):
     """A model that could have been integrated exactly falls back to quadrature."""
+
+
+class QuadratureWarning(DFIWarning):
+    """The nodes along latent lines are too few: scores are off by an estimated share."""
+
+
+class WeightWarning(DFIWarning):
+    """Row weights were taken for counts of repeated rows, and may be sampling weights."""
 
 
 class ManyLevelsWarning(DFIWarning):

@@ -111,6 +111,11 @@ BAD_OPTIONS = {
     "encoding unknown": (["explain", "data.csv", "-y", "y", "--encoding", "x"], 3, "no encoding"),
     "folds": (["explain", "data.csv", "-y", "y", "-m", "linear", "--folds", "50"], 4, "fold"),
     "groups missing": (["explain", "data.csv", "-y", "y", "--groups", "g.csv"], 3, "no file g.csv"),
+    "kind of no weights": (
+        ["explain", "data.csv", "-y", "y", "--weight-kind", "sampling"],
+        4,
+        "--weight-kind sampling says what weights mean, and there are none",
+    ),
     "negative weights": (
         ["explain", "data.csv", "-y", "y", "-m", "linear", "--weights", "n"],
         4,

@@ -4,9 +4,7 @@ import hashlib
 import importlib
 import os
 import signal
-import subprocess
 import sys
-import time
 
 import pytest
 
@@ -23,7 +21,7 @@ from dfi.studies.writing import save_figure, write_csv, write_page
 def draw(seed, n, trees):
     if os.environ.get("TINY_HOLDS_AT") == str(seed):
         pathlib.Path("started").touch()
-        time.sleep(120)
+        time.sleep(3600)  # for ever: a signal ends it, or the test does
     rows = np.random.default_rng(seed).standard_normal((n, 60))
     return {"seed": seed, "trees": trees, "norm": np.linalg.norm(rows.T @ rows, axis=0)}
 
@@ -66,25 +64,20 @@ def contents(folder):
     }
 
 
-def start(place, *arguments, **variables):
-    program = "import tiny_study; from dfi.cli import main; main()"
-    return subprocess.Popen(  # noqa: S603
-        [sys.executable, "-c", program, "reproduce", "tiny", *arguments],
-        cwd=place,
-        env={**os.environ, "PYTHONPATH": str(place), **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+@pytest.fixture
+def reproduce(tiny, start):
+    """Run the tiny study in a process of its own."""
 
+    def start_study(*arguments, **variables):
+        program = "import tiny_study; from dfi.cli import main; main()"
+        paths = os.pathsep.join([str(tiny), os.environ.get("PYTHONPATH", "")])
+        return start(
+            [sys.executable, "-c", program, "reproduce", "tiny", *arguments],
+            cwd=tiny,
+            env={**os.environ, "PYTHONPATH": paths, **variables},
+        )
 
-def wait_for(condition, process):
-    end = time.monotonic() + 90
-    while not condition():
-        assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    return start_study
 
 
 def test_a_run_says_where_its_page_is(tiny, run):
@@ -160,23 +153,22 @@ def test_resume_without_an_earlier_run_is_a_run(tiny, run):
     assert contents(tiny / "a") == contents(tiny / "b")
 
 
+@pytest.mark.timeout(1200)  # a limit for a process that hangs; how long one takes is not tested
 @pytest.mark.parametrize(
     ("number", "code", "jobs"), [(signal.SIGINT, 130, "2"), (signal.SIGTERM, 143, "1")]
 )
-def test_interrupted_and_resumed_gives_the_same_bytes(number, code, jobs, tiny, run):
+def test_interrupted_and_resumed_gives_the_same_bytes(
+    number, code, jobs, tiny, run, reproduce, wait_for
+):
     assert run("reproduce", "tiny", "--out", "whole").exit_code == 0
-    process = start(tiny, "--jobs", jobs, "--out", "out", TINY_HOLDS_AT="3")
-    try:
-        wait_for((tiny / "started").exists, process)
-        kept = tiny / "out" / "records" / "tiny"
-        wait_for(lambda: len(list(kept.glob("*.json"))) >= 3, process)
-        # A terminal sends Ctrl-C to the workers too.
-        send = os.killpg if number == signal.SIGINT else os.kill
-        send(process.pid, number)
-        _, stderr = process.communicate(timeout=60)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+    process = reproduce("--jobs", jobs, "--out", "out", TINY_HOLDS_AT="3")
+    wait_for((tiny / "started").exists, process)
+    kept = tiny / "out" / "records" / "tiny"
+    wait_for(lambda: len(list(kept.glob("*.json"))) >= 3, process)
+    # A terminal sends Ctrl-C to the workers too.
+    send = os.killpg if number == signal.SIGINT else os.kill
+    send(process.pid, number)
+    _, stderr = process.communicate()
     assert process.returncode == code
     # joblib's tracker of temporary folders may add a line of its own after the workers are gone
     assert (

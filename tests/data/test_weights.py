@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dfi.data import Weights, read_weights
+from dfi.warnings import WeightWarning
 
 RNG = np.random.default_rng(0)
 U = RNG.normal(size=(40, 3)) @ RNG.normal(size=(3, 3)) + 5.0
@@ -30,7 +32,7 @@ def test_no_weights_is_the_usual_standard_error() -> None:
 @settings(max_examples=60, deadline=None)
 @given(counts=st.lists(st.integers(0, 6), min_size=40, max_size=40).filter(lambda c: sum(c) > 1))
 def test_frequency_weights_equal_repeated_rows(counts: list[int]) -> None:
-    weights = read_weights(counts, 40)
+    weights = read_weights(counts, 40, kind="frequency")
     repeated = np.repeat(U, counts, axis=0)
     plain = read_weights(None, len(repeated))
     assert weights.kind == "frequency"
@@ -147,3 +149,44 @@ def test_misaligned_and_degenerate_use() -> None:
     with pytest.raises(ValueError, match="weight 0, so they have no mean"):
         weights.take([0]).mean([[1.0]])
     assert np.isnan(weights.take([1]).standard_error([[1.0]])).all()
+
+
+def test_whole_numbers_far_above_one_are_doubted() -> None:
+    """Survey weights are often whole numbers; the mean of 1000 makes errors 31.6 times smaller."""
+    message = (
+        "sample_weight holds whole numbers that sum to 40000 over 40 rows, and weight_kind='auto' "
+        "takes them for counts: standard errors are those of 40000 observations, 31.6 times "
+        "smaller than those of 40 weighted rows. Say weight_kind='sampling' if they are survey or "
+        "sampling weights, weight_kind='frequency' if each row stands for that many equal ones "
+        "(--weight-kind on the command line)"
+    )
+    with pytest.warns(WeightWarning, match=re.escape(message)):
+        found = read_weights(np.full(40, 1000), 40)
+    assert found.kind == "frequency"
+    ratio = read_weights(np.full(40, 1000), 40, kind="sampling").standard_error(U)
+    np.testing.assert_allclose(ratio / found.standard_error(U), np.sqrt(1000), rtol=0.02)
+
+
+def test_rows_that_do_not_count_do_not_hide_large_weights() -> None:
+    given_weights = np.zeros(40)
+    given_weights[:4] = 20
+    with pytest.warns(WeightWarning, match="sum to 80 over 4 rows"):
+        read_weights(given_weights, 40)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (np.full(40, 3), "auto"),
+        (np.arange(40) % 4, "auto"),
+        (np.full(40, 1000), "sampling"),
+        (np.full(40, 1000), "frequency"),
+        (np.full(40, 1000.5), "auto"),
+        (None, "auto"),
+    ],
+    ids=["three each", "a few counts", "sampling", "frequency", "fractions", "none"],
+)
+def test_what_is_plain_is_not_doubted(values, kind) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_weights(values, 40, kind=kind)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -39,12 +38,13 @@ class Server:
         outer = self
         self.files = dict(FILES)
         self.asked = []
-        self.cut, self.delay = 0, 0.0
+        self.cut, self.answers = 0, threading.Event()
+        self.answers.set()
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
                 outer.asked.append(self.path)
-                time.sleep(outer.delay)
+                outer.answers.wait()
                 content = outer.files.get(self.path.rsplit("/", 1)[-1])
                 if content is None:
                     self.send_error(404)
@@ -65,6 +65,7 @@ class Server:
         self.thread.start()
 
     def close(self):
+        self.answers.set()
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()
@@ -137,7 +138,7 @@ def test_a_missing_page(server, tmp_path):
 
 
 def test_a_server_that_does_not_answer(server):
-    server.delay = 1.0
+    server.answers.clear()
     with pytest.raises(TimeoutError, match=r"did not answer within 0.1 seconds"):
         load_hiv(download=True, base_url=server.url, timeout=0.1)
 

@@ -165,8 +165,12 @@ def test_rows_of_weight_zero_leave_no_trace(which):
     for name in ("latent", "attributed"):
         first, second = getattr(found, name)[rows], getattr(alone, name)
         np.testing.assert_allclose(first, second, rtol=1e-8, atol=1e-9)
-    for name in ("standard_errors", "diagnostics"):
-        assert getattr(found, name) == pytest.approx(getattr(alone, name))
+    assert found.standard_errors == alone.standard_errors
+    (first, second) = (
+        {**each.diagnostics, **each.diagnostics["quadrature"]} for each in (found, alone)
+    )
+    del first["quadrature"], second["quadrature"]
+    assert first == pytest.approx(second, abs=1e-9)
 
 
 def test_thinning_leaves_small_tables_alone_and_every_fold_some_rows():

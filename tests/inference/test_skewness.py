@@ -24,9 +24,28 @@ def test_whole_weights_equal_repeated_rows():
     )
 
 
-def test_constant_columns_have_no_skewness():
-    weights = Weights(np.ones(10), "frequency")
-    assert skewness_of_mean(np.full((10, 1), 3.0), weights) == pytest.approx(0.0)
+@pytest.mark.parametrize("kind", ["frequency", "sampling"])
+@pytest.mark.parametrize("level", [-1e9, 0.1, 3.0])
+def test_columns_that_vary_by_rounding_have_no_skewness(level, kind):
+    # one of ten values a few last digits off: taken at its word the skewness is 1 or near it
+    column = np.full(10, level)
+    column[0] += 4 * np.spacing(level)
+    weights = Weights(np.ones(10), kind)
+    assert skewness_of_mean(column[:, None], weights).tolist() == [0.0]
+    real = level * np.random.default_rng(3).exponential(size=10)
+    found = skewness_of_mean(np.column_stack([real, column, np.full(10, level)]), weights)
+    assert found[0] == pytest.approx(skewness_of_mean(real[:, None], weights)[0])
+    assert found[0] != 0
+    assert found[1:].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("unit", [1e-60, 1e-9, 1e60])
+def test_skewness_does_not_depend_on_the_unit(unit):
+    values = np.random.default_rng(4).exponential(size=(50, 2))
+    weights = Weights(np.ones(50), "frequency")
+    np.testing.assert_allclose(
+        skewness_of_mean(unit * values, weights), skewness_of_mean(values, weights)
+    )
 
 
 @pytest.mark.parametrize("c", [-0.4, 1e-9, 1e-4, 0.5])

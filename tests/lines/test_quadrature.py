@@ -140,7 +140,7 @@ def test_predict_is_batched_to_the_memory_bound():
         return rows[:, 0]
 
     points = np.arange(30.0).reshape(10, 3)
-    model = QuadratureLines(function, memory=2 * 8 * 3 * 4)
+    model = QuadratureLines(function, memory=3 * 8 * 3 * 4)
     assert np.array_equal(model.predict(points), points[:, 0])
     assert sizes == [4, 4, 2]
 

@@ -1,5 +1,7 @@
 """Boosting that takes columns with levels by itself."""
 
+import warnings
+
 import catboost
 import lightgbm
 import numpy as np
@@ -38,7 +40,7 @@ TOLD = {
 NOT_TOLD = [
     HistGradientBoostingRegressor(),
     HistGradientBoostingRegressor(categorical_features="from_dtype"),
-    xgboost.XGBRegressor(),
+    xgboost.XGBRegressor(enable_categorical=False),
     lightgbm.LGBMRegressor(),
     RandomForestRegressor(),
     lambda X: X,
@@ -67,6 +69,45 @@ def test_a_fitted_model_is_the_function_that_it_is(data):
 def test_others_are_given_numbers(model):
     assert not takes_levels(model)
     assert not reads_raw_columns(model)
+
+
+class LevelsByDefault(xgboost.XGBRegressor):
+    """XGBoost from 3.4 on."""
+
+    def __init__(self, *, enable_categorical=True, **options):
+        super().__init__(enable_categorical=enable_categorical, **options)
+
+
+class NumbersByDefault(xgboost.XGBRegressor):
+    """XGBoost before 3.4."""
+
+    def __init__(self, *, enable_categorical=False, **options):
+        super().__init__(enable_categorical=enable_categorical, **options)
+
+
+@pytest.mark.parametrize("kind", [LevelsByDefault, NumbersByDefault])
+def test_the_default_of_xgboost_is_followed_whichever_it_is(kind, data):
+    X, y = data
+    by_default = kind(n_estimators=10).get_params()["enable_categorical"]
+    assert takes_levels(kind()) == by_default
+    assert not takes_levels(kind(enable_categorical=False))
+    told = xgboost.XGBRegressor(n_estimators=10, enable_categorical=by_default)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExactnessWarning)
+        tables = [
+            dfi.explain(X, y, estimator=model, cv=2, **SETTINGS).table()
+            for model in (kind(n_estimators=10), told)
+        ]
+    pd.testing.assert_frame_equal(*tables)
+
+
+def test_xgboost_that_takes_levels_refuses_strings_by_name(data):
+    X, y = data
+    words = X.assign(region=X["region"].astype(str))
+    with pytest.raises(ValueError, match=r"LevelsByDefault.*category.*region"):
+        dfi.explain(words, y, estimator=LevelsByDefault(n_estimators=10), cv=2, **SETTINGS)
+    numbers = LevelsByDefault(n_estimators=10, enable_categorical=False)
+    assert dfi.explain(words, y, estimator=numbers, cv=2, **SETTINGS).scores[2] > 0
 
 
 def test_a_numeric_column_taken_by_level_is_met_with_its_own_values_only(data):

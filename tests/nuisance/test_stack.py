@@ -10,7 +10,11 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.tree import DecisionTreeRegressor
 
+from dfi.data import read_table
 from dfi.datasets import m3
+from dfi.lines.choose import LineOptions, line_model
+from dfi.nuisance import stack
+from dfi.nuisance.predictor import predictor_for
 from dfi.nuisance.stack import SuperLearner, default_members
 
 GENERATOR = np.random.default_rng(0)
@@ -58,6 +62,21 @@ def test_useless_member_is_dropped_and_costs_nothing():
     assert model.weights_[0] == pytest.approx(1)
     assert model.estimators_[1] is None
     assert np.allclose(model.predict(X), 5 * X[:, 0])
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+def test_weight_of_rounding_size_is_none(scale, monkeypatch):
+    # 0 on some processors, and the last digit of a weight on others
+    for left, expected in ((1e-12, 0.0), (1e-6, 1e-6)):
+        found = scale * np.array([1.0 - left, left])
+        monkeypatch.setattr(stack, "nnls", lambda *_, found=found: (found, 0.0))
+        model = SuperLearner(members=MEMBERS, random_state=0).fit(X, Y)
+        assert model.weights_.sum() == pytest.approx(1.0, abs=1e-15)
+        assert model.weights_[1] == pytest.approx(expected, rel=1e-9, abs=0.0)
+        assert (model.estimators_[1] is None) == (expected == 0.0)
+        predictor = predictor_for(model, read_table(X), prefit=True)
+        rule = line_model(predictor, X[:20], LineOptions()).rule
+        assert ("tree" in rule) == (expected > 0.0)
 
 
 def test_single_member_needs_no_inner_folds():

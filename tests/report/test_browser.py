@@ -10,14 +10,11 @@ import pytest
 from dfi.report import write_comparison_report, write_report
 
 
-def wait_for(condition, seconds=10.0):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
+def wait_until(condition):
+    """Return what a condition finds, once it does: the test's own limit is the only one."""
+    while not (found := condition()):
         time.sleep(0.05)
-    pytest.fail("the browser did not do it in time")
+    return found
 
 
 def resize(browser, width, height=900):
@@ -109,7 +106,7 @@ def test_hover_shows_values_and_links_the_plots(open_report, build):
     assert not tip.is_displayed()
     for selector in ("#chart .bar-row", "#blocks circle[data-u='0']", "#scores tbody tr"):
         hover(browser, browser.find_element("css selector", selector))
-        wait_for(tip.is_displayed)
+        wait_until(tip.is_displayed)
         assert tip.text.startswith("f0\nscore ")
         assert "95 % interval" in tip.text
         hot = browser.execute_script(
@@ -122,7 +119,7 @@ def test_hover_shows_values_and_links_the_plots(open_report, build):
     hover(browser, browser.find_element("css selector", "#groups .bar-row"))
     assert tip.text.startswith("g\nscore ")
     hover(browser, browser.find_element("css selector", "#meaning h2"))
-    wait_for(lambda: not tip.is_displayed())
+    wait_until(lambda: not tip.is_displayed())
 
 
 def test_keyboard_reaches_the_values(open_report, build):
@@ -172,7 +169,7 @@ def test_dark_and_light_by_system_and_by_button(open_report, build):
 def downloaded(browser, name):
     path = browser.downloads / name
     path.unlink(missing_ok=True)
-    return lambda: wait_for(lambda: path.exists() and path.stat().st_size > 0) and path
+    return lambda: wait_until(lambda: path.exists() and path.stat().st_size > 0) and path
 
 
 def test_downloads_are_the_table_and_the_specification(open_report, evil):

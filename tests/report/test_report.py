@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import re
 from html.parser import HTMLParser
@@ -19,6 +20,7 @@ from dfi.report import (
 from dfi.report.charts import Scale, bars, scatter
 from dfi.report.numbers import nice_ticks, number, p_value, percent
 from dfi.report.provenance import call_text
+from dfi.result_file import thaw
 
 
 class Tags(HTMLParser):
@@ -149,7 +151,7 @@ def test_sections_come_in_order(build):
 def test_diagnostics_and_reproducibility_are_shown(build):
     page = parse(report_html(build())).text
     assert "leaves dependence between latent coordinates" in page
-    assert "fewer than twice as many rows" in page
+    assert "the scores themselves are biased" in page
     assert "ab" * 32 in page
     assert "dfi.explain(X, y, estimator='ridge', transport='gaussian', random_state=7)" in page
 
@@ -333,3 +335,48 @@ def test_a_comparison_writes_its_own_report(tmp_path):
     page = both.report(tmp_path / "c.html", target="y").read_text()
     assert "Each answers its own question" in page
     assert ">loco<" in page
+
+
+def test_alarms_come_first_and_noise_stands_beside_the_chart(build):
+    result = with_checks(build, floor=0.4)
+    summary = summarize(result)
+    assert summary["alarms"] == ["The latent scores add up to 9 times it: they cannot be right."]
+    page = report_html(result)
+    assert page.index("they cannot be right") < page.index("above zero")
+    assert "A reason to distrust this result." in page
+    assert 'class="floor"' in page
+    assert "The dashed line: A column of pure noise scores up to 0.4 " in page
+    assert "&lt;b&gt;, permuted" in page
+    assert "<b>, permuted" not in page
+    assert "the model was asked about places where there are no rows" in page
+
+
+def test_noise_of_exactly_zero_is_said_in_words(build):
+    page = report_html(with_checks(build, floor=0.0))
+    assert "A column of pure noise scores exactly 0 here: 1 of them" in page
+    assert 'class="floor"' not in page
+
+
+def test_noise_that_was_not_measured_says_why(build):
+    result = with_checks(build, noise={"not_measured": "it would cost too much"})
+    assert "was not measured: it would cost too much." in report_html(result)
+
+
+def with_checks(build, *, floor=0.0, noise=None):
+    """Return a result with the diagnostics of every check."""
+    probe = {"kind": "real", "like": "<b>", "score": floor, "se": floor / 10, "p": 1e-9,
+             "p_adj": 1e-9, "latent": floor, "share": 0.1}  # fmt: skip
+    measured = {"probes": [probe], "floor": floor, "upper": 1.2 * floor, "n_rows": 200,
+                "level": 0.01, "significant_below": []}  # fmt: skip
+    result = build()
+    return dataclasses.replace(
+        result,
+        diagnostics={
+            **thaw(result.diagnostics),
+            "alarms": ["the latent scores add up to 9 times it: they cannot be right"],
+            "noise_floor": measured if noise is None else noise,
+            "totals": {"of_explained": 9.0, "of_variance": 8.0, "above_variance": [],
+                       "doubtful": True, "low": False},
+            "fidelity": {"variance_ratio": 3.0, "mean_shift": -0.4, "far": True},
+        },
+    )  # fmt: skip

@@ -26,6 +26,7 @@ from dfi.transport.components import (
     pearson_tail,
     permutation_moments,
     rotation_skewness,
+    simes,
 )
 
 
@@ -211,6 +212,18 @@ def test_dependent_columns_are_joined_and_others_are_not():
     assert len(found) >= 2
 
 
+def test_simes_is_the_smallest_of_its_ratios():
+    assert simes(np.array([0.04, 0.9, 0.03])) == pytest.approx(min(0.03 * 3, 0.04 * 1.5, 0.9))
+    assert simes(np.array([0.2])) == 0.2
+
+
+def test_independent_columns_are_rarely_joined_however_many_there_are():
+    """Simes' test at 10 % and Holm's at 5 %: 15 % at the most (Monte-Carlo error .036, 100)."""
+    g = np.random.default_rng(17)
+    joined = sum(len(partition(g.standard_normal((300, 20)))) < 20 for _ in range(100))
+    assert joined <= 26
+
+
 def test_dense_weak_dependence_is_found_jointly():
     """Equicorrelation .1 of 20 columns: no pair is beyond chance, all of them together are."""
     g = np.random.default_rng(11)
@@ -309,7 +322,7 @@ def test_ties_are_joined_whatever_comes_first(monkeypatch):
     monkeypatch.setattr(found_by, "PAIR_LEVEL", 0.0)
     g = np.random.default_rng(17)
     X = g.standard_normal((40, 30))
-    X[:, 0] = 0.5 * X[:, 1] + X[:, 0]
+    X[:, 0] = 2.0 * X[:, 1] + X[:, 0]
     X[:, 2] = X[:, 1]
     for order in ([0, 1, 2], [0, 2, 1], [2, 1, 0], [1, 0, 2]):
         columns = [*order, *range(3, 30)]

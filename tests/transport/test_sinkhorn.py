@@ -48,14 +48,24 @@ def test_margins_are_met_on_skewed_and_tied_rows(seed, epsilon, d):
     np.testing.assert_allclose(plan[:10], np.repeat(plan[:1], 10, axis=0), rtol=1e-9)
 
 
-def test_far_off_start_is_mended_in_the_log_domain():
+@pytest.mark.parametrize("tol", [1e-6, 1e-8])
+@pytest.mark.parametrize("offset", [-1e4, -60.0, -40.0, 40.0, 1e4])
+@pytest.mark.parametrize("spread", [0.0, 10.0, 1e3])
+def test_far_off_start_is_mended_in_the_log_domain(spread, offset, tol):
+    """A kernel whose entries are all cut off has a solution too, and it is not the one wanted."""
     generator = np.random.default_rng(0)
     rows, targets = generator.standard_normal((50, 2)), generator.standard_normal((70, 2))
-    start = 1e3 * generator.standard_normal(50), 1e3 * generator.standard_normal(70)
-    plan = coupling(rows, targets, 0.5, solve(rows, targets, 0.5, start=start))
+    start = (
+        offset + spread * generator.standard_normal(50),
+        spread * generator.standard_normal(70),
+    )
+    given = [part.copy() for part in start]
+    plan = coupling(rows, targets, 0.5, solve(rows, targets, 0.5, start=start, tol=tol))
     expected = coupling(rows, targets, 0.5, solve(rows, targets, 0.5, tol=1e-10))
     # a summed margin error of 1e-6 bounds entries of the size 1/(50 * 70)
-    np.testing.assert_allclose(plan, expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(plan, expected, rtol=0, atol=tol)
+    for part, as_given in zip(start, given, strict=True):
+        np.testing.assert_array_equal(part, as_given)
 
 
 def test_gaussian_rows_give_the_gaussian_coupling():

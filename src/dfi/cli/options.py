@@ -31,6 +31,14 @@ class Dependence(StrEnum):
     none = "none"
 
 
+class WeightKind(StrEnum):
+    """What row weights mean."""
+
+    auto = "auto"
+    frequency = "frequency"
+    sampling = "sampling"
+
+
 def _models(incomplete: str) -> list[str]:
     return [name for name in LEARNERS if name.startswith(incomplete)]
 
@@ -78,6 +86,15 @@ Groups = Annotated[
 ]
 Weights = Annotated[
     Optional[str], typer.Option(help="column of row weights", rich_help_panel=_INPUT)
+]
+WhatWeightsMean = Annotated[
+    WeightKind,
+    typer.Option(
+        "--weight-kind",
+        help="frequency: each row stands for so many equal ones; sampling: survey weights; "
+        "auto: whole numbers are counts",
+        rich_help_panel=_INPUT,
+    ),
 ]
 Time = Annotated[
     Optional[str],

@@ -23,6 +23,7 @@ class Reading:
     groups: options.Groups = None
     drop: options.Drop = None
     weights: options.Weights = None
+    weight_kind: options.WhatWeightsMean = options.WeightKind.auto
     time: options.Time = None
     cv_groups: options.RowGroups = None
     missing: options.MissingRows = options.Missing.error

@@ -35,10 +35,17 @@ class Inputs:
     groups: pl.DataFrame | dict[str, list[str]] | None
     model: Any
     fitted: bool
+    weight_kind: str = "auto"
 
 
 def read_inputs(reading: Reading, fitting: Fitting, console: Console) -> Inputs:
     """Read everything that a computation needs, the cheap things first."""
+    if reading.weights is None and reading.weight_kind.value != "auto":
+        raise Failure(
+            f"--weight-kind {reading.weight_kind.value} says what weights mean, and there are "
+            "none: name their column with --weights",
+            REFUSED,
+        )
     model, fitted = resolve_model(fitting.model, trust=fitting.trust_model, console=console)
     groups = None if reading.groups is None else read_groups_file(reading.groups)
     console.say(f"reading {reading.data if reading.data != '-' else 'standard input'}")
@@ -53,7 +60,7 @@ def read_inputs(reading: Reading, fitting: Fitting, console: Console) -> Inputs:
         missing=reading.missing.value,
         console=console,
     )
-    return Inputs(rows, groups, model, fitted)
+    return Inputs(rows, groups, model, fitted, reading.weight_kind.value)
 
 
 def call_arguments(
@@ -70,6 +77,7 @@ def call_arguments(
         "groups": inputs.groups,
         "cv": "prefit" if inputs.fitted else rows.cv,
         "sample_weight": rows.weights,
+        "weight_kind": inputs.weight_kind,
         "cv_groups": rows.row_groups,
         "level": fitting.level,
         "random_state": fitting.seed,

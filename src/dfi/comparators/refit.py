@@ -18,7 +18,7 @@ from dfi.nuisance.crossfit import fit_model
 from dfi.nuisance.encoders import reads_raw_columns
 from dfi.nuisance.forests import forest_values, is_plain_forest
 from dfi.nuisance.predictor import predictor_for
-from dfi.nuisance.stack import SuperLearner, default_members
+from dfi.nuisance.stack import SuperLearner, default_members, rows_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -164,16 +164,22 @@ class FixedStack(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.estimators_ = []
         for _, member in self.members:
             model = clone(member)
-            given = {} if sample_weight is None else {"sample_weight": sample_weight}
-            if given and hasattr(model, "steps"):
-                given = {f"{model.steps[-1][0]}__sample_weight": sample_weight}
-            self.estimators_.append(model.fit(X, y, **given))
+            given: dict[str, Any] = {}
+            if sample_weight is not None:
+                prefix = f"{model.steps[-1][0]}__" if hasattr(model, "steps") else ""
+                given[f"{prefix}sample_weight"] = np.array(sample_weight)
+            self.estimators_.append(model.fit(rows_for(model, X), np.array(y), **given))
         return self
 
     def predict(self, X: Any) -> Floats:
         """Return the weighted sum of the members' predictions."""
         parts = [
-            w * (forest_values(member, X) if is_plain_forest(member) else member.predict(X))
+            w
+            * (
+                forest_values(member, X)
+                if is_plain_forest(member)
+                else member.predict(rows_for(member, X))
+            )
             for w, member in zip(self.weights, self.estimators_, strict=True)
         ]
         return np.asarray(np.sum(parts, axis=0))

@@ -22,6 +22,7 @@ from dfi.data.frames import (
     open_frame,
     sparse_bytes,
 )
+from dfi.data.levels import Levels, read_levels
 from dfi.data.vectors import read_array_column
 from dfi.warnings import ManyLevelsWarning, warn
 
@@ -98,41 +99,56 @@ class Table:
         """Which units do not vary in any of their matrix columns."""
         return np.array([bool(self.constant[list(unit)].all()) for unit in self.units])
 
-    def frame(self, matrix: Floats, *, exact: Collection[str] = ()) -> Any:
+    @cached_property
+    def levels(self) -> Levels:
+        """The levels of the columns that have some: see :mod:`dfi.data.levels`."""
+        return read_levels(self.matrix, self.columns)
+
+    def levels_with(self, names: Collection[str]) -> Levels:
+        """Return the levels, where the values of some columns are levels however many they are."""
+        unknown = sorted(set(names) - set(self.names))
+        if unknown:
+            raise ValueError(f"there is no column {unknown[0]!r}.")
+        taken = [column for column in self.columns if column.name in names]
+        if all(column.positions[0] in self.levels.positions for column in taken):
+            return self.levels
+        return read_levels(self.matrix, self.columns, always=names)
+
+    def frame(self, matrix: Floats, *, levels: Levels | None = None) -> Any:
         """Return numeric rows as a table of the caller's library, under the caller's labels.
 
         Parameters
         ----------
         matrix : ndarray of shape (m, p)
             Rows in the columns of ``self.matrix``; any real values.
-        exact : collection of str
-            Units that must look like the caller's data: rounded to the nearest value observed in
-            this table and given the original dtype. The other real, integer and boolean columns
-            stay float64.
+        levels : Levels, optional
+            What rows are decoded to; by default the levels of this table.
 
         Returns
         -------
         DataFrame, Table or ndarray
-            Categorical columns hold the level whose one-hot value is largest (two levels: the
-            second above 0.5) in their original dtype. A float64 array for numpy input without
-            categorical columns; an object array with them.
+            Columns with levels hold the nearest one, in their original dtype: a category the level
+            whose one-hot value is largest (two levels: the second above 0.5). The other columns are
+            float64. For numpy input an object array where there are categories, else an array of
+            the original dtype where every column has levels, else of float64.
         """
         matrix = np.asarray(matrix, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[1] != self.matrix.shape[1]:
             raise ValueError(
                 f"matrix has shape {matrix.shape}; it needs {self.matrix.shape[1]} columns."
             )
-        unknown = sorted(set(exact) - set(self.names))
-        if unknown:
-            raise ValueError(f"exact names the unknown column {unknown[0]!r}.")
+        levels = self.levels if levels is None else levels
+        matrix = levels.nearest(matrix)
         numeric = all(column.kind != "categorical" for column in self.columns)
         if self.library == "numpy" and numeric:
-            return self._array(matrix, exact)
-        if self.library == "pandas" and numeric and not exact:
+            # an array has one dtype: it comes back only when every column has levels
+            dtype: Any = self.columns[0].dtype
+            return matrix.astype(dtype) if len(levels.grids) == len(self.columns) else matrix
+        if self.library == "pandas" and numeric and not levels:
             return matrix_frame(matrix, self.header)
         return build_frame(
             [column.label for column in self.columns],
-            [self._native(column, matrix, exact) for column in self.columns],
+            [self._native(column, matrix, levels) for column in self.columns],
             self.library,
             self.header,
         )
@@ -158,39 +174,14 @@ class Table:
             blocks.append(_block(column, reading))
         return dataclasses.replace(self, matrix=np.hstack(blocks))
 
-    def _nearest(self, column: Column, values: Floats) -> Floats:
-        """Return the observed value nearest to each of ``values``."""
-        observed = np.unique(self.matrix[:, column.positions[0]])
-        above = np.clip(np.searchsorted(observed, values), 1, max(len(observed) - 1, 1))
-        if len(observed) == 1:
-            return np.full(len(values), observed[0])
-        low, high = observed[above - 1], observed[above]
-        with np.errstate(over="ignore"):
-            # distances, not midpoints: the midpoint of neighbouring floats is one of the two
-            return np.where(high - values <= values - low, high, low)
-
-    def _native(self, column: Column, matrix: Floats, exact: Collection[str]) -> Any:
+    def _native(self, column: Column, matrix: Floats, levels: Levels) -> Any:
         if column.kind == "categorical":
             codes = column.decode(matrix[:, list(column.positions)])
             return level_column(column, codes, self.library)
-        values = matrix[:, column.positions[0]]
-        if column.name in exact:
-            return number_column(column, self._nearest(column, values), self.library)
-        return np.ascontiguousarray(values)
-
-    def _array(self, matrix: Floats, exact: Collection[str]) -> NDArray[Any]:
-        if not exact:
-            return matrix
-        rounded = matrix.copy()
-        for column in self.columns:
-            if column.name in exact:
-                position = column.positions[0]
-                rounded[:, position] = self._nearest(column, matrix[:, position])
-        if set(exact) == set(self.names):
-            # an array has one dtype: it comes back only when every column asks for it
-            dtype: Any = self.columns[0].dtype
-            return rounded.astype(dtype)
-        return rounded
+        values = np.ascontiguousarray(matrix[:, column.positions[0]])
+        if column.positions[0] in levels.positions:
+            return number_column(column, values, self.library)
+        return values
 
 
 def read_table(X: Any, *, max_dense_bytes: int = GIB) -> Table:

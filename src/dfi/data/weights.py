@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dfi.data.vectors import read_vector
+from dfi.warnings import WeightWarning, warn
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 WeightKind = Literal["frequency", "sampling"]
+
+DOUBTFUL_COUNT = 3.0
+"""Mean of whole-number weights, over the rows that count, above which they may be no counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +126,13 @@ def read_weights(
     Returns
     -------
     Weights
+
+    Warns
+    -----
+    WeightWarning
+        ``"auto"`` takes whole numbers for counts that sum to more than three times the rows:
+        survey weights are often whole numbers, and standard errors would be too small by the
+        root of their mean.
     """
     if kind not in ("auto", "frequency", "sampling"):
         raise ValueError(
@@ -156,4 +167,22 @@ def read_weights(
         )
     if kind == "sampling" or not whole:
         return Weights(values * (np.count_nonzero(values) / values.sum()), "sampling")
+    if kind == "auto":
+        _doubt_counts(values)
     return Weights(values, "frequency")
+
+
+def _doubt_counts(values: Floats) -> None:
+    """Say what follows where whole numbers that may be sampling weights are taken for counts."""
+    rows, total = int(np.count_nonzero(values)), float(values.sum())
+    if total <= DOUBTFUL_COUNT * rows:
+        return
+    warn(
+        f"sample_weight holds whole numbers that sum to {total:.6g} over {rows} rows, and "
+        f"weight_kind='auto' takes them for counts: standard errors are those of {total:.6g} "
+        f"observations, {np.sqrt(total / rows):.3g} times smaller than those of {rows} weighted "
+        "rows. Say weight_kind='sampling' if they are survey or sampling weights, "
+        "weight_kind='frequency' if each row stands for that many equal ones "
+        "(--weight-kind on the command line)",
+        WeightWarning,
+    )

@@ -10,11 +10,13 @@ both by the same nodes of the reference law; the attributed influence value is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import delayed
 
+from dfi.importance.line_error import CheckedRows, LineError, same, settle_nodes
 from dfi.importance.transported import FoldScores, TransportedScores, put_together
 from dfi.lines.choose import is_smooth
 from dfi.lines.quadrature import DEFAULT_NODES, equal_nodes, gauss_nodes
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from dfi.data.weights import Weights
     from dfi.importance.latent import ScoreForm
+    from dfi.importance.line_error import Nodes
     from dfi.lines.base import Reference
     from dfi.lines.choose import LineOptions
     from dfi.nuisance.crossfit import FoldModels
@@ -57,6 +60,7 @@ def curve_scores(
     latent: Floats,
     form: ScoreForm,
     options: LineOptions,
+    check: bool = True,
     n_jobs: int | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> TransportedScores:
@@ -76,30 +80,42 @@ def curve_scores(
         The estimator of the latent scores.
     options : LineOptions
         Nodes and memory.
+    check : bool
+        Compare with more nodes on a few rows, and take more where the scores change.
     """
     if options.rule == "draws":
         raise ValueError(
             "lines='draws' holds for linear transports: use 'auto', 'equal' or 'gauss'"
         )
     smooth = all(
-        is_smooth(p.model) for fold in folds for p in fold.predictors if hasattr(p, "model")
+        is_smooth(p.model) and not p.levels
+        for fold in folds
+        for p in fold.predictors
+        if hasattr(p, "model")
     )
     rule = options.rule if options.rule != "auto" else ("gauss" if smooth else "equal")
-    count = options.n_nodes or DEFAULT_NODES["gauss" if rule == "gauss" else "equal"]
-    levels = getattr(transport, "levels", (None,) * transport.n_latent)
-    laws = [
-        curve_nodes(transport.reference, j, rule, count)
-        if levels[j] is None
-        else curve_nodes(transport.reference, j, "equal", max(count, STEP_NODES))
-        for j in range(transport.n_latent)
-    ]
-    tasks = (
-        delayed(_score_fold)(
-            fold, matrix, y, transport, latent, laws, form, options.memory, advance
+    base = options.n_nodes or DEFAULT_NODES["gauss" if rule == "gauss" else "equal"]
+
+    def laws(nodes: Nodes) -> list[tuple[Floats, Floats]]:
+        return _laws(transport, rule, base, nodes)
+
+    def score(chosen: Sequence[FoldModels], outcome: Floats, nodes: Nodes, step: Any) -> list[Any]:
+        tasks = (
+            delayed(_score_fold)(
+                fold, matrix, outcome, transport, latent, laws(nodes), form, options.memory, step
+            )
+            for fold in chosen
         )
-        for fold in folds
-    )
-    results = list(in_parallel(tasks, n_jobs, threads=True))
+        return list(in_parallel(tasks, n_jobs, threads=True))
+
+    def describe(nodes: Nodes) -> str:
+        return f"curves ({max(len(at) for at, _ in laws(nodes))} {rule} nodes)"
+
+    nodes: Nodes = same
+    error: LineError | None = None
+    if check:
+        nodes, error = _settled(folds, matrix, y, weights, score, describe, options, len(latent[0]))
+    results = score(folds, y, nodes, advance)
     mass = np.concatenate([weights.values[fold.test] for fold in folds])
     squared = np.concatenate([square for _, square in results], axis=0)
     return put_together(
@@ -107,8 +123,59 @@ def curve_scores(
         [scores for scores, _ in results],
         weights,
         np.average(squared, axis=0, weights=mass),
-        f"curves ({max(len(nodes) for nodes, _ in laws)} {rule} nodes)",
+        describe(nodes),
+        {} if error is None else {"quadrature": error.as_dict(nodes(base))},
     )
+
+
+def _laws(
+    transport: MapTransport, rule: str, base: int, nodes: Nodes
+) -> list[tuple[Floats, Floats]]:
+    """Return nodes and weights of every coordinate; steps of the decoder take more nodes."""
+    levels = getattr(transport, "levels", (None,) * transport.n_latent)
+    return [
+        curve_nodes(transport.reference, j, rule, nodes(base))
+        if levels[j] is None
+        else curve_nodes(transport.reference, j, "equal", nodes(max(base, STEP_NODES)))
+        for j in range(transport.n_latent)
+    ]
+
+
+def _settled(
+    folds: Sequence[FoldModels],
+    matrix: Floats,
+    y: Floats,
+    weights: Weights,
+    score: Callable[[Sequence[FoldModels], Floats, Nodes, Any], list[Any]],
+    describe: Callable[[Nodes], str],
+    options: LineOptions,
+    d: int,
+) -> tuple[Nodes, LineError]:
+    """Return the nodes that the scores need, and the error that is left."""
+    predictions = [
+        np.mean([predictor(matrix[fold.test]) for predictor in fold.predictors], axis=0)
+        for fold in folds
+    ]
+    checked = CheckedRows.of(folds, predictions, matrix, y, weights, d)
+    thinned = [replace(fold, test=rows) for fold, rows in zip(folds, checked.rows, strict=True)]
+
+    def evaluate(nodes: Nodes) -> Floats:
+        found = []
+        for fold, prediction in zip(thinned, checked.prediction, strict=True):
+            # a row may be held out in several repeats, with a prediction in each
+            outcome = np.zeros(len(y))
+            outcome[fold.test] = prediction
+            found += [scores.latent for scores, _ in score([fold], outcome, nodes, None)]
+        return np.concatenate(found)
+
+    nodes, error = settle_nodes(
+        evaluate,
+        describe,
+        checked,
+        asked=options.n_nodes is not None,
+    )
+    error.say()
+    return nodes, error
 
 
 def _score_fold(

@@ -376,3 +376,41 @@ class _TiltMoments:
             return self.second
         level = self.level / self.hermite_mass
         return (self.second - level * self.latent_second) / self.hermite_mass
+
+
+def scores_along(
+    models: Sequence[LineModel], lines: Lines, y: Floats, weights: Floats, *, form: ScoreForm
+) -> tuple[Floats, list[LineMoments]]:
+    """Return the influence values of rows along given lines, (n, d), and the models' moments.
+
+    Parameters
+    ----------
+    models : sequence of LineModel
+        Two models fitted on disjoint rows for the cross form, one otherwise.
+    lines : Lines
+        Any lines, not necessarily those of all coordinates of a transport.
+    y : ndarray of shape (n,)
+        The rows' outcomes.
+    weights : ndarray of shape (q,)
+        Weights of the nodes of the random kernel (``lines.offsets``).
+    form : {"cross", "loco", "cpi"}
+        See the module's description.
+
+    Returns
+    -------
+    tuple
+        The influence values, and line means and first Hermite moments of each model, both (n, d)
+        and averaged over the random kernel.
+    """
+    evaluations = [
+        _Evaluation(model.predict(lines.points), model.moments(lines, square=form == "cpi"))
+        for model in models
+    ]
+    moments = [
+        LineMoments(
+            np.tensordot(weights, evaluation.moments.mean, axes=1),
+            np.tensordot(weights, evaluation.moments.hermite, axes=1),
+        )
+        for evaluation in evaluations
+    ]
+    return np.tensordot(weights, _combine(form, y, evaluations), axes=1), moments

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import delayed
 
 from dfi.importance.latent import LatentScores, ScoreForm, latent_scores
+from dfi.importance.line_error import (
+    CheckedRows,
+    LineError,
+    most_nodes,
+    settle_nodes,
+    unspent,
+    with_nodes,
+    worth_saying,
+)
 from dfi.importance.tilt import tilt_sensitivity
 from dfi.lines.choose import LineOptions, line_model
 from dfi.parallel import in_parallel
@@ -21,6 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi.data.weights import Weights
+    from dfi.importance.line_error import Nodes
+    from dfi.lines.base import LineModel
     from dfi.nuisance.crossfit import FoldModels
     from dfi.transport.gaussian import LinearTransport
 
@@ -46,6 +57,8 @@ class PooledScores:
         Of each fold, for the quality of the regression.
     rule : str
         How line means were taken.
+    diagnostics : dict
+        The error of quadrature along lines, where it was used.
     """
 
     rows: NDArray[np.intp]
@@ -53,6 +66,16 @@ class PooledScores:
     by_repeat: Floats
     predictions: tuple[tuple[NDArray[np.intp], Floats], ...]
     rule: str
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _FoldLines:
+    """A fold with its models averaged along lines, in the space where lines are straight."""
+
+    fold: FoldModels
+    models: tuple[LineModel, ...]
+    kernel_seed: np.random.SeedSequence
 
 
 def pooled_scores(
@@ -71,14 +94,23 @@ def pooled_scores(
     advance: Callable[[int], object] | None = None,
 ) -> PooledScores:
     """Score the held-out rows of every fold and average over repeats."""
+    # Prediction releases the interpreter's lock.
+    prepared = list(
+        in_parallel(
+            (delayed(_fold_lines)(fold, matrix, transport, form, options) for fold in folds),
+            n_jobs,
+            threads=True,
+        )
+    )
+    prepared, error = _settled(
+        prepared, matrix, y, weights, transport, form, options, n_draws, n_smoothing, n_jobs
+    )
     tasks = (
         delayed(_score_fold)(
-            fold, matrix, y, weights.values, transport, form, options, tilt,
-            n_draws, n_smoothing, advance,
+            lines, matrix, y, weights.values, transport, form, tilt, n_draws, n_smoothing, advance
         )
-        for fold in folds
-    )  # fmt: skip
-    # Prediction releases the interpreter's lock.
+        for lines in prepared
+    )
     results = list(in_parallel(tasks, n_jobs, threads=True))
     d = transport.n_latent
     n_repeats = 1 + max(fold.repeat for fold in folds)
@@ -108,24 +140,27 @@ def pooled_scores(
         predictions=tuple(
             (fold.test, scores.prediction) for fold, (scores, _) in zip(folds, results, strict=True)
         ),
-        rule=" + ".join(dict.fromkeys(rule for _, rule in results)),
+        rule=_joint_rule(prepared),
+        diagnostics={} if error is None else {"quadrature": error.as_dict(_most_nodes(prepared))},
     )
 
 
-def _score_fold(
+def _joint_rule(prepared: Sequence[_FoldLines]) -> str:
+    return " + ".join(dict.fromkeys(lines.models[0].rule for lines in prepared))
+
+
+def _most_nodes(prepared: Sequence[_FoldLines]) -> int:
+    return max(most_nodes(model) for lines in prepared for model in lines.models)
+
+
+def _fold_lines(
     fold: FoldModels,
     matrix: Floats,
-    y: Floats,
-    mass: Floats,
     transport: LinearTransport | CopulaTransport,
     form: ScoreForm,
     options: LineOptions,
-    tilt: bool,
-    n_draws: int,
-    n_smoothing: int,
-    advance: Callable[[int], object] | None,
-) -> tuple[LatentScores, str]:
-    """Score one fold; the second value says how line means were taken."""
+) -> _FoldLines:
+    """Read the models of one fold."""
     held_out = matrix[fold.test]
     kernel_seed, *draw_seeds = fold.seed.spawn(1 + len(fold.predictors))
     sample = held_out[:: max(1, len(held_out) // SAMPLE_ROWS)]
@@ -135,8 +170,108 @@ def _score_fold(
     ]
     if isinstance(transport, CopulaTransport):
         # lines are straight in the space of normal scores: move rows and models there
-        models = [through_margins(model, transport) for model in models]
-        held_out, transport = transport.scores(held_out), transport.linear
+        models = [
+            through_margins(model, transport, n_nodes=options.n_nodes, memory=options.memory)
+            for model in models
+        ]
+    return _FoldLines(fold, tuple(models), kernel_seed)
+
+
+def _straight(
+    rows: Floats, transport: LinearTransport | CopulaTransport
+) -> tuple[Floats, LinearTransport]:
+    """Return rows and transport in the space where lines are straight."""
+    if isinstance(transport, CopulaTransport):
+        return transport.scores(rows), transport.linear
+    return rows, transport
+
+
+def _predictions(
+    lines: _FoldLines, rows: Floats, transport: LinearTransport | CopulaTransport
+) -> Floats:
+    points, _ = _straight(rows, transport)
+    return np.asarray(np.mean([model.predict(points) for model in lines.models], axis=0))
+
+
+def _settled(
+    prepared: list[_FoldLines],
+    matrix: Floats,
+    y: Floats,
+    weights: Weights,
+    transport: LinearTransport | CopulaTransport,
+    form: ScoreForm,
+    options: LineOptions,
+    n_draws: int,
+    n_smoothing: int,
+    n_jobs: int | None,
+) -> tuple[list[_FoldLines], LineError | None]:
+    """Return the folds with as many nodes as their scores need, and the error that is left."""
+    if not _most_nodes(prepared):
+        return prepared, None
+    checked = CheckedRows.of(
+        [lines.fold for lines in prepared],
+        [_predictions(lines, matrix[lines.fold.test], transport) for lines in prepared],
+        matrix,
+        y,
+        weights,
+        transport.n_latent,
+    )
+    points = [_straight(matrix[rows], transport)[0] for rows in checked.rows]
+    straight = transport.linear if isinstance(transport, CopulaTransport) else transport
+
+    def taken(nodes: Nodes) -> list[_FoldLines]:
+        return [
+            replace(lines, models=tuple(with_nodes(model, nodes) for model in lines.models))
+            for lines in prepared
+        ]
+
+    def evaluate(nodes: Nodes) -> Floats:
+        tasks = (
+            delayed(latent_scores)(
+                lines.models,
+                rows,
+                prediction,
+                weights.values[which],
+                straight,
+                form=form,
+                n_draws=n_draws,
+                n_smoothing=n_smoothing,
+                rows_at_once=ROWS_AT_ONCE,
+                seed=unspent(lines.kernel_seed),
+            )
+            for lines, rows, prediction, which in zip(
+                taken(nodes), points, checked.prediction, checked.rows, strict=True
+            )
+        )
+        found = in_parallel(tasks, n_jobs, threads=True)
+        return np.concatenate([scores.influence for scores in found])
+
+    nodes, error = settle_nodes(
+        evaluate,
+        lambda nodes: _joint_rule(taken(nodes)),
+        checked,
+        asked=options.n_nodes is not None or options.rule == "draws",
+        draws=options.rule == "draws",
+    )
+    error.say(worth_saying(options))
+    return taken(nodes), error
+
+
+def _score_fold(
+    lines: _FoldLines,
+    matrix: Floats,
+    y: Floats,
+    mass: Floats,
+    transport: LinearTransport | CopulaTransport,
+    form: ScoreForm,
+    tilt: bool,
+    n_draws: int,
+    n_smoothing: int,
+    advance: Callable[[int], object] | None,
+) -> tuple[LatentScores, str]:
+    """Score one fold; the second value says how line means were taken."""
+    fold, models = lines.fold, lines.models
+    held_out, transport = _straight(matrix[fold.test], transport)
     scores = latent_scores(
         models,
         held_out,
@@ -147,7 +282,7 @@ def _score_fold(
         n_draws=n_draws,
         n_smoothing=n_smoothing,
         rows_at_once=ROWS_AT_ONCE,
-        seed=kernel_seed,
+        seed=lines.kernel_seed,
         advance=advance,
     )
     if tilt:

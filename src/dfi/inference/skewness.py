@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi.inference.standard_errors import standard_errors
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -33,7 +35,15 @@ _NEGLIGIBLE = 1e-6
 
 
 def skewness_of_mean(influence: Floats, weights: Weights) -> Floats:
-    r"""Return the skewness :math:`c = \gamma/\sqrt n` of each column's (weighted) mean."""
+    r"""Return the skewness :math:`c = \gamma/\sqrt n` of each column's (weighted) mean.
+
+    With :math:`p_i = w_i/\sum w`, :math:`c_i = u_i - \bar u` and sampling weights,
+
+    .. math:: \frac{\sum_i p_i^3 c_i^3}{\big(\sum_i p_i^2 c_i^2\big)^{3/2}} .
+
+    Exactly 0 where the standard error is: the mean of equal numbers is off by a last digit on some
+    processors and not on others, and the shape of such remainders is no skewness.
+    """
     values = weights.values
     share = values / values.sum()
     centred = influence - share @ influence
@@ -41,10 +51,10 @@ def skewness_of_mean(influence: Floats, weights: Weights) -> Floats:
     if weights.kind == "frequency":
         # a row of weight w stands for w rows: cumulants of the mean add, they do not cube
         power2, power3 = share / values.sum(), share / values.sum() ** 2
-    variance = power2 @ centred**2
+    varies = standard_errors(influence, weights) > 0.0
+    variance = np.where(varies, power2 @ centred**2, 1.0)
     third = power3 @ centred**3
-    scale = np.where(variance > 0, variance, 1.0) ** 1.5
-    return np.asarray(np.where(variance > 0, third / scale, 0.0))
+    return np.asarray(np.where(varies, third / variance**1.5, 0.0))
 
 
 def hall_quantile(x: float, skewness: Floats) -> Floats:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 ReferenceKind = Literal["gaussian", "empirical"]
 
+ROUNDING = 1e-12
+"""Difference of latent values, as a share of the largest, that is rounding."""
+
 
 @dataclass(frozen=True)
 class Reference:
@@ -59,12 +62,38 @@ class Reference:
         cumulative /= cumulative[-1]
         return cls("empirical", values, np.ascontiguousarray(cumulative))
 
+    def only(self, coordinates: NDArray[np.intp]) -> Reference:
+        """Return the law of some of the coordinates, in the order given."""
+        if self.values is None or self.cumulative is None:
+            return self
+        return Reference(
+            self.kind,
+            np.ascontiguousarray(self.values[:, coordinates]),
+            np.ascontiguousarray(self.cumulative[:, coordinates]),
+        )
+
     def moments(self, d: int) -> tuple[Floats, Floats]:
         """Return the first and the second moment of each of ``d`` coordinates."""
         if self.values is None:
             return np.zeros(d), np.ones(d)
         mass = self.masses()
         return np.sum(mass * self.values, axis=0), np.sum(mass * self.values**2, axis=0)
+
+    def atoms(self, j: int) -> tuple[Floats, Floats]:
+        """Return the distinct values of coordinate ``j`` and their probabilities.
+
+        Values that differ by rounding alone are one: equal rows may be encoded differently in
+        their last digit. Values without weight are left out.
+        """
+        if self.values is None or self.cumulative is None:
+            raise TypeError("a Gaussian reference law has no atoms")
+        values = self.values[:, j]
+        mass = np.diff(self.cumulative[:, j], prepend=0.0)
+        values, mass = values[mass > 0], mass[mass > 0]
+        apart = np.diff(values) > ROUNDING * np.abs(values).max()
+        starts = np.concatenate([[0], np.flatnonzero(apart) + 1])
+        mass = np.add.reduceat(mass, starts)
+        return values[starts], mass / mass.sum()
 
     def masses(self) -> Floats:
         """Return the probability of each empirical value, shape (n_values, d)."""

@@ -123,7 +123,7 @@ def _quadrature(
     rule: QuadratureRule
     if options.rule == "auto":
         # Where rows are decoded to levels every model jumps.
-        smooth = predictor.reads_matrix and is_smooth(predictor.model)
+        smooth = predictor.reads_matrix and not predictor.levels and is_smooth(predictor.model)
         rule = "gauss" if smooth else "equal"
     else:
         rule = options.rule
@@ -157,12 +157,12 @@ def _read(
         return None
     if members is None:
         if predictor.reads_matrix:
-            return tree_lines(model, predictor, sample)
+            return tree_lines(model, predictor, sample, levels=predictor.levels)
         return decoded_tree_lines(predictor, sample)
     if square:
         # A second moment needs the whole sum; one made of trees alone can be merged.
         pure = predictor.reads_matrix and not isinstance(model, SuperLearner)
-        return tree_lines(model, predictor, sample) if pure else None
+        return tree_lines(model, predictor, sample, levels=predictor.levels) if pure else None
     parts, weights, intercept = members
     # The super learner hands an array on to its members; a vote or a stack what it was given.
     view = "matrix" if isinstance(model, SuperLearner) else predictor.view

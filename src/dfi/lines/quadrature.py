@@ -3,8 +3,10 @@ r"""Any model: deterministic quadrature along the lines, batched to a memory bou
 Three rules replace the law of ``t`` by ``m`` nodes:
 
 ``"equal"``
-    Equal-probability nodes :math:`F^{-1}((k + 1/2)/m)`, stretched to the law's own mean and
-    variance. Robust where the model jumps (trees, thresholds) and exact where it is quadratic.
+    Equal-probability nodes :math:`F^{-1}((k + 1/2)/m)` with the law's own mean and variance.
+    Robust where the model jumps (trees, thresholds) and exact where it is quadratic. A normal law's
+    nodes are stretched to its variance. Those of an empirical law stay at its values, since a model
+    may jump there, and are weighted for it; a law of at most ``m`` values is summed exactly.
 ``"gauss"``
     The Gauss rule of the law itself (Gauss-Hermite for a normal law, the Gauss rule of the
     empirical measure otherwise): spectral accuracy where the model is smooth.
@@ -22,7 +24,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy import linalg, stats
 
-from dfi.lines.base import LineMoments, Lines, Reference
+from dfi.lines.base import ROUNDING, LineMoments, Lines, Reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,25 +36,66 @@ if TYPE_CHECKING:
 QuadratureRule = Literal["equal", "gauss", "draws"]
 DEFAULT_NODES: dict[QuadratureRule, int] = {"equal": 32, "gauss": 16, "draws": 50}
 DEFAULT_MEMORY = 256 * 2**20
+MIN_WEIGHTED = 6
+MIN_FACTOR = 0.25
+"""Nodes of an empirical law whose weights would change by more are stretched instead."""
 
 
 def equal_nodes(reference: Reference, j: int, m: int) -> tuple[Floats, Floats]:
     """Return ``m`` equal-probability nodes of coordinate ``j`` with its mean and variance."""
     levels = (np.arange(m) + 0.5) / m
-    if reference.values is None or reference.cumulative is None:
-        nodes = stats.norm.ppf(levels)
-        mean, deviation = 0.0, 1.0
-    else:
-        values, cumulative = reference.values[:, j], reference.cumulative[:, j]
-        nodes = values[np.minimum(np.searchsorted(cumulative, levels), len(values) - 1)]
-        mass = np.diff(cumulative, prepend=0.0)
-        mean = float(mass @ values)
-        deviation = float(np.sqrt(mass @ (values - mean) ** 2))
+    if reference.values is None:
+        return _stretched(stats.norm.ppf(levels), 0.0, 1.0), np.full(m, 1.0 / m)
+    atoms, mass = reference.atoms(j)
+    if len(atoms) <= m:
+        return atoms, mass
+    nodes, counts = np.unique(_quantiles(atoms, mass, levels), return_counts=True)
+    weights = _weighted(nodes, counts / m, *_moments(atoms, mass))
+    return (
+        (spread_nodes(reference, j, m), np.full(m, 1 / m)) if weights is None else (nodes, weights)
+    )
+
+
+def spread_nodes(reference: Reference, j: int, m: int) -> Floats:
+    """Return ``m`` nodes of equal weight with the mean and variance of an empirical law.
+
+    They lie between its values, not at them: for functions that jump where the values are.
+    """
+    atoms, mass = reference.atoms(j)
+    nodes = _quantiles(atoms, mass, (np.arange(m) + 0.5) / m)
+    return _stretched(nodes, *_moments(atoms, mass))
+
+
+def _quantiles(atoms: Floats, mass: Floats, levels: Floats) -> Floats:
+    # a level that equals a cumulative probability up to rounding belongs to the value below
+    place = np.searchsorted(np.cumsum(mass), levels - ROUNDING)
+    return np.asarray(atoms[np.minimum(place, len(atoms) - 1)])
+
+
+def _moments(atoms: Floats, mass: Floats) -> tuple[float, float]:
+    mean = float(mass @ atoms)
+    return mean, float(np.sqrt(mass @ (atoms - mean) ** 2))
+
+
+def _stretched(nodes: Floats, mean: float, deviation: float) -> Floats:
+    """Move nodes of equal weight to a mean and a standard deviation."""
     spread = nodes.std()
     nodes = nodes - nodes.mean()
     if spread > 0:
         nodes = nodes * (deviation / spread)
-    return nodes + mean, np.full(m, 1.0 / m)
+    return np.asarray(nodes + mean)
+
+
+def _weighted(nodes: Floats, shares: Floats, mean: float, deviation: float) -> Floats | None:
+    r"""Return weights with a mean and variance: shares times the quadratic that has them.
+
+    None where they are far from the shares: too few nodes, or tails that the nodes do not reach.
+    """
+    if len(nodes) < MIN_WEIGHTED:
+        return None
+    powers = np.vander((nodes - mean) / deviation, 3, increasing=True)
+    factor = powers @ np.linalg.solve((powers * shares[:, None]).T @ powers, [1.0, 0.0, 1.0])
+    return shares * factor if factor.min() >= MIN_FACTOR else None
 
 
 def gauss_nodes(reference: Reference, j: int, m: int) -> tuple[Floats, Floats]:
@@ -62,18 +105,14 @@ def gauss_nodes(reference: Reference, j: int, m: int) -> tuple[Floats, Floats]:
     Lanczos process on the atoms (with full reorthogonalisation), the rule from the eigenvalues
     of the Jacobi matrix (Golub and Welsch).
     """
-    if reference.values is None or reference.cumulative is None:
+    if reference.values is None:
         nodes, weights = np.polynomial.hermite_e.hermegauss(m)
         return nodes, weights / weights.sum()
-    values = reference.values[:, j]
-    mass = np.diff(reference.cumulative[:, j], prepend=0.0)
-    atoms, inverse = np.unique(values, return_inverse=True)
-    mass = np.asarray(np.bincount(inverse, mass), dtype=np.float64)
-    atoms, mass = atoms[mass > 0], mass[mass > 0]
+    atoms, mass = reference.atoms(j)
     if len(atoms) <= m:
-        return atoms, mass / mass.sum()
+        return atoms, mass
     basis = np.zeros((m + 1, len(atoms)))
-    basis[0] = np.sqrt(mass / mass.sum())
+    basis[0] = np.sqrt(mass)
     diagonal, off_diagonal = np.zeros(m), np.zeros(m)
     for k in range(m):
         step = atoms * basis[k]
@@ -136,8 +175,8 @@ class QuadratureLines:
         )
 
     def _rows_at_once(self, n_columns: int) -> int:
-        # The model usually makes a copy of its own, so half of the bound is ours.
-        return max(1, int(self.memory / (2 * 8 * max(n_columns, 1))))
+        # The rows, the model's copy of them (it may write into it) and what it makes of that.
+        return max(1, int(self.memory / (3 * 8 * max(n_columns, 1))))
 
     def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
         """Return the moments along each line."""
@@ -192,6 +231,8 @@ class QuadratureLines:
 def _along(lines: Lines, j: int, k: int, t: Floats) -> Floats:
     """Return the rows with latent coordinate ``j`` replaced by each of ``t``, (rows * nodes, p)."""
     shift = t - (lines.latent[:, j] + lines.offsets[k, j])[:, None]
+    # A row's own value is a node of an empirical law: rounding must not move the row from there.
+    shift = np.where(np.abs(shift) <= ROUNDING * np.abs(t).max(), 0.0, shift)
     moved = lines.points[:, None, :] + shift[:, :, None] * lines.directions[:, j]
     return np.asarray(moved.reshape(-1, lines.points.shape[1]))
 

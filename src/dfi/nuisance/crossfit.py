@@ -132,8 +132,7 @@ def fit_model(
         target = target.astype(int)
     X: Any = table.matrix[rows]
     if reads_raw_columns(model):
-        whole = [column.name for column in table.columns if column.kind in ("integer", "boolean")]
-        X = table.frame(X, exact=whole)
+        X = table.frame(X)
     fit_parameters = {}
     if weights is not None:
         key = "sample_weight"

@@ -37,6 +37,8 @@ def takes_levels(model: Any) -> bool:
 
     By ``categorical_features`` (scikit-learn), ``enable_categorical`` (XGBoost) or ``cat_features``
     (CatBoost). scikit-learn's default, to go by the columns' types, says nothing of the kind.
+    XGBoost's default is followed: from version 3.4 on it takes levels unless it is told
+    ``enable_categorical=False``. It then refuses strings, which must be categories.
     """
     if not hasattr(model, "get_params") or isinstance(model, type):
         return False
@@ -50,8 +52,8 @@ def takes_levels(model: Any) -> bool:
 def encoded_columns(model: Any, table: Table) -> set[str]:
     """Return the numeric columns that a fitted model encodes by value.
 
-    Integers and booleans stay real in perturbed rows, except where an encoder would meet a value
-    it has never seen.
+    An encoder must not meet a value that it has never seen, so these have levels however many
+    values they take.
     """
     numeric = {column.name for column in table.columns if column.kind != "categorical"}
     found = [names for _, names in fitted_encoders(model, list(table.names))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ from dfi.nuisance.learners import predicts_classes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dfi.data.levels import Levels
     from dfi.data.table import Table
 
     Floats = NDArray[np.float64]
@@ -28,6 +30,9 @@ View = Literal["matrix", "frame"]
 class Predictor:
     """A fitted model as a function of rows of the numeric matrix.
 
+    The model is asked about levels that were observed only, whatever the rows say: rows are decoded
+    first (see :mod:`dfi.data.levels`).
+
     Parameters
     ----------
     model : object
@@ -38,8 +43,8 @@ class Predictor:
     view : {"matrix", "frame"}
         Whether the model takes the numeric matrix or a table like the caller's.
     exact : tuple of str
-        Numeric columns that the model encodes by value: perturbed values are rounded to the
-        nearest one observed.
+        Numeric columns that the model encodes by value: these have levels however many values
+        they take.
     """
 
     model: Any
@@ -54,6 +59,11 @@ class Predictor:
             return f"Pipeline({type(self.model.steps[-1][1]).__name__})"
         return getattr(self.model, "__name__", type(self.model).__name__)
 
+    @cached_property
+    def levels(self) -> Levels:
+        """The levels that rows are decoded to before the model sees them."""
+        return self.table.levels_with(self.exact)
+
     @property
     def reads_matrix(self) -> bool:
         """Whether the model's columns are the columns of the numeric matrix, one for one."""
@@ -62,8 +72,17 @@ class Predictor:
         return not self.exact and all(column.kind != "categorical" for column in self.table.columns)
 
     def __call__(self, points: Floats) -> Floats:
-        """Return the model's prediction of each row; probabilities of class 1 for a classifier."""
-        rows = points if self.view == "matrix" else self.table.frame(points, exact=self.exact)
+        """Return the model's prediction of each row; probabilities of class 1 for a classifier.
+
+        The rows that the model is given are its own: one that works in place, or keeps them and
+        writes later, changes nothing that is read again.
+        """
+        own = np.array(points, dtype=np.float64, order="C")
+        rows = (
+            self.levels.nearest(own)
+            if self.view == "matrix"
+            else self.table.frame(own, levels=self.levels)
+        )
         try:
             value = self._evaluate(rows)
         except Exception as error:
@@ -88,7 +107,8 @@ class Predictor:
 
     def _checked(self, value: Any, n_rows: int) -> Floats:
         try:
-            result = np.asarray(value, dtype=float)
+            # a copy: a model may answer with a buffer that it fills again, or with its own rows
+            result = np.array(value, dtype=float)
         except (TypeError, ValueError):
             raise TypeError(
                 f"{self.name} must predict numbers, got {type(value).__name__}"

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import KFold
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
+
+# What non-negative least squares leaves of a useless member is 0 or a last digit, by processor.
+_LEAST_WEIGHT = 1e-8
 
 
 def default_members(random_state: int, n_rows: int) -> list[tuple[str, Any]]:
@@ -56,6 +59,10 @@ def default_members(random_state: int, n_rows: int) -> list[tuple[str, Any]]:
     return [("ridge", ridge), *networks, ("boosting", boosting), ("trees", trees)]
 
 
+READERS = (BentHingeNetwork, ExtraTreesRegressor, HistGradientBoostingRegressor, RidgeCV)
+"""The default members: none of them writes into the rows that it is given."""
+
+
 class SuperLearner(RegressorMixin, BaseEstimator):
     """Non-negative least-squares combination of learners, weighted by inner cross-validation.
 
@@ -72,7 +79,7 @@ class SuperLearner(RegressorMixin, BaseEstimator):
     Attributes
     ----------
     weights_ : ndarray
-        Non-negative weights of the members, which sum to one.
+        Non-negative weights of the members, which sum to one. A weight below 1e-8 is 0.
     estimators_ : list
         The members refitted on all rows; those with weight 0 are None.
 
@@ -144,6 +151,7 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         design = np.vstack([root[:, None] * held_out, np.full((1, len(used)), penalty)])
         weights = np.zeros(len(members))
         weights[used], _ = nnls(design, np.append(root * y, penalty))
+        weights[weights < _LEAST_WEIGHT * weights.sum()] = 0.0
         return np.asarray(weights / weights.sum())
 
     def predict(self, X: ArrayLike) -> Floats:
@@ -153,7 +161,7 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         value = np.zeros(len(rows))
         for share, member in zip(self.weights_, self.estimators_, strict=True):
             if member is not None:
-                value += share * member.predict(rows)
+                value += share * member.predict(rows_for(member, rows))
         return value
 
 
@@ -163,9 +171,28 @@ def _suits(member: Any, X: Floats) -> bool:
 
 
 def _fit(model: Any, X: Floats, y: Floats, weight: Floats, given: ArrayLike | None) -> Any:
-    """Fit a member, handing on weights only where the caller gave some."""
+    """Fit a member on rows of its own, handing on weights only where the caller gave some."""
+    X, y, weight = rows_for(model, X), y.copy(), weight.copy()
     if given is None:
         return model.fit(X, y)
     if hasattr(model, "steps"):
         return model.fit(X, y, **{f"{model.steps[-1][0]}__sample_weight": weight})
     return model.fit(X, y, sample_weight=weight)
+
+
+def rows_for(model: Any, X: Floats) -> Floats:
+    """Return rows that a member may do with as it likes: the next one must find them unchanged.
+
+    The rows themselves where the member is one that only reads them, which saves the largest
+    fits a second copy of the table; a copy for any other.
+    """
+    return X if only_reads(model) else X.copy()
+
+
+def only_reads(model: Any) -> bool:
+    """Tell whether a model, or every step of a pipeline, is known never to write into its rows."""
+    if isinstance(model, Pipeline):
+        return all(only_reads(step) for _, step in model.steps)
+    if type(model) is StandardScaler:
+        return bool(model.copy)
+    return type(model) in READERS

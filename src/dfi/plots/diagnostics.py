@@ -65,8 +65,8 @@ def diagnostics(result: Importance, *, ax: Axes | None = None) -> Axes:
     """Draw the dependence and the marginal misfit that are left in the latent coordinates.
 
     Bars that pass their mark exceed what independent, normal coordinates would show by chance
-    (95 % level). Leftover dependence concerns the meaning of the scores; margins that are not
-    normal matter only where the reference law is normal.
+    (95 % level; 99 % for the distance correlation). Leftover dependence concerns the meaning of
+    the scores; margins that are not normal matter only where the reference law is normal.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def diagnostics(result: Importance, *, ax: Axes | None = None) -> Axes:
         rows + 0.36,
         color="black",
         linewidth=2.0,
-        label="level of chance (95 %)",
+        label="level of chance",
     )
     for row in rows:
         ax.annotate(

@@ -52,12 +52,18 @@ def _values(rows: Sequence[Row], *keys: str) -> list[float]:
     return [row[key] for row in rows for key in keys if row[key] is not None]
 
 
-def bars(rows: Sequence[Row], limit: int = MAX_BARS, scale: Scale | None = None) -> dict[str, Any]:
-    """Return bars with intervals for the first rows."""
+def bars(
+    rows: Sequence[Row],
+    limit: int = MAX_BARS,
+    scale: Scale | None = None,
+    *,
+    floor: float | None = None,
+) -> dict[str, Any]:
+    """Return bars with intervals for the first rows, and where the score of noise lies."""
     shown = list(rows[:limit])
     if scale is None:
         ends = _values(shown, "score", "ci_low", "ci_high")
-        scale = Scale(min([0.0, *ends]), max([0.0, *ends]))
+        scale = Scale(min([0.0, *ends]), max([0.0, floor or 0.0, *ends]))
     zero = scale(0.0)
     labels = short_names([row["name"] for row in shown], LABEL_WIDTH)
     drawn = []
@@ -77,7 +83,13 @@ def bars(rows: Sequence[Row], limit: int = MAX_BARS, scale: Scale | None = None)
                 "value": number(row["score"]),
             }
         )
-    return {"rows": drawn, "ticks": scale.ticks(), "zero": zero, "n_hidden": len(rows) - len(shown)}
+    return {
+        "rows": drawn,
+        "ticks": scale.ticks(),
+        "zero": zero,
+        "floor": None if floor is None else scale(floor),
+        "n_hidden": len(rows) - len(shown),
+    }
 
 
 def overview(rows: Sequence[Row]) -> dict[str, Any] | None:

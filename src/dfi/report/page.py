@@ -93,7 +93,7 @@ def report_html(
             summary=summary,
             columns=columns,
             charts={
-                "bars": charts.bars(features),
+                "bars": charts.bars(features, floor=summary["noise"]["floor"]),
                 "overview": charts.overview(features),
                 "scatter": charts.scatter(features),
                 "heat": charts.heat_map(summary["weights"], features),

@@ -83,6 +83,8 @@ def _text(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.6g}"
+    if isinstance(value, list) and not value:
+        return "none"
     if isinstance(value, list):
         shown = ", ".join(_text(item) for item in value[:30])
         return shown + (f", … ({len(value)} in all)" if len(value) > 30 else "")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dfi.report.numbers import number, p_value, percent
 from dfi.result_text import UNRELATED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dfi.quality import Quality
     from dfi.result import Importance
 
@@ -93,6 +91,93 @@ def quality_sentences(quality: Quality) -> dict[str, Any]:
     }
 
 
+def alarm_sentences(result: Importance) -> list[str]:
+    """Return the reasons to distrust the result, each as a sentence."""
+    found = result.diagnostics.get("alarms")
+    if not isinstance(found, Sequence) or isinstance(found, str):
+        return []
+    return [f"{str(text)[0].upper()}{str(text)[1:].rstrip('.')}." for text in found if text]
+
+
+def noise_sentence(result: Importance) -> str | None:
+    """Return what a column of noise scores here; None where the result does not know."""
+    found = result.diagnostics.get("noise_floor")
+    if not isinstance(found, Mapping):
+        return None
+    if "not_measured" in found:
+        return f"What a column of noise would score was not measured: {found['not_measured']}."
+    variance = result.quality.outcome_variance
+    floor, upper = float(found["floor"]), float(found["upper"])
+    count = len(found["probes"])
+    if upper == 0.0:
+        return (
+            f"A column of pure noise scores exactly 0 here: {count} of them were put beside the "
+            "table, and the transport finds them independent of every feature."
+        )
+    share = f" ({percent(floor / variance)} of the outcome's variance)" if variance > 0 else ""
+    return (
+        f"A column of pure noise scores up to {number(floor)}{share} here, and at most "
+        f"{number(upper)} with a confidence of 95 %: {count} of them, normal numbers and permuted "
+        f"copies of features, were put beside the table and scored on {found['n_rows']} rows."
+    )
+
+
+def check_notes(result: Importance) -> list[dict[str, Any]]:
+    """Return what the checks found: noise, totals and fidelity, in plain words."""
+    notes: list[dict[str, Any]] = []
+    noise, totals, fidelity = (
+        result.diagnostics.get(key) for key in ("noise_floor", "totals", "fidelity")
+    )
+    text = noise_sentence(result)
+    if text is not None and isinstance(noise, Mapping):
+        probes = noise.get("probes", ())
+        significant = any(probe["p_adj"] <= noise["level"] for probe in probes)
+        notes.append({"serious": significant, "text": text})
+    if isinstance(totals, Mapping) and isinstance(totals.get("of_explained"), float):
+        notes.append(
+            {
+                "serious": bool(totals["above_variance"] or totals["doubtful"] or totals["low"]),
+                "text": f"The scores add up to {totals['of_explained']:.2f} times the variance "
+                f"that the regression explains ({totals['of_variance']:.2f} times that of the "
+                "outcome): 1 is what additive regressions give, 2 what interactions of two latent "
+                "coordinates can.",
+            }
+        )
+    if isinstance(fidelity, Mapping) and fidelity:
+        ratio, shift = fidelity["variance_ratio"], fidelity["mean_shift"]
+        verdict = (
+            "the model was asked about places where there are no rows"
+            if fidelity["far"]
+            else "the model was asked about rows like those of the data"
+        )
+        notes.append(
+            {
+                "serious": bool(fidelity["far"]),
+                "text": "Where all latent coordinates are drawn independently, predictions have "
+                f"{ratio:.2f} times the variance that they have at the rows, and a mean that is "
+                f"{abs(shift):.2f} standard deviations {'lower' if shift < 0 else 'higher'}: "
+                f"{verdict}.",
+            }
+        )
+    return notes
+
+
+def _dependence(value: float, chance: float, dependent: bool) -> dict[str, Any]:
+    """Say how dependent latent coordinates are left, and whether it matters."""
+    numbers = f"distance correlation {value:.2f}, chance reaches {chance:.2f}"
+    if dependent:
+        text = (
+            f"The transport leaves dependence between latent coordinates ({numbers}): they are "
+            "uncorrelated but not independent, so signal that is shared in a nonlinear way is not "
+            "fully disentangled."
+        )
+    elif value > chance:
+        text = f"Little dependence between latent coordinates is left ({numbers})."
+    else:
+        text = f"No dependence between latent coordinates is left beyond chance ({numbers})."
+    return {"serious": dependent, "text": text}
+
+
 def diagnostic_sentences(result: Importance) -> list[dict[str, Any]]:
     """Return what the diagnostics say; ``serious`` marks what limits the reading."""
     found = result.diagnostics
@@ -104,32 +189,16 @@ def diagnostic_sentences(result: Importance) -> list[dict[str, Any]]:
             latent.get("null_distance_correlation"),
         )
         if isinstance(value, float) and isinstance(chance, float):
-            if value > chance:
-                notes.append(
-                    {
-                        "serious": True,
-                        "text": "The transport leaves dependence between latent coordinates: "
-                        f"distance correlation {value:.3f} where chance reaches {chance:.3f}. "
-                        "The latent coordinates are uncorrelated but not independent, so signal "
-                        "that is shared in a nonlinear way is not fully disentangled. Another "
-                        "transport may do better.",
-                    }
-                )
-            else:
-                notes.append(
-                    {
-                        "serious": False,
-                        "text": "No dependence between latent coordinates is left beyond chance "
-                        f"(distance correlation {value:.3f}, chance reaches {chance:.3f}).",
-                    }
-                )
-    asymptotics = found.get("asymptotics")
-    if isinstance(asymptotics, str) and "do not hold" in asymptotics:
+            notes.append(_dependence(value, chance, bool(latent.get("dependent", value > chance))))
+    notes += check_notes(result)
+    asymptotics = str(found.get("asymptotics"))
+    if "biased" in asymptotics or "do not hold" in asymptotics:
         notes.append(
             {
                 "serious": True,
-                "text": "There are fewer than twice as many rows as columns: read the standard "
-                "errors as too small.",
+                "text": "There are six rows or fewer for each column: the scores themselves are "
+                "biased, large ones towards zero and small ones upwards, and standard errors do "
+                "not show it.",
             }
         )
     if found.get("collinear_units"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,10 @@ from dfi.report.blocks import block_summaries
 from dfi.report.numbers import finite
 from dfi.report.provenance import call_text, flat_items, versions
 from dfi.report.sentences import (
+    alarm_sentences,
     diagnostic_sentences,
     leading_sentences,
+    noise_sentence,
     quality_sentences,
 )
 from dfi.result_file import thaw
@@ -74,6 +77,8 @@ def summarize(
         "n_significant": sum(row["significant"] for row in features),
         "n_unrelated": sum(row["unrelated"] for row in features),
         "leading": leading_sentences(features[:LEADING], result.level, target),
+        "alarms": alarm_sentences(result),
+        "noise": _noise(result),
         "quality": quality_sentences(result.quality),
         "total": {
             "value": finite(result.total.value),
@@ -83,7 +88,7 @@ def summarize(
         "blocks": block_summaries(result),
         "weights": _weights(result),
         "groups": None if grouped is None else unit_rows(grouped),
-        "diagnostics": flat_items(thaw(result.diagnostics)),
+        "diagnostics": flat_items(_measured(thaw(result.diagnostics))),
         "diagnostic_notes": diagnostic_sentences(result),
         "spec": spec,
         "spec_items": flat_items(
@@ -93,6 +98,32 @@ def summarize(
         "data_sha256": spec.get("data_sha256"),
         "call": call_text(spec),
     }
+
+
+def _noise(result: Importance) -> dict[str, Any]:
+    """Return what noise scores: the floor where it is above 0, the probes, and a sentence."""
+    found = result.diagnostics.get("noise_floor")
+    known = thaw(found) if isinstance(found, Mapping) else {}
+    floor = known.get("floor")
+    return {
+        "floor": finite(floor) if isinstance(floor, float) and floor > 0 else None,
+        "probes": [
+            {
+                **probe,
+                "name": f"{probe['like']}, permuted" if probe["like"] else "normal numbers",
+            }
+            for probe in known.get("probes", ())
+        ],
+        "text": noise_sentence(result),
+    }
+
+
+def _measured(diagnostics: dict[str, Any]) -> dict[str, Any]:
+    """Return the diagnostics without what the page says in sentences and tables."""
+    kept = {key: value for key, value in diagnostics.items() if key != "alarms"}
+    if isinstance(kept.get("noise_floor"), dict):
+        kept["noise_floor"] = {k: v for k, v in kept["noise_floor"].items() if k != "probes"}
+    return kept
 
 
 def unit_rows(result: Importance) -> list[dict[str, Any]]:

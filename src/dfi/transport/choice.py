@@ -91,7 +91,7 @@ def choose_transport(
         reasons.append(f"margins are near normal (Kolmogorov distance {distance:.2f} at most)")
     left = leftover(design.fit(matrix, weights, constant, columns=columns), matrix, seed)
     reasons.append(_describe(left))
-    if not left.dependent:
+    if not left.beyond_chance:
         return Choice(design, tuple(reasons))
     for candidate, fitted in _alternatives(matrix, weights, constant, columns, reasons):
         found = leftover(fitted, matrix, seed)
@@ -100,31 +100,6 @@ def choose_transport(
             return Choice(candidate, tuple(reasons))
         reasons.append(f"{candidate.name} leaves as much")
     return Choice(design, tuple(reasons))
-
-
-def alternative_to(
-    design: Any,
-    matrix: Floats,
-    weights: Weights,
-    constant: NDArray[np.bool_],
-    columns: Sequence[Column],
-    seed: np.random.SeedSequence,
-) -> str:
-    """Say what to try where a transport leaves dependence behind."""
-    if design.name != "copula":
-        fitted = Copula().fit(matrix, weights, constant, columns=columns)
-        left = leftover(fitted, matrix, seed)
-        if not left.dependent:
-            return "transport='copula' does not"
-    d = int(np.sum(~constant))
-    ordered = all(len(column.positions) == 1 for column in columns)
-    if ordered and d <= MOST_COLUMNS_OF_A_VINE:
-        there = importlib.util.find_spec("pyvinecopulib") is not None
-        return "Try transport='knothe-rosenblatt'" + ("" if there else ' (pip install "dfi[vine]")')
-    epsilon = epsilon_for(len(matrix), d, DOUBTFUL)
-    if epsilon is not None:
-        return f"Try transport=dfi.transports.EntropicOT(epsilon={epsilon:g})"
-    return "Compare with another one: dfi.sensitivity(X, y, transports=['gaussian', 'copula'])"
 
 
 def leftover(transport: Any, matrix: Floats, seed: np.random.SeedSequence) -> LatentDiagnostics:
@@ -192,7 +167,7 @@ def _furthest_margin(
 
 
 def _describe(left: LatentDiagnostics) -> str:
-    verdict = "above" if left.dependent else "within"
+    verdict = "above" if left.beyond_chance else "within"
     return (
         f"distance correlation between latents {left.max_distance_correlation:.2f}, "
         f"{verdict} what chance leaves ({left.null_distance_correlation:.2f})"

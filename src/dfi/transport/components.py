@@ -22,9 +22,12 @@ category matter.
    .. math:: -\Big(n - 1 - \frac{p + 1}2\Big)\,
              \{\log|R| - \log|R_{AA}| - \log|R_{BB}|\} \sim \chi^2_{r_A r_B},
 
-   :math:`p` the rank of :math:`R` and determinants those on the range. While the smallest
-   p-value is below 10 %, unadjusted, that component is joined with the one that it shares most
-   with. A missed dependence costs coverage, a chance one little: hence the lenient level.
+   :math:`p` the rank of :math:`R` and determinants those on the range. While Simes' test of all
+   components together, :math:`\min_k K p_{(k)}/k`, rejects at 10 %, the component of the smallest
+   p-value is joined with the one that it shares most with. Where dependence is dense all
+   p-values are small and Simes' test is as strong as each of them; where there is none,
+   components are joined by chance in 10 % of samples, however many columns of noise there are
+   (tests of each at 10 %, unadjusted, joined one of twenty independent columns in 82 %).
 
 Where ranks are not small against the rows (together above ``n / 5``), both tests use
 :math:`T = \|R_{AB}\|_F^2` instead, with a Pearson III law: mean and variance are those of :math:`T`
@@ -75,7 +78,7 @@ PAIR_LEVEL = 0.05
 """Level of the tests of pairs, Holm's adjustment over all of them."""
 
 JOINT_LEVEL = 0.10
-"""Level of each component's test against the rest, unadjusted."""
+"""Level of Simes' test of all components, each against the rest."""
 
 RANK_SHARE = 0.2
 """Ranks above this share of the rows are not small: permutation moments replace the likelihood."""
@@ -363,7 +366,7 @@ class _Sample:
         tests = [self.joint_test(group) for group in groups]
         p = np.array([test.p for test in tests])
         alive = np.ones(len(groups), dtype=np.bool_)
-        while alive.sum() > 1 and p.min() <= JOINT_LEVEL * (1.0 + TOLERANCE):
+        while alive.sum() > 1 and simes(p[alive]) <= JOINT_LEVEL * (1.0 + TOLERANCE):
             # a component's test does not change while others are joined
             for joined in _partners(p, np.where(alive, shared / ranks, -1.0)):
                 kept, *gone = joined
@@ -575,6 +578,12 @@ def pearson_tail(z: float, skewness: float) -> float:
     shape = 4.0 / skewness**2
     point = max(0.0, shape + np.sign(skewness) * z * np.sqrt(shape))
     return float(gammaincc(shape, point) if skewness > 0 else gammainc(shape, point))
+
+
+def simes(p: Floats) -> float:
+    r"""Return Simes' p-value of no dependence at all: :math:`\min_k K p_{(k)} / k`."""
+    ordered = np.sort(p)
+    return float(np.min(ordered * len(p) / np.arange(1.0, len(p) + 1.0)))
 
 
 def _wilks_p_value(block: Floats, n: float) -> float:

@@ -21,7 +21,7 @@ from scipy.interpolate import CubicHermiteSpline
 from scipy.special import ndtr
 
 from dfi.lines.base import Reference
-from dfi.lines.quadrature import equal_nodes
+from dfi.lines.quadrature import spread_nodes
 from dfi.transport.gaussian import Gaussian, LinearTransport
 from dfi.transport.margins import Margin, count_rows, fit_margin
 
@@ -147,7 +147,7 @@ class CopulaTransport:
         weights = np.empty_like(latent)
         nodes = None
         if self.reference.values is not None:
-            nodes, _ = equal_nodes(self.reference, j, EMPIRICAL_NODES)
+            nodes = spread_nodes(self.reference, j, EMPIRICAL_NODES)
         for m in range(self.n_latent):
             tilt = decoder[m, j]
             start = standardized[:, m] - latent[:, j] * tilt

@@ -76,14 +76,18 @@ class UserTransport:
         return rows
 
     def _decode(self, latent: Floats) -> Floats:
-        return _checked(self.transport, "decode", self.transport.decode(latent), latent.shape)
+        # copies here and below: a transport that works in place must not move what is read again
+        found = self.transport.decode(latent.copy())
+        return _checked(self.transport, "decode", found, latent.shape)
 
     def slopes(self, latent: Floats, j: int) -> Floats:
         """Return the change of each standardised feature per unit of latent ``j``."""
         deviation = self.deviation[self.active]
         if hasattr(self.transport, "jacobian"):
             shape = (*latent.shape, self.n_latent)
-            found = _checked(self.transport, "jacobian", self.transport.jacobian(latent), shape)
+            found = _checked(
+                self.transport, "jacobian", self.transport.jacobian(latent.copy()), shape
+            )
             return np.asarray(found[:, :, j] / deviation)
         return differences(self._decode, latent, j, STEP, self.unit_interval) / deviation
 
@@ -103,9 +107,9 @@ class Custom:
         fitted = copy.deepcopy(self.transport)
         parameters = inspect.signature(fitted.fit).parameters
         if "sample_weight" in parameters:
-            fitted.fit(rows, sample_weight=weights.values)
+            fitted.fit(rows.copy(), sample_weight=weights.values.copy())
         elif weights.uniform:
-            fitted.fit(rows)
+            fitted.fit(rows.copy())
         else:
             raise ValueError(
                 f"{type(fitted).__name__}.fit takes no sample_weight, so the weights could not "
@@ -155,14 +159,14 @@ def is_transport(candidate: Any) -> bool:
 
 def _encode(transport: Any, rows: Floats, generator: np.random.Generator) -> Floats:
     if "generator" in inspect.signature(transport.encode).parameters:
-        latent = transport.encode(rows, generator=generator)
+        latent = transport.encode(rows.copy(), generator=generator)
     else:
-        latent = transport.encode(rows)
+        latent = transport.encode(rows.copy())
     return _checked(transport, "encode", latent, rows.shape)
 
 
 def _checked(transport: Any, method: str, value: Any, shape: tuple[int, ...]) -> Floats:
-    result = np.asarray(value, dtype=float)
+    result = np.array(value, dtype=float)
     where = f"{type(transport).__name__}.{method}"
     if result.shape != shape:
         raise ValueError(f"{where} returned shape {result.shape}; {shape} is needed")

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+MOST_SHRINKAGE = 1.0 - 1e-9
+
 KERNEL_NODES = 5
 """Gauss-Hermite nodes for the random part of a rank-deficient transport."""
 
@@ -451,7 +453,8 @@ def _shrinkage(
     # single columns of unit variance are the identity already, up to rounding
     if spread <= 1e-12 * square or error <= 0:
         return 0.0
-    return float(min(error, spread) / spread)
+    # All of it would leave nothing of the correlations, nor of their influence on the scores: 0/0.
+    return min(float(min(error, spread) / spread), MOST_SHRINKAGE)
 
 
 def _check_names(components: Components, columns: Sequence[Column]) -> None:

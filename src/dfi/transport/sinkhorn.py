@@ -38,6 +38,12 @@ SAFE = 25.0
 """Largest absolute logarithm of a scaling before it is absorbed into the kernel."""
 
 RANGE = 80.0
+"""Largest absolute logarithm of a kernel's entry; beyond it the entry stored is not the true one.
+
+Scalings within ``SAFE`` see no difference: what is cut off from below weighs at most
+``exp(2 * SAFE - RANGE)``, 1e-13, of a margin, and what is cut off from above breaks one.
+"""
+
 SINGLE_TOLERANCE = 5e-7
 """Smallest error that a kernel stored in single precision reaches reliably."""
 
@@ -141,10 +147,14 @@ def solve(
         image, log_v = _step(kernel, a, log_u)
         residual = image - log_u
         error = float(a @ np.abs(np.expm1(np.clip(-residual, -RANGE, RANGE))))
-        if error <= 0.9 * tol:
+        scalings = max(np.abs(log_u).max(), np.abs(log_v).max())
+        solved = error <= 0.9 * tol
+        if solved and scalings <= SAFE:
             return Solution(f + epsilon * log_u, g + epsilon * log_v, error, iteration)
-        if not np.isfinite(residual).all() or np.abs(residual).max() > RANGE:
-            # far from any use: two exact half-steps in the log domain
+        # not "larger than": no comparison with NaN is true
+        if solved or not max(np.abs(residual).max(), scalings) <= RANGE / 2:
+            # far from any use, or a solution for entries that were cut off: two exact half-steps
+            # in the log domain
             f, g = _half_steps(rows, targets, a, f, epsilon)
             log_u, mixing = np.zeros(n), _Anderson()
             _fill(kernel, rows, targets, f, g, epsilon)
@@ -206,15 +216,15 @@ def _half_steps(
     """Return the potentials after exact half-steps for the targets, then for the rows."""
     # a row without weight takes no part in the sum, but has a potential of its own
     log_a = np.log(np.maximum(a, 1e-300))
-    g = np.empty(len(targets))
+    f_next, g = np.empty(len(rows)), np.empty(len(targets))
     for part in _blocks(len(targets), len(rows)):
         g[part] = -epsilon * logsumexp(
             exponents(targets[part], rows, np.zeros(len(targets[part])), f, epsilon) + log_a, axis=1
         )
     for part in _blocks(len(rows), len(targets)):
         value = exponents(rows[part], targets, np.zeros(len(rows[part])), g, epsilon)
-        f[part] = -epsilon * (logsumexp(value, axis=1) - np.log(len(targets)))
-    return f, g
+        f_next[part] = -epsilon * (logsumexp(value, axis=1) - np.log(len(targets)))
+    return f_next, g
 
 
 def _blocks(count: int, width: int) -> Iterator[slice]:

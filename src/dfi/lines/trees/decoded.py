@@ -1,21 +1,23 @@
 """Trees behind steps that are given a table with levels, decoded from numeric rows.
 
 A column of two levels is one column of the numeric matrix, decoded to its second level above 1/2;
-a numeric column that an encoder meets is rounded to the nearest value observed. Both are step
-functions of one number, so a split on an indicator or on a code of theirs is again a threshold,
-perhaps with the children changed. A column of more levels is decoded from a one-hot block by its
-largest entry: a split there depends on several numbers, and the model is left to quadrature.
+a numeric column with levels is decoded to the nearest one. Both are step functions of one number,
+so a split on an indicator or on a code of theirs is again a threshold, perhaps with the children
+changed. A column of more levels is decoded from a one-hot block by its largest entry: what the
+steps make of it is a table by level, and lines are cut where the level changes.
 """
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.pipeline import Pipeline
 
+from dfi.lines.trees.levels import one_hot_category
 from dfi.lines.trees.model import TreeLines
 from dfi.lines.trees.pipelines import active_steps, follow_columns, pull_back
 from dfi.lines.trees.readers import read_trees, verify
@@ -61,10 +63,10 @@ def decoded_tree_lines(
         Where a pipeline ends in trees but cannot be followed exactly, with the reason.
     """
     try:
-        ensemble = _read(predictor)
-        error = largest_error(ensemble, predictor, sample)
+        found = replace(_read(predictor), n_threads=n_threads)
+        error = largest_error(found, predictor, sample)
         require(
-            error <= ensemble.tolerance,
+            error <= found.ensemble.tolerance,
             f"the trees as read differ from the model's own predictions by {error:.1e} of their "
             "scale",
         )
@@ -77,10 +79,10 @@ def decoded_tree_lines(
         message = f"{predictor.name}: {why}; its line means use quadrature"
         warn(message, ExactnessWarning)
         return None
-    return TreeLines(ensemble, n_threads=n_threads)
+    return found
 
 
-def _read(predictor: Predictor) -> TreeEnsemble:
+def _read(predictor: Predictor) -> TreeLines:
     """Read the trees of a pipeline as a function of the numeric matrix."""
     model = getattr(predictor.model, "best_estimator_", predictor.model)
     final = model.steps[-1][1] if isinstance(model, Pipeline) else model
@@ -98,13 +100,7 @@ def _read(predictor: Predictor) -> TreeEnsemble:
     )
     require(ensemble.n_features == len(sources), "the steps' columns are not those of the trees")
     used = np.unique(ensemble.feature[ensemble.feature >= 0])
-    for source in np.unique(sources[used]):
-        column = columns[source]
-        require(
-            column.width == 1,
-            f"it splits on column {column.name!r}, whose {len(column.levels)} levels are decoded "
-            "from several numbers (two levels would be exact)",
-        )
+    wide = np.array([column.width > 1 for column in columns])[sources]
     positions = np.array([column.positions[0] for column in columns], dtype=np.intp)[sources]
     transform = _decoded_transform(model, predictor)
     # A row of the data: every level in it is one that the encoders know.
@@ -112,11 +108,29 @@ def _read(predictor: Predictor) -> TreeEnsemble:
     for out in used:
         if columns[sources[out]].name in predictor.exact:
             _require_one_switch(ensemble, int(out), columns[sources[out]], transform, table)
-    return pull_back(transform, ensemble, positions, base)
+    # Splits on what a category of more levels decides keep their thresholds, on columns that are
+    # added to the row.
+    by_level = (ensemble.feature >= 0) & wide[ensemble.feature]
+    plain = replace(ensemble, feature=np.where(by_level, np.int32(-1), ensemble.feature))
+    pulled = pull_back(transform, plain, positions, base)
+    added = used[wide[used]]
+    place = np.full(len(sources), -1, dtype=np.int32)
+    place[added] = np.arange(len(base), len(base) + len(added))
+    feature = np.where(by_level, place[ensemble.feature], pulled.feature)
+    pulled = replace(pulled, feature=feature, n_features=len(base) + len(added))
+    blocks = {block.positions[0]: block for block in predictor.levels.blocks}
+    categories = []
+    for source in np.unique(sources[added]):
+        block = blocks[columns[source].positions[0]]
+        outs = added[sources[added] == source]
+        rows = np.tile(base, (len(block.observed), 1))
+        rows[:, block.positions] = block.positions == block.observed[:, None]
+        categories.append(one_hot_category(block, place[outs], transform(rows)[:, outs]))
+    return TreeLines(pulled, tuple(categories))
 
 
 def _is_decoded(column: Column, predictor: Predictor) -> bool:
-    return column.kind == "categorical" or column.name in predictor.exact
+    return column.positions[0] in predictor.levels.positions
 
 
 def _input_columns(model: Any, predictor: Predictor) -> list[Column]:
@@ -138,7 +152,7 @@ def _decoded_transform(model: Any, predictor: Predictor) -> Callable[[Floats], F
     own = type(model.steps[-1][1]).__module__.startswith("sklearn.")
 
     def transform(rows: Floats) -> Floats:
-        frame = predictor.table.frame(rows, exact=predictor.exact)
+        frame = predictor.table.frame(rows, levels=predictor.levels)
         with warnings.catch_warnings():
             # What the steps have to say is said when the model itself predicts.
             warnings.simplefilter("ignore")
@@ -176,7 +190,7 @@ def _require_one_switch(
     )
 
 
-def largest_error(ensemble: TreeEnsemble, predictor: Predictor, sample: Floats) -> float:
+def largest_error(trees: TreeLines, predictor: Predictor, sample: Floats) -> float:
     """Return the largest relative error at rows, on lines through them, and off the levels."""
     moved = sample[np.linspace(0, len(sample) - 1, N_MOVED).astype(int)]
     # A fixed seed: the same model is always checked at the same points.
@@ -187,4 +201,6 @@ def largest_error(ensemble: TreeEnsemble, predictor: Predictor, sample: Floats) 
                 observed = predictor.table.matrix[:, position]
                 low, high = observed.min(), observed.max()
                 moved[:, position] = low + (high - low) * rng.choice(OFF_LEVELS, size=N_MOVED)
-    return max(verify(ensemble, predictor, rows) for rows in (sample, moved))
+    return max(
+        verify(trees.ensemble, predictor, rows, read=trees.predict) for rows in (sample, moved)
+    )

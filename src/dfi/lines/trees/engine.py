@@ -21,14 +21,16 @@ from dfi.lines.trees.kernels_law import Law, coordinate_law, step_below, tabulat
 from dfi.lines.trees.kernels_merged import jumps_for, merged_moments
 from dfi.lines.trees.kernels_path import SortedDirections, detours_for, path_moments
 from dfi.lines.trees.kernels_walk import Nodes, lay_out, places_for, predict_sums
+from dfi.lines.trees.levels import pieces_of, tree_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from dfi.lines.base import Lines
     from dfi.lines.trees.ensemble import TreeEnsemble
+    from dfi.lines.trees.levels import Category
 
     Floats = NDArray[np.float64]
 
@@ -92,6 +94,7 @@ def line_moments(
     ensemble: TreeEnsemble,
     lines: Lines,
     *,
+    categories: Sequence[Category] = (),
     square: bool = False,
     kernel: Kernel | None = None,
     n_threads: int | None = None,
@@ -104,6 +107,8 @@ def line_moments(
         The model.
     lines : Lines
         The lines, the reference law and the shifts.
+    categories : sequence of Category
+        What is decoded from several columns of a row; lines are cut where they change.
     square : bool, default=False
         Whether the second moment is wanted too.
     kernel : {"arena", "path", "merged"}, optional
@@ -112,15 +117,21 @@ def line_moments(
         Threads; by default one per available core. The result does not depend on it.
     """
     needs_merging = square or ensemble.link != "identity"
-    if kernel is None:
+    if kernel is None and categories:
+        kernel = "merged" if needs_merging else "arena"
+    elif kernel is None:
         kernel = "merged" if needs_merging else choose_kernel(ensemble, lines)
+    elif kernel == "path" and categories:
+        raise ValueError("the path kernel does not cut lines")
     elif needs_merging and kernel != "merged":
         raise ValueError(f"the {kernel} kernel has no second moments and no nonlinear link")
     nodes = lay_out(ensemble)
     geometry = _geometry(lines)
     if kernel == "path":
         return _path(ensemble, nodes, lines, geometry, n_threads)
-    return _by_direction(ensemble, nodes, lines, geometry, n_threads, merged=kernel == "merged")
+    return _by_direction(
+        ensemble, nodes, lines, geometry, categories, n_threads, merged=kernel == "merged"
+    )
 
 
 def choose_kernel(ensemble: TreeEnsemble, lines: Lines) -> Kernel:
@@ -180,55 +191,98 @@ def _by_direction(
     nodes: Nodes,
     lines: Lines,
     geometry: Geometry,
+    categories: Sequence[Category],
     n_threads: int | None,
     *,
     merged: bool,
 ) -> LineMoments:
     n, d = lines.latent.shape
-    shape = (len(lines.offsets), n, d)
-    mean, hermite = np.empty(shape), np.empty(shape)
-    square = np.empty(shape) if merged else None
+    q = len(lines.offsets)
+    mean, hermite = np.empty((q, n, d)), np.empty((q, n, d))
+    square = np.empty((q, n, d)) if merged else None
     points = np.ascontiguousarray(lines.points, dtype=np.float64)
     columns = np.ascontiguousarray(points.T)
     latent = np.ascontiguousarray(lines.latent.T, dtype=np.float64)
     shifts = np.ascontiguousarray(lines.offsets.T, dtype=np.float64)
     laws = [coordinate_law(geometry.law, j) for j in range(d)]
+    steepness = _steepness_of_trees(geometry.steepness, categories, ensemble.n_features)
 
     def task(where: tuple[int, slice]) -> None:
         j, block = where
-        size = (shape[0], block.stop - block.start)
-        common = (latent[j, block], geometry.steepness[j], laws[j], shifts[j])
-        window = (geometry.lows[j], geometry.highs[j], step_below(laws[j], shifts[j]))
+        low, high = geometry.lows[j], geometry.highs[j]
+        pieces = None
+        if categories:
+            pieces = pieces_of(
+                points[block], latent[j, block], lines.directions[:, j], categories, low, high
+            )
+            ends = (pieces.low, pieces.high)
+            at = latent[j, block][pieces.line]
+            rows = tree_rows(
+                points[block][pieces.line], categories, pieces.levels, ensemble.n_features
+            )
+        else:
+            size = block.stop - block.start
+            ends = (np.full(size, low), np.full(size, high))
+            at, rows = latent[j, block], points[block]
+        common = (at, steepness[j], laws[j], shifts[j], *ends, step_below(laws[j], shifts[j]))
+        if merged:
+            found = _merged(ensemble, nodes, rows, common, (q, len(rows)))
+        else:
+            part = columns[:, block] if pieces is None else rows.T
+            sums = (np.zeros((q, len(rows))), np.zeros((q, len(rows))))
+            arena = arena_for(len(rows), nodes.depth)
+            arena_moments(nodes, np.ascontiguousarray(part), *common, arena, *sums)
+            found = sums
+        if pieces is not None:
+            found = tuple(pieces.sums(values) for values in found)
         if square is not None:
-            out = (np.empty(size), np.empty(size), np.empty(size))
-            done = np.zeros(1, np.int64)
-            capacity = max(FEWEST_JUMPS, JUMPS_PER_TREE * len(nodes.roots))
-            while done[0] < size[1]:
-                merged_moments(
-                    nodes,
-                    float(ensemble.intercept),
-                    LINKS[ensemble.link],
-                    points[block],
-                    *common,
-                    *window,
-                    jumps_for(capacity, nodes.depth),
-                    done,
-                    *out,
-                )
-                capacity *= 2
-            square[:, block, j] = out[2]
-            mean[:, block, j] = out[0]
-            hermite[:, block, j] = out[1]
-            return
-        part = np.ascontiguousarray(columns[:, block])
-        sums = (np.zeros(size), np.zeros(size))
-        arena_moments(nodes, part, *common, *window, arena_for(size[1], nodes.depth), *sums)
-        mean[:, block, j] = sums[0] + ensemble.intercept
-        hermite[:, block, j] = sums[1] + ensemble.intercept * laws[j].total
+            square[:, block, j] = found[2]
+            mean[:, block, j] = found[0]
+            hermite[:, block, j] = found[1]
+        else:
+            mean[:, block, j] = found[0] + ensemble.intercept
+            hermite[:, block, j] = found[1] + ensemble.intercept * laws[j].total
 
     blocks = list(_blocks(n, ROWS_PER_BLOCK))
     _run(task, ((j, block) for j in range(d) for block in blocks), n_threads)
     return LineMoments(mean, hermite, square)
+
+
+def _merged(
+    ensemble: TreeEnsemble,
+    nodes: Nodes,
+    rows: Floats,
+    common: tuple[Any, ...],
+    size: tuple[int, int],
+) -> tuple[Floats, ...]:
+    """Return the three moments along lines of one direction, with as much memory as it takes."""
+    out = (np.empty(size), np.empty(size), np.empty(size))
+    done = np.zeros(1, np.int64)
+    capacity = max(FEWEST_JUMPS, JUMPS_PER_TREE * len(nodes.roots))
+    while done[0] < size[1]:
+        merged_moments(
+            nodes,
+            float(ensemble.intercept),
+            LINKS[ensemble.link],
+            rows,
+            *common,
+            jumps_for(capacity, nodes.depth),
+            done,
+            *out,
+        )
+        capacity *= 2
+    return out
+
+
+def _steepness_of_trees(steepness: Floats, categories: Sequence[Category], width: int) -> Floats:
+    """Return the steepness of the trees' columns: what a category decides does not move."""
+    if not categories:
+        return steepness
+    wide = np.zeros((len(steepness), width))
+    wide[:, : steepness.shape[1]] = steepness
+    for category in categories:
+        wide[:, category.columns] = 0.0
+    return wide
 
 
 def _path(

@@ -9,9 +9,10 @@ first, every line meets its leaves in the order of ``t``: its lower end is where
 ended, and with ``v_1, ..., v_K`` the values met and ``t_k`` the crossing between ``v_k`` and
 ``v_{k+1}``,
 
-``E f = v_K - sum_k (v_{k+1} - v_k) F(t_k)``,
+``E[f; a < t <= b] = v_K F(b) - sum_k (v_{k+1} - v_k) F(t_k) - v_1 F(a)``,
 
-so that the law is evaluated once for every crossing.
+so that the law is evaluated once for every crossing. The ends ``a`` and ``b`` are those of the law,
+or of a piece of the line.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ def arena_moments(
     steepness: Floats,
     law: CoordinateLaw,
     shifts: Floats,
-    low: float,
-    high: float,
+    low: Floats,
+    high: Floats,
     step: float,
     arena: Arena,
     mean: Floats,
@@ -91,8 +92,8 @@ def arena_moments(
         Reference law of the coordinate.
     shifts : ndarray of shape (q,)
         Offsets of the latent coordinate: the law is evaluated at ``t + shift``.
-    low, high : float
-        Interval outside of which no shifted law has mass.
+    low, high : ndarray of shape (n_lines,)
+        The piece of each line to be averaged over; beyond the law's ends for a whole line.
     step : float
         From :func:`dfi.lines.trees.kernels_law.step_below`.
     arena : Arena
@@ -116,8 +117,8 @@ def arena_moments(
     for tree in range(nodes.roots.size):
         for k in range(n_lines):
             line[k] = k
-            upper[k] = high
-            at[k] = low
+            upper[k] = high[k]
+            at[k] = low[k]
             left_value[k] = 0.0
         stack[0, 0] = nodes.roots[tree]
         stack[0, 1] = 0
@@ -131,7 +132,7 @@ def arena_moments(
             f = nodes.feature[node]
             cut = nodes.cut[node]
             if f < 0:
-                # At the lower end of the law both are 0, so the first leaf adds nothing.
+                # Below the law both are 0, so the first leaf of a whole line adds nothing.
                 for s in range(n_shifts):
                     shift = shifts[s]
                     is_last = s == n_shifts - one
@@ -199,8 +200,8 @@ def arena_moments(
                 top += 1
         for k in range(n_lines):
             last[k] += left_value[k]
-    total = law.total
     for s in range(n_shifts):
         for k in range(n_lines):
-            mean[s, k] += last[k]
-            hermite[s, k] += last[k] * total
+            f_t, h_t = evaluate_coordinate(law, high[k] + shifts[s])
+            mean[s, k] += last[k] * f_t
+            hermite[s, k] += last[k] * h_t

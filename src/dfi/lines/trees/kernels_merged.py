@@ -104,8 +104,8 @@ def merged_moments(
     steepness: Floats,
     law: CoordinateLaw,
     shifts: Floats,
-    low: float,
-    high: float,
+    low: Floats,
+    high: Floats,
     step: float,
     jumps: Jumps,
     done: NDArray[np.int64],
@@ -133,11 +133,11 @@ def merged_moments(
         margin = intercept
         n = 0
         for tree in range(nodes.roots.size):
-            at = low
+            at = low[i]
             previous = 0.0
             is_first = True
             stack_node[0] = nodes.roots[tree]
-            stack_high[0] = high
+            stack_high[0] = high[i]
             top = 1
             while top > 0:
                 top -= 1
@@ -182,7 +182,7 @@ def merged_moments(
                     n += 1
                 previous = value
                 at = end
-        sort_jumps(jumps, n, low, high)
+        sort_jumps(jumps, n, low[i], high[i])
         # other: the value of the model on each piece.
         other[0] = apply_link(link, margin)
         if n >= 1:
@@ -197,8 +197,8 @@ def merged_moments(
         else:
             last = other[0]
         for s in range(n_shifts):
-            f_at = 0.0
-            h_at = 0.0
+            f_at, h_at = evaluate_coordinate(law, low[i] + shifts[s])
+            f_end, h_end = evaluate_coordinate(law, high[i] + shifts[s])
             first_moment = 0.0
             hermite_moment = 0.0
             second_moment = 0.0
@@ -210,8 +210,7 @@ def merged_moments(
                 hermite_moment += value * (h_t - h_at)
                 f_at = f_t
                 h_at = h_t
-            total = law.total
-            mean[s, i] = first_moment + last * (1.0 - f_at)
-            square[s, i] = second_moment + last * last * (1.0 - f_at)
-            hermite[s, i] = hermite_moment + last * (total - h_at)
+            mean[s, i] = first_moment + last * (f_end - f_at)
+            square[s, i] = second_moment + last * last * (f_end - f_at)
+            hermite[s, i] = hermite_moment + last * (h_end - h_at)
         done[0] = i + 1

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from dfi.lines.trees.levels import at_midpoints, categories_in, tree_rows
 from dfi.lines.trees.readers import read_trees, verify
 from dfi.nuisance.forests import forest_values, is_plain_forest
 from dfi.warnings import ExactnessWarning, warn
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from dfi.data.levels import Levels
     from dfi.lines.base import LineMoments, Lines
     from dfi.lines.trees.engine import Kernel
     from dfi.lines.trees.ensemble import TreeEnsemble
+    from dfi.lines.trees.levels import Category
 
     Floats = NDArray[np.float64]
 
@@ -31,6 +33,8 @@ class TreeLines:
     ----------
     ensemble : TreeEnsemble
         The flattened model.
+    categories : tuple of Category
+        Categories of more than two levels, which the trees see decoded.
     n_threads : int, optional
         Threads; by default one per available core. The result does not depend on it.
     kernel : {"arena", "path", "merged"}, optional
@@ -38,6 +42,7 @@ class TreeLines:
     """
 
     ensemble: TreeEnsemble
+    categories: tuple[Category, ...] = ()
     n_threads: int | None = None
     kernel: Kernel | None = None
 
@@ -49,6 +54,9 @@ class TreeLines:
 
     def predict(self, points: Floats) -> Floats:
         """Return the model's value at each row."""
+        if self.categories:
+            levels = [category.levels(points) for category in self.categories]
+            points = tree_rows(points, self.categories, levels, self.ensemble.n_features)
         return self.ensemble.predict(points, n_threads=self.n_threads)
 
     def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
@@ -56,7 +64,12 @@ class TreeLines:
         from dfi.lines.trees.engine import line_moments
 
         return line_moments(
-            self.ensemble, lines, square=square, kernel=self.kernel, n_threads=self.n_threads
+            self.ensemble,
+            lines,
+            categories=self.categories,
+            square=square,
+            kernel=self.kernel,
+            n_threads=self.n_threads,
         )
 
 
@@ -65,6 +78,7 @@ def tree_lines(
     predict: Callable[[Floats], Floats],
     sample_points: Floats,
     *,
+    levels: Levels | None = None,
     column: int = 1,
     n_threads: int | None = None,
 ) -> TreeLines | None:
@@ -78,6 +92,8 @@ def tree_lines(
         The function to be averaged: the model's own ``predict``, or a class probability.
     sample_points : ndarray of shape (n, p)
         Rows around which the trees are compared with ``predict``.
+    levels : Levels, optional
+        The levels that ``predict`` decodes rows to: splits are moved between them.
     column : int, default=1
         Class whose probability ``predict`` returns, for classifiers.
     n_threads : int, optional
@@ -90,9 +106,14 @@ def tree_lines(
     """
     ensemble, reason = read_trees(model, column=column)
     if ensemble is not None:
-        error = verify(ensemble, _quick(model, predict), sample_points)
+        found = TreeLines(ensemble, n_threads=n_threads)
+        if levels:
+            ensemble = at_midpoints(ensemble, levels)
+            found = replace(found, ensemble=ensemble, categories=categories_in(ensemble, levels))
+        own = _quick(model, predict, levels)
+        error = verify(ensemble, own, sample_points, read=found.predict)
         if error <= ensemble.tolerance:
-            return TreeLines(ensemble, n_threads=n_threads)
+            return found
         reason = (
             f"{type(model).__name__}: the trees as read differ from the model's own predictions "
             f"by {error:.1e} of their scale"
@@ -102,7 +123,11 @@ def tree_lines(
     return None
 
 
-def _quick(model: Any, predict: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
+def _quick(
+    model: Any, predict: Callable[[Floats], Floats], levels: Levels | None
+) -> Callable[[Floats], Floats]:
     """Return a forest's own trees in place of its own ``predict``, which is slow for few rows."""
     owner = getattr(predict, "__self__", getattr(predict, "model", None))
-    return partial(forest_values, model) if owner is model and is_plain_forest(model) else predict
+    if owner is not model or not is_plain_forest(model):
+        return predict
+    return lambda rows: forest_values(model, levels.nearest(rows) if levels else rows)

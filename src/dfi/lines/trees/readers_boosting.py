@@ -177,8 +177,9 @@ def _xgboost(model: Any, column: int) -> TreeEnsemble:
     require(objective in XGBOOST_LINKS, f"the XGBoost objective {objective!r} is not followed")
     link = XGBOOST_LINKS[objective]
     base = float(np.float32(parameters["base_score"].strip("[]")))
-    start = {"identity": base, "logistic": float(logit(base)), "exp": float(np.log(base))}[link]
-    return _finish(add_ensembles(parts).shifted(start), link, column)
+    # only the link's own function: a mean below 0 has no logarithm
+    to_margin = {"identity": float, "logistic": logit, "exp": np.log}[link]
+    return _finish(add_ensembles(parts).shifted(float(to_margin(base))), link, column)
 
 
 def _xgboost_tree(tree: dict[str, Any], n_features: int) -> TreeEnsemble:

@@ -1,0 +1,467 @@
+r"""What a column of pure noise scores here: probes that no model has ever read.
+
+A few probe columns are put beside the table: a normal one and a permuted copy of one feature of
+every kind the table has. The transport is fitted again with them, by the same design on the same
+rows, and the probes are scored as if they were features. Their true scores are 0. What they are
+given all the same comes from chance correlations: line ``j`` of a probe moves the real columns by
+:math:`\ell_j = O(n^{-1/2})`, and a model with sharp steps answers. The reported scores come from
+the transport without probes and do not change.
+
+Only the lines of the probes are new. With the latent scores :math:`\phi_j` of the features as
+reported, the attributed score of probe ``l`` is
+
+.. math:: \phi_{X_l} = \sum_{j\ \mathrm{probe}} W_{lj}^2 \phi_{Z_j}
+          + \sum_{j\ \mathrm{feature}} W_{lj}^2 \phi_{Z_j},
+
+with the influence of the fitted transport as in :mod:`dfi.inference.transport_terms`; the
+sensitivity of a probe's line mean to tilting its line comes from the Hermite short cut
+:math:`G_{kj} = \bar h_j E[z_k m_j] + E[z_k m_j q_j]`, :math:`q_j = \sum_l z_l E[z_l(h_j - \bar
+h_j)]`, ``m`` centred. Under a copula the slope of the probe's margin is taken at its mean.
+
+A transport that finds the probes independent of everything moves nothing along their lines: the
+scores are then exactly 0, and no model is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import stats
+
+from dfi.data.columns import Column
+from dfi.importance.latent import scores_along
+from dfi.inference.hypotheses import p_values
+from dfi.inference.multiplicity import adjust_p_values
+from dfi.inference.standard_errors import standard_errors
+from dfi.inference.transport_terms import MapInfluence
+from dfi.lines.base import LineMoments, Lines
+from dfi.seeds import named_seed
+from dfi.transport.base import fit_transport
+from dfi.transport.copula import CopulaTransport
+from dfi.transport.gaussian import LinearTransport
+from dfi.transport.score_space import through_margins
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dfi.data.table import Table
+    from dfi.data.weights import Weights
+    from dfi.importance.latent import ScoreForm
+    from dfi.importance.read_folds import ReadFold
+
+    Floats = NDArray[np.float64]
+    Indices = NDArray[np.intp]
+
+LEVEL = 0.01
+"""Probability of calling a probe's score significant where it is chance, over all probes (Holm)."""
+
+NOMINAL = 0.05
+"""A probe above zero at this level, unadjusted, is a floor that features are compared with."""
+
+MOST_LEVELS = 20
+"""A category with more levels is not copied where there is a smaller one."""
+
+ROUNDING = 1e-10
+"""Scores and errors below this share of the features' largest are rounding."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One probe and its score.
+
+    Attributes
+    ----------
+    kind : str
+        ``"normal"``, ``"real"``, ``"levels"`` (integers, booleans, two levels) or ``"category"``.
+    like : str or None
+        The feature that it is a permuted copy of.
+    score, se, p : float
+        Attributed score, its standard error, and the p-value of the test against 0.
+    p_adj : float
+        Adjusted for the number of probes (Holm).
+    latent : float
+        Latent score.
+    share : float
+        Score as a share of the outcome's variance.
+    """
+
+    kind: str
+    like: str | None
+    score: float
+    se: float
+    p: float
+    p_adj: float
+    latent: float
+    share: float
+
+
+@dataclass(frozen=True)
+class NoiseFloor:
+    """What noise scores.
+
+    Attributes
+    ----------
+    probes : tuple of Probe
+        The probes.
+    n_rows : int
+        Rows on which their lines were averaged.
+    floor : float
+        The largest score of a probe, 0 where none is above 0.
+    upper : float
+        The largest upper 95 % bound of a probe's score.
+    """
+
+    probes: tuple[Probe, ...]
+    n_rows: int
+
+    @property
+    def floor(self) -> float:
+        """The largest score of a probe; 0 where none is above 0."""
+        return max(0.0, *(probe.score for probe in self.probes))
+
+    @property
+    def upper(self) -> float:
+        """The largest upper 95 % bound of a probe's score."""
+        width = float(stats.norm.ppf(0.95))
+        return max(0.0, *(probe.score + width * probe.se for probe in self.probes))
+
+    @property
+    def significant(self) -> tuple[Probe, ...]:
+        """The probes whose score is called significant, which noise should not be."""
+        return tuple(probe for probe in self.probes if probe.p_adj <= LEVEL)
+
+    @property
+    def raised(self) -> float:
+        """The largest score of a probe that is above 0 by more than its own error."""
+        return max(0.0, *(probe.score for probe in self.probes if probe.p <= NOMINAL), 0.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the values for a result's diagnostics."""
+        return {
+            "probes": [asdict(probe) for probe in self.probes],
+            "floor": self.floor,
+            "upper": self.upper,
+            "n_rows": self.n_rows,
+            "level": LEVEL,
+        }
+
+
+@dataclass(frozen=True)
+class ProbedTable:
+    """The explained rows with probe columns on the right.
+
+    Attributes
+    ----------
+    table : Table
+        The explained rows; the probes are the last columns.
+    constant : ndarray of bool
+        Which columns of its matrix do not vary.
+    probes : tuple of (kind, like, positions)
+        What each probe is, and its columns in the matrix.
+    """
+
+    table: Table
+    constant: NDArray[np.bool_]
+    probes: tuple[tuple[str, str | None, tuple[int, ...]], ...]
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns the probes have."""
+        return sum(len(positions) for _, _, positions in self.probes)
+
+
+def why_not(transport: Any) -> str | None:
+    """Say why probes are not scored under a fitted transport; None where they are."""
+    if not isinstance(transport, LinearTransport | CopulaTransport):
+        return "a second fit of this transport would cost as much as the first"
+    linear = transport.linear if isinstance(transport, CopulaTransport) else transport
+    if linear.smoothing < 1.0:
+        return "the entropic bridge averages many lines for every row"
+    return None
+
+
+def probed_table(
+    table: Table,
+    rows: Indices,
+    weights: Weights,
+    constant: NDArray[np.bool_],
+    seed: np.random.SeedSequence,
+) -> ProbedTable:
+    """Put probes beside the explained rows.
+
+    Parameters
+    ----------
+    table : Table
+        The data.
+    rows : ndarray of int
+        The rows that are explained.
+    weights : Weights
+        Their weights: values are permuted among rows that count.
+    constant : ndarray of bool
+        The matrix columns that do not vary among them.
+    seed : SeedSequence
+        Each probe draws from a child of its own name.
+    """
+    matrix = table.matrix[rows]
+    counted = np.flatnonzero(weights.values > 0)
+    width = matrix.shape[1]
+    normal = np.random.default_rng(named_seed(seed, "normal")).standard_normal(len(rows))
+    blocks, masks = [normal[:, None]], [np.zeros(1, dtype=bool)]
+    first = _new_name("probe normal", table.names)
+    columns = [Column(first, first, "real", (), (width,))]
+    kinds: list[tuple[str, str | None]] = [("normal", None)]
+    for kind, unit in _models_of_probes(table, matrix, constant).items():
+        source = table.columns[unit]
+        positions = list(source.positions)
+        order = np.random.default_rng(named_seed(seed, kind)).permutation(counted)
+        block = matrix[:, positions].copy()
+        block[counted] = block[order]
+        start = width + sum(part.shape[1] for part in blocks)
+        name = _new_name(f"probe {kind}", table.names)
+        places = tuple(range(start, start + len(positions)))
+        columns.append(replace(source, name=name, label=name, positions=places))
+        blocks.append(block)
+        masks.append(constant[positions])
+        kinds.append((kind, source.name))
+    return ProbedTable(
+        table=replace(
+            table,
+            matrix=np.concatenate([matrix, *blocks], axis=1),
+            columns=(*table.columns, *columns),
+        ),
+        constant=np.concatenate([constant, *masks]),
+        probes=tuple(
+            (kind, like, column.positions)
+            for (kind, like), column in zip(kinds, columns, strict=True)
+        ),
+    )
+
+
+def _new_name(name: str, taken: Sequence[str]) -> str:
+    """Return a name that no column has: designs may know columns by name."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _models_of_probes(table: Table, matrix: Floats, constant: NDArray[np.bool_]) -> dict[str, int]:
+    """Return the unit to copy for each kind: the one with most values, or most levels."""
+    found: dict[str, tuple[tuple[bool, int], int]] = {}
+    for unit, column in enumerate(table.columns):
+        if constant[list(column.positions)].all():
+            continue
+        if column.width > 1:
+            kind = "category"
+            # with a cap: a probe of 500 levels would cost as much as 500 columns
+            size = (column.width <= MOST_LEVELS, min(column.width, MOST_LEVELS))
+            size = size if size[0] else (False, -column.width)
+        else:
+            kind = "real" if column.kind == "real" else "levels"
+            size = (True, len(np.unique(matrix[:, column.positions[0]])))
+        if kind not in found or size > found[kind][0]:
+            found[kind] = (size, unit)
+    return {kind: unit for kind, (_, unit) in found.items()}
+
+
+def noise_floor(
+    design: Any,
+    transport: LinearTransport | CopulaTransport,
+    probed: ProbedTable,
+    latent_influence: Floats,
+    folds: Sequence[ReadFold],
+    *,
+    rows: Indices,
+    matrix: Floats,
+    y: Floats,
+    weights: Weights,
+    form: ScoreForm,
+    fixed: bool,
+    variance: float,
+) -> NoiseFloor:
+    """Fit the transport with the probes and score them.
+
+    Parameters
+    ----------
+    design, transport
+        The specification, and the transport fitted without probes.
+    probed : ProbedTable
+        The explained rows with probes.
+    latent_influence : ndarray of shape (n, d)
+        Of the features, as reported.
+    folds : sequence of ReadFold
+        Models, and the rows on which the probes' lines are averaged.
+    rows : ndarray of int
+        The rows that are explained, those of ``probed`` and ``latent_influence``.
+    matrix, y, weights
+        All rows of the table.
+    form, fixed
+        How the reported scores and their errors were taken.
+    variance : float
+        Of the outcome.
+    """
+    explained = weights.take(rows)
+    fitted = fit_transport(design, probed.table.matrix, explained, probed.constant, probed.table)
+    linear = fitted.linear if isinstance(fitted, CopulaTransport) else fitted
+    points = probed.table.matrix
+    if isinstance(fitted, CopulaTransport):
+        points = fitted.scores(points)
+    used = np.searchsorted(rows, np.concatenate([fold.rows for fold in folds]))
+    coordinates = np.flatnonzero(linear.active >= matrix.shape[1])
+    latent = linear.encode(points[used])
+    probe_influence, sensitivity = _along_probes(
+        linear, transport, latent, coordinates, folds, matrix, y, weights, form
+    )
+    phi = np.concatenate(
+        [explained.mean(latent_influence), weights.take(rows[used]).mean(probe_influence)]
+    )
+    influence = np.concatenate([latent_influence[used], probe_influence], axis=1)
+    identity = np.eye(linear.n_latent)[:, coordinates]
+    own = linear.attribution[coordinates]
+    attributed = np.zeros((len(used), len(coordinates)))
+    if not fixed:
+        moved = MapInfluence(linear, linear.standardize(points[used]))
+        influence[:, coordinates] += 2.0 * moved.on_map(sensitivity, identity)
+        attributed += 2.0 * linear.weight_factor * moved.on_decoder(identity, (own * phi).T)
+    attributed += influence @ (own**2).T
+    if isinstance(fitted, CopulaTransport):
+        attributed *= _mean_squared_slopes(fitted, latent, coordinates, weights.take(rows[used]))
+    return _summary(
+        probed, linear.active[coordinates], influence[:, coordinates], attributed,
+        weights.take(rows[used]), explained.standard_error(latent_influence).max(), variance,
+    )  # fmt: skip
+
+
+def _along_probes(
+    linear: LinearTransport,
+    transport: LinearTransport | CopulaTransport,
+    latent: Floats,
+    coordinates: Indices,
+    folds: Sequence[ReadFold],
+    matrix: Floats,
+    y: Floats,
+    weights: Weights,
+    form: ScoreForm,
+) -> tuple[Floats, Floats]:
+    """Return the probes' latent influence values, and the sensitivities of their line means."""
+    directions = linear.directions[: matrix.shape[1], coordinates]
+    moving = np.flatnonzero(np.any(directions != 0.0, axis=0))
+    influence = np.zeros((len(latent), len(coordinates)))
+    sensitivity = np.zeros((linear.n_latent, len(coordinates)))
+    if len(moving) == 0:
+        return influence, sensitivity
+    chosen = coordinates[moving]
+    offsets, nodes = linear.offsets()
+    found: list[list[LineMoments]] = []
+    start = 0
+    for fold in folds:
+        part = slice(start, start + len(fold.rows))
+        start = part.stop
+        points, models = matrix[fold.rows], list(fold.models)
+        if isinstance(transport, CopulaTransport):
+            points = transport.scores(points)
+            models = [through_margins(model, transport) for model in models]
+        lines = Lines(
+            points,
+            np.ascontiguousarray(latent[part][:, chosen]),
+            np.ascontiguousarray(directions[:, moving]),
+            linear.reference.only(chosen),
+            np.ascontiguousarray(offsets[:, chosen]),
+        )
+        influence[part, moving], moments = scores_along(
+            models, lines, y[fold.rows], nodes, form=form
+        )
+        found.append(moments)
+    mass = weights.values[np.concatenate([fold.rows for fold in folds])]
+    share = mass / mass.sum()
+    first, last = (
+        LineMoments(
+            np.concatenate([moments[end].mean for moments in found]),
+            np.concatenate([moments[end].hermite for moments in found]),
+        )
+        for end in (0, -1)
+    )
+    sensitivity[:, moving] = 0.5 * (
+        hermite_sensitivity(latent, share, chosen, first.hermite, last.mean)
+        + hermite_sensitivity(latent, share, chosen, last.hermite, first.mean)
+    )
+    return influence, sensitivity
+
+
+def hermite_sensitivity(
+    latent: Floats, share: Floats, coordinates: Indices, hermite: Floats, mean: Floats
+) -> Floats:
+    """Return ``G`` of some lines by the Hermite short cut, (d, lines), 0 in a line's own place.
+
+    Parameters
+    ----------
+    latent : ndarray of shape (n, d)
+        Latent rows.
+    share : ndarray of shape (n,)
+        Their weights, which add up to 1.
+    coordinates : ndarray of int
+        The coordinate of each line.
+    hermite, mean : ndarray of shape (n, lines)
+        First Hermite moments and line means, of one model or of two.
+    """
+    own = np.arange(len(coordinates))
+    level = share @ hermite
+    weighted = latent * share[:, None]
+    tilt = weighted.T @ (hermite - level)
+    tilt[coordinates, own] = 0.0
+    centred = mean - share @ mean
+    found = level * (weighted.T @ centred) + weighted.T @ (centred * (latent @ tilt))
+    found[coordinates, own] = 0.0
+    return np.asarray(found)
+
+
+def _mean_squared_slopes(
+    fitted: CopulaTransport, latent: Floats, coordinates: Indices, weights: Weights
+) -> Floats:
+    """Return the mean squared slope of each probe's margin, in standard deviations."""
+    standardized = latent @ fitted.linear.decoder[:, coordinates]
+    squares = [fitted.cells(m)(standardized[:, at]) for at, m in enumerate(coordinates)]
+    return weights.mean(np.stack(squares, axis=1))
+
+
+def _summary(
+    probed: ProbedTable,
+    positions: Indices,
+    latent: Floats,
+    attributed: Floats,
+    weights: Weights,
+    largest_error: float,
+    variance: float,
+) -> NoiseFloor:
+    """Add up the columns of each probe and test its score."""
+    membership = np.array(
+        [[place in places for _, _, places in probed.probes] for place in positions], dtype=float
+    )
+    both = np.concatenate([latent @ membership, attributed @ membership], axis=1)
+    values = weights.mean(both)
+    errors = standard_errors(both, weights)
+    rounding = (errors <= ROUNDING * largest_error) & (np.abs(values) <= ROUNDING * variance)
+    values[rounding], errors[rounding] = 0.0, 0.0
+    count = len(probed.probes)
+    scores, errors = values[count:], errors[count:]
+    p = p_values(scores, errors, alternative="greater")
+    adjusted = adjust_p_values(p, "holm")
+    return NoiseFloor(
+        probes=tuple(
+            Probe(
+                kind=kind,
+                like=like,
+                score=float(scores[k]),
+                se=float(errors[k]),
+                p=float(p[k]),
+                p_adj=float(adjusted[k]),
+                latent=float(values[k]),
+                share=float(scores[k]) / variance if variance > 0 else float("nan"),
+            )
+            for k, (kind, like, _) in enumerate(probed.probes)
+        ),
+        n_rows=len(attributed),
+    )

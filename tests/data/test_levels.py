@@ -1,0 +1,116 @@
+"""Which columns have levels, and which level a row is decoded to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from dfi.data import read_table
+from dfi.data.levels import Grid, read_levels
+
+RNG = np.random.default_rng(0)
+N = 400
+
+
+def names_with_levels(frame):
+    table = read_table(frame)
+    return {
+        column.name for column in table.columns if column.positions[0] in table.levels.positions
+    }
+
+
+FRAME = pd.DataFrame(
+    {
+        "real": RNG.normal(size=N),
+        "flag": RNG.random(N) < 0.5,
+        "count": RNG.integers(0, 300, N),
+        "whole": RNG.integers(0, 300, N).astype(float),
+        "few": RNG.choice([0.5, 0.7, 2.25], N),
+        "rounded": np.round(4 * RNG.normal(size=N)) / 4 + 0.05,
+        "fine": np.round(RNG.normal(size=N), 2) + 0.005,
+        "two": RNG.choice(["u", "v"], N),
+        "three": RNG.choice(["u", "v", "w"], N),
+    }
+)
+WITH_LEVELS = {"flag", "count", "whole", "few", "rounded", "two", "three"}
+
+
+def test_columns_with_levels():
+    assert FRAME["rounded"].nunique() <= N // 5 < FRAME["fine"].nunique()
+    assert names_with_levels(FRAME) == WITH_LEVELS
+
+
+@pytest.mark.parametrize("change", ["order", "repeated", "units", "half"])
+def test_the_rule_does_not_depend_on_order_repetition_units_or_half_of_the_rows(change):
+    other = {
+        "order": FRAME.sample(frac=1.0, random_state=1),
+        "repeated": pd.concat([FRAME] * 7),
+        "units": FRAME.assign(
+            real=1e6 * FRAME["real"], few=FRAME["few"] / 3, rounded=1e-9 * FRAME["rounded"]
+        ),
+        "half": FRAME.iloc[::2],
+    }[change]
+    assert names_with_levels(other) == WITH_LEVELS
+
+
+def test_numbers_so_large_that_all_are_whole_have_no_levels():
+    huge = pd.DataFrame({"huge": 1e18 * RNG.normal(size=N), "real": RNG.normal(size=N)})
+    assert names_with_levels(huge) == set()
+    assert read_table(huge).levels.nearest(huge.to_numpy()) is not None
+
+
+def test_without_levels_rows_are_handed_on_untouched():
+    table = read_table(RNG.normal(size=(50, 3)))
+    assert not table.levels
+    assert table.levels.nearest(table.matrix) is table.matrix
+
+
+def test_declared_levels_that_no_row_has_are_never_decoded_to():
+    frame = pd.DataFrame({"c": pd.Categorical(["a", "b", "c"] * 5, ["z", "a", "y", "b", "c", "x"])})
+    table = read_table(frame)
+    rows = RNG.normal(size=(200, 6))
+    decoded = table.levels.nearest(rows)
+    np.testing.assert_array_equal(decoded.sum(axis=1), 1.0)
+    assert not decoded[:, [0, 2, 5]].any()
+    assert set(table.frame(rows)["c"]) == {"a", "b", "c"}
+
+
+def test_levels_that_tie_go_to_the_first_whatever_rounding_says():
+    table = read_table(pd.DataFrame({"c": list("abcabc")}))
+    tied = np.array([[0.2, 0.4, 0.4], [0.2, 0.4, np.nextafter(0.4, 1)], [1, 1, 1]])
+    assert table.frame(tied)["c"].tolist() == ["b", "b", "a"]
+
+
+GRIDS = hnp.arrays(np.float64, st.integers(1, 8), elements=st.floats(-1e9, 1e9), unique=True).map(
+    np.sort
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(values=GRIDS, points=hnp.arrays(np.float64, 20, elements=st.floats(-2e9, 2e9)))
+def test_moved_thresholds_decide_rows_as_the_old_ones_decide_levels(values, points):
+    grid = Grid(0, values + 0.0)
+    midpoints = grid.midpoints
+    points = np.concatenate([points, values, midpoints, np.nextafter(midpoints, np.inf)])
+    nearest = grid.nearest(points)
+    distance = np.abs(points[:, None] - grid.values).min(axis=1)
+    assert np.all(np.abs(points - nearest) <= distance + 4 * np.spacing(np.abs(values).max()))
+    np.testing.assert_array_equal(grid.nearest(values), grid.values)
+    thresholds = np.concatenate([values, np.nextafter(values, -np.inf), points[:5]])
+    moved = grid.move(thresholds)
+    np.testing.assert_array_equal(points[:, None] <= moved, nearest[:, None] <= thresholds)
+    # moving twice is moving once
+    np.testing.assert_array_equal(grid.move(moved), moved)
+
+
+def test_a_column_can_be_given_levels_however_many_its_values_are():
+    table = read_table(FRAME)
+    assert table.levels_with(["real"]).positions == table.levels.positions | {0}
+    assert table.levels_with(["few"]) is table.levels
+    assert read_levels(table.matrix, table.columns, always=["fine"]).positions > (
+        table.levels.positions
+    )

@@ -1,0 +1,232 @@
+"""Totals against the variance, and fidelity: right where theory knows them, alarms where not."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dfi
+from dfi import checks
+from dfi.data.weights import Weights
+from dfi.inference.plausibility import (
+    Fidelity,
+    Totals,
+    drawn_apart,
+    model_fidelity,
+    score_totals,
+)
+from dfi.warnings import ImplausibleScoreWarning, InferenceWarning, TransportWarning
+
+SEED = np.random.SeedSequence(1)
+
+
+def ones(n):
+    return Weights(np.ones(n), "frequency")
+
+
+def totals(**changes):
+    plain = {
+        "total": 1.0, "total_se": 0.05, "explained": 1.0, "explained_se": 0.05, "variance": 1.5,
+        "of_variance": 2 / 3, "of_explained": 1.0, "latent_total": 1.0, "latent_total_se": 0.05,
+        "order": 1.0, "n_latent": 4, "above_variance": (),
+    }  # fmt: skip
+    return Totals(**{**plain, **changes})
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_sum_of_latent_scores_over_the_variance_is_the_order_of_interaction(order):
+    """A product of ``order`` independent columns is one interaction of that order."""
+    generator = np.random.default_rng(0)
+    X = generator.choice([-1.0, 1.0], size=(4000, 4)) * generator.uniform(0.5, 1.5, (4000, 4))
+
+    def product(rows):
+        return np.prod(rows[:, :order], axis=1)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dfi.warnings.DFIWarning)
+        result = dfi.explain(X, product(X), product, cv="prefit")
+    found = result.diagnostics["totals"]
+    assert found["order"] == pytest.approx(order, abs=0.1)
+    assert found["of_explained"] == pytest.approx(order, abs=0.1)
+    assert found["doubtful"] is (order == 3)
+    assert not found["impossible"]
+    assert found["above_variance"] == ()
+    assert len(result.diagnostics["alarms"]) >= (order == 3)
+
+
+def test_totals_are_those_of_the_result():
+    sample = dfi.datasets.m1(300, d=3)
+    result = dfi.explain(sample.X, sample.y, estimator="linear", cv=3)
+    found = result.diagnostics["totals"]
+    assert found["total"] == pytest.approx(result.total.value)
+    assert found["total_se"] == pytest.approx(result.total.se)
+    assert found["variance"] == pytest.approx(result.quality.outcome_variance)
+    assert found["explained"] == pytest.approx(result.quality.r2 * found["variance"])
+    assert found["of_explained"] == pytest.approx(found["total"] / found["explained"])
+
+
+def test_bounds_are_missed_by_two_errors_before_it_is_said():
+    assert not totals().doubtful
+    assert not totals(latent_total=2.1).doubtful
+    assert totals(latent_total=2.4).doubtful
+    assert not totals(latent_total=2.4).impossible
+    assert totals(latent_total=5.0).impossible
+    assert not totals(latent_total=5.0, latent_total_se=1.0).impossible
+    assert not totals(latent_total=5.0, explained=-0.1).impossible
+    assert totals(total=0.2).low
+    assert not totals(total=0.45).low
+
+
+def test_score_above_the_variance_is_named():
+    generator = np.random.default_rng(0)
+    y = generator.standard_normal(400)
+    influence = np.column_stack([2.0 + 0.1 * y, 1.05 + y, 0.3 + y])
+    found = score_totals(
+        influence, influence, "abc", ones(400), [(np.arange(400), 0.5 * y)], y, ones(400),
+        n_latent=3,
+    )  # fmt: skip
+    assert found.above_variance == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "category", "words"),
+    [
+        ({"above_variance": ("mnth",)}, ImplausibleScoreWarning, "'mnth' scores more than the who"),
+        (
+            {"above_variance": ("a", "b")},
+            ImplausibleScoreWarning,
+            "'a' and 'b' score more than the whole variance of the outcome, which no feature can "
+            "carry: these scores are too large",
+        ),
+        (
+            {"latent_total": 9.0, "order": 9.0},
+            ImplausibleScoreWarning,
+            "9 times the variance that the regression explains, more than interactions of all 4",
+        ),
+        ({"latent_total": 2.6, "order": 2.6}, None, "interactions of more than 2 latent coord"),
+        ({"total": 0.02}, None, "add up to only 2 % of the variance"),
+    ],
+)
+def test_words_of_totals(changes, category, words):
+    (alarm,) = checks._of_totals(totals(**changes), dfi.Gaussian(), straight=True)
+    assert words in alarm.text
+    assert alarm.category is category
+
+
+def test_curved_and_blurred_transports_are_told_apart():
+    curved = checks._of_totals(
+        totals(above_variance=("x",)), dfi.transports.KnotheRosenblatt(), straight=False
+    )
+    assert "weighs scores by the slopes" in curved[0].text
+    assert curved[0].category is None
+    blurred = checks._of_totals(
+        totals(total=0.1), dfi.transports.EntropicOT(epsilon=5.0), straight=False
+    )
+    assert "epsilon = 5 blurs the rows" in blurred[0].text
+
+
+def test_fidelity_of_a_linear_gaussian_model_is_one():
+    sample = dfi.datasets.m1(2000, rho=0.8, d=4)
+    result = dfi.explain(sample.X, sample.y, estimator="linear", cv=2)
+    found = result.diagnostics["fidelity"]
+    assert abs(np.log(found["variance_ratio"])) < 3 * found["log_ratio_se"] < 0.3
+    assert abs(found["mean_shift"]) < 3 * found["mean_shift_se"] < 0.2
+    assert not found["far"]
+
+
+def test_fidelity_does_not_shrink_with_the_number_of_columns_or_rows():
+    """Unlike pairs, it is a property of the model: the standard error is honest."""
+    errors = []
+    for seed in range(30):
+        sample = dfi.datasets.m1(300, rho=0.8, d=4, random_state=seed)
+        result = dfi.explain(sample.X, sample.y, estimator="linear", cv=2)
+        found = result.diagnostics["fidelity"]
+        errors.append(np.log(found["variance_ratio"]) / found["log_ratio_se"])
+    # rows and draws share their margins, so the error is at most the one stated
+    assert np.abs(errors).max() < 3.0
+    assert np.std(errors) < 1.3
+
+
+def test_wrong_transport_is_far():
+    """Columns on a circle are uncorrelated; drawn apart they fill a square."""
+    generator = np.random.default_rng(0)
+    angle = generator.uniform(0, 2 * np.pi, 1500)
+    X = np.column_stack([np.cos(angle), np.sin(angle)])
+    X += 0.05 * generator.standard_normal(X.shape)
+
+    def radius(rows):
+        return rows[:, 0] ** 2 + rows[:, 1] ** 2
+
+    said = r"the model is taken away from its data by transport='gaussian'.*times the variance"
+    with pytest.warns(TransportWarning, match=said), pytest.warns(ImplausibleScoreWarning):
+        result = dfi.explain(X, radius(X), radius, cv="prefit")
+    found = result.diagnostics["fidelity"]
+    assert found["far"]
+    assert found["variance_ratio"] > 10
+    assert any("away from its data" in text for text in result.diagnostics["alarms"])
+
+
+@pytest.mark.parametrize(
+    ("ratio", "error", "shift", "far"),
+    [
+        (1.0, 0.1, 0.0, False),
+        (0.75, 0.01, 0.0, False),
+        (0.6, 0.1, 0.0, True),
+        (0.6, 0.4, 0.0, False),
+        (1.5, 0.1, 0.0, True),
+        (1.0, 0.1, -0.4, True),
+    ],
+)
+def test_limits_of_fidelity(ratio, error, shift, far):
+    assert Fidelity(ratio, error, shift, 0.05, 200, 1000).far is far
+
+
+def test_model_that_predicts_one_number_has_no_fidelity():
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    folds = [(np.arange(50), lambda rows: np.full(len(rows), 3.0))]
+    assert model_fidelity(folds, X, ones(50), X, np.ones(50), lambda z: z, SEED) is None
+
+
+@given(n=st.integers(2, 40), d=st.integers(1, 4), seed=st.integers(0, 99))
+@settings(deadline=None, max_examples=30)
+def test_columns_drawn_apart_are_permutations(n, d, seed):
+    latent = np.random.default_rng(seed).standard_normal((n, d))
+    drawn = drawn_apart(latent, np.ones(n), n, np.random.default_rng(seed))
+    np.testing.assert_array_equal(np.sort(drawn, axis=0), np.sort(latent, axis=0))
+
+
+def test_rows_are_drawn_as_often_as_they_count():
+    latent = np.arange(4.0)[:, None]
+    mass = np.array([0.0, 1.0, 2.0, 5.0])
+    drawn = drawn_apart(latent, mass, 800, np.random.default_rng(0))
+    np.testing.assert_allclose(np.bincount(drawn[:, 0].astype(int)), [0, 100, 200, 500], atol=1)
+
+
+def test_few_rows_blame_the_scores():
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((60, 10)) + generator.standard_normal((60, 1))
+    options = {"estimator": "linear", "cv": 2, "diagnose": False}
+    said = r"60 rows for 10 columns that may depend.*scores themselves.*Gaussian\(shrinkage="
+    with pytest.warns(InferenceWarning, match=said):
+        result = dfi.explain(X, X[:, 0], **options)
+    assert "scores are biased" in result.diagnostics["asymptotics"]
+    shrunk = dfi.Gaussian(shrinkage="ledoit-wolf")
+    with pytest.warns(InferenceWarning, match="more rows$"):
+        dfi.explain(X, X[:, 0], transport=shrunk, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InferenceWarning)
+        dfi.explain(X[:, :9], X[:, 0], **options)
+
+
+def test_shrinking_columns_without_any_correlation_is_no_error():
+    X = np.random.default_rng(0).standard_normal((60, 4))
+    X -= X.mean(axis=0)
+    X = X @ np.linalg.inv(np.linalg.cholesky(X.T @ X / 60)).T
+    y = X[:, 0] + np.random.default_rng(1).standard_normal(60)
+    shrunk = dfi.Gaussian(shrinkage="ledoit-wolf")
+    result = dfi.explain(X, y, "linear", shrunk, cv=2, diagnose=False)
+    assert np.isfinite(result.scores).all()
