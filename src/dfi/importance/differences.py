@@ -105,18 +105,26 @@ class Differences:
         )
 
     def groups(self) -> tuple[Floats, Floats]:
-        """Return both parts of every group that has rows, (groups, d, d); the diagonals are 0."""
+        """Return both parts of every group that has rows, (groups, d, d); the diagonals are 0.
+
+        Where rows are enough, column ``j`` is a regression on the directions without their
+        coordinate ``j``, along which line mean ``j`` does not change.
+        """
         held = self.mass > 0
         d = len(self.directions)
-        weigh = np.eye(d)
-        if self.enough:
-            # the directions of a collinear table have no part outside its range, nor has G
-            weigh = np.linalg.pinv(self.directions / self.mass.sum(), rcond=1e-6, hermitian=True)
+        products = self.directions / self.mass.sum()
         parts = []
         for total in (self.curved, self.linear):
-            part = weigh @ (total[held] / self.mass[held, None, None])
+            part = total[held] / self.mass[held, None, None]
             part[:, np.arange(d), np.arange(d)] = 0.0
             parts.append(part)
+        for j in range(d) if self.enough else ():
+            others = np.arange(d) != j
+            # The directions of a collinear table leave out what does not move its rows, and so
+            # do the transport's errors that G is contracted with.
+            weigh = np.linalg.pinv(products[np.ix_(others, others)], rcond=1e-6, hermitian=True)
+            for part in parts:
+                part[:, others, j] = part[:, others, j] @ weigh
         return parts[0], parts[1]
 
 
