@@ -393,7 +393,8 @@ def test_perturbed_rows_look_like_the_callers_data(mixed):
     assert set(perturbed["whole"]) == {0, 1, 2, 3}
     assert perturbed["whole"].dtype == table["whole"].dtype
     assert perturbed["flag"].dtype == bool
-    assert perturbed["real"].nunique() > 1000
+    # nodes of its own line are its values; lines of others move it between them
+    assert perturbed["real"].nunique() > 2 * table["real"].nunique()
 
 
 def test_functions_get_a_table_like_the_callers(mixed):
