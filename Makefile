@@ -17,10 +17,11 @@ OLDEST_TESTS := tests/test_oldest.py tests/data tests/cli/test_explain.py tests/
 # OpenBLAS itself does not check, and dies of an illegal instruction.
 has = $(shell grep -qw $(1) /proc/cpuinfo 2>/dev/null && echo $(2))
 CORETYPES ?= $(call has,pni,Prescott) $(call has,avx2,Haswell) $(call has,avx512f,SkylakeX)
-# The kernels of trees are compiled by numba and know no BLAS.
-BLAS_TESTS := tests/test_blas.py tests/inference tests/importance tests/lines tests/transport \
-	tests/nuisance tests/test_explained.py --ignore=tests/lines/trees \
-	--ignore=tests/transport/test_documentation.py
+# About two minutes of CPU time each. The kernels of trees are compiled by numba and know no BLAS.
+BLAS_TESTS := tests/test_blas.py tests/inference tests/importance tests/test_explained.py \
+	$(wildcard tests/lines/test_*.py) \
+	$(addprefix tests/transport/test_,copula.py diagnostics.py entropic.py gaussian.py margins.py sinkhorn.py) \
+	$(addprefix tests/nuisance/test_,stack.py network.py crossfit.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types unit browser test-blas test-oldest test-slow bench clean
