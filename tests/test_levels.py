@@ -17,7 +17,7 @@ from dfi.data import read_table
 from dfi.transports import Copula, EntropicOT, Gaussian, KnotheRosenblatt, Semicontinuous
 
 RNG = np.random.default_rng(0)
-N = 160
+N = 100
 REAL = RNG.normal(size=N)
 FRAME = pd.DataFrame(
     {
@@ -98,7 +98,7 @@ class Shear:
 
 TRANSPORTS = {
     "gaussian": Gaussian(),
-    "bridge": Gaussian(epsilon=0.5),
+    "bridge": Gaussian(epsilon=0.5, n_smoothing=4),
     "semicontinuous": Semicontinuous(epsilon=0.5),
     "copula": Copula(),
     "entropic": EntropicOT(epsilon=8.0),
@@ -159,7 +159,9 @@ def tree_models():
     return {
         "forest": RandomForestRegressor(20, min_samples_leaf=3, random_state=0),
         "boosting": GradientBoostingRegressor(n_estimators=20, random_state=0),
-        "lightgbm": lightgbm.LGBMRegressor(n_estimators=20, verbose=-1, n_jobs=1),
+        "lightgbm": lightgbm.LGBMRegressor(
+            n_estimators=20, min_child_samples=3, verbose=-1, n_jobs=1
+        ),
         "xgboost": xgboost.XGBRegressor(n_estimators=20, n_jobs=1),
     }
 

@@ -205,6 +205,7 @@ class DFI(BaseEstimator):
             design.check_columns(table.columns)
         outcome = read_outcome(y, table.n_rows)
         weights = read_weights(sample_weight, table.n_rows, kind=self.weight_kind)
+        table = table.without(weights.values == 0)
         groups = None if self.groups is None else read_groups(self.groups, table.names)
         refuse_extreme(table, outcome)
         warn_constant(table, table.constant, "")

@@ -114,3 +114,13 @@ def test_a_column_can_be_given_levels_however_many_its_values_are():
     assert read_levels(table.matrix, table.columns, always=["fine"]).positions > (
         table.levels.positions
     )
+
+
+def test_rows_that_do_not_count_make_no_levels():
+    table = read_table(FRAME)
+    absent = np.zeros(N, dtype=bool)
+    assert table.without(absent) is table
+    absent[FRAME["count"] > 150] = True
+    thinned, kept = table.without(absent), read_table(FRAME[~absent])
+    rows = table.matrix[:50] + 0.3
+    np.testing.assert_array_equal(thinned.levels.nearest(rows), kept.levels.nearest(rows))

@@ -279,6 +279,7 @@ def prepare(
     outcome = read_outcome(y, table.n_rows)
     refuse_extreme(table, outcome)
     weights = read_weights(sample_weight, table.n_rows, kind=weight_kind)
+    table = table.without(weights.values == 0)
     learner = resolve_learner(estimator)
     check_learner_suits_outcome(learner, outcome.kind)
     units = read_units(table, None if groups is None else read_groups(groups, table.names))

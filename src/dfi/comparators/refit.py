@@ -55,6 +55,7 @@ def subtable(table: Table, columns: Sequence[int]) -> Table:
         tuple(kept),
         table.library,
         header,
+        table.present,
     )
 
 

@@ -12,9 +12,9 @@ to the lower level, as in a tree's ``x <= c``: a split of a column with levels m
 moved to the midpoint between the levels that it separates, which decodes the column for free.
 
 Which columns have levels does not depend on the order of the rows, on the units or on how often
-rows are repeated: categories, booleans, integers, numbers that are all whole whatever their dtype
-(an array has one dtype for all of its columns), and numbers of at most 10 different values, or of
-at most one value per five different rows.
+rows are repeated (a row of weight 0 is not there): categories, booleans, integers, numbers that
+are all whole whatever their dtype (an array has one dtype for all of its columns), and numbers of
+at most 10 different values, or of at most one value per five different rows.
 """
 
 from __future__ import annotations

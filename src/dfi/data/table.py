@@ -54,12 +54,15 @@ class Table:
         The library of the caller's table.
     header : object
         The column index of a pandas frame.
+    present : ndarray of bool, optional
+        The rows whose values count as observed; all by default.
     """
 
     matrix: Floats
     columns: tuple[Column, ...]
     library: Library
     header: object = None
+    present: NDArray[np.bool_] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -102,7 +105,15 @@ class Table:
     @cached_property
     def levels(self) -> Levels:
         """The levels of the columns that have some: see :mod:`dfi.data.levels`."""
-        return read_levels(self.matrix, self.columns)
+        return read_levels(self._observed, self.columns)
+
+    @property
+    def _observed(self) -> Floats:
+        return self.matrix if self.present is None else self.matrix[self.present]
+
+    def without(self, absent: NDArray[np.bool_]) -> Table:
+        """Return the table where some rows, such as those of weight 0, make no levels."""
+        return dataclasses.replace(self, present=~absent) if absent.any() else self
 
     def levels_with(self, names: Collection[str]) -> Levels:
         """Return the levels, where the values of some columns are levels however many they are."""
@@ -112,7 +123,7 @@ class Table:
         taken = [column for column in self.columns if column.name in names]
         if all(column.positions[0] in self.levels.positions for column in taken):
             return self.levels
-        return read_levels(self.matrix, self.columns, always=names)
+        return read_levels(self._observed, self.columns, always=names)
 
     def frame(self, matrix: Floats, *, levels: Levels | None = None) -> Any:
         """Return numeric rows as a table of the caller's library, under the caller's labels.
@@ -172,7 +183,7 @@ class Table:
                     f"convert it to dtype {column.dtype}."
                 )
             blocks.append(_block(column, reading))
-        return dataclasses.replace(self, matrix=np.hstack(blocks))
+        return dataclasses.replace(self, matrix=np.hstack(blocks), present=None)
 
     def _native(self, column: Column, matrix: Floats, levels: Levels) -> Any:
         if column.kind == "categorical":

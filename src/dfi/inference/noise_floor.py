@@ -232,6 +232,7 @@ def probed_table(
             table,
             matrix=np.concatenate([matrix, *blocks], axis=1),
             columns=(*table.columns, *columns),
+            present=None if table.present is None else table.present[rows],
         ),
         constant=np.concatenate([constant, *masks]),
         probes=tuple(
