@@ -10,7 +10,7 @@ OLDEST_PYTHONS := $(PYTHON) python3.11 python3.12
 OLDEST_TESTS := tests/test_oldest.py tests/data tests/cli/test_explain.py tests/cli/test_commands.py \
 	tests/cli/test_failures.py tests/test_parallel.py tests/test_result.py tests/test_result_file.py \
 	tests/plots tests/report/test_report.py tests/lines/trees/test_readers.py \
-	tests/transport/test_gaussian.py tests/transport/test_sinkhorn.py tests/transport/test_knothe.py \
+	tests/transport/test_gaussian.py tests/transport/test_entropic.py tests/transport/test_knothe.py \
 	tests/nuisance/test_stack.py
 
 # Kernels of OpenBLAS round differently. Only those that the processor can run are asked for:

@@ -215,7 +215,7 @@ def test_transport_of_another_type():
     ("options", "message"),
     [
         ({"score": "lco"}, "unknown score 'lco': choose 'auto', 'cross', 'loco' or 'cpi'"),
-        ({"G": "exact"}, "unknown G 'exact': choose 'covariance' or 'tilt'"),
+        ({"G": "exact"}, "unknown G 'exact': choose 'auto', 'hermite', 'covariance' or 'tilt'"),
         ({"lines": "random"}, "unknown line rule 'random': choose 'auto', 'equal', 'gauss'"),
         ({"n_nodes": 0}, "n_nodes must be a whole number of 1 or more, got 0"),
         ({"memory": -1}, "memory must be a positive number of bytes, got -1"),

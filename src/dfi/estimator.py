@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from dfi.data import Outcome, Table, Weights
     from dfi.importance.latent import ScoreForm
-    from dfi.importance.scores import PooledScores
+    from dfi.importance.scores import PooledScores, SensitivityMethod
     from dfi.lines.quadrature import QuadratureRule
     from dfi.result import Importance
 
@@ -64,9 +64,11 @@ class DFI(BaseEstimator):
     fixed_transport : bool, default=False
         Take the transport as known in the standard errors, as the paper does. Such intervals of
         non-null scores are too short.
-    G : {"covariance", "tilt"}, default="covariance"
-        How the sensitivity to the transport's error is found: without further model calls, or
-        by finite differences (2 d further passes, no assumption on the model).
+    G : {"auto", "hermite", "covariance", "tilt"}, default="auto"
+        How the sensitivity to the transport's error is found: by the Hermite short cut, without
+        further model calls; by an older and cruder one; or by tilting lines, 2 d further passes
+        and no assumption on the model. ``"auto"`` checks the first by differences on up to 384
+        rows, and uses these where they change a standard error by more than a tenth.
     lines : {"auto", "equal", "gauss", "draws"}, default="auto"
         Averages along latent lines: exact or in closed form where the model allows it, else
         quadrature; ``"draws"`` reproduces the paper's random replacement values.
@@ -133,7 +135,7 @@ class DFI(BaseEstimator):
         n_repeats: int = 1,
         score: ScoreForm | Literal["auto"] = "auto",
         fixed_transport: bool = False,
-        G: Literal["covariance", "tilt"] = "covariance",
+        G: SensitivityMethod = "auto",
         lines: QuadratureRule | Literal["auto"] = "auto",
         n_nodes: int | None = None,
         memory: int = DEFAULT_MEMORY,
@@ -242,7 +244,7 @@ class DFI(BaseEstimator):
                 constant=fitted.constant,
                 form=fitted.form,
                 options=fitted.options,
-                tilt=self.G == "tilt" and not self.fixed_transport,
+                sensitivity="hermite" if self.fixed_transport else self.G,
                 fixed=self.fixed_transport,
                 seed=fitted.transport_seed,
                 n_jobs=self.n_jobs,
@@ -325,6 +327,7 @@ class DFI(BaseEstimator):
             "loss": "squared error",
             "score": fitted.form,
             "fixed_transport": self.fixed_transport,
+            "G": self.G,
             "estimator": describe(self.estimator),
             "cv": describe(self.cv),
             "n_folds": len(fitted.folds),

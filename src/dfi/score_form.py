@@ -23,14 +23,14 @@ def resolve_form(score: ScoreForm | Literal["auto"], G: str, cv: Any, design: An
     prefit = isinstance(cv, str) and cv == "prefit"
     if score not in ("auto", "cross", "loco", "cpi"):
         raise ValueError(f"unknown score {score!r}: choose 'auto', 'cross', 'loco' or 'cpi'")
-    if G not in ("covariance", "tilt"):
-        raise ValueError(f"unknown G {G!r}: choose 'covariance' or 'tilt'")
+    if G not in ("auto", "hermite", "covariance", "tilt"):
+        raise ValueError(f"unknown G {G!r}: choose 'auto', 'hermite', 'covariance' or 'tilt'")
     if G == "tilt" and getattr(design, "epsilon", 0.0) > 0 and design.name == "gaussian":
-        raise ValueError("G='tilt' holds for epsilon = 0; leave G='covariance' for the bridge")
-    if G == "tilt" and design.name not in STRAIGHT:
+        raise ValueError("G='tilt' holds for epsilon = 0; leave G='auto' for the bridge")
+    if G != "auto" and design.name not in STRAIGHT:
         raise ValueError(
-            f"G='tilt' tilts straight lines, which transport={design.name!r} does not have: "
-            "leave G='covariance'"
+            f"G={G!r} is about straight lines, which transport={design.name!r} does not have: "
+            "leave G='auto'"
         )
     if prefit and score == "cross":
         raise ValueError(

@@ -211,13 +211,19 @@ def test_cpi_form_row_by_row():
         assert np.allclose(found.influence[:, j], 0.5 * (loss - (Y - first(X)) ** 2))
 
 
-def test_sensitivity_pairs_one_model_with_the_other():
-    """The noise of a model must not meet itself: h of one goes with m of the other."""
-    transport = fitted(dfi.Gaussian())
-    found = latent_scores(MODELS, X, Y, MASS, transport, form="cross").sensitivity
+def pair_of_moments(transport):
     latent, offsets = transport.encode(X), np.zeros((1, 3))
     lines = Lines(X, latent, transport.directions, transport.reference, offsets)
-    one, other = (model.moments(lines) for model in MODELS)
+    return latent, [model.moments(lines) for model in MODELS]
+
+
+def test_covariance_short_cut_pairs_one_model_with_the_other():
+    """The noise of a model must not meet itself: h of one goes with m of the other."""
+    transport = fitted(dfi.Gaussian())
+    found = latent_scores(
+        MODELS, X, Y, MASS, transport, form="cross", shortcut="covariance"
+    ).sensitivity
+    latent, (one, other) = pair_of_moments(transport)
     share = MASS / MASS.sum()
     for k, j in [(0, 1), (1, 0), (2, 0), (1, 2)]:
         expected = 0.0
@@ -230,6 +236,31 @@ def test_sensitivity_pairs_one_model_with_the_other():
         assert found[k, j] == pytest.approx(expected)
     for j in range(3):
         assert found[j, j] == pytest.approx(share @ (one.hermite * other.hermite)[0, :, j])
+
+
+@pytest.mark.parametrize("rows_at_once", [1000, 17])
+def test_hermite_short_cut_entry_by_entry(rows_at_once):
+    """hbar_j E[z_k m_j] + sum_l a_lj E[z_k z_l m_j], m centred, h and m of different models."""
+    transport = fitted(dfi.Gaussian())
+    found = latent_scores(
+        MODELS, X, Y, MASS, transport, form="cross", rows_at_once=rows_at_once
+    ).sensitivity
+    latent, pair = pair_of_moments(transport)
+    share = MASS / MASS.sum()
+    for k, j in [(0, 1), (1, 0), (2, 0), (1, 2)]:
+        expected = 0.0
+        for a, b in (pair, pair[::-1]):
+            h, m = a.hermite[0, :, j], b.mean[0, :, j]
+            level, centred = share @ h, m - share @ m
+            expected += 0.5 * level * (share @ (latent[:, k] * centred))
+            for other in range(3):
+                if other != j:
+                    slope = share @ (latent[:, other] * (h - level))
+                    expected += 0.5 * slope * (share @ (latent[:, k] * latent[:, other] * centred))
+        assert found[k, j] == pytest.approx(expected)
+    for j in range(3):
+        stretched = share @ (pair[0].hermite * pair[1].hermite)[0, :, j]
+        assert found[j, j] == pytest.approx(stretched)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0])

@@ -24,10 +24,12 @@ def test_every_part_is_in_its_place():
     scores = latent_scores(
         [through_margins(model, transport)], rows, y, weights.values, linear, form="loco"
     )
-    latent, attributed, squared = copula_influence(scores, matrix, weights, transport, fixed=False)
-    known, plain, _ = copula_influence(scores, matrix, weights, transport, fixed=True)
-
     influence, L = MapInfluence(linear, linear.standardize(rows)), linear.decoder
+    aware = copula_influence(scores, matrix, weights, transport, influence=influence)
+    latent, attributed, squared = aware.latent, aware.attributed, aware.jacobian
+    fixed = copula_influence(scores, matrix, weights, transport, influence=None)
+    known, plain = fixed.latent, fixed.attributed
+
     terms, slopes = latent_terms(influence, scores), slope_terms(matrix, weights, transport)
     np.testing.assert_allclose(known, scores.influence)
     np.testing.assert_allclose(latent, scores.influence + terms)

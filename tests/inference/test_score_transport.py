@@ -59,7 +59,7 @@ def weighted_task(kind):
         constant=np.zeros(2, bool),
         form="loco",
         options=LineOptions(),
-        tilt=False,
+        sensitivity="hermite",
         fixed=False,
         seed=np.random.SeedSequence(4),
     )

@@ -294,3 +294,18 @@ def test_members_that_only_read_are_taken_at_their_word():
     rows.flags.writeable = False
     for _, member in dfi.nuisance.stack.default_members(0, N):
         np.testing.assert_array_equal(len(member.fit(rows, Y.copy()).predict(rows)), N)
+
+
+def test_predictions_under_a_mask_and_complex_ones_are_none():
+    table = read_table(X)
+
+    def masked(rows):
+        return np.ma.masked_array(rows[:, 0], mask=rows[:, 0] > 4)
+
+    hidden = int(np.sum(X[:, 0] > 4))
+    with pytest.raises(ValueError, match=f"predicted NaN or infinity for {hidden} of 90 rows"):
+        predictor_for(masked, table, prefit=True)(X)
+    whole = predictor_for(lambda rows: np.ma.masked_array(rows[:, 0]), table, prefit=True)(X)
+    np.testing.assert_array_equal(whole, X[:, 0])
+    with pytest.raises(TypeError, match="must predict real numbers, got complex ones"):
+        predictor_for(lambda rows: rows[:, 0] + 1j, table, prefit=True)(X)

@@ -194,7 +194,8 @@ def test_vine_missing_is_one_pip_line(monkeypatch):
         dfi.explain(sample.X, sample.y, estimator="linear", transport="knothe-rosenblatt", cv=2)
 
 
-def test_tilting_needs_straight_lines():
+@pytest.mark.parametrize("G", ["hermite", "covariance", "tilt"])
+def test_sensitivity_needs_straight_lines(G):
     sample = dfi.datasets.m1(100, d=2)
-    with pytest.raises(ValueError, match="G='tilt' tilts straight lines"):
-        dfi.explain(sample.X, sample.y, transport="entropic", G="tilt")
+    with pytest.raises(ValueError, match=f"G='{G}' is about straight lines, which transport="):
+        dfi.explain(sample.X, sample.y, transport="entropic", G=G)

@@ -12,7 +12,7 @@ from dfi.data.weights import Weights
 from dfi.datasets.simulations import correlated_gaussian, symmetric_root
 from dfi.importance.curves import curve_scores
 from dfi.importance.scores import pooled_scores
-from dfi.inference.copula_terms import copula_influence, slope_terms
+from dfi.inference.copula_terms import copula_influence, score_influence, slope_terms
 from dfi.lines.choose import LineOptions, line_model
 from dfi.lines.trees.model import TreeLines
 from dfi.nuisance.crossfit import FoldModels
@@ -211,7 +211,9 @@ def copula_scores(X, y, model, *, fixed=True):
     pooled = pooled_scores(
         fold_of(model, X), X, y, ones(n), transport, form="loco", options=LineOptions()
     )
-    return transport, pooled, copula_influence(pooled.scores, X, ones(n), transport, fixed=fixed)
+    influence = None if fixed else score_influence(X, transport)
+    found = copula_influence(pooled.scores, X, ones(n), transport, influence=influence)
+    return transport, pooled, (found.latent, found.attributed, found.jacobian)
 
 
 @pytest.mark.parametrize("kind", ["skewed", "levels", "zeros"])
@@ -328,7 +330,9 @@ def test_collinear_columns_and_constant_columns():
     pooled = pooled_scores(
         fold_of(function, X), X, y, ones(n), transport, form="loco", options=LineOptions()
     )
-    latent = copula_influence(pooled.scores, X, ones(n), transport, fixed=True)[0].mean(axis=0)
+    latent = copula_influence(pooled.scores, X, ones(n), transport, influence=None).latent.mean(
+        axis=0
+    )
     # equal columns share the signal equally
     assert latent[0] == pytest.approx(latent[1], rel=1e-6)
 

@@ -89,6 +89,10 @@ class Weights:
         centred = (matrix - self.mean(matrix)) * self._root()[:, None]
         return np.asarray(np.sqrt(np.einsum("ij,ij->j", centred, centred)))
 
+    def mean_variances(self) -> Floats:
+        """Return the factor of each centred square whose sum is the variance of a weighted mean."""
+        return np.asarray(self._root() ** 2)
+
     def _root(self) -> Floats:
         """Return the factor of each centred row whose squares sum to the covariance."""
         total = self.total

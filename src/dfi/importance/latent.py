@@ -22,6 +22,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy import stats
 
+from dfi.importance.sensitivity import (
+    HermiteCoefficients,
+    LatentRegression,
+    SensitivityMoments,
+    Shortcut,
+)
 from dfi.lines.base import LineModel, LineMoments, Lines
 
 if TYPE_CHECKING:
@@ -52,6 +58,8 @@ class LatentScores:
     gradient, curvature : ndarray of shape (d,) and (d, d)
         First and second Hermite coefficients of :math:`\eta`; zero for a deterministic map,
         which does not need them.
+    regressions : tuple of LatentRegression
+        The linear part of each model's ``h``.
     """
 
     influence: Floats
@@ -59,6 +67,7 @@ class LatentScores:
     sensitivity: Floats
     gradient: Floats
     curvature: Floats
+    regressions: tuple[LatentRegression, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,14 @@ class _Evaluation:
     moments: LineMoments
 
 
+@dataclass(frozen=True)
+class _Accumulated:
+    """What the transport's own error asks of the rows, summed over blocks."""
+
+    sensitivity: SensitivityMoments
+    coefficients: HermiteCoefficients
+
+
 def latent_scores(
     models: Sequence[LineModel],
     matrix: Floats,
@@ -77,6 +94,7 @@ def latent_scores(
     transport: LinearTransport,
     *,
     form: ScoreForm,
+    shortcut: Shortcut = "hermite",
     n_draws: int = 1,
     n_smoothing: int = 1,
     rows_at_once: int = 4096,
@@ -95,6 +113,8 @@ def latent_scores(
         The fitted transport.
     form : {"cross", "loco", "cpi"}
         See the module's description.
+    shortcut : {"hermite", "covariance"}
+        How the sensitivity ``G`` is taken, see :mod:`dfi.importance.sensitivity`.
     n_draws, n_smoothing : int
         Draws of the latent row and smoothing points, for a random kernel (the bridge).
     rows_at_once : int
@@ -106,7 +126,7 @@ def latent_scores(
     """
     n, d = len(matrix), transport.n_latent
     influence, prediction = np.empty((n, d)), np.empty(n)
-    tilt = _TiltMoments(d)
+    found = _Accumulated(SensitivityMoments(d, shortcut), HermiteCoefficients(d))
     seeds = (seed or np.random.SeedSequence(0)).spawn(max(1, -(-n // rows_at_once)))
     for start, block_seed in zip(range(0, n, rows_at_once), seeds, strict=True):
         rows = slice(start, min(start + rows_at_once, n))
@@ -115,16 +135,21 @@ def latent_scores(
         if transport.smoothing < 1.0:
             influence[rows] = _bridge_block(
                 models, matrix[rows], y[rows], share, transport, form,
-                n_draws, n_smoothing, block_seed, tilt,
+                n_draws, n_smoothing, block_seed, found,
             )  # fmt: skip
         else:
             influence[rows] = _map_block(
-                models, matrix[rows], y[rows], share, transport, form, tilt
+                models, matrix[rows], y[rows], share, transport, form, found
             )
         if advance is not None:
             advance(rows.stop - rows.start)
     return LatentScores(
-        influence, prediction, tilt.sensitivity(), tilt.gradient(), tilt.curvature()
+        influence,
+        prediction,
+        found.sensitivity.sensitivity(),
+        found.coefficients.gradient(),
+        found.coefficients.curvature(),
+        found.sensitivity.regressions(),
     )
 
 
@@ -135,7 +160,7 @@ def _map_block(
     mass: Floats,
     transport: LinearTransport,
     form: ScoreForm,
-    tilt: _TiltMoments,
+    found: _Accumulated,
 ) -> Floats:
     """Score rows under a deterministic map (with the one-dimensional random part, if any)."""
     latent = transport.encode(matrix)
@@ -145,7 +170,8 @@ def _map_block(
         _Evaluation(model.predict(matrix), model.moments(lines, square=form == "cpi"))
         for model in models
     ]
-    tilt.add(latent, mass, evaluations, weights, offsets, transport.kernel_loadings)
+    pair = evaluations[0].moments, evaluations[-1].moments
+    found.sensitivity.add(latent, mass, pair, weights, offsets, transport.kernel_loadings)
     return np.tensordot(weights, _combine(form, y, evaluations), axes=1)
 
 
@@ -159,7 +185,7 @@ def _bridge_block(
     n_draws: int,
     n_smoothing: int,
     seed: np.random.SeedSequence,
-    tilt: _TiltMoments,
+    found: _Accumulated,
 ) -> Floats:
     r"""Score rows under the bridge, whose :math:`\eta` is a Gaussian smoothing of the model.
 
@@ -188,8 +214,9 @@ def _bridge_block(
         else:
             evaluations = [_smoothed(model, latent, points, transport, form) for model in models]
             pairing = form
-        tilt.add(latent, mass, evaluations, np.ones(1), np.zeros((1, d)), np.eye(d))
-        tilt.add_hermite(latent, mass, np.mean([e.value for e in evaluations], axis=0))
+        pair = evaluations[0].moments, evaluations[-1].moments
+        found.sensitivity.add(latent, mass, pair, np.ones(1), np.zeros((1, d)), np.eye(d))
+        found.coefficients.add(latent, mass, np.mean([e.value for e in evaluations], axis=0))
         total += _combine(pairing, y, evaluations)[0]
     return total / n_draws
 
@@ -298,84 +325,6 @@ def _combine(form: ScoreForm, y: Floats, evaluations: list[_Evaluation]) -> Floa
         (outcome - first.moments.mean) * (outcome - second.moments.mean)
         - (outcome - first.value[:, None]) * (outcome - second.value[:, None])
     )
-
-
-class _TiltMoments:
-    r"""Running sums for :math:`G_{kj} \approx Cov(z_k h_j, m_j)`, exact for additive and bilinear.
-
-    With two models the product pairs ``h`` of one with ``m`` of the other, so that the models'
-    own noise does not enter squared.
-    """
-
-    def __init__(self, d: int) -> None:
-        self.mass = 0.0
-        self.product = np.zeros((d, d))
-        self.tilted = np.zeros((d, d))
-        self.mean = np.zeros(d)
-        self.stretched = np.zeros(d)
-        self.hermite_mass = 0.0
-        self.level = 0.0
-        self.first = np.zeros(d)
-        self.second = np.zeros((d, d))
-        self.latent_first = np.zeros(d)
-        self.latent_second = np.zeros((d, d))
-
-    def add(
-        self,
-        latent: Floats,
-        mass: Floats,
-        evaluations: list[_Evaluation],
-        weights: Floats,
-        offsets: Floats,
-        loadings: Floats,
-    ) -> None:
-        """Take in a block of rows; ``weights`` average over the nodes of the random kernel.
-
-        At a node the random part of coordinate ``j`` is ``offsets[:, j]``, and that of ``k`` is
-        on average ``loadings[k, j]`` times as large: both belong to ``z_k``.
-        """
-        first, last = evaluations[0].moments, evaluations[-1].moments
-        product = 0.5 * (first.hermite * last.mean + last.hermite * first.mean)
-        hermite = 0.5 * (first.hermite + last.hermite)
-        weighted = latent * mass[:, None]
-        shifts = weights[:, None] * offsets
-        self.mass += mass.sum()
-        for total, values in ((self.product, product), (self.tilted, hermite)):
-            total += weighted.T @ np.tensordot(weights, values, axes=1)
-            total += loadings * np.einsum("qj,i,qij->j", shifts, mass, values)
-        self.mean += mass @ (0.5 * np.tensordot(weights, first.mean + last.mean, axes=1))
-        self.stretched += mass @ np.tensordot(weights, first.hermite * last.hermite, axes=1)
-
-    def add_hermite(self, latent: Floats, mass: Floats, value: Floats) -> None:
-        """Take in values of the latent regression, for its Hermite coefficients."""
-        weighted = mass * value
-        self.hermite_mass += mass.sum()
-        self.level += weighted.sum()
-        self.first += weighted @ latent
-        self.second += (latent * weighted[:, None]).T @ latent
-        self.latent_first += mass @ latent
-        self.latent_second += (latent * mass[:, None]).T @ latent
-
-    def sensitivity(self) -> Floats:
-        """Return ``G``."""
-        found = self.product / self.mass - (self.tilted / self.mass) * (self.mean / self.mass)
-        np.fill_diagonal(found, self.stretched / self.mass)
-        return found
-
-    def gradient(self) -> Floats:
-        """Return the first Hermite coefficients."""
-        if self.hermite_mass == 0:
-            return self.first
-        # Covariances with the level taken out: an intercept must not enter through sampling noise.
-        level = self.level / self.hermite_mass
-        return (self.first - level * self.latent_first) / self.hermite_mass
-
-    def curvature(self) -> Floats:
-        """Return the second Hermite coefficients."""
-        if self.hermite_mass == 0:
-            return self.second
-        level = self.level / self.hermite_mass
-        return (self.second - level * self.latent_second) / self.hermite_mass
 
 
 def scores_along(

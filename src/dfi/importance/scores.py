@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from joblib import delayed
 
+from dfi.importance.differences import (
+    Differences,
+    Gradients,
+    checked_rows,
+    differenced_sensitivity,
+    gradient_products,
+)
 from dfi.importance.latent import LatentScores, ScoreForm, latent_scores
 from dfi.importance.line_error import (
     CheckedRows,
@@ -18,6 +27,7 @@ from dfi.importance.line_error import (
     with_nodes,
     worth_saying,
 )
+from dfi.importance.sample import row_sample
 from dfi.importance.tilt import tilt_sensitivity
 from dfi.lines.choose import LineOptions, line_model
 from dfi.parallel import in_parallel
@@ -36,6 +46,9 @@ if TYPE_CHECKING:
     from dfi.transport.gaussian import LinearTransport
 
     Floats = NDArray[np.float64]
+
+SensitivityMethod = Literal["auto", "hermite", "covariance", "tilt"]
+"""How the sensitivity to the transport's error is found; ``"auto"`` checks the short cut."""
 
 ROWS_AT_ONCE = 1024
 SAMPLE_ROWS = 200
@@ -59,6 +72,10 @@ class PooledScores:
         How line means were taken.
     diagnostics : dict
         The error of quadrature along lines, where it was used.
+    differences : Differences or None
+        The sensitivity by differences on a sample of the rows, where it was asked for.
+    gradients : Gradients or None
+        Products of the regression's latent gradients on a sample of the rows, likewise.
     """
 
     rows: NDArray[np.intp]
@@ -67,6 +84,8 @@ class PooledScores:
     predictions: tuple[tuple[NDArray[np.intp], Floats], ...]
     rule: str
     diagnostics: dict[str, Any] = field(default_factory=dict)
+    differences: Differences | None = None
+    gradients: Gradients | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +97,15 @@ class _FoldLines:
     kernel_seed: np.random.SeedSequence
 
 
+@dataclass(frozen=True)
+class _FoldResult:
+    """What one fold contributes; sums over its sampled rows beside its scores."""
+
+    scores: LatentScores
+    differences: Differences | None
+    gradients: Gradients | None
+
+
 def pooled_scores(
     folds: Sequence[FoldModels],
     matrix: Floats,
@@ -87,13 +115,24 @@ def pooled_scores(
     *,
     form: ScoreForm,
     options: LineOptions,
-    tilt: bool = False,
+    sensitivity: SensitivityMethod = "hermite",
+    gradient_step: float | None = None,
     n_draws: int = 1,
     n_smoothing: int = 1,
     n_jobs: int | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> PooledScores:
-    """Score the held-out rows of every fold and average over repeats."""
+    """Score the held-out rows of every fold and average over repeats.
+
+    Parameters
+    ----------
+    sensitivity : {"auto", "hermite", "covariance", "tilt"}
+        How ``G`` is found; ``"auto"`` is the Hermite short cut, with differences on a sample of
+        the rows beside it.
+    gradient_step : float, optional
+        Take the mean product of the regression's latent gradients too, by differences of this
+        step.
+    """
     # Prediction releases the interpreter's lock.
     prepared = list(
         in_parallel(
@@ -107,10 +146,11 @@ def pooled_scores(
     )
     tasks = (
         delayed(_score_fold)(
-            lines, matrix, y, weights.values, transport, form, tilt, n_draws, n_smoothing, advance
+            lines, size, matrix, y, weights.values, transport, form, sensitivity, gradient_step,
+            n_draws, n_smoothing, advance,
         )
-        for lines in prepared
-    )
+        for lines, size in zip(prepared, sample_sizes(folds, weights), strict=True)
+    )  # fmt: skip
     results = list(in_parallel(tasks, n_jobs, threads=True))
     d = transport.n_latent
     n_repeats = 1 + max(fold.repeat for fold in folds)
@@ -118,7 +158,7 @@ def pooled_scores(
     sums, masses = np.zeros((n_repeats, d)), np.zeros(n_repeats)
     prediction = np.zeros(len(y))
     pooled = dict.fromkeys(("sensitivity", "gradient", "curvature"), 0.0)
-    for fold, (scores, _) in zip(folds, results, strict=True):
+    for fold, scores in zip(folds, (result.scores for result in results), strict=True):
         mass = weights.values[fold.test]
         total[fold.test] += scores.influence
         prediction[fold.test] += scores.prediction
@@ -129,6 +169,8 @@ def pooled_scores(
             pooled[key] = pooled[key] + mass.sum() * getattr(scores, key)
     rows = np.flatnonzero(count)
     means = {key: np.asarray(value) / masses.sum() for key, value in pooled.items()}
+    differences = [r.differences for r in results if r.differences is not None]
+    gradients = [r.gradients for r in results if r.gradients is not None]
     return PooledScores(
         rows=rows,
         scores=LatentScores(
@@ -138,11 +180,21 @@ def pooled_scores(
         ),
         by_repeat=sums / masses[:, None],
         predictions=tuple(
-            (fold.test, scores.prediction) for fold, (scores, _) in zip(folds, results, strict=True)
+            (fold.test, result.scores.prediction)
+            for fold, result in zip(folds, results, strict=True)
         ),
         rule=_joint_rule(prepared),
         diagnostics={} if error is None else {"quadrature": error.as_dict(_most_nodes(prepared))},
+        differences=reduce(add, differences) if differences else None,
+        gradients=reduce(add, gradients) if gradients else None,
     )
+
+
+def sample_sizes(folds: Sequence[FoldModels], weights: Weights) -> list[int]:
+    """Return how many rows of each fold are differenced, in proportion to their number."""
+    held = [weights.take(fold.test).total for fold in folds]
+    share = checked_rows(sum(held)) / max(1.0, sum(held))
+    return [int(np.ceil(share * count)) for count in held]
 
 
 def _joint_rule(prepared: Sequence[_FoldLines]) -> str:
@@ -259,17 +311,19 @@ def _settled(
 
 def _score_fold(
     lines: _FoldLines,
+    size: int,
     matrix: Floats,
     y: Floats,
     mass: Floats,
     transport: LinearTransport | CopulaTransport,
     form: ScoreForm,
-    tilt: bool,
+    sensitivity: SensitivityMethod,
+    gradient_step: float | None,
     n_draws: int,
     n_smoothing: int,
     advance: Callable[[int], object] | None,
-) -> tuple[LatentScores, str]:
-    """Score one fold; the second value says how line means were taken."""
+) -> _FoldResult:
+    """Score one fold; ``size`` of its rows are differenced, where that is asked for."""
     fold, models = lines.fold, lines.models
     held_out, transport = _straight(matrix[fold.test], transport)
     scores = latent_scores(
@@ -279,16 +333,27 @@ def _score_fold(
         mass[fold.test],
         transport,
         form=form,
+        shortcut="covariance" if sensitivity == "covariance" else "hermite",
         n_draws=n_draws,
         n_smoothing=n_smoothing,
         rows_at_once=ROWS_AT_ONCE,
         seed=lines.kernel_seed,
         advance=advance,
     )
-    if tilt:
-        sensitivity = tilt_sensitivity(
+    if sensitivity == "tilt":
+        tilted = tilt_sensitivity(
             models, held_out, y[fold.test], mass[fold.test], transport, rows_at_once=ROWS_AT_ONCE
         )
-        np.fill_diagonal(sensitivity, np.diag(scores.sensitivity))
-        scores = replace(scores, sensitivity=sensitivity)
-    return scores, models[0].rule
+        np.fill_diagonal(tilted, np.diag(scores.sensitivity))
+        scores = replace(scores, sensitivity=tilted)
+    differences = gradients = None
+    if size and (sensitivity == "auto" or gradient_step is not None):
+        sample = row_sample(transport.standardize(held_out), mass[fold.test], size)
+        rows = held_out[sample.rows]
+        if sensitivity == "auto":
+            differences = differenced_sensitivity(
+                models, scores.regressions, rows, sample.mass, transport
+            )
+        if gradient_step is not None:
+            gradients = gradient_products(models, rows, sample.mass, transport, step=gradient_step)
+    return _FoldResult(scores, differences, gradients)

@@ -11,12 +11,17 @@ terms of :mod:`dfi.inference.transport_terms` apply on the scores. With the slop
 :math:`T_j` the latent transport term, :math:`\bar w` the mean weight and :math:`Q_l` the relative
 error of the squared slopes (:func:`slope_terms`).
 
+The second-order bias is that of :mod:`dfi.inference.second_order` with the slopes in their places,
+:math:`b_{X_l} = \sum_j L_{lj}^2 \bar w_{jl}\, b_{Z_j} + \frac1n \sum_j \overline{D_{lj}^2}\,
+E[w_{jl} u_j]`.
+
 Left out: how the margins' own error bends the curves beyond its linear part (location and scale
 in score space are in). It vanishes for normal margins under a linear regression.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
 
     from dfi.data.weights import Weights
     from dfi.importance.latent import LatentScores
+    from dfi.inference.second_order import SquaredInfluence
     from dfi.transport.copula import CopulaTransport
 
     Floats = NDArray[np.float64]
@@ -39,14 +45,35 @@ r"""Share of the outermost row in its own quantile. With it the largest of ``n``
 a Gumbel variable, where one half (as for other rows) would leave its randomness out."""
 
 
+@dataclass(frozen=True)
+class CopulaInfluence:
+    """Influence values under a copula.
+
+    Attributes
+    ----------
+    latent, attributed : ndarray of shape (n, d)
+        Uncentred influence values.
+    jacobian : ndarray of shape (d, d)
+        Mean squared Jacobian, feature by latent coordinate.
+    bias : ndarray of shape (d,) or None
+        Second-order bias of the attributed scores, where it was asked for.
+    """
+
+    latent: Floats
+    attributed: Floats
+    jacobian: Floats
+    bias: Floats | None = None
+
+
 def copula_influence(
     scores: LatentScores,
     matrix: Floats,
     weights: Weights,
     transport: CopulaTransport,
     *,
-    fixed: bool,
-) -> tuple[Floats, Floats, Floats]:
+    influence: MapInfluence | None,
+    squares: SquaredInfluence | None = None,
+) -> CopulaInfluence:
     """Return latent and attributed influence values and the mean squared Jacobian.
 
     Parameters
@@ -57,16 +84,16 @@ def copula_influence(
         The same rows and their weights.
     transport : CopulaTransport
         The fitted transport.
-    fixed : bool
-        Take the transport as known.
+    influence : MapInfluence or None
+        Of the same rows on the whitening of their scores (:func:`score_influence`); None takes
+        the transport as known.
+    squares : SquaredInfluence, optional
+        Return the second-order bias that it causes.
     """
     linear = transport.linear
-    rows = transport.scores(matrix)
-    latent = linear.encode(rows)
+    latent = linear.encode(transport.scores(matrix))
     terms = np.zeros_like(scores.influence)
-    influence = None
-    if not fixed:
-        influence = MapInfluence(linear, linear.standardize(rows))
+    if influence is not None:
         terms = latent_terms(influence, scores)
     squared = linear.decoder**2
     attributed = np.zeros_like(scores.influence)
@@ -82,7 +109,17 @@ def copula_influence(
         attributed += 2.0 * influence.on_decoder(identity, (linear.decoder * mean_product).T)
         phi = np.sum(squared * mean_product, axis=1)
         attributed += phi * slope_terms(matrix, weights, transport)
-    return scores.influence + terms, attributed, squared * mean_weight
+    found = CopulaInfluence(scores.influence + terms, attributed, squared * mean_weight)
+    if squares is None:
+        return found
+    bias = found.jacobian @ squares.latent + np.sum(squares.decoder * mean_product, axis=1)
+    return replace(found, bias=bias)
+
+
+def score_influence(matrix: Floats, transport: CopulaTransport) -> MapInfluence:
+    """Return the rows' influence on the whitening of their normal scores."""
+    linear = transport.linear
+    return MapInfluence(linear, linear.standardize(transport.scores(matrix)))
 
 
 def slope_terms(matrix: Floats, weights: Weights, transport: CopulaTransport) -> Floats:

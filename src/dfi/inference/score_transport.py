@@ -12,8 +12,17 @@ from dfi.importance.kernel_scores import entropic_scores
 from dfi.importance.scores import pooled_scores
 from dfi.importance.transported import TransportedScores
 from dfi.importance.unread import unread_coordinates
-from dfi.inference.copula_terms import copula_influence
+from dfi.inference.copula_terms import copula_influence, score_influence
 from dfi.inference.row_copies import RowCopies
+from dfi.inference.second_order import (
+    FIXED,
+    SecondOrderBias,
+    SquaredInfluence,
+    gradient_step,
+    squared_influence,
+    why_left_in,
+)
+from dfi.inference.sensitivity_choice import choose_sensitivity
 from dfi.inference.transport_jackknife import (
     N_GROUPS,
     deal_groups,
@@ -34,8 +43,8 @@ if TYPE_CHECKING:
 
     from dfi.data.table import Table
     from dfi.data.weights import Weights
-    from dfi.importance.latent import ScoreForm
-    from dfi.importance.scores import PooledScores
+    from dfi.importance.latent import LatentScores, ScoreForm
+    from dfi.importance.scores import PooledScores, SensitivityMethod
     from dfi.lines.choose import LineOptions
     from dfi.nuisance.crossfit import FoldModels
 
@@ -63,8 +72,8 @@ class Task:
         The rows that are explained, on which the transport was fitted.
     constant : ndarray of bool
         The columns that do not vary among them.
-    form, options, tilt
-        How latent scores and line means are taken.
+    form, options, sensitivity
+        How latent scores, line means and the sensitivity to the transport's error are taken.
     fixed : bool
         Take the transport as known in the standard errors.
     seed : SeedSequence
@@ -79,7 +88,7 @@ class Task:
     constant: NDArray[np.bool_]
     form: ScoreForm
     options: LineOptions
-    tilt: bool
+    sensitivity: SensitivityMethod
     fixed: bool
     seed: np.random.SeedSequence
     n_jobs: int | None = None
@@ -99,9 +108,9 @@ def score_transport(design: Any, transport: Any, task: Task) -> TransportedScore
         Models and data.
     """
     if isinstance(transport, LinearTransport):
-        return _linear(design, transport, task)
+        return _with_exact_zeros(_linear(design, transport, task), transport.labels, task)
     if isinstance(transport, CopulaTransport):
-        return _copula(transport, task)
+        return _with_exact_zeros(_copula(design, transport, task), transport.linear.labels, task)
     if isinstance(transport, EntropicTransport):
         return _entropic(design, transport, task)
     return _curves(design, transport, task)
@@ -109,7 +118,100 @@ def score_transport(design: Any, transport: Any, task: Task) -> TransportedScore
 
 def _linear(design: Any, transport: LinearTransport, task: Task) -> TransportedScores:
     """Straight lines: exact for trees, the transport's influence derived."""
-    pooled = pooled_scores(
+    pooled = _straight_scores(design, transport, transport, task)
+    squared = transport.attribution**2
+    plain = pooled.scores.influence
+    found = TransportedScores(
+        rows=pooled.rows,
+        latent=plain,
+        attributed=plain @ squared.T,
+        latent_by_repeat=pooled.by_repeat,
+        attributed_by_repeat=pooled.by_repeat @ squared.T,
+        predictions=pooled.predictions,
+        attribution=squared,
+        rule=pooled.rule,
+        diagnostics=pooled.diagnostics,
+        pooled=pooled,
+    )
+    names = _names(task, transport)
+    if task.fixed:
+        return SecondOrderBias.left_in(FIXED).subtracted_from(found, names)
+    influence = MapInfluence(transport, transport.standardize(task.table.matrix[pooled.rows]))
+    weights = task.weights.take(pooled.rows)
+    phi = weights.mean(plain)
+    settled = _settled(pooled, influence, weights, task, names)
+    if settled.jackknife:
+        found = _line_jackknife(design, transport, task, found)
+    else:
+        latent = plain + latent_terms(influence, settled.scores)
+        attributed = attributed_influence(latent, phi, transport, influence)
+        found = replace(found, latent=latent, attributed=attributed, standard_errors=settled.words)
+    found = replace(found, diagnostics={**found.diagnostics, **settled.diagnostics})
+    squares, reason = _squares(design, transport, pooled, influence, weights)
+    if squares is None:
+        return SecondOrderBias.left_in(reason).subtracted_from(found, names)
+    bias = squared @ squares.latent + squares.decoder @ phi
+    return squares.bias(bias).subtracted_from(found, names)
+
+
+def _copula(design: Any, transport: CopulaTransport, task: Task) -> TransportedScores:
+    """Straight lines in score space: exact for trees, the transport's influence derived."""
+    pooled = _straight_scores(design, transport, transport.linear, task)
+    matrix, weights = task.table.matrix[pooled.rows], task.weights.take(pooled.rows)
+    plain = copula_influence(pooled.scores, matrix, weights, transport, influence=None)
+    found = TransportedScores(
+        rows=pooled.rows,
+        latent=plain.latent,
+        attributed=plain.attributed,
+        latent_by_repeat=pooled.by_repeat,
+        attributed_by_repeat=pooled.by_repeat @ plain.jacobian.T,
+        predictions=pooled.predictions,
+        attribution=plain.jacobian,
+        rule=pooled.rule,
+        diagnostics=pooled.diagnostics,
+        pooled=pooled,
+    )
+    names = _names(task, transport)
+    if task.fixed:
+        return SecondOrderBias.left_in(FIXED).subtracted_from(found, names)
+    influence = score_influence(matrix, transport)
+    settled = _settled(pooled, influence, weights, task, names)
+    squares, reason = _squares(design, transport.linear, pooled, influence, weights)
+    aware = copula_influence(
+        settled.scores, matrix, weights, transport, influence=influence, squares=squares
+    )
+    if settled.jackknife:
+        found = _line_jackknife(design, transport, task, found)
+    else:
+        found = replace(
+            found,
+            latent=aware.latent,
+            attributed=aware.attributed,
+            standard_errors=settled.words,
+        )
+    found = replace(found, diagnostics={**found.diagnostics, **settled.diagnostics})
+    if squares is None or aware.bias is None:
+        return SecondOrderBias.left_in(reason).subtracted_from(found, names)
+    return squares.bias(aware.bias).subtracted_from(found, names)
+
+
+def _names(task: Task, transport: Any) -> list[str]:
+    return [task.table.matrix_names[k] for k in transport.active]
+
+
+def _straight_scores(
+    design: Any, transport: Any, linear: LinearTransport, task: Task
+) -> PooledScores:
+    """Score along straight lines, with what the chosen treatment of the transport's error asks."""
+    method: SensitivityMethod = task.sensitivity
+    if method == "auto" and (task.fixed or linear.smoothing < 1.0 or task.options.rule == "draws"):
+        # no use for it; a smoothed regression, which single lines do not show; or line means whose
+        # own noise differences would show
+        method = "hermite"
+    step = None
+    if not task.fixed and not why_left_in(design, linear, len(task.rows)):
+        step = gradient_step(task.weights.take(task.rows).total)
+    return pooled_scores(
         task.folds,
         task.table.matrix,
         task.y,
@@ -117,86 +219,106 @@ def _linear(design: Any, transport: LinearTransport, task: Task) -> TransportedS
         transport,
         form=task.form,
         options=task.options,
-        tilt=task.tilt,
+        sensitivity=method,
+        gradient_step=step,
         n_draws=getattr(design, "n_draws", 1),
         n_smoothing=getattr(design, "n_smoothing", 1),
         n_jobs=task.n_jobs,
         advance=task.advance,
     )
+
+
+@dataclass(frozen=True)
+class _Settled:
+    """The sensitivity that standard errors use, in numbers and in words.
+
+    ``jackknife`` tells that no sensitivity is to be trusted.
+    """
+
+    scores: LatentScores
+    words: str
+    diagnostics: dict[str, Any]
+    jackknife: bool = False
+
+
+def _settled(
+    pooled: PooledScores, influence: MapInfluence, weights: Weights, task: Task, names: list[str]
+) -> _Settled:
+    """Take the sensitivity that was asked for; ``"auto"`` is checked on a sample of the rows."""
     scores = pooled.scores
-    phi = task.weights.take(pooled.rows).mean(scores.influence)
-    influence, latent = None, scores.influence
-    if not task.fixed:
-        rows = transport.standardize(task.table.matrix[pooled.rows])
-        influence = MapInfluence(transport, rows)
-        latent = latent + latent_terms(influence, scores)
-    squared = transport.attribution**2
-    found = TransportedScores(
-        rows=pooled.rows,
-        latent=latent,
-        attributed=attributed_influence(latent, phi, transport, influence),
-        latent_by_repeat=pooled.by_repeat,
-        attributed_by_repeat=pooled.by_repeat @ squared.T,
-        predictions=pooled.predictions,
-        attribution=squared,
-        rule=pooled.rule,
-        standard_errors="fixed transport" if task.fixed else "transport-aware",
-        diagnostics=pooled.diagnostics,
-        pooled=pooled,
+    used: str
+    if pooled.differences is None:
+        used = "hermite" if task.sensitivity == "auto" else task.sensitivity
+        return _Settled(scores, f"transport-aware (G: {used})", {"sensitivity": {"used": used}})
+    choice = choose_sensitivity(influence, scores, pooled.differences, weights)
+    count = int(choice.changed.sum())
+    used = "hermite"
+    if count:
+        used = f"differences for {count} of {len(names)} coordinates, hermite for the rest"
+        if not choice.enough:
+            used = "jackknife"
+    return _Settled(
+        replace(scores, sensitivity=choice.sensitivity),
+        f"transport-aware (G: {used})",
+        {"sensitivity": {"used": used, **choice.as_dict(names)}},
+        jackknife=bool(count) and not choice.enough,
     )
-    return _with_exact_zeros(found, pooled, transport.labels, task)
 
 
-def _copula(transport: CopulaTransport, task: Task) -> TransportedScores:
-    """Straight lines in score space: exact for trees, the transport's influence derived."""
-    pooled = pooled_scores(
-        task.folds,
-        task.table.matrix,
-        task.y,
-        task.weights,
-        transport,
-        form=task.form,
-        options=task.options,
-        tilt=task.tilt,
-        n_jobs=task.n_jobs,
-        advance=task.advance,
-    )
-    latent, attributed, squared = copula_influence(
-        pooled.scores,
-        task.table.matrix[pooled.rows],
-        task.weights.take(pooled.rows),
-        transport,
-        fixed=task.fixed,
-    )
-    found = TransportedScores(
-        rows=pooled.rows,
-        latent=latent,
-        attributed=attributed,
-        latent_by_repeat=pooled.by_repeat,
-        attributed_by_repeat=pooled.by_repeat @ squared.T,
-        predictions=pooled.predictions,
-        attribution=squared,
-        rule=pooled.rule,
-        standard_errors="fixed transport" if task.fixed else "transport-aware",
-        diagnostics=pooled.diagnostics,
-        pooled=pooled,
-    )
-    return _with_exact_zeros(found, pooled, transport.linear.labels, task)
+def _squares(
+    design: Any,
+    linear: LinearTransport,
+    pooled: PooledScores,
+    influence: MapInfluence,
+    weights: Weights,
+) -> tuple[SquaredInfluence | None, str]:
+    """Return what the second-order bias is made of, or why it is left in."""
+    reason = why_left_in(design, linear, len(pooled.rows))
+    if reason or pooled.gradients is None:
+        return None, reason or "no row has a weight"
+    found = squared_influence(influence, pooled.gradients.mean(), weights)
+    return replace(found, rough=pooled.gradients.rough), ""
+
+
+def _line_jackknife(
+    design: Any, transport: Any, task: Task, scores: TransportedScores
+) -> TransportedScores:
+    """Add the transport's own error by fitting it again without groups of rows."""
+    folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
+
+    def rescore(keep: NDArray[np.intp] | None) -> Floats:
+        fitted = transport if keep is None else _refit(design, task, keep, transport)
+        found = pooled_scores(
+            folds,
+            task.table.matrix,
+            task.y,
+            task.weights,
+            fitted,
+            form=task.form,
+            options=task.options,
+            n_jobs=task.n_jobs,
+        )
+        weights = task.weights.take(found.rows)
+        if isinstance(fitted, CopulaTransport):
+            matrix = task.table.matrix[found.rows]
+            values = copula_influence(found.scores, matrix, weights, fitted, influence=None)
+            return np.concatenate([weights.mean(values.latent), weights.mean(values.attributed)])
+        phi = weights.mean(found.scores.influence)
+        return np.concatenate([phi, fitted.attribution**2 @ phi])
+
+    return _with_jackknife(scores, task, task.seed.spawn(1)[0], rescore)
 
 
 def _with_exact_zeros(
-    found: TransportedScores,
-    pooled: PooledScores,
-    labels: NDArray[np.intp] | None,
-    task: Task,
+    found: TransportedScores, labels: NDArray[np.intp] | None, task: Task
 ) -> TransportedScores:
     """Put the scores of components that no model reads at exactly 0."""
-    if labels is None:
+    if labels is None or found.pooled is None:
         return found
-    scores = pooled.scores
+    scores = found.pooled.scores
     return found.silenced(
         unread_coordinates(
-            scores.influence, scores.prediction, task.y[pooled.rows], labels, task.form
+            scores.influence, scores.prediction, task.y[found.rows], labels, task.form
         )
     )
 

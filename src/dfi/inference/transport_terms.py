@@ -85,6 +85,35 @@ class MapInfluence:
             result += (self.rows**2 - 1.0) @ scale_part
         return result
 
+    def matrices(self, rows: NDArray[np.intp], block: NDArray[np.intp]) -> tuple[Floats, Floats]:
+        """Return ``D`` and ``A`` of some rows within a component, both (rows, block, block).
+
+        As they are: for a few rows at a time.
+        """
+        transport = self.transport
+        within = np.ix_(block, block)
+        vectors, roots = transport.eigenvectors[within], np.sqrt(transport.eigenvalues[block])
+        x = self.rows[np.ix_(rows, block)]
+        raw = (vectors * transport.raw_eigenvalues[block]) @ vectors.T
+        change = x[:, :, None] * x[:, None, :]
+        if transport.standardized:
+            change -= 0.5 * raw * (x[:, :, None] ** 2 + x[:, None, :] ** 2)
+        else:
+            change -= raw
+        change *= 1.0 - transport.shrinkage
+        if transport.shrinkage > 0 and not transport.standardized:
+            # the identity that is mixed in has the size of the mean eigenvalue of all columns
+            squares = np.mean(self.rows[rows] ** 2, axis=1) - transport.eigenvalues.mean()
+            change += transport.shrinkage * squares[:, None, None] * np.eye(len(block))
+        totals = roots[:, None] + roots[None, :]
+        kernel = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
+        on_decoder = vectors @ (kernel * (vectors.T @ change @ vectors)) @ vectors.T
+        on_map = transport.encoder[within] @ on_decoder
+        if transport.standardized:
+            scaled = 0.5 * (x**2 - 1.0)
+            on_map += (transport.encoder[within] * scaled[:, None, :]) @ transport.decoder[within]
+        return on_decoder, on_map
+
     def _by_component(self, left: Floats, right: Floats, *, mapped: bool) -> Floats:
         """Contract ``D``, or with ``mapped`` ``L^-1 D``, component by component."""
         blocks = self.transport.blocks

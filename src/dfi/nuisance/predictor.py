@@ -106,6 +106,11 @@ class Predictor:
         return self.model(rows)
 
     def _checked(self, value: Any, n_rows: int) -> Floats:
+        if np.ma.is_masked(value):
+            # what lies under a mask is no prediction, and numpy would hand it on
+            value = np.ma.filled(np.ma.asarray(value).astype(float), np.nan)
+        if np.iscomplexobj(value):
+            raise TypeError(f"{self.name} must predict real numbers, got complex ones")
         try:
             # a copy: a model may answer with a buffer that it fills again, or with its own rows
             result = np.array(value, dtype=float)

@@ -1,0 +1,161 @@
+"""G="auto": the short cut stands where it is right, and differences correct it where it is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestRegressor
+
+import dfi
+from dfi.data.weights import Weights
+from dfi.importance.differences import N_GROUPS, Differences
+from dfi.importance.latent import LatentScores
+from dfi.inference.sensitivity_choice import choose_sensitivity
+from dfi.inference.transport_terms import MapInfluence, latent_terms
+
+ROOT = np.linalg.cholesky(0.5 ** np.abs(np.subtract.outer(np.arange(4), np.arange(4))))
+
+
+def sample(function, seed, n=1000):
+    generator = np.random.default_rng([seed, 17])
+    X = generator.standard_normal((n, 4)) @ ROOT.T
+    return X, function(X) + 0.5 * generator.standard_normal(n)
+
+
+def explained(function, seed, **options):
+    X, y = sample(function, seed)
+    transport = dfi.Gaussian(components=None)
+    return dfi.explain(X, y, function, transport, cv="prefit", **{"diagnose": False, **options})
+
+
+def linear(rows):
+    return rows @ [1.0, 2.0, 0.0, -1.0]
+
+
+def third_order(rows):
+    return rows[:, 0] * rows[:, 1] * rows[:, 2] + rows[:, 0]
+
+
+def steps(rows):
+    return 2.0 * (rows[:, 0] + rows[:, 1] > 0.3) + rows[:, 2]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_linear_regressions_keep_the_short_cut(seed):
+    found = explained(linear, seed).diagnostics
+    assert found["sensitivity"]["used"] == "hermite"
+    assert len(found["sensitivity"]["changed"]) == 0
+    assert found["sensitivity"]["rows"] == 250
+    assert found["standard_errors"] == "transport-aware (G: hermite)"
+
+
+@pytest.mark.parametrize("function", [third_order, steps])
+def test_third_order_and_large_steps_get_differences(function):
+    """In most samples: the noise of a few hundred rows must not decide alone."""
+    used = [explained(function, seed).diagnostics["sensitivity"]["changed"] for seed in range(6)]
+    assert sum(bool(changed) for changed in used) >= 4
+
+
+def test_corrected_standard_errors_are_closer_to_tilted_ones():
+    """Root mean square over samples and coordinates of log ratios to G="tilt"."""
+    gaps = {"auto": [], "hermite": [], "covariance": []}
+    for seed in range(4):
+        truth = explained(third_order, seed, G="tilt").latent.se[:3]
+        for G, gap in gaps.items():
+            gap.append(np.log(explained(third_order, seed, G=G).latent.se[:3] / truth))
+    size = {G: np.sqrt(np.mean(np.square(gap))) for G, gap in gaps.items()}
+    assert size["auto"] < size["covariance"]
+    assert size["auto"] < 0.06
+
+
+@pytest.mark.parametrize("G", ["hermite", "covariance", "tilt"])
+def test_what_is_asked_for_is_used_and_said(G):
+    result = explained(third_order, 0, G=G)
+    assert result.diagnostics["sensitivity"] == {"used": G}
+    assert result.diagnostics["standard_errors"] == f"transport-aware (G: {G})"
+    assert result.spec["G"] == G
+
+
+def test_bridge_and_random_draws_are_not_checked():
+    X, y = sample(linear, 0, n=80)
+    for options in (
+        {"transport": dfi.Gaussian(epsilon=0.5)},
+        {"lines": "draws"},
+    ):
+        found = dfi.explain(X, y, linear, cv="prefit", diagnose=False, **options).diagnostics
+        assert found["sensitivity"] == {"used": "hermite"}
+
+
+def test_many_columns_for_the_rows_get_the_jackknife():
+    """Differences that are too noisy to use still tell that the short cut is wrong."""
+    generator = np.random.default_rng(2)
+    X = generator.standard_normal((400, 20))
+    X[:, :4] = X[:, :4] @ ROOT.T
+
+    def cosine(rows):
+        return 3.0 * np.cos(rows[:, 0] + rows[:, 1]) * rows[:, 2]
+
+    y = cosine(X) + 0.1 * generator.standard_normal(400)
+    found = dfi.explain(X, y, cosine, dfi.Gaussian(components=None), cv="prefit", diagnose=False)
+    assert found.diagnostics["sensitivity"]["used"] == "jackknife"
+    assert found.diagnostics["standard_errors"].startswith("transport jackknife (20 groups")
+    assert found.diagnostics["second_order"]["subtracted"]
+    assert np.all(found.se[:3] > 0)
+
+
+def known_parts(curved, noise):
+    """Return a transport's influence, scores and differences with a stated part and noise."""
+    generator = np.random.default_rng(3)
+    X = generator.standard_normal((300, 3))
+    weights = Weights(np.ones(300), "frequency")
+    transport = dfi.Gaussian(components=None).fit(X, weights, np.zeros(3, dtype=bool))
+    influence = MapInfluence(transport, transport.standardize(X))
+    G = np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.2, 0.1, 1.0]])
+    zero = np.zeros((3, 3))
+    values = 0.1 * generator.standard_normal((300, 3))
+    scores = LatentScores(values, np.zeros(300), G, np.zeros(3), zero)
+    part = curved + noise * generator.standard_normal((N_GROUPS, 3, 3))
+    mass = np.ones(N_GROUPS)
+    off = G * (1 - np.eye(3))
+    differences = Differences(part, np.tile(off, (N_GROUPS, 1, 1)), 8 * np.eye(3), mass, 300)
+    return influence, scores, differences, weights
+
+
+def test_a_part_enters_the_columns_where_it_matters():
+    part = np.zeros((3, 3))
+    part[0, 1] = 1.0
+    influence, scores, differences, weights = known_parts(part, 1e-3)
+    choice = choose_sensitivity(influence, scores, differences, weights)
+    assert choice.changed.tolist() == [False, True, False]
+    expected = scores.sensitivity.copy()
+    expected[:, 1] += differences.groups()[0].mean(axis=0)[:, 1]
+    assert np.allclose(choice.sensitivity, expected)
+    # the change is that of the variance of u + T(G + part) against u + T(G)
+    plain, moved = (
+        np.std((scores.influence + latent_terms(influence, s))[:, 1])
+        for s in (scores, LatentScores(scores.influence, scores.prediction, expected, *[0.0] * 2))
+    )
+    assert choice.change[1] == pytest.approx(moved / plain - 1, abs=0.01)
+
+
+def test_noise_does_not_decide():
+    """Parts of mean 0 whose noise would change standard errors stay out."""
+    entered = 0
+    for seed in range(20):
+        influence, scores, differences, weights = known_parts(np.zeros((3, 3)), 0.0)
+        generator = np.random.default_rng(seed)
+        noise = 1.5 * generator.standard_normal((N_GROUPS, 3, 3))
+        noisy = Differences(
+            noise, differences.linear, differences.directions, differences.mass, 300
+        )
+        entered += int(choose_sensitivity(influence, scores, noisy, weights).changed.sum())
+    # 60 columns, each with two tests at 2.5 errors of seven degrees of freedom
+    assert entered <= 8
+
+
+def test_two_models_of_trees():
+    sample = dfi.datasets.m3(300, rho=0.5)
+    forest = RandomForestRegressor(20, min_samples_leaf=5, random_state=0)
+    found = dfi.explain(sample.X, sample.y, forest, cv=2, diagnose=False).diagnostics
+    assert found["sensitivity"]["rows"] == 128
+    assert found["second_order"]["gradients"].startswith("trend across a quarter")
