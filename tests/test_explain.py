@@ -388,7 +388,7 @@ def test_perturbed_rows_look_like_the_callers_data(mixed):
         return inner(rows)
 
     direct.predict = spy
-    explain(table, y, direct, cv="prefit")
+    explain(table, y, direct, cv="prefit", transport=dfi.Gaussian(components=None))
     perturbed = pd.concat(seen)
     assert set(perturbed["whole"]) == {0, 1, 2, 3}
     assert perturbed["whole"].dtype == table["whole"].dtype
