@@ -89,13 +89,13 @@ def test_bridge_and_random_draws_are_not_checked():
 def test_many_columns_for_the_rows_get_the_jackknife():
     """Differences that are too noisy to use still tell that the short cut is wrong."""
     generator = np.random.default_rng(2)
-    X = generator.standard_normal((400, 20))
+    X = generator.standard_normal((600, 60))
     X[:, :4] = X[:, :4] @ ROOT.T
 
     def cosine(rows):
         return 3.0 * np.cos(rows[:, 0] + rows[:, 1]) * rows[:, 2]
 
-    y = cosine(X) + 0.1 * generator.standard_normal(400)
+    y = cosine(X) + 0.1 * generator.standard_normal(600)
     found = dfi.explain(X, y, cosine, dfi.Gaussian(components=None), cv="prefit", diagnose=False)
     assert found.diagnostics["sensitivity"]["used"] == "jackknife"
     assert found.diagnostics["standard_errors"].startswith("transport jackknife (20 groups")

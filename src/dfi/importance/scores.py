@@ -144,12 +144,13 @@ def pooled_scores(
     prepared, error = _settled(
         prepared, matrix, y, weights, transport, form, options, n_draws, n_smoothing, n_jobs
     )
+    sizes = sample_sizes(folds, weights, transport.n_latent)
     tasks = (
         delayed(_score_fold)(
             lines, size, matrix, y, weights.values, transport, form, sensitivity, gradient_step,
             n_draws, n_smoothing, advance,
         )
-        for lines, size in zip(prepared, sample_sizes(folds, weights), strict=True)
+        for lines, size in zip(prepared, sizes, strict=True)
     )  # fmt: skip
     results = list(in_parallel(tasks, n_jobs, threads=True))
     d = transport.n_latent
@@ -190,10 +191,10 @@ def pooled_scores(
     )
 
 
-def sample_sizes(folds: Sequence[FoldModels], weights: Weights) -> list[int]:
+def sample_sizes(folds: Sequence[FoldModels], weights: Weights, d: int) -> list[int]:
     """Return how many rows of each fold are differenced, in proportion to their number."""
     held = [weights.take(fold.test).total for fold in folds]
-    share = checked_rows(sum(held)) / max(1.0, sum(held))
+    share = checked_rows(sum(held), d) / max(1.0, sum(held))
     return [int(np.ceil(share * count)) for count in held]
 
 
