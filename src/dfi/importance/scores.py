@@ -170,6 +170,7 @@ def pooled_scores(
             pooled[key] = pooled[key] + mass.sum() * getattr(scores, key)
     rows = np.flatnonzero(count)
     means = {key: np.asarray(value) / masses.sum() for key, value in pooled.items()}
+    overlaps = [r.scores.overlap for r in results if r.scores.overlap is not None]
     differences = [r.differences for r in results if r.differences is not None]
     gradients = [r.gradients for r in results if r.gradients is not None]
     return PooledScores(
@@ -177,6 +178,7 @@ def pooled_scores(
         scores=LatentScores(
             influence=total[rows] / count[rows, None],
             prediction=prediction[rows] / count[rows],
+            overlap=reduce(add, overlaps) if overlaps else None,
             **means,
         ),
         by_repeat=sums / masses[:, None],

@@ -119,6 +119,7 @@ def score_transport(design: Any, transport: Any, task: Task) -> TransportedScore
 def _linear(design: Any, transport: LinearTransport, task: Task) -> TransportedScores:
     """Straight lines: exact for trees, the transport's influence derived."""
     pooled = _straight_scores(design, transport, transport, task)
+    names = _names(task, transport)
     squared = transport.attribution**2
     plain = pooled.scores.influence
     found = TransportedScores(
@@ -130,10 +131,9 @@ def _linear(design: Any, transport: LinearTransport, task: Task) -> TransportedS
         predictions=pooled.predictions,
         attribution=squared,
         rule=pooled.rule,
-        diagnostics=pooled.diagnostics,
+        diagnostics=_reported(pooled, task, names),
         pooled=pooled,
     )
-    names = _names(task, transport)
     if task.fixed:
         return SecondOrderBias.left_in(FIXED).subtracted_from(found, names)
     influence = MapInfluence(transport, transport.standardize(task.table.matrix[pooled.rows]))
@@ -157,6 +157,7 @@ def _linear(design: Any, transport: LinearTransport, task: Task) -> TransportedS
 def _copula(design: Any, transport: CopulaTransport, task: Task) -> TransportedScores:
     """Straight lines in score space: exact for trees, the transport's influence derived."""
     pooled = _straight_scores(design, transport, transport.linear, task)
+    names = _names(task, transport)
     matrix, weights = task.table.matrix[pooled.rows], task.weights.take(pooled.rows)
     plain = copula_influence(pooled.scores, matrix, weights, transport, influence=None)
     found = TransportedScores(
@@ -168,10 +169,9 @@ def _copula(design: Any, transport: CopulaTransport, task: Task) -> TransportedS
         predictions=pooled.predictions,
         attribution=plain.jacobian,
         rule=pooled.rule,
-        diagnostics=pooled.diagnostics,
+        diagnostics=_reported(pooled, task, names),
         pooled=pooled,
     )
-    names = _names(task, transport)
     if task.fixed:
         return SecondOrderBias.left_in(FIXED).subtracted_from(found, names)
     influence = score_influence(matrix, transport)
@@ -197,6 +197,15 @@ def _copula(design: Any, transport: CopulaTransport, task: Task) -> TransportedS
 
 def _names(task: Task, transport: Any) -> list[str]:
     return [task.table.matrix_names[k] for k in transport.active]
+
+
+def _reported(pooled: PooledScores, task: Task, names: list[str]) -> dict[str, Any]:
+    """Return what the scores say of themselves, whatever is made of the transport's error."""
+    overlap = pooled.scores.overlap
+    if overlap is None:
+        return pooled.diagnostics
+    phi = task.weights.take(pooled.rows).mean(pooled.scores.influence)
+    return {**pooled.diagnostics, "orthogonality": overlap.as_dict(names, phi)}
 
 
 def _straight_scores(
