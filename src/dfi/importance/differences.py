@@ -64,8 +64,8 @@ less than half of the scores themselves."""
 
 def checked_rows(total: float, d: int) -> float:
     """Return how many of a table's rows are differenced, for ``d`` columns."""
-    wanted = max(FEWEST_ROWS, ROWS_A_COLUMN * d, total / SHARE)
-    return min(total, MOST_ROWS, wanted)
+    usable = ROWS_A_COLUMN * d if ROWS_A_COLUMN * d <= MOST_ROWS else 0
+    return min(total, MOST_ROWS, max(FEWEST_ROWS, usable, total / SHARE))
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,7 @@ def pooled_scores(
     options: LineOptions,
     sensitivity: SensitivityMethod = "hermite",
     gradient_step: float | None = None,
+    check: bool = True,
     n_draws: int = 1,
     n_smoothing: int = 1,
     n_jobs: int | None = None,
@@ -132,6 +133,8 @@ def pooled_scores(
     gradient_step : float, optional
         Take the mean product of the regression's latent gradients too, by differences of this
         step.
+    check : bool
+        Measure the error of quadrature, and take more nodes where it is large.
     """
     # Prediction releases the interpreter's lock.
     prepared = list(
@@ -141,9 +144,11 @@ def pooled_scores(
             threads=True,
         )
     )
-    prepared, error = _settled(
-        prepared, matrix, y, weights, transport, form, options, n_draws, n_smoothing, n_jobs
-    )
+    error = None
+    if check:
+        prepared, error = _settled(
+            prepared, matrix, y, weights, transport, form, options, n_draws, n_smoothing, n_jobs
+        )
     sizes = sample_sizes(folds, weights, transport.n_latent)
     tasks = (
         delayed(_score_fold)(

@@ -213,9 +213,14 @@ def _straight_scores(
 ) -> PooledScores:
     """Score along straight lines, with what the chosen treatment of the transport's error asks."""
     method: SensitivityMethod = task.sensitivity
-    if method == "auto" and (task.fixed or linear.smoothing < 1.0 or task.options.rule == "draws"):
-        # no use for it; a smoothed regression, which single lines do not show; or line means whose
-        # own noise differences would show
+    if method == "auto" and (
+        task.fixed
+        or linear.smoothing < 1.0
+        or task.options.rule == "draws"
+        or len(task.rows) < 2 * max(map(len, linear.blocks))
+    ):
+        # no use for it; a smoothed regression, which single lines do not show; line means whose
+        # own noise differences would show; or standard errors that are too small in any case
         method = "hermite"
     step = None
     if not task.fixed and not why_left_in(design, linear, len(task.rows)):
@@ -294,6 +299,9 @@ def _line_jackknife(
 ) -> TransportedScores:
     """Add the transport's own error by fitting it again without groups of rows."""
     folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
+    # what is compared takes the nodes that were found to be enough
+    nodes = scores.diagnostics.get("quadrature", {}).get("n_nodes", task.options.n_nodes)
+    options = replace(task.options, n_nodes=nodes)
 
     def rescore(keep: NDArray[np.intp] | None) -> Floats:
         fitted = transport if keep is None else _refit(design, task, keep, transport)
@@ -304,7 +312,8 @@ def _line_jackknife(
             task.weights,
             fitted,
             form=task.form,
-            options=task.options,
+            options=options,
+            check=False,
             n_jobs=task.n_jobs,
         )
         weights = task.weights.take(found.rows)
