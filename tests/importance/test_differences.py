@@ -118,7 +118,8 @@ def test_collinear_columns():
 
 
 def test_number_of_differenced_rows():
-    assert [checked_rows(n) for n in (50, 300, 1000, 5000)] == [50, 128, 250, 384]
+    assert [checked_rows(n, 3) for n in (50, 300, 1000, 5000)] == [50, 128, 250, 384]
+    assert [checked_rows(500, d) for d in (10, 23, 48, 200)] == [128, 184, 384, 128]
     assert 0 < STEP < 1
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
@@ -86,21 +88,34 @@ def test_bridge_and_random_draws_are_not_checked():
         assert found["sensitivity"] == {"used": "hermite"}
 
 
-def test_many_columns_for_the_rows_get_the_jackknife():
+def test_many_columns_for_the_rows_get_the_jackknife(monkeypatch):
     """Differences that are too noisy to use still tell that the short cut is wrong."""
+    monkeypatch.setattr("dfi.inference.score_transport.JACKKNIFE_ROWS", 50)
+    monkeypatch.setattr("dfi.inference.sensitivity_choice._family_errors", lambda d, count: 2.0)
     generator = np.random.default_rng(2)
-    X = generator.standard_normal((400, 20))
+    X = generator.standard_normal((600, 50))
     X[:, :4] = X[:, :4] @ ROOT.T
 
     def cosine(rows):
-        return 3.0 * np.cos(rows[:, 0] + rows[:, 1]) * rows[:, 2]
+        return 3.0 * np.cos(1.5 * (rows[:, 0] + rows[:, 1]))
 
-    y = cosine(X) + 0.1 * generator.standard_normal(400)
+    y = cosine(X) + 0.1 * generator.standard_normal(600)
     found = dfi.explain(X, y, cosine, dfi.Gaussian(components=None), cv="prefit", diagnose=False)
     assert found.diagnostics["sensitivity"]["used"] == "jackknife"
     assert found.diagnostics["standard_errors"].startswith("transport jackknife (20 groups")
     assert found.diagnostics["second_order"]["subtracted"]
-    assert np.all(found.se[:3] > 0)
+    assert np.all(found.se[:2] > 0)
+
+
+def test_few_rows_for_the_columns_are_not_checked():
+    generator = np.random.default_rng(4)
+    X = generator.standard_normal((30, 20))
+    design = dfi.Gaussian(components=None)
+    with pytest.warns(dfi.warnings.InferenceWarning):
+        found = dfi.explain(
+            X, X[:, 0], lambda rows: rows[:, 0], design, cv="prefit", diagnose=False
+        ).diagnostics
+    assert found["sensitivity"] == {"used": "hermite"}
 
 
 def known_parts(curved, noise):
@@ -136,6 +151,16 @@ def test_a_part_enters_the_columns_where_it_matters():
         for s in (scores, LatentScores(scores.influence, scores.prediction, expected, *[0.0] * 2))
     )
     assert choice.change[1] == pytest.approx(moved / plain - 1, abs=0.01)
+
+
+def test_too_few_rows_tell_without_being_used():
+    part = np.zeros((3, 3))
+    part[0, 1] = 1.0
+    influence, scores, differences, weights = known_parts(part, 1e-3)
+    choice = choose_sensitivity(influence, scores, replace(differences, rows=20), weights)
+    assert not choice.enough
+    assert choice.changed.tolist() == [False, True, False]
+    assert np.array_equal(choice.sensitivity, scores.sensitivity)
 
 
 def test_noise_does_not_decide():

@@ -16,12 +16,15 @@ bias is the product of two independent errors, where LOCO's is a square. It expa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy import stats
 
+from dfi.importance.orthogonality import Overlap
 from dfi.importance.sensitivity import (
     HermiteCoefficients,
     LatentRegression,
@@ -60,6 +63,9 @@ class LatentScores:
         which does not need them.
     regressions : tuple of LatentRegression
         The linear part of each model's ``h``.
+    overlap : Overlap or None
+        What is left of the condition under which errors of the regression enter squared; None
+        for the bridge.
     """
 
     influence: Floats
@@ -68,6 +74,7 @@ class LatentScores:
     gradient: Floats
     curvature: Floats
     regressions: tuple[LatentRegression, ...] = ()
+    overlap: Overlap | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +91,7 @@ class _Accumulated:
 
     sensitivity: SensitivityMoments
     coefficients: HermiteCoefficients
+    overlaps: list[Overlap] = field(default_factory=list)
 
 
 def latent_scores(
@@ -150,6 +158,7 @@ def latent_scores(
         found.coefficients.gradient(),
         found.coefficients.curvature(),
         found.sensitivity.regressions(),
+        reduce(add, found.overlaps) if found.overlaps else None,
     )
 
 
@@ -172,7 +181,20 @@ def _map_block(
     ]
     pair = evaluations[0].moments, evaluations[-1].moments
     found.sensitivity.add(latent, mass, pair, weights, offsets, transport.kernel_loadings)
+    found.overlaps.append(_overlap(evaluations, weights, mass))
     return np.tensordot(weights, _combine(form, y, evaluations), axes=1)
+
+
+def _overlap(evaluations: list[_Evaluation], weights: Floats, mass: Floats) -> Overlap:
+    """Return the products of what leaves a line's mean and the mean itself, model by model."""
+    first, last = evaluations[0], evaluations[-1]
+    total = max(float(mass.sum()), np.finfo(float).tiny)
+    level = [mass @ np.tensordot(weights, e.moments.mean, axes=1) / total for e in (first, last)]
+    product = 0.5 * (
+        (first.value[:, None] - first.moments.mean) * (last.moments.mean - level[1])
+        + (last.value[:, None] - last.moments.mean) * (first.moments.mean - level[0])
+    )
+    return Overlap.of(np.tensordot(weights, product, axes=1), mass)
 
 
 def _bridge_block(

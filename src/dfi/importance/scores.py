@@ -117,6 +117,7 @@ def pooled_scores(
     options: LineOptions,
     sensitivity: SensitivityMethod = "hermite",
     gradient_step: float | None = None,
+    check: bool = True,
     n_draws: int = 1,
     n_smoothing: int = 1,
     n_jobs: int | None = None,
@@ -132,6 +133,8 @@ def pooled_scores(
     gradient_step : float, optional
         Take the mean product of the regression's latent gradients too, by differences of this
         step.
+    check : bool
+        Measure the error of quadrature, and take more nodes where it is large.
     """
     # Prediction releases the interpreter's lock.
     prepared = list(
@@ -141,15 +144,18 @@ def pooled_scores(
             threads=True,
         )
     )
-    prepared, error = _settled(
-        prepared, matrix, y, weights, transport, form, options, n_draws, n_smoothing, n_jobs
-    )
+    error = None
+    if check:
+        prepared, error = _settled(
+            prepared, matrix, y, weights, transport, form, options, n_draws, n_smoothing, n_jobs
+        )
+    sizes = sample_sizes(folds, weights, transport.n_latent)
     tasks = (
         delayed(_score_fold)(
             lines, size, matrix, y, weights.values, transport, form, sensitivity, gradient_step,
             n_draws, n_smoothing, advance,
         )
-        for lines, size in zip(prepared, sample_sizes(folds, weights), strict=True)
+        for lines, size in zip(prepared, sizes, strict=True)
     )  # fmt: skip
     results = list(in_parallel(tasks, n_jobs, threads=True))
     d = transport.n_latent
@@ -169,6 +175,7 @@ def pooled_scores(
             pooled[key] = pooled[key] + mass.sum() * getattr(scores, key)
     rows = np.flatnonzero(count)
     means = {key: np.asarray(value) / masses.sum() for key, value in pooled.items()}
+    overlaps = [r.scores.overlap for r in results if r.scores.overlap is not None]
     differences = [r.differences for r in results if r.differences is not None]
     gradients = [r.gradients for r in results if r.gradients is not None]
     return PooledScores(
@@ -176,6 +183,7 @@ def pooled_scores(
         scores=LatentScores(
             influence=total[rows] / count[rows, None],
             prediction=prediction[rows] / count[rows],
+            overlap=reduce(add, overlaps) if overlaps else None,
             **means,
         ),
         by_repeat=sums / masses[:, None],
@@ -190,10 +198,10 @@ def pooled_scores(
     )
 
 
-def sample_sizes(folds: Sequence[FoldModels], weights: Weights) -> list[int]:
+def sample_sizes(folds: Sequence[FoldModels], weights: Weights, d: int) -> list[int]:
     """Return how many rows of each fold are differenced, in proportion to their number."""
     held = [weights.take(fold.test).total for fold in folds]
-    share = checked_rows(sum(held)) / max(1.0, sum(held))
+    share = checked_rows(sum(held), d) / max(1.0, sum(held))
     return [int(np.ceil(share * count)) for count in held]
 
 

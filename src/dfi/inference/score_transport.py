@@ -119,6 +119,7 @@ def score_transport(design: Any, transport: Any, task: Task) -> TransportedScore
 def _linear(design: Any, transport: LinearTransport, task: Task) -> TransportedScores:
     """Straight lines: exact for trees, the transport's influence derived."""
     pooled = _straight_scores(design, transport, transport, task)
+    names = _names(task, transport)
     squared = transport.attribution**2
     plain = pooled.scores.influence
     found = TransportedScores(
@@ -130,10 +131,9 @@ def _linear(design: Any, transport: LinearTransport, task: Task) -> TransportedS
         predictions=pooled.predictions,
         attribution=squared,
         rule=pooled.rule,
-        diagnostics=pooled.diagnostics,
+        diagnostics=_reported(pooled, task, names),
         pooled=pooled,
     )
-    names = _names(task, transport)
     if task.fixed:
         return SecondOrderBias.left_in(FIXED).subtracted_from(found, names)
     influence = MapInfluence(transport, transport.standardize(task.table.matrix[pooled.rows]))
@@ -157,6 +157,7 @@ def _linear(design: Any, transport: LinearTransport, task: Task) -> TransportedS
 def _copula(design: Any, transport: CopulaTransport, task: Task) -> TransportedScores:
     """Straight lines in score space: exact for trees, the transport's influence derived."""
     pooled = _straight_scores(design, transport, transport.linear, task)
+    names = _names(task, transport)
     matrix, weights = task.table.matrix[pooled.rows], task.weights.take(pooled.rows)
     plain = copula_influence(pooled.scores, matrix, weights, transport, influence=None)
     found = TransportedScores(
@@ -168,10 +169,9 @@ def _copula(design: Any, transport: CopulaTransport, task: Task) -> TransportedS
         predictions=pooled.predictions,
         attribution=plain.jacobian,
         rule=pooled.rule,
-        diagnostics=pooled.diagnostics,
+        diagnostics=_reported(pooled, task, names),
         pooled=pooled,
     )
-    names = _names(task, transport)
     if task.fixed:
         return SecondOrderBias.left_in(FIXED).subtracted_from(found, names)
     influence = score_influence(matrix, transport)
@@ -199,14 +199,28 @@ def _names(task: Task, transport: Any) -> list[str]:
     return [task.table.matrix_names[k] for k in transport.active]
 
 
+def _reported(pooled: PooledScores, task: Task, names: list[str]) -> dict[str, Any]:
+    """Return what the scores say of themselves, whatever is made of the transport's error."""
+    overlap = pooled.scores.overlap
+    if overlap is None:
+        return pooled.diagnostics
+    phi = task.weights.take(pooled.rows).mean(pooled.scores.influence)
+    return {**pooled.diagnostics, "orthogonality": overlap.as_dict(names, phi)}
+
+
 def _straight_scores(
     design: Any, transport: Any, linear: LinearTransport, task: Task
 ) -> PooledScores:
     """Score along straight lines, with what the chosen treatment of the transport's error asks."""
     method: SensitivityMethod = task.sensitivity
-    if method == "auto" and (task.fixed or linear.smoothing < 1.0 or task.options.rule == "draws"):
-        # no use for it; a smoothed regression, which single lines do not show; or line means whose
-        # own noise differences would show
+    if method == "auto" and (
+        task.fixed
+        or linear.smoothing < 1.0
+        or task.options.rule == "draws"
+        or len(task.rows) < 2 * max(map(len, linear.blocks))
+    ):
+        # no use for it; a smoothed regression, which single lines do not show; line means whose
+        # own noise differences would show; or standard errors that are too small in any case
         method = "hermite"
     step = None
     if not task.fixed and not why_left_in(design, linear, len(task.rows)):
@@ -285,6 +299,9 @@ def _line_jackknife(
 ) -> TransportedScores:
     """Add the transport's own error by fitting it again without groups of rows."""
     folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
+    # what is compared takes the nodes that were found to be enough
+    nodes = scores.diagnostics.get("quadrature", {}).get("n_nodes", task.options.n_nodes)
+    options = replace(task.options, n_nodes=nodes)
 
     def rescore(keep: NDArray[np.intp] | None) -> Floats:
         fitted = transport if keep is None else _refit(design, task, keep, transport)
@@ -295,7 +312,8 @@ def _line_jackknife(
             task.weights,
             fitted,
             form=task.form,
-            options=task.options,
+            options=options,
+            check=False,
             n_jobs=task.n_jobs,
         )
         weights = task.weights.take(found.rows)

@@ -98,9 +98,10 @@ def why_left_in(design: Any, linear: LinearTransport, n: int) -> str:
         return "the published form is there to reproduce the paper"
     if linear.smoothing < 1.0:
         return "not derived for the bridge (epsilon > 0)"
-    if n < 2 * linear.n_latent:
-        return "rows < 2 x columns: an expansion in 1/n does not hold"
-    if max(map(len, linear.blocks)) > MOST_COLUMNS:
+    largest = max(map(len, linear.blocks))
+    if n < 2 * largest:
+        return "rows < 2 x columns that depend on each other: an expansion in 1/n does not hold"
+    if largest > MOST_COLUMNS:
         return f"more than {MOST_COLUMNS} columns depend on each other"
     return ""
 

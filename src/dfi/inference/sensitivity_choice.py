@@ -24,6 +24,10 @@ column ``j`` of ``G``
 - and the noise of the sample does not decide: what matters is more than ``ERRORS`` of its own
   standard errors (jackknife over the groups) away from 0, or the noise of :math:`T(\delta)` is less
   than ``HARMLESS`` of the variance of ``v``, so that entering by mistake changes nothing.
+
+Of a wide table too few rows are differenced to say what ``G`` is. There the parts only tell whether
+the short cut is wrong, tested over all columns together at ``FAMILY_LEVEL``; if it is, the
+transport is fitted again without groups of rows (:mod:`dfi.inference.transport_jackknife`).
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
 
 from dfi.importance.sample import row_sample
 from dfi.inference.transport_terms import MapInfluence, latent_terms
@@ -49,6 +54,7 @@ CHANGE = 0.05
 SHARE = 0.25
 ERRORS = 2.5
 HARMLESS = 0.05
+FAMILY_LEVEL = 0.05
 FEWEST_GROUPS = 4
 ROUNDING = 1e-12
 _MOST_ROWS, _LEAST_ROWS, _WORK = 1000, 100, 4e7
@@ -125,12 +131,14 @@ def choose_sensitivity(
         found = _excess(on_sample, part / unit, values, share)
         relative = np.divide(found.variance, base, out=np.zeros(d), where=known)
         moved = np.sqrt(np.maximum(1.0 + relative, 0.0)) - 1.0
-        harmless = found.noise < HARMLESS * base
+        # without enough rows the part is not used: it only tells, for all columns at once
+        errors = ERRORS if differences.enough else _family_errors(d, len(part))
+        harmless = (found.noise < HARMLESS * base) & differences.enough
         on_error = (np.abs(moved) > CHANGE) & (
-            harmless | (np.abs(found.variance) > ERRORS * found.variance_error)
+            harmless | (np.abs(found.variance) > errors * found.variance_error)
         )
         on_terms = (found.square > np.maximum(SHARE**2 * of_terms, ROUNDING * base)) & (
-            harmless | (found.square > ERRORS * found.square_error)
+            harmless | (found.square > errors * found.square_error)
         )
         matters = known & (on_error | on_terms)
         sensitivity[:, matters] += part.mean(axis=0)[:, matters]
@@ -139,6 +147,11 @@ def choose_sensitivity(
     if not differences.enough:
         sensitivity = scores.sensitivity
     return SensitivityChoice(sensitivity, changed, change, differences.rows, differences.enough)
+
+
+def _family_errors(d: int, count: int) -> float:
+    """Return how many errors away from 0 one of all columns' quantities is by chance, rarely."""
+    return float(stats.t.ppf(1.0 - FAMILY_LEVEL / (4 * d), max(count - 1, 1)))
 
 
 @dataclass(frozen=True)
