@@ -24,7 +24,7 @@ BLAS_TESTS := tests/test_blas.py tests/inference tests/importance tests/test_exp
 	$(addprefix tests/nuisance/test_,stack.py network.py crossfit.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit browser test-blas test-oldest test-slow bench clean
+.PHONY: help demo test lint types unit browser test-blas test-oldest test-slow bench paper clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -98,6 +98,9 @@ browser:  ## Debian's chromium for the report's tests, where apt can install it
 
 test-slow: $(VENV)/.installed  ## coverage and size by simulation (hours)
 	$(BIN)/python -m pytest -n $(JOBS) -m slow --timeout 14400
+
+paper: $(VENV)/.installed-cli  ## the paper's studies, reduced: `make paper STUDY=hiv SIZE=--full`
+	$(BIN)/python -m paper $(or $(STUDY),all) $(or $(SIZE),--quick) --resume
 
 bench: $(VENV)/.installed  ## CPU-time ratios against peers; writes docs/benchmarks.md
 	$(BIN)/python -m pip install --quiet -e ".[bench]"

@@ -1,6 +1,6 @@
 """Write docs/coverage.md: the coverage study, every cell with its figures.
 
-Run as ``python benchmarks/coverage_study.py [--quick] [--only NAME]``; all of it takes about an
+Run as ``python -m benchmarks.coverage_study [--quick] [--only NAME]``; all of it takes about an
 hour on two cores. Cells already measured are kept in docs/coverage.json.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dfi.studies.cells import LEARNED_CELLS, LINEAR_CELLS, ORACLE_CELLS, Cell
+from paper.cells import LEARNED_CELLS, LINEAR_CELLS, ORACLE_CELLS, Cell
 
 PAGE = Path(__file__).parents[1] / "docs" / "coverage.md"
 LINES = PAGE.with_suffix(".json")
@@ -24,7 +24,7 @@ Nominal 90 % intervals of the attributed scores, by simulation. "Ours" are the d
 (transport-aware influence, skewness-corrected); "plain" takes the transport as known, as the
 paper does; "expanded" adds its expansion near the null. A figure is the share of samples whose
 interval contains the truth; where several features play the same part, the lowest and the
-highest of them. `python benchmarks/coverage_study.py` writes this page.
+highest of them. `python -m benchmarks.coverage_study` writes this page.
 
 Asked for are 0.86 to 0.94 for non-null scores with the true regression or least squares, 0.82 to
 0.96 with fitted learners; 0.88 for nulls (0.86 on M1 and 0.70 on M2 with fitted learners). At

@@ -7,7 +7,7 @@ __version__ = "0.1.0"
 import importlib
 from typing import Any
 
-from dfi import comparators, datasets, transports, warnings
+from dfi import comparators, datasets, inference, transports, warnings
 from dfi.compare import compare
 from dfi.comparison import Comparison
 from dfi.estimator import DFI, explain
@@ -27,6 +27,7 @@ __all__ = [
     "compare",
     "datasets",
     "explain",
+    "inference",
     "load",
     "plots",
     "report",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from dfi.data import read_folds, read_groups, read_outcome, read_table, read_weights
 from dfi.data.constant import constant_among, warn_constant
 from dfi.data.fingerprint import fingerprint
 from dfi.data.magnitude import refuse_extreme
-from dfi.explained import FittedModels, assemble, explain_diagnostics
+from dfi.explained import FittedModels, assemble, explain_diagnostics, unit_membership
 from dfi.inference.intervals import check_level
 from dfi.inference.score_transport import Task, score_transport
 from dfi.lines.choose import LineOptions
@@ -26,6 +28,7 @@ from dfi.seeds import seed_sequence
 from dfi.specification import describe, versions
 from dfi.transport.base import fit_transport
 from dfi.transport.choice import Auto, choose_transport
+from dfi.transport.gaussian import LinearTransport
 from dfi.transport.registry import resolve_transport
 
 if TYPE_CHECKING:
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     from dfi.importance.scores import PooledScores, SensitivityMethod
     from dfi.lines.quadrature import QuadratureRule
     from dfi.result import Importance
+
+    Floats = NDArray[np.float64]
 
 
 class DFI(BaseEstimator):
@@ -194,6 +199,49 @@ class DFI(BaseEstimator):
         self.result_ = self._explain(design, fitted)
         return self
 
+    def with_fixed_transport(self) -> Importance:
+        r"""Return the result with standard errors that take the transport as known.
+
+        What ``fixed_transport=True`` gives, from the scores that are there: with :math:`u_j` the
+        influence values of latent score j before the transport's own error enters, those of
+        feature l are :math:`\sum_j W_{lj}^2 u_j`. Nothing is fitted or predicted again.
+
+        Returns
+        -------
+        Importance
+            In both spaces, with the same scores.
+
+        Raises
+        ------
+        ValueError
+            The transport is not linear: fit again with ``fixed_transport=True``.
+        """
+        check_is_fitted(self, "result_")
+        if self.fixed_transport:
+            return self.result_
+        if not isinstance(self.transport_, LinearTransport):
+            raise ValueError(  # noqa: TRY004 - the call is refused, not the type of an argument
+                f"with_fixed_transport needs a linear transport ('gaussian' or 'semicontinuous'), "
+                f"this one is {self.result_.spec['transport']!r}: fit again with "
+                f"fixed_transport=True"
+            )
+        latent = self.pooled_.scores.influence
+        attributed = latent @ (self.transport_.attribution**2).T
+
+        def known(result: Importance, influence: Floats, **changed: Any) -> Importance:
+            return replace(
+                result,
+                influence=influence @ self._membership,
+                spec={**result.spec, "fixed_transport": True},
+                diagnostics={**result.diagnostics, "standard_errors": "fixed transport"},
+                **changed,
+            )
+
+        below = self.result_.latent
+        return known(
+            self.result_, attributed, latent=None if below is None else known(below, latent)
+        )
+
     def _fit_models(
         self, X: Any, y: Any, sample_weight: Any, cv_groups: Any, design: Any
     ) -> FittedModels:
@@ -272,6 +320,7 @@ class DFI(BaseEstimator):
             "diagnostics": found if choice is None else {**found, "auto": choice.as_dict()},
         }
         self.transport_ = transport
+        self._membership = unit_membership(table, transport)
         if scored.pooled is not None:
             self.pooled_ = scored.pooled
         return assemble(table, transport, scored, context)

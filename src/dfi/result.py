@@ -140,6 +140,11 @@ class Importance:
         """Standard errors of the scores, shape (p,); NaN where none can be estimated."""
         return read_only(known_errors(self._units), np.float64)
 
+    @cached_property
+    def skewness(self) -> Floats:
+        """Skewness of the scores, shape (p,), which their intervals are corrected for."""
+        return read_only(self._units.skewness, np.float64)
+
     @property
     def covariance(self) -> Floats:
         """Covariance matrix of the scores, shape (p, p); NaN where ``se`` is NaN."""

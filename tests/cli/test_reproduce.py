@@ -8,15 +8,17 @@ import sys
 
 import pytest
 
-from dfi.studies import catalogue
+from paper import catalogue
 
 TINY = """
 import os, pathlib, time
 import numpy as np
 from matplotlib.figure import Figure
-from dfi.studies.catalogue import STUDIES
-from dfi.studies.reproduction import Study, Task
-from dfi.studies.writing import save_figure, write_csv, write_page
+from dfi.cli.reproduce import find_paper
+find_paper()
+from paper.catalogue import STUDIES
+from paper.reproduction import Study, Task
+from paper.writing import save_figure, write_csv, write_page
 
 def draw(seed, n, trees):
     if os.environ.get("TINY_HOLDS_AT") == str(seed):

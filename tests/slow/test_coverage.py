@@ -7,7 +7,7 @@ within two Monte-Carlo standard errors of it, and its figures are printed either
 import numpy as np
 import pytest
 
-from dfi.studies.cells import LEARNED_CELLS, LINEAR_CELLS, ORACLE_CELLS
+from paper.cells import LEARNED_CELLS, LINEAR_CELLS, ORACLE_CELLS
 
 pytestmark = pytest.mark.slow
 

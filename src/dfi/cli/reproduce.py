@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 import time as clock
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Optional
 
 import typer
 
 from dfi.cli import options
 from dfi.cli.console import Console
-from dfi.cli.failures import INTERRUPTED, OUTPUT, TERMINATED, Failure, Terminated, guarded
+from dfi.cli.failures import INTERRUPTED, OUTPUT, REFUSED, TERMINATED, Failure, Terminated, guarded
 from dfi.cli.outputs import OutputFolder
 
 # typer reads these annotations at run time, where Optional is what its older versions understand
 # ruff: noqa: UP045
 
 RECORDS = "records"
+PAPER = "paper"
+ELSEWHERE = (
+    "the paper's studies are not installed with dfi: clone its repository (git clone) and run "
+    "'make paper' or 'python -m paper NAME' there"
+)
+
+
+def find_paper() -> tuple[ModuleType, ModuleType]:
+    """Return the catalogue of the paper's studies and what runs them.
+
+    They lie in the folder ``paper`` of a clone, beside ``src``. dfi never imports them otherwise.
+    """
+    clone = Path(__file__).resolve().parents[3]
+    if (clone / PAPER / "catalogue.py").is_file() and str(clone) not in sys.path:
+        # appended: nothing else of the clone may hide what is installed
+        sys.path.append(str(clone))
+    try:
+        catalogue = importlib.import_module(f"{PAPER}.catalogue")
+        return catalogue, importlib.import_module(f"{PAPER}.reproduction")
+    except ModuleNotFoundError as error:
+        if error.name not in (PAPER, f"{PAPER}.catalogue"):
+            raise
+        raise Failure(ELSEWHERE, REFUSED) from None
 
 
 @guarded
@@ -54,13 +80,12 @@ def reproduce(
     Writes NAME.csv, NAME.png and NAME.md; the records of finished replications stay in
     OUT/records, so that an interrupted run can be resumed.
     """
-    from dfi.studies.catalogue import resolve_studies
-    from dfi.studies.reproduction import Size
-    from dfi.studies.reproduction import reproduce as run
-
+    catalogue, reproduction = find_paper()
     console = Console(quiet)
-    size = Size(full, seeds, refit_seeds, refit_trees, None if data is None else str(data))
-    studies = resolve_studies(name)
+    size = reproduction.Size(
+        full, seeds, refit_seeds, refit_trees, None if data is None else str(data)
+    )
+    studies = catalogue.resolve_studies(name)
     names = [file for study in studies for file in study.files]
     folder = OutputFolder(out, names, force=force or resume)
     records = out / RECORDS
@@ -79,7 +104,7 @@ def reproduce(
         console.say(f"{study.name}: {study.title}")
         try:
             with folder.filling() as stage, console.warnings():
-                run(
+                reproduction.reproduce(
                     study, stage, size=size, records_folder=records, n_jobs=jobs,
                     resume=resume or study.kept_in in begun, progress=console.progress,
                 )  # fmt: skip

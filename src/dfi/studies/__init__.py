@@ -1,1 +1,0 @@
-"""Studies of the method on its own public interface."""
