@@ -48,9 +48,10 @@ demo: $(VENV)/.installed-cli  ## explain scikit-learn's diabetes data: the table
 
 test: lint types unit  ## lint, types and all fast tests
 
-lint: $(VENV)/.installed  ## ruff, both linter and formatter
+lint: $(VENV)/.installed  ## ruff (linter and formatter), and the order of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 
 types: $(VENV)/.installed  ## mypy --strict on src
 	$(BIN)/mypy

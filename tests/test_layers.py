@@ -1,0 +1,59 @@
+"""Who may import whom: the order that CONTRIBUTING.md draws is the one that `make lint` checks."""
+
+import ast
+import re
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCE = sorted((ROOT / "src" / "dfi").rglob("*.py"))
+
+
+def contract(name):
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    return next(entry for entry in contracts if entry["name"] == name)
+
+
+def imported(path):
+    """Return the full names of what a file imports, wherever it does."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
+
+
+def test_the_order_that_is_checked_is_the_one_that_is_described():
+    layers = [re.findall(r"\w+", layer) for layer in contract("imports point one way")["layers"]]
+    height = {module: -place for place, layer in enumerate(layers) for module in layer}
+    table = (ROOT / "CONTRIBUTING.md").read_text().split("| folder |")[1].split("\n\n")[0]
+    rows = [re.findall(r"`(\w+)(?:/|\.py)`", line.split("|")[1]) for line in table.splitlines()[2:]]
+    assert sum(map(len, rows)) == 15
+    for lower, upper in pairwise(rows):
+        assert max(height[name] for name in lower) < min(height[name] for name in upper)
+
+
+def test_every_module_has_its_place_in_the_order():
+    layers = contract("imports point one way")["layers"]
+    listed = {name for layer in layers for name in re.findall(r"\w+", layer)}
+    found = {path.relative_to(ROOT / "src" / "dfi").parts[0].removesuffix(".py") for path in SOURCE}
+    assert listed == found - {"__init__"}
+
+
+def test_the_library_never_imports_the_paper():
+    for path in SOURCE:
+        assert not [name for name in imported(path) if name.split(".")[0] == "paper"], path
+    mentions = [path for path in SOURCE if '"paper"' in path.read_text()]
+    assert [path.name for path in mentions] == ["reproduce.py"]
+
+
+def test_the_wheel_holds_the_library_alone_and_the_source_archive_the_studies_too():
+    targets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    assert targets["targets"]["wheel"]["packages"] == ["src/dfi"]
+    assert {"src", "paper", "tests", "docs"} <= set(targets["targets"]["sdist"]["include"])
+    assert not (ROOT / "src" / "dfi" / "studies").exists()
