@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dfi.datasets import Simulation, exponential, m1, m2, m3
 from paper.coverage import CoverageStudy, coverage_study
+from paper.truths import Simulation, exponential, m1, m2, m3
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import logsumexp
 
-from dfi import DFI, datasets
+from dfi import DFI
+from paper import truths
 from paper.simulated import SEED
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfi.datasets import Simulation
     from paper.reproduction import Record
+    from paper.truths import Simulation
 
     Floats = NDArray[np.float64]
 
@@ -29,11 +30,6 @@ QUADRATURE_NODES = 60
 GRID_EDGE = 6.0
 GRID_POINTS = 301
 QUIET: dict[str, Any] = {"diagnose": False, "progress": False}
-
-
-def bridge_correlation(epsilon: float) -> float:
-    r"""Return :math:`s = \sqrt{1 + \varepsilon^2/16} - \varepsilon/4` of the Gaussian bridge."""
-    return float(np.sqrt(1.0 + epsilon**2 / 16.0) - epsilon / 4.0)
 
 
 def conditional_variance(epsilons: Sequence[float], refereed: Sequence[float]) -> Record:
@@ -57,7 +53,7 @@ def conditional_variance(epsilons: Sequence[float], refereed: Sequence[float]) -
         "epsilon": grid,
         "published_variance": s**2 + tau,
         "published_correlation": s,
-        "bridge_correlation": [bridge_correlation(float(epsilon)) for epsilon in grid],
+        "bridge_correlation": [truths.bridge_correlation(float(epsilon)) for epsilon in grid],
         "refereed": list(refereed),
         "referee": [grid_coupling(float(epsilon)) for epsilon in refereed],
     }
@@ -127,7 +123,7 @@ def m3_constants(rho: float, n: int, replications: int) -> Record:
     latent = 0.5 * line_variances(lambda z: np.prod(z @ root, axis=1), 2)[:2]
     scores = np.array(
         [
-            _oracle(datasets.m3(n, rho=rho, random_state=SEED + k)).scores[3:]
+            _oracle(truths.m3(n, rho=rho, random_state=SEED + k)).scores[3:]
             for k in range(replications)
         ]
     )
@@ -138,7 +134,7 @@ def m3_constants(rho: float, n: int, replications: int) -> Record:
         "theory": (rho**2 + 2.0) / 4.0,
         "paper": (rho**2 + 2.0) / 8.0,
         "quadrature": root**2 @ latent,
-        "closed_form": datasets.m3(2, rho=rho).truth()[3:],
+        "closed_form": truths.m3(2, rho=rho).truth()[3:],
         "estimate": scores.mean(axis=0),
         "estimate_error": scores.std(axis=0, ddof=1) / np.sqrt(replications),
     }
@@ -157,7 +153,7 @@ def m2_total(correlations: Sequence[float]) -> Record:
         found = line_variances(lambda z, root=root: 5.0 * np.cos(z @ root).sum(axis=1), 2)  # type: ignore[misc]
         totals.append(float((root**2 @ found[:2]).sum()))
         variances.append(float(found[2]))
-        closed.append(float(datasets.m2(2, rho=rho).truth().sum()))
+        closed.append(float(truths.m2(2, rho=rho).truth().sum()))
     return {
         "rho": list(correlations),
         "total": totals,
@@ -175,7 +171,7 @@ def drawing_bias(draws: Sequence[int], n: int, replications: int) -> Record:
     """
     exact, drawn = [], []
     for k in range(replications):
-        data = datasets.m1(n, rho=0.8, d=3, random_state=SEED + k)
+        data = truths.m1(n, rho=0.8, d=3, random_state=SEED + k)
         exact.append(_latent(data, "auto", None, k))
         drawn.append([_latent(data, "draws", m, k) for m in draws])
     bias = np.asarray(drawn) - np.asarray(exact)[:, None, :]
@@ -183,7 +179,7 @@ def drawing_bias(draws: Sequence[int], n: int, replications: int) -> Record:
         "draws": list(draws),
         "n": n,
         "replications": replications,
-        "truth": datasets.m1(2, rho=0.8, d=3).truth(space="latent"),
+        "truth": truths.m1(2, rho=0.8, d=3).truth(space="latent"),
         "exact": np.mean(exact, axis=0),
         "bias": bias.mean(axis=0),
         "bias_error": bias.std(axis=0, ddof=1) / np.sqrt(replications),
@@ -203,13 +199,13 @@ def singular_whitening(n: int, replications: int) -> Record:
     """
     kernel, inverse = [], []
     for k in range(replications):
-        data = datasets.equal_features(n, random_state=SEED + k)
+        data = truths.equal_features(n, random_state=SEED + k)
         kernel.append(_oracle(data).scores)
         inverse.append(_pseudo_inverse_scores(data))
     return {
         "n": n,
         "replications": replications,
-        "truth": datasets.equal_features(2).truth(),
+        "truth": truths.equal_features(2).truth(),
         "kernel": np.mean(kernel, axis=0),
         "kernel_error": np.std(kernel, axis=0, ddof=1) / np.sqrt(replications),
         "pseudo_inverse": np.mean(inverse, axis=0),
@@ -262,8 +258,8 @@ def dependent_examples(n: int, replications: int) -> Record:
     """Return the two perfectly dependent examples under two disentanglings, beside their truths."""
     examples = {}
     for label, simulate, square in (
-        ("X1 = X2 = U", datasets.equal_features, False),
-        ("X1 = (U² - 1)/√2, X2 = U", datasets.square_and_factor, True),
+        ("X1 = X2 = U", truths.equal_features, False),
+        ("X1 = (U² - 1)/√2, X2 = U", truths.square_and_factor, True),
     ):
         samples = [simulate(n, random_state=SEED + k) for k in range(replications)]
         whitened = np.array([_oracle(data).scores for data in samples])

@@ -21,7 +21,7 @@ from dfi.inference import wald_interval
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfi.datasets import Simulation
+    from paper.truths import Simulation
 
     Floats = NDArray[np.float64]
 
@@ -97,7 +97,7 @@ def coverage_study(
     Parameters
     ----------
     simulate : callable
-        Replication number to :class:`~dfi.datasets.Simulation`, with its truth.
+        Replication number to :class:`~paper.truths.Simulation`, with its truth.
     replications : int
         Number of samples.
     estimator : optional

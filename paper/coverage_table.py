@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi import Importance
-    from dfi.datasets import Simulation
     from paper.reproduction import Record, Size
+    from paper.truths import Simulation
 
     Floats = NDArray[np.float64]
 

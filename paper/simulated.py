@@ -21,21 +21,22 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.ensemble import RandomForestRegressor
 
-from dfi import DFI, Semicontinuous, compare, datasets
+from dfi import DFI, Semicontinuous, compare
 from dfi.comparators import Shapley
+from paper import truths
 from paper.reproduction import Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dfi.datasets import Simulation
     from paper.reproduction import Record, Size
+    from paper.truths import Simulation
 
 MODELS: dict[str, Callable[..., Simulation]] = {
-    "M1": datasets.m1,
-    "M2": datasets.m2,
-    "M3": datasets.m3,
-    "M4": datasets.m4,
+    "M1": truths.m1,
+    "M2": truths.m2,
+    "M3": truths.m3,
+    "M4": truths.m4,
 }
 FAMILIES = ("exact", "default", "drawn", "refitted")
 PUBLISHED_EPSILON = 1e-3

@@ -22,6 +22,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 from dfi import Gaussian, Semicontinuous, explain
 from dfi.comparators import CPI, DLOCO, LOCO, NLOCO, Shapley, prepare
+from dfi.datasets import m1
 from paper.reproduction import Task
 from paper.simulated import PUBLISHED_EPSILON, SEED
 
@@ -124,8 +125,6 @@ def warm_up(method: str) -> None:
 
 def m1_sample(n: int, d: int, seed: int) -> tuple[Floats, Floats]:
     """Return features and outcome of M1."""
-    from dfi.datasets import m1
-
     data = m1(n, rho=RHO, d=d, random_state=SEED + seed)
     return data.X, data.y
 

@@ -21,6 +21,7 @@ from dfi.comparators.shapley import players
 from dfi.comparators.walks import walked_part
 from dfi.data.folds import Fold
 from dfi.warnings import ApproximationWarning
+from paper.truths import gaussian_copula
 
 
 def by_orders(masks: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -183,9 +184,7 @@ def test_many_features_of_one_factor_share_it_and_nulls_stay_null() -> None:
     correlation = np.eye(9)
     correlation[:4, :4] = 0.9
     np.fill_diagonal(correlation, 1.0)
-    sample = dfi.datasets.gaussian_copula(
-        500, correlation=correlation, regression=[1.0] * 4 + [0.0] * 5
-    )
+    sample = gaussian_copula(500, correlation=correlation, regression=[1.0] * 4 + [0.0] * 5)
     truth = sample.comparator_truth("shapley")
     for seed in range(2):
         found = dfi.compare(sample.X, sample.y, "shapley", estimator="ridge", random_state=seed)[

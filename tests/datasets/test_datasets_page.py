@@ -13,7 +13,9 @@ def run(block):
 
 def test_truths_are_those_in_the_comments(capsys):
     run(BLOCKS[0])
+    run(BLOCKS[1])
     lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 6
     for line, known in ((0, [17, 8, 0]), (1, [20, 5, 0]), (5, [17, 8, 0])):
         assert [round(float(x)) for x in lines[line].strip("[]").split()] == known
 
@@ -21,5 +23,5 @@ def test_truths_are_those_in_the_comments(capsys):
 def test_missing_data_are_explained(capsys, monkeypatch, tmp_path):
     monkeypatch.delenv("DFI_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    run(BLOCKS[1])
+    run(BLOCKS[2])
     assert "download=True" in capsys.readouterr().out

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import doctest
+
 import numpy as np
 import pytest
 
-from dfi.datasets import exponential, m1, m2, m3, m4
+from dfi.datasets import exponential, m1, m2, m3, m4, simulations
 
 
 @pytest.mark.parametrize(("make", "noise"), [(m1, 1.0), (m2, 1.0), (m3, 0.4), (m4, 1.0)])
@@ -89,7 +91,7 @@ def test_samples_that_cannot_be(make, options, message):
         make(**{"n": 50, **options})
 
 
-@pytest.mark.parametrize("order", [["x0", "x1", "x2"], [0, 0, 1], [0, 1], [0.0, 1.0, 2.0]])
-def test_order_names_every_column_once(order):
-    with pytest.raises(ValueError, match="order must name each of the columns 0 to 2 once"):
-        m1(50, d=3).truth(transport="knothe-rosenblatt", order=order)
+def test_docstring_examples():
+    outcome = doctest.testmod(simulations)
+    assert outcome.attempted > 0
+    assert outcome.failed == 0

@@ -12,6 +12,7 @@ from dfi.importance.tilt import tilt_sensitivity
 from dfi.lines.base import Lines
 from dfi.lines.linear import LinearLines
 from dfi.lines.quadrature import QuadratureLines
+from paper.truths import m2
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.standard_normal((90, 3)) @ GENERATOR.standard_normal((3, 3))
@@ -183,7 +184,7 @@ def test_smoothing_points_have_the_moments_of_the_normal_law(count, d):
 def test_bridge_in_many_dimensions_is_not_lowered_by_its_smoothing():
     found = []
     for seed in range(12):
-        sample = dfi.datasets.m2(600, rho=0.8, d=12, random_state=seed)
+        sample = m2(600, rho=0.8, d=12, random_state=seed)
         explainer = dfi.DFI(
             estimator=sample.regression,
             cv="prefit",

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dfi import datasets
-from paper import claims, claims_pages
+from paper import claims, claims_pages, truths
 from paper.claims_pages import TESTS, WHAT_HOLDS, all_tasks, claim_tasks
 from paper.coverage_table import AWARE, AWARE_BELOW, PLAIN, cover_block, coverage_tasks
 from paper.coverage_table_cells import collect, select
@@ -76,7 +75,7 @@ def test_m3_constants_by_quadrature(rho):
     root = claims._pair_root(rho)
     latent = 0.5 * claims.line_variances(lambda z: np.prod(z @ root, axis=1), 2)[:2]
     np.testing.assert_allclose(latent, (rho**2 + 2) / 4, rtol=1e-10)
-    np.testing.assert_allclose(root**2 @ latent, datasets.m3(2, rho=rho).truth()[3:], rtol=1e-10)
+    np.testing.assert_allclose(root**2 @ latent, truths.m3(2, rho=rho).truth()[3:], rtol=1e-10)
 
 
 def test_m3_constants_by_estimation():

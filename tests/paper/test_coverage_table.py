@@ -10,7 +10,7 @@ import pytest
 
 import dfi
 from dfi.transports import Gaussian, Semicontinuous
-from paper import coverage_table, coverage_table_pages
+from paper import coverage_table, coverage_table_pages, truths
 from paper.coverage import CoverageStudy
 from paper.coverage_table import (
     AWARE,
@@ -81,7 +81,7 @@ def block():
 
 def test_published_transport_multiplies_everything():
     # the reason why one run answers for every epsilon, on the library's own transport
-    data = dfi.datasets.m1(200, rho=0.8, random_state=3)
+    data = truths.m1(200, rho=0.8, random_state=3)
     found = dfi.sensitivity(
         data.X,
         data.y,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dfi
-from dfi.datasets import m3
+from paper.truths import m3
 
 pytestmark = pytest.mark.slow
 

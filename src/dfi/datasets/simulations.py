@@ -17,17 +17,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi.datasets.regressions import Exponential, Linear, PiecewiseProducts, TwoCosines
-from dfi.datasets.roots import symmetric_root
-from dfi.datasets.square import SquarePopulation
-from dfi.datasets.truths import GaussianPopulation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
     from dfi.datasets.regressions import Regression
-    from dfi.datasets.truths import Population, Space
 
     Floats = NDArray[np.float64]
 
@@ -40,95 +34,44 @@ class Simulation:
     ----------
     X, y : ndarray
         The sample.
-    regression : callable
+    regression : Regression
         The true regression function of ``X``.
-    population : Population or None
-        The law of the sample, which knows its scores; None where nothing is known.
+    latent, attributed : ndarray of shape (d,)
+        Population scores of every column under the default transport, in both spaces.
+    noise : float
+        Variance of the outcome given the features.
+    correlation : ndarray of shape (d, d) or None
+        Correlation matrix of the features; None where they are not Gaussian.
 
     Examples
     --------
     >>> from dfi.datasets import m1
     >>> sample = m1(500, rho=0.8, d=3)
-    >>> sample.truth().round(6)
+    >>> sample.attributed.round(6)
     array([17.,  8.,  0.])
-    >>> sample.truth(transport="knothe-rosenblatt").round(6)
-    array([25., 16.,  0.])
-    >>> sample.comparator_truth("loco").round(6)
-    array([9., 0., 0.])
+    >>> sample.latent.round(6)
+    array([20.,  5.,  0.])
     """
 
     X: Floats
     y: Floats
-    regression: Callable[[Floats], Floats]
-    population: Population | None = None
-
-    @property
-    def latent(self) -> Floats | None:
-        """Latent scores under the Gaussian (Bures-Wasserstein) transport, where known."""
-        return None if self.population is None else self.population.truth("latent")
-
-    @property
-    def attributed(self) -> Floats | None:
-        """Attributed scores under the Gaussian (Bures-Wasserstein) transport, where known."""
-        return None if self.population is None else self.population.truth("attributed")
-
-    def truth(
-        self,
-        *,
-        space: Space = "attributed",
-        transport: str = "gaussian",
-        epsilon: float = 0.0,
-        order: Sequence[int] | None = None,
-    ) -> Floats:
-        """Return the population scores of every column, in closed form.
-
-        Parameters
-        ----------
-        space : {"attributed", "latent"}, default="attributed"
-            Of the features, or of the latent coordinates that belong to them.
-        transport : str, default="gaussian"
-            A transport's name: ``"gaussian"``, ``"entropic"``, ``"semicontinuous"``, ``"copula"``
-            or ``"knothe-rosenblatt"``.
-        epsilon : float, default=0.0
-            Weight of the entropy: the exact bridge for ``"gaussian"`` and ``"entropic"``, the
-            published form for ``"semicontinuous"``.
-        order : sequence of int, optional
-            Knothe-Rosenblatt only: the columns in the order of the map; their own by default.
-
-        Returns
-        -------
-        ndarray of shape (d,)
-
-        Raises
-        ------
-        ValueError
-            Where no closed form is known; the message says for what one is.
-        """
-        return self._known().truth(space, transport, epsilon, order)
-
-    def comparator_truth(self, name: str) -> Floats:
-        """Return the population scores of another method.
-
-        Parameters
-        ----------
-        name : {"loco", "cpi", "nloco", "dloco", "shapley"}
-            As in :mod:`dfi.comparators`; ``nloco`` is LOCO as a share of the outcome's variance.
-        """
-        return self._known().comparator_truth(name)
-
-    def _known(self) -> Population:
-        if self.population is None:
-            raise ValueError(
-                "the population scores of this simulation are not known: its regression is not "
-                "one of those with a closed form"
-            )
-        return self.population
+    regression: Regression
+    latent: Floats
+    attributed: Floats
+    noise: float
+    correlation: Floats | None = None
 
 
 def check_rows(n: object) -> None:
     """Refuse a number of rows that is none."""
     if not isinstance(n, int | np.integer) or n < 1:
         raise ValueError(f"n must be a whole number of rows, 1 or more, got {n!r}")
+
+
+def symmetric_root(correlation: Floats) -> Floats:
+    """Return the symmetric positive square root."""
+    values, vectors = np.linalg.eigh(correlation)
+    return np.asarray((vectors * np.sqrt(np.clip(values, 0.0, None))) @ vectors.T)
 
 
 def correlated_gaussian(correlation: Floats, n: int, generator: np.random.Generator) -> Floats:
@@ -147,6 +90,25 @@ def linear_truth(correlation: Floats, beta: Floats) -> tuple[Floats, Floats]:
     return latent, (root**2) @ latent
 
 
+def gaussian_truth(correlation: Floats, regression: Regression) -> tuple[Floats, Floats]:
+    r"""Return latent and attributed scores of Gaussian features under the default transport.
+
+    With :math:`x = Lz` and :math:`K` of :mod:`dfi.datasets.regressions`,
+    :math:`\phi_{Z_j} = K(R, R) - K(R, R - L_{\cdot j}L_{\cdot j}')` and
+    :math:`\phi_X = (L \circ L)\,\phi_Z`.
+    """
+    root, active = symmetric_root(correlation), list(regression.active)
+    R = correlation[np.ix_(active, active)]
+    whole = regression.covariance(R, R)
+    latent = np.array(
+        [
+            whole - regression.covariance(R, R - np.outer(column, column))
+            for column in root[active].T
+        ]
+    )
+    return latent, np.asarray(root**2 @ latent)
+
+
 def pair_correlation(d: int, rho: float, *pairs: tuple[int, int]) -> Floats:
     """Return the identity with ``rho`` between the named pairs."""
     least = 1 + max(max(pair) for pair in pairs)
@@ -161,7 +123,7 @@ def pair_correlation(d: int, rho: float, *pairs: tuple[int, int]) -> Floats:
 def gaussian_simulation(
     n: int, correlation: Floats, regression: Regression, noise: float, random_state: int
 ) -> Simulation:
-    """Return rows of ``N(0, correlation)``, outcomes with a noise variance, and the population."""
+    """Return rows of ``N(0, correlation)``, outcomes with a noise variance, and their truth."""
     check_rows(n)
     smallest = float(np.linalg.eigvalsh(correlation).min())
     if not smallest >= -1e-8:
@@ -172,7 +134,8 @@ def gaussian_simulation(
     generator = np.random.default_rng(random_state)
     X = correlated_gaussian(correlation, n, generator)
     y = regression(X) + np.sqrt(noise) * generator.standard_normal(n)
-    return Simulation(X, y, regression, GaussianPopulation(correlation, regression, noise))
+    latent, attributed = gaussian_truth(correlation, regression)
+    return Simulation(X, y, regression, latent, attributed, noise, correlation)
 
 
 def first_times_five(d: int) -> Linear:
@@ -220,11 +183,8 @@ def m4(n: int = 2000, *, d: int = 10, random_state: int = 0) -> Simulation:
     X[:, 1] += 3.0 * X[:, 0] ** 2
     regression = first_times_five(d)
     y = regression(X) + generator.standard_normal(n)
-    # beta is 0 but for X1, whose standard deviation is 1: the same in standardised units
-    population = SquarePopulation(
-        regression.beta, factor=0, square=1, curvature=3.0, spread=1.0, noise=1.0
-    )
-    return Simulation(X, y, regression, population)
+    scores = regression.beta**2  # uncorrelated columns, and X1 has variance 1
+    return Simulation(X, y, regression, scores, scores, 1.0)
 
 
 def exponential(

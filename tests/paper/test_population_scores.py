@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import dfi
-from dfi.datasets import Simulation, equal_features, exponential, m1, m2, m3, m4, square_and_factor
-from dfi.datasets.roots import symmetric_root, triangular_root
 from dfi.transports import EntropicOT
+from paper import truths
+from paper.truths import Simulation, equal_features, exponential, m1, m2, m3, m4, square_and_factor
+from paper.truths.roots import symmetric_root, triangular_root
 
 GAUSSIAN = [partial(m1, d=3), partial(m2, d=3), m3, exponential]
 DRAWS = 400_000
@@ -264,6 +265,21 @@ def test_a_simulation_without_a_population():
 
 @pytest.mark.parametrize("name", ["simulations", "dependent", "copula", "roots"])
 def test_docstring_examples(name):
-    outcome = doctest.testmod(importlib.import_module(f"dfi.datasets.{name}"))
+    outcome = doctest.testmod(importlib.import_module(f"paper.truths.{name}"))
     assert outcome.attempted > 0
     assert outcome.failed == 0
+
+
+@pytest.mark.parametrize("order", [["x0", "x1", "x2"], [0, 0, 1], [0, 1], [0.0, 1.0, 2.0]])
+def test_order_names_every_column_once(order):
+    with pytest.raises(ValueError, match="order must name each of the columns 0 to 2 once"):
+        m1(50, d=3).truth(transport="knothe-rosenblatt", order=order)
+
+
+@pytest.mark.parametrize("name", ["m1", "m2", "m3", "m4", "exponential"])
+def test_the_library_knows_the_truth_of_the_default_transport(name):
+    ours, known = getattr(dfi.datasets, name)(50), getattr(truths, name)(50)
+    np.testing.assert_array_equal(ours.X, known.X)
+    np.testing.assert_array_equal(ours.y, known.y)
+    np.testing.assert_allclose(ours.latent, known.truth(space="latent"), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(ours.attributed, known.truth(), rtol=1e-12, atol=1e-12)

@@ -9,8 +9,9 @@ import pytest
 from scipy import stats
 
 import dfi
-from dfi.datasets import gaussian_copula, linear_truth
-from dfi.datasets.copula import mean_squared_slope, normal_score, quantile
+from dfi.datasets import linear_truth
+from paper.truths import gaussian_copula
+from paper.truths.copula import mean_squared_slope, normal_score, quantile
 
 R = np.array([[1.0, 0.6, 0.3], [0.6, 1.0, 0.0], [0.3, 0.0, 1.0]])
 BETA = np.array([2.0, 1.0, -1.0])

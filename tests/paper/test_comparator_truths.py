@@ -9,7 +9,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from dfi.datasets import equal_features, exponential, m1, m2, m3, m4, square_and_factor
+from paper.truths import equal_features, exponential, m1, m2, m3, m4, square_and_factor
 
 GAUSSIAN = [partial(m1, d=3), partial(m2, d=3), m3, exponential]
 DRAWS = 60_000

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi.datasets.regressions import Linear
-from dfi.datasets.simulations import Simulation
-from dfi.datasets.square import SquarePopulation
-from dfi.datasets.truths import GaussianPopulation
+from dfi.datasets import Linear
+from paper.truths.gaussian import GaussianPopulation
+from paper.truths.simulations import Simulation
+from paper.truths.square import SquarePopulation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ def equal_features(
 
     Examples
     --------
-    >>> from dfi.datasets import equal_features
+    >>> from paper.truths import equal_features
     >>> sample = equal_features(100)
     >>> sample.truth().round(6)
     array([4.5, 4.5])
@@ -86,7 +86,7 @@ def square_and_factor(
 
     Examples
     --------
-    >>> from dfi.datasets import square_and_factor
+    >>> from paper.truths import square_and_factor
     >>> sample = square_and_factor(100)
     >>> sample.truth(transport="knothe-rosenblatt", order=(1, 0)).round(6)
     array([4., 2.])

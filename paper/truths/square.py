@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi.datasets.coalition_truths import check_comparator, explained_share, shapley_values
-from dfi.datasets.roots import check_order
-from dfi.datasets.truths import smoothing
+from paper.truths.coalitions import check_comparator, explained_share, shapley_values
+from paper.truths.gaussian import smoothing
+from paper.truths.roots import check_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from dfi.datasets.truths import Space
+    from paper.truths.gaussian import Space
 
     Floats = NDArray[np.float64]
 

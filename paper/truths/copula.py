@@ -19,9 +19,10 @@ import numpy as np
 from scipy import stats
 from scipy.special import ndtr, ndtri
 
-from dfi.datasets.regressions import Linear
-from dfi.datasets.simulations import Simulation, correlated_gaussian
-from dfi.datasets.truths import GaussianPopulation
+from dfi.datasets import Linear
+from paper.truths.gaussian import GaussianPopulation
+from paper.truths.roots import symmetric_root
+from paper.truths.simulations import Simulation
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -125,7 +126,7 @@ def gaussian_copula(
     Examples
     --------
     >>> from scipy import stats
-    >>> from dfi.datasets import gaussian_copula
+    >>> from paper.truths import gaussian_copula
     >>> sample = gaussian_copula(
     ...     200,
     ...     correlation=[[1.0, 0.8], [0.8, 1.0]],
@@ -142,7 +143,7 @@ def gaussian_copula(
     if not 0 <= noise < np.inf:
         raise ValueError(f"noise must be a variance of at least 0, got {noise!r}")
     generator = np.random.default_rng(random_state)
-    scores = correlated_gaussian(matrix, n, generator)
+    scores = generator.standard_normal((n, len(matrix))) @ symmetric_root(matrix)
     X = np.column_stack([quantile(law, scores[:, k]) for k, law in enumerate(laws)])
     function, population = _regression(regression, matrix, laws, float(noise))
     y = np.asarray(function(X)) + np.sqrt(noise) * generator.standard_normal(n)

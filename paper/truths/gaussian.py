@@ -1,7 +1,7 @@
 r"""Population scores of Gaussian models, for every transport of the library that has a closed form.
 
 With :math:`x = B z`, the bridge's correlation ``s`` and the regression's :math:`K(R, C)` (see
-:mod:`dfi.datasets.regressions`),
+:class:`dfi.datasets.Regression`),
 
 .. math:: \phi_{Z_j} = E\operatorname{Var}(\eta(Z) \mid Z_{-j})
             = K(R, s^2 R) - K(R, s^2 (R - B_{\cdot j} B_{\cdot j}')), \qquad
@@ -23,27 +23,28 @@ The published semicontinuous form has :math:`c = \sigma/(\tau + \sigma^2)`,
 
 from __future__ import annotations
 
+import difflib
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-from dfi.datasets.coalition_truths import check_comparator, explained_share, shapley_values
-from dfi.datasets.roots import check_order, symmetric_root, triangular_root
-from dfi.transport.registry import resolve_transport
+from paper.truths.coalitions import check_comparator, explained_share, shapley_values
+from paper.truths.roots import check_order, symmetric_root, triangular_root
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from dfi.datasets.regressions import Regression
+    from dfi.datasets import Regression
 
     Floats = NDArray[np.float64]
 
 Space = Literal["latent", "attributed"]
 
+TRANSPORTS = ("gaussian", "copula", "entropic", "knothe-rosenblatt", "semicontinuous", "auto")
 MOST_PLAYERS = 12
 
 
@@ -76,7 +77,11 @@ def smoothing(
         raise ValueError(f"space must be 'latent' or 'attributed', got {space!r}")
     if not isinstance(transport, str):
         raise TypeError(f"transport must be a transport's name, got {type(transport).__name__}")
-    resolve_transport(transport)  # names what is known, with a hint
+    if transport not in TRANSPORTS:
+        close = difflib.get_close_matches(transport, TRANSPORTS, n=1)
+        hint = f", did you mean {close[0]!r}?" if close else "."
+        known = ", ".join(map(repr, TRANSPORTS))
+        raise ValueError(f"unknown transport {transport!r}{hint} Known names: {known}")
     if transport == "auto":
         raise ValueError(
             "transport='auto' chooses by the sample and has no truth of its own: "
