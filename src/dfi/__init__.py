@@ -42,3 +42,7 @@ def __getattr__(name: str) -> Any:
     if name in ("plots", "report"):
         return importlib.import_module(f"dfi.{name}")
     raise AttributeError(f"module 'dfi' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
