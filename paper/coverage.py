@@ -42,6 +42,8 @@ class CoverageStudy:
         skewness of the estimates.
     scale : ndarray of shape (replications,)
         ``Var(Y) / sqrt(n)``, the unit of the expansion near the null.
+    plain_scores : ndarray of shape (replications, d), optional
+        Estimates that belong to ``plain_se``, where they are not ``scores``.
     """
 
     truth: Floats
@@ -50,6 +52,7 @@ class CoverageStudy:
     plain_se: Floats
     skewness: Floats
     scale: Floats
+    plain_scores: Floats | None = None
 
     def coverage(self, level: float = 0.9, *, plain: bool = False, expand: bool = False) -> Floats:
         """Return the share of replications whose interval holds each unit's truth."""
@@ -73,8 +76,9 @@ class CoverageStudy:
         if expand:
             skewness = None
             error = error + self.scale[:, None] / float(stats.norm.ppf(level))
+        scores = self.plain_scores if plain and self.plain_scores is not None else self.scores
         low, high = wald_interval(
-            self.scores, error, level=level, nonnegative=nonnegative, skewness=skewness
+            scores, error, level=level, nonnegative=nonnegative, skewness=skewness
         )
         return np.asarray((low <= self.truth) & (self.truth <= high))
 
@@ -110,12 +114,12 @@ def coverage_study(
     tasks = (delayed(_replicate)(simulate, k, estimator, options) for k in range(replications))
     rows = Parallel(n_jobs=n_jobs)(tasks)
     truth = np.asarray(rows[0][0])
-    return CoverageStudy(truth, *(np.asarray([row[k] for row in rows]) for k in range(1, 6)))
+    return CoverageStudy(truth, *(np.asarray([row[k] for row in rows]) for k in range(1, 7)))
 
 
 def _replicate(
     simulate: Simulate, number: int, estimator: Any, options: dict[str, Any]
-) -> tuple[Floats | None, Floats, Floats, Floats, Floats, float]:
+) -> tuple[Floats | None, Floats, Floats, Floats, Floats, float, Floats]:
     sample = simulate(number)
     settings: dict[str, Any] = {"diagnose": False, "progress": False, **options}
     if estimator is None:
@@ -124,12 +128,14 @@ def _replicate(
         settings |= {"estimator": estimator, "random_state": number}
     explainer = DFI(**settings).fit(sample.X, sample.y)
     result = explainer.result_
+    plain = explainer.with_fixed_transport()
     scale = result.quality.outcome_variance / np.sqrt(result.quality.n_rows)
     return (
         sample.attributed,
         result.scores,
         result.se,
-        explainer.with_fixed_transport().se,
+        plain.se,
         result.skewness,
         scale,
+        plain.scores,
     )

@@ -234,6 +234,7 @@ def _multiplied(study: CoverageStudy, epsilon: float) -> CoverageStudy:
         scores=factor * study.scores,
         se=factor * study.se,
         plain_se=factor * study.plain_se,
+        plain_scores=None if study.plain_scores is None else factor * study.plain_scores,
     )
 
 

@@ -171,18 +171,20 @@ def explain_table(
     kinds = dict(zip(SE_KINDS, (plain, aware), strict=True))
     grouped = {kind: result.group() for kind, result in kinds.items()}
     membership = members(groups, range(len(aware.names)))
-    latent_scores = _latent(aware).scores
+    # the library's own estimate, or the paper's, which takes the transport as known
+    kind = "transport-aware" if estimator == "default" else "plain"
+    estimate = kinds[kind]
     return {
-        "scores": grouped["plain"].scores,
-        "latent": _latent(grouped["plain"]).scores,
+        "scores": grouped[kind].scores,
+        "latent": _latent(grouped[kind]).scores,
         "se": {kind: result.se for kind, result in grouped.items()},
         "latent_se": {kind: _latent(result).se for kind, result in grouped.items()},
-        "flow": group_flow(_attribution(aware), latent_scores, membership),
+        "flow": group_flow(_attribution(estimate), _latent(estimate).scores, membership),
         "counts": {
             "latent": {kind: feature_counts(_latent(result)) for kind, result in kinds.items()},
             "attributed": {kind: feature_counts(result) for kind, result in kinds.items()},
         },
-        "total": aware.total.value,
+        "total": estimate.total.value,
         "total_se": {kind: result.total.se for kind, result in kinds.items()},
         "r2": aware.quality.r2,
         "n_rows": aware.quality.n_rows,

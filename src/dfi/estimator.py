@@ -209,7 +209,7 @@ class DFI(BaseEstimator):
         Returns
         -------
         Importance
-            In both spaces, with the same scores.
+            In both spaces.
 
         Raises
         ------
