@@ -45,10 +45,21 @@ def test_it_is_the_result_of_a_run_with_a_fixed_transport(transport, score):
     for ours, theirs in ((found, expected), (found.latent, expected.latent)):
         np.testing.assert_allclose(ours.influence, theirs.influence, rtol=1e-12, atol=1e-12)
         assert ours.spec == theirs.spec
-        assert ours.diagnostics["standard_errors"] == theirs.diagnostics["standard_errors"]
+        assert ours.diagnostics == theirs.diagnostics
         np.testing.assert_array_equal(ours.degenerate, theirs.degenerate)
     np.testing.assert_array_equal(known.with_fixed_transport().influence, expected.influence)
     assert not np.allclose(aware.result_.se, expected.se, equal_nan=True)
+
+
+def test_what_no_model_reads_stays_at_exactly_0():
+    sample = dfi.datasets.m1(300, rho=0.8, d=4)
+    settings = {"estimator": sample.regression, "cv": "prefit", "diagnose": False}
+    aware = dfi.DFI(**settings).fit(sample.X, sample.y)
+    known = dfi.DFI(**settings, fixed_transport=True).fit(sample.X, sample.y).result_
+    found = aware.with_fixed_transport()
+    np.testing.assert_array_equal(found.unrelated, [False, False, True, True])
+    np.testing.assert_array_equal(found.influence[:, 2:], 0.0)
+    np.testing.assert_allclose(found.influence, known.influence, rtol=1e-12, atol=1e-12)
 
 
 def test_other_transports_are_told_to_fit_again():

@@ -16,6 +16,7 @@ from dfi.data.magnitude import refuse_extreme
 from dfi.explained import FittedModels, assemble, explain_diagnostics, unit_membership
 from dfi.inference.intervals import check_level
 from dfi.inference.score_transport import Task, score_transport
+from dfi.inference.second_order import FIXED
 from dfi.lines.choose import LineOptions
 from dfi.lines.quadrature import DEFAULT_MEMORY
 from dfi.nuisance.crossfit import FoldModels, cross_fit
@@ -204,12 +205,13 @@ class DFI(BaseEstimator):
 
         What ``fixed_transport=True`` gives, from the scores that are there: with :math:`u_j` the
         influence values of latent score j before the transport's own error enters, those of
-        feature l are :math:`\sum_j W_{lj}^2 u_j`. Nothing is fitted or predicted again.
+        feature l are :math:`\sum_j W_{lj}^2 u_j`. Nothing is fitted or predicted again. Scores keep
+        the second-order bias that ``result_`` is free of.
 
         Returns
         -------
         Importance
-            In both spaces.
+            In both spaces; the checks in its ``diagnostics`` are those of ``result_``.
 
         Raises
         ------
@@ -229,11 +231,18 @@ class DFI(BaseEstimator):
         attributed = latent @ (self.transport_.attribution**2).T
 
         def known(result: Importance, influence: Floats, **changed: Any) -> Importance:
+            by_unit = influence @ self._membership
+            by_unit[:, result.unrelated] = 0.0
+            told = {key: item for key, item in result.diagnostics.items() if key != "sensitivity"}
             return replace(
                 result,
-                influence=influence @ self._membership,
+                influence=by_unit,
                 spec={**result.spec, "fixed_transport": True},
-                diagnostics={**result.diagnostics, "standard_errors": "fixed transport"},
+                diagnostics={
+                    **told,
+                    "standard_errors": "fixed transport",
+                    "second_order": {"subtracted": False, "reason": FIXED},
+                },
                 **changed,
             )
 

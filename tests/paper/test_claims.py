@@ -99,6 +99,7 @@ def test_line_variances_of_a_known_function():
     np.testing.assert_allclose(found, [5.0, 4.0, 5.0])
 
 
+@pytest.mark.filterwarnings("ignore::dfi.warnings.QuadratureWarning")  # few draws, on purpose
 def test_drawing_adds_the_variance_over_m():
     found = claims.drawing_bias((1, 5, 50), 500, 16)
     expected = np.asarray(found["truth"])[None, :2] / np.array([[1], [5], [50]])
