@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(
 
 PLANTED = ("planted_normal", "planted_labels", "planted_copy")
 SHARE = 0.01
-"""No planted unit may reach this share of the outcome's variance."""
+"""No planted unit may exceed this share of the outcome's variance."""
 
 
 @dataclass(frozen=True)
@@ -134,23 +134,24 @@ def explain(name: str, n: int, learner: str, seed: int, *, prefit: bool) -> dfi.
 
 
 def planted(result: dfi.Importance) -> tuple[np.ndarray, np.ndarray]:
-    """Return adjusted p-values and shares of the variance of the planted units."""
+    """Return adjusted p-values of the planted units, and their shares of the variance.
+
+    A share is the score less one standard error: where learner and rows are few, an unbiased score
+    of nothing varies by more than a hundredth of the variance.
+    """
     tested = result.test(alternative="greater", adjust="holm").set_index("feature")
-    rows = tested.loc[list(PLANTED)]
-    return rows["p_adj"].to_numpy(), rows["score"].to_numpy() / result.quality.outcome_variance
+    place = [result.names.index(unit) for unit in PLANTED]
+    share = (result.scores - result.se)[place] / result.quality.outcome_variance
+    return tested.loc[list(PLANTED), "p_adj"].to_numpy(), share
 
 
+@pytest.mark.parametrize("prefit", [False, True], ids=["fitted", "given"])
 @pytest.mark.parametrize(("name", "n"), CELLS)
-def test_no_planted_unit_is_called_signal(name, n):
-    found, shares = [], {}
+def test_no_planted_unit_is_called_signal(name, n, prefit):
     for learner in LEARNERS:
-        for prefit in (False, True):
-            cell = f"{learner}, {'given' if prefit else 'fitted'}"
-            p, share = planted(explain(name, n, learner, 0, prefit=prefit))
-            shares[cell] = share.max()
-            found += [cell] if (p < 0.05).any() else []
-    assert not found
-    assert max(shares.values()) < SHARE, shares
+        p, share = planted(explain(name, n, learner, 0, prefit=prefit))
+        assert p.min() > 0.05, (learner, p)
+        assert share.max() < SHARE, (learner, share)
 
 
 @pytest.mark.parametrize(("name", "n"), [("Bikeshare", 1000), ("Hitters", 263), ("College", 777)])
