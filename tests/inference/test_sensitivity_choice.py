@@ -90,7 +90,7 @@ def test_bridge_and_random_draws_are_not_checked():
 
 def test_many_columns_for_the_rows_get_the_jackknife(monkeypatch):
     """Differences that are too noisy to use still tell that the short cut is wrong."""
-    monkeypatch.setattr("dfi.inference.score_transport.JACKKNIFE_ROWS", 50)
+    monkeypatch.setattr("dfi.inference.score_transport.LINE_JACKKNIFE_ROWS", 50)
     monkeypatch.setattr("dfi.inference.sensitivity_choice._family_errors", lambda d, count: 2.0)
     generator = np.random.default_rng(2)
     X = generator.standard_normal((600, 50))

@@ -78,8 +78,8 @@ LEARNERS = {
         n_estimators=60, max_depth=4, learning_rate=0.1, n_jobs=1, random_state=0
     ),
     "catboost": lambda: CatBoostRegressor(
-        iterations=60,
-        depth=4,
+        iterations=150,
+        depth=6,
         learning_rate=0.1,
         thread_count=1,
         verbose=False,
@@ -145,15 +145,20 @@ def planted(result: dfi.Importance) -> tuple[np.ndarray, np.ndarray]:
     return tested.loc[list(PLANTED), "p_adj"].to_numpy(), share
 
 
-@pytest.mark.parametrize("prefit", [False, True], ids=["fitted", "given"])
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize(("name", "n"), CELLS)
-def test_no_planted_unit_is_called_signal(name, n, prefit):
+def test_planted_units_are_not_called_signal(name, n):
+    """At most one of the twelve cells of a table; 5 % of them give two in an eighth of tables."""
+    found = []
     for learner in LEARNERS:
-        p, share = planted(explain(name, n, learner, 0, prefit=prefit))
-        assert p.min() > 0.05, (learner, p)
-        assert share.max() < SHARE, (learner, share)
+        for prefit in (False, True):
+            p, share = planted(explain(name, n, learner, 0, prefit=prefit))
+            found += [(learner, prefit, p)] if p.min() < 0.05 else []
+            assert share.max() < SHARE, (learner, prefit, share)
+    assert len(found) <= 1, found
 
 
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize(("name", "n"), [("Bikeshare", 1000), ("Hitters", 263), ("College", 777)])
 def test_tree_libraries_agree_on_the_real_columns(name, n):
     """Five libraries fit the same rows in five ways; no score tells them apart by 2 SE."""

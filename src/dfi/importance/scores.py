@@ -89,7 +89,7 @@ class PooledScores:
 
 
 @dataclass(frozen=True)
-class _FoldLines:
+class FoldLines:
     """A fold with its models averaged along lines, in the space where lines are straight."""
 
     fold: FoldModels
@@ -118,6 +118,7 @@ def pooled_scores(
     sensitivity: SensitivityMethod = "hermite",
     gradient_step: float | None = None,
     check: bool = True,
+    prepared: list[FoldLines] | None = None,
     n_draws: int = 1,
     n_smoothing: int = 1,
     n_jobs: int | None = None,
@@ -135,15 +136,18 @@ def pooled_scores(
         step.
     check : bool
         Measure the error of quadrature, and take more nodes where it is large.
+    prepared : list of FoldLines, optional
+        The folds' models, where they have been read before.
     """
-    # Prediction releases the interpreter's lock.
-    prepared = list(
-        in_parallel(
-            (delayed(_fold_lines)(fold, matrix, transport, form, options) for fold in folds),
-            n_jobs,
-            threads=True,
+    if prepared is None:
+        # Prediction releases the interpreter's lock.
+        prepared = list(
+            in_parallel(
+                (delayed(fold_lines)(fold, matrix, transport, form, options) for fold in folds),
+                n_jobs,
+                threads=True,
+            )
         )
-    )
     error = None
     if check:
         prepared, error = _settled(
@@ -205,21 +209,21 @@ def sample_sizes(folds: Sequence[FoldModels], weights: Weights, d: int) -> list[
     return [int(np.ceil(share * count)) for count in held]
 
 
-def _joint_rule(prepared: Sequence[_FoldLines]) -> str:
+def _joint_rule(prepared: Sequence[FoldLines]) -> str:
     return " + ".join(dict.fromkeys(lines.models[0].rule for lines in prepared))
 
 
-def _most_nodes(prepared: Sequence[_FoldLines]) -> int:
+def _most_nodes(prepared: Sequence[FoldLines]) -> int:
     return max(most_nodes(model) for lines in prepared for model in lines.models)
 
 
-def _fold_lines(
+def fold_lines(
     fold: FoldModels,
     matrix: Floats,
     transport: LinearTransport | CopulaTransport,
     form: ScoreForm,
     options: LineOptions,
-) -> _FoldLines:
+) -> FoldLines:
     """Read the models of one fold."""
     held_out = matrix[fold.test]
     kernel_seed, *draw_seeds = fold.seed.spawn(1 + len(fold.predictors))
@@ -234,7 +238,7 @@ def _fold_lines(
             through_margins(model, transport, n_nodes=options.n_nodes, memory=options.memory)
             for model in models
         ]
-    return _FoldLines(fold, tuple(models), kernel_seed)
+    return FoldLines(fold, tuple(models), kernel_seed)
 
 
 def _straight(
@@ -247,14 +251,14 @@ def _straight(
 
 
 def _predictions(
-    lines: _FoldLines, rows: Floats, transport: LinearTransport | CopulaTransport
+    lines: FoldLines, rows: Floats, transport: LinearTransport | CopulaTransport
 ) -> Floats:
     points, _ = _straight(rows, transport)
     return np.asarray(np.mean([model.predict(points) for model in lines.models], axis=0))
 
 
 def _settled(
-    prepared: list[_FoldLines],
+    prepared: list[FoldLines],
     matrix: Floats,
     y: Floats,
     weights: Weights,
@@ -264,7 +268,7 @@ def _settled(
     n_draws: int,
     n_smoothing: int,
     n_jobs: int | None,
-) -> tuple[list[_FoldLines], LineError | None]:
+) -> tuple[list[FoldLines], LineError | None]:
     """Return the folds with as many nodes as their scores need, and the error that is left."""
     if not _most_nodes(prepared):
         return prepared, None
@@ -279,7 +283,7 @@ def _settled(
     points = [_straight(matrix[rows], transport)[0] for rows in checked.rows]
     straight = transport.linear if isinstance(transport, CopulaTransport) else transport
 
-    def taken(nodes: Nodes) -> list[_FoldLines]:
+    def taken(nodes: Nodes) -> list[FoldLines]:
         return [
             replace(lines, models=tuple(with_nodes(model, nodes) for model in lines.models))
             for lines in prepared
@@ -318,7 +322,7 @@ def _settled(
 
 
 def _score_fold(
-    lines: _FoldLines,
+    lines: FoldLines,
     size: int,
     matrix: Floats,
     y: Floats,
