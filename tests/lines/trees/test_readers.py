@@ -301,3 +301,15 @@ def test_scale_and_bias_of_catboost_are_followed():
     ensemble, reason = read_trees(model)
     assert ensemble is not None, reason
     assert verify(ensemble, model.predict, x) < 1e-9
+
+
+def test_hundreds_of_trees_in_single_precision_are_still_followed():
+    """XGBoost's own sum of 1500 trees is off by more than a millionth of its scale."""
+    xgboost = pytest.importorskip("xgboost")
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal((400, 4))
+    y = 100.0 + x[:, 0] + np.sin(3 * x[:, 1]) + 0.3 * generator.standard_normal(400)
+    model = xgboost.XGBRegressor(n_estimators=1500, learning_rate=0.02, n_jobs=1).fit(x, y)
+    ensemble, reason = read_trees(model)
+    assert ensemble is not None, reason
+    assert verify(ensemble, model.predict, x) <= ensemble.tolerance < 1e-5

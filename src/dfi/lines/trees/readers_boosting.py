@@ -179,7 +179,10 @@ def _xgboost(model: Any, column: int) -> TreeEnsemble:
     base = float(np.float32(parameters["base_score"].strip("[]")))
     # only the link's own function: a mean below 0 has no logarithm
     to_margin = {"identity": float, "logistic": logit, "exp": np.log}[link]
-    return _finish(add_ensembles(parts).shifted(float(to_margin(base))), link, column)
+    joined = add_ensembles(parts).shifted(float(to_margin(base)))
+    # XGBoost adds its trees up in single precision: rounding walks with the root of their number
+    walk = 4.0 * float(np.sqrt(len(parts))) * 2.0**-24
+    return _finish(replace(joined, tolerance=max(SINGLE_PRECISION, walk)), link, column)
 
 
 def _xgboost_tree(tree: dict[str, Any], n_features: int) -> TreeEnsemble:
