@@ -80,7 +80,9 @@ class CoverageStudy:
         low, high = wald_interval(
             scores, error, level=level, nonnegative=nonnegative, skewness=skewness
         )
-        return np.asarray((low <= self.truth) & (self.truth <= high))
+        # a score of exactly 0 has no standard error: it holds the truth where that is 0
+        exact = (error == 0) & (scores == self.truth)
+        return np.asarray(exact | ((low <= self.truth) & (self.truth <= high)))
 
     @property
     def error(self) -> float:
