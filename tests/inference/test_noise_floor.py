@@ -19,7 +19,6 @@ from dfi.transports import Copula, EntropicOT, Gaussian
 from dfi.warnings import ImplausibleScoreWarning
 
 SEED = np.random.SeedSequence(5)
-WITHOUT_COMPONENTS = {"components": None} if "components" in Gaussian.__dataclass_fields__ else {}
 
 
 def dependent_rows(n=400, d=4, seed=0):
@@ -56,7 +55,7 @@ def test_probes_are_scored_as_features_would_be(transport, function, monkeypatch
         checks, "probed_table", lambda *given: seen.append(probed_table(*given)) or seen[-1]
     )
     X = dependent_rows()
-    design = transport(**WITHOUT_COMPONENTS)
+    design = transport(components=None)
     y = function(X) + 0.5 * np.random.default_rng(1).standard_normal(len(X))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ImplausibleScoreWarning)
@@ -90,13 +89,12 @@ def test_steps_of_dependent_columns_raise_the_floor():
     y = steps(X) + 0.3 * np.random.default_rng(1).standard_normal(len(X))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ImplausibleScoreWarning)
-        result = dfi.explain(X, y, steps, Gaussian(**WITHOUT_COMPONENTS), cv="prefit")
+        result = dfi.explain(X, y, steps, Gaussian(components=None), cv="prefit")
     floor = result.diagnostics["noise_floor"]
     assert 0 < floor["floor"] < 0.1 * np.var(y)
     assert floor["floor"] < floor["upper"]
 
 
-@pytest.mark.skipif(not WITHOUT_COMPONENTS, reason="the transport has no dependence components")
 @pytest.mark.parametrize("function", [steps, smooth])
 def test_probes_in_components_of_their_own_score_exactly_nothing(function):
     X = dependent_rows(1000)
