@@ -8,20 +8,20 @@ JOBS   ?= 2
 OLDEST      ?= .venv-oldest
 OLDEST_PYTHONS := $(PYTHON) python3.11 python3.12
 OLDEST_TESTS := tests/test_oldest.py tests/data tests/cli/test_explain.py tests/cli/test_commands.py \
-	tests/cli/test_failures.py tests/test_parallel.py tests/test_result.py tests/test_result_file.py \
+	tests/cli/test_failures.py tests/models/test_parallel.py tests/results \
 	tests/plots tests/report/test_report.py tests/lines/trees/test_readers.py \
-	tests/transport/test_gaussian.py tests/transport/test_entropic.py tests/transport/test_knothe.py \
-	tests/nuisance/test_stack.py
+	tests/transports/test_gaussian.py tests/transports/test_entropic.py tests/transports/test_knothe.py \
+	tests/models/test_stack.py
 
 # Kernels of OpenBLAS round differently. Only those that the processor can run are asked for:
 # OpenBLAS itself does not check, and dies of an illegal instruction.
 has = $(shell grep -qw $(1) /proc/cpuinfo 2>/dev/null && echo $(2))
 CORETYPES ?= $(call has,pni,Prescott) $(call has,avx2,Haswell) $(call has,avx512f,SkylakeX)
 # About two minutes of CPU time each. The kernels of trees are compiled by numba and know no BLAS.
-BLAS_TESTS := tests/test_blas.py tests/inference tests/importance tests/test_explained.py \
+BLAS_TESTS := tests/test_blas.py tests/inference tests/scoring tests/test_explained.py \
 	$(wildcard tests/lines/test_*.py) \
-	$(addprefix tests/transport/test_,copula.py diagnostics.py entropic.py gaussian.py margins.py sinkhorn.py) \
-	$(addprefix tests/nuisance/test_,stack.py network.py crossfit.py)
+	$(addprefix tests/transports/test_,copula.py diagnostics.py entropic.py gaussian.py margins.py sinkhorn.py) \
+	$(addprefix tests/models/test_,stack.py network.py crossfit.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types unit browser test-blas test-oldest test-slow bench paper clean

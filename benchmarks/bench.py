@@ -17,11 +17,11 @@ import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
 import dfi
-from dfi.data.weights import Weights
-from dfi.importance.latent import latent_scores
-from dfi.lines.base import Lines
-from dfi.lines.quadrature import QuadratureLines
-from dfi.lines.trees.model import tree_lines
+from dfi._data.weights import Weights
+from dfi._lines.base import Lines
+from dfi._lines.quadrature import QuadratureLines
+from dfi._lines.trees.model import tree_lines
+from dfi._scoring.latent import latent_scores
 from measure import cpu, in_own_process, peak_growth
 from peers import fdfi_scores, hidimstat_cfi, hidimstat_loco, sage_values, tree_shap
 from startup import start_up

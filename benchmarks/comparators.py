@@ -18,12 +18,12 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
 import dfi
-from dfi.comparators import CPI, LOCO, PFI
+from dfi.methods import CPI, LOCO, PFI
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dfi.comparators import Comparator, Context
+    from dfi.methods import Comparator, Context
 
 
 def cpu_seconds(run: Callable[[], Any]) -> tuple[float, Any]:
@@ -56,7 +56,7 @@ def main(n: int = 2000, trees: int = 500, permutations: int = 50, repeats: int =
 
     sample = dfi.datasets.m1(n, rho=0.8)
     forest = RandomForestRegressor(trees, min_samples_leaf=5, random_state=0)
-    context = dfi.comparators.prepare(sample.X, sample.y, estimator=forest, cv=2)
+    context = dfi.methods.prepare(sample.X, sample.y, estimator=forest, cv=2)
     linear = LinearRegression()
     draws = {"n_permutations": permutations, "random_state": 0}
     pairs: dict[str, tuple[Comparator, Callable[[Any], Any]]] = {
@@ -71,7 +71,7 @@ def main(n: int = 2000, trees: int = 500, permutations: int = 50, repeats: int =
         "loco": (LOCO(), hidimstat.LOCO),
     }
     # compiled once per machine
-    our_run(dfi.comparators.prepare(sample.X[:60], sample.y[:60], estimator=forest, cv=2), PFI())
+    our_run(dfi.methods.prepare(sample.X[:60], sample.y[:60], estimator=forest, cv=2), PFI())
     print(f"M1, n = {n}, forest of {trees}, CPU seconds, median of {repeats} (all)")
     print("| method | dfi | hidimstat | ratio | X1: dfi, hidimstat |\n|---|---|---|---|---|")
     for name, (method, make) in pairs.items():

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from sklearn.ensemble import RandomForestRegressor
 
 from dfi import DFI, Semicontinuous, compare
-from dfi.comparators import Shapley
+from dfi.methods import Shapley
 from paper import truths
 from paper.reproduction import Task
 

@@ -22,8 +22,8 @@ from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 
 from dfi import Gaussian, Semicontinuous, explain
-from dfi.comparators import CPI, DLOCO, LOCO, NLOCO, Shapley, prepare
 from dfi.datasets import m1
+from dfi.methods import CPI, DLOCO, LOCO, NLOCO, Shapley, prepare
 from paper.reproduction import Task
 from paper.simulated import PUBLISHED_EPSILON, SEED
 

@@ -15,7 +15,7 @@ from sklearn.model_selection import RepeatedKFold
 from sklearn.tree import ExtraTreeRegressor
 
 import dfi
-from dfi.comparators import COMPARATORS, CPI, DLOCO, LOCO, Comparator, Shapley
+from dfi.methods import COMPARATORS, CPI, DLOCO, LOCO, Comparator, Shapley
 from dfi.warnings import WeakModelWarning
 
 
@@ -216,15 +216,15 @@ def test_options_that_make_no_comparison(options, error, message):
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: dfi.comparators.PFI(n_permutations=2.5), ValueError, "2 and a whole number"),
-        (lambda: dfi.comparators.Shapley(exact="yes"), ValueError, "exact must be True, False or"),
+        (lambda: dfi.methods.PFI(n_permutations=2.5), ValueError, "2 and a whole number"),
+        (lambda: dfi.methods.Shapley(exact="yes"), ValueError, "exact must be True, False or"),
         (
-            lambda: dfi.comparators.CPI(covariate_estimator="linear"),
+            lambda: dfi.methods.CPI(covariate_estimator="linear"),
             TypeError,
             "covariate_estimator must be an unfitted estimator with fit and predict, got 'linear'",
         ),
         (
-            lambda: dfi.comparators.CPI(covariate_classifier=LinearRegression()),
+            lambda: dfi.methods.CPI(covariate_classifier=LinearRegression()),
             TypeError,
             "covariate_classifier must be .* predict_proba",
         ),
@@ -239,6 +239,6 @@ def test_parameters_that_no_comparator_has(make, error, message):
 def test_nothing_is_divided_by_what_a_repeated_feature_leaves(estimator):
     sample = dfi.datasets.m1(80, d=2)
     twice = np.column_stack([sample.X, sample.X[:, 0]])
-    method = dfi.comparators.NLOCO(normalize="residual")
+    method = dfi.methods.NLOCO(normalize="residual")
     with pytest.raises(ValueError, match="leave of 'x0', and they explain it entirely"):
         dfi.compare(twice, sample.y, method, estimator=estimator)

@@ -12,7 +12,7 @@ import dfi
 from dfi.report.sentences import diagnostic_sentences
 
 if TYPE_CHECKING:
-    from dfi.result import Importance
+    from dfi.results.importance import Importance
 
 N = 150
 GENERATOR = np.random.default_rng(0)

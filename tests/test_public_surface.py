@@ -15,7 +15,7 @@ import dfi
 
 FILE = Path(__file__).with_name("public_surface.txt")
 RESULTS = (dfi.Importance, dfi.Comparison, dfi.Sensitivity)
-NAMESPACES = ("comparators", "datasets", "inference", "plots", "report", "transports", "warnings")
+NAMESPACES = ("methods", "datasets", "inference", "plots", "report", "transports", "warnings")
 
 
 def parameter(given):

@@ -9,8 +9,8 @@ from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dfi
+from dfi._models.stack import SuperLearner
 from dfi.datasets import m1
-from dfi.nuisance.stack import SuperLearner
 
 NO_SCORE = "`score` is the parameter that names the form of the estimator, not a method"
 OWN_WORDS = "refused in dfi's own words, which name the column and the remedy"

@@ -100,7 +100,7 @@ class Simulation:
         Parameters
         ----------
         name : {"loco", "cpi", "nloco", "dloco", "shapley"}
-            As in :mod:`dfi.comparators`; ``nloco`` is LOCO as a share of the outcome's variance.
+            As in :mod:`dfi.methods`; ``nloco`` is LOCO as a share of the outcome's variance.
         """
         return self._known().comparator_truth(name)
 

@@ -7,13 +7,13 @@ __version__ = "0.1.0"
 import importlib
 from typing import Any
 
-from dfi import comparators, datasets, inference, transports, warnings
+from dfi import datasets, inference, methods, transports, warnings
 from dfi.compare import compare
-from dfi.comparison import Comparison
 from dfi.estimator import DFI, explain
-from dfi.result import Importance, load
+from dfi.results.collection import Comparison
+from dfi.results.importance import Importance, load
 from dfi.sensitivity import Sensitivity, sensitivity
-from dfi.transport.gaussian import Gaussian, Semicontinuous
+from dfi.transports.gaussian import Gaussian, Semicontinuous
 
 __all__ = [
     "DFI",
@@ -23,12 +23,12 @@ __all__ = [
     "Semicontinuous",
     "Sensitivity",
     "__version__",
-    "comparators",
     "compare",
     "datasets",
     "explain",
     "inference",
     "load",
+    "methods",
     "plots",
     "report",
     "sensitivity",

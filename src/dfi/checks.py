@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi.importance.read_folds import ReadFold, read_some_folds
+from dfi._models.seeds import named_seed
+from dfi._scoring.read_folds import ReadFold, read_some_folds
 from dfi.inference.hypotheses import p_values
 from dfi.inference.multiplicity import adjust_p_values
 from dfi.inference.noise_floor import NoiseFloor, Probe, noise_floor, probed_table, why_not
@@ -24,12 +25,11 @@ from dfi.inference.plausibility import (
 )
 from dfi.inference.score_transport import score_transport, thin
 from dfi.inference.standard_errors import standard_errors
-from dfi.seeds import named_seed
-from dfi.transport.base import fit_transport
-from dfi.transport.choice import latent_draws
-from dfi.transport.copula import Copula
-from dfi.transport.diagnostics import LatentDiagnostics, latent_diagnostics
-from dfi.transport.gaussian import Gaussian
+from dfi.transports.base import fit_transport
+from dfi.transports.choice import latent_draws
+from dfi.transports.copula import Copula
+from dfi.transports.diagnostics import LatentDiagnostics, latent_diagnostics
+from dfi.transports.gaussian import Gaussian
 from dfi.warnings import ImplausibleScoreWarning, TransportWarning, warn
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfi.importance.transported import TransportedScores
+    from dfi._scoring.transported import TransportedScores
     from dfi.inference.score_transport import Task
 
     Floats = NDArray[np.float64]

@@ -8,17 +8,17 @@ import inspect
 import time
 from typing import TYPE_CHECKING, Any
 
-from dfi.comparators.context import Context, prepare
-from dfi.comparators.registry import resolve_comparators
-from dfi.comparison import Comparison, MethodRecord
 from dfi.estimator import DFI
 from dfi.inference.intervals import check_level
-from dfi.result import Importance
+from dfi.methods.context import Context, prepare
+from dfi.methods.registry import resolve_comparators
+from dfi.results.collection import Comparison, MethodRecord
+from dfi.results.importance import Importance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dfi.comparators.base import Comparator, Part
+    from dfi.methods.base import Comparator, Part
 
 DISENTANGLED = "dfi"
 SHARED = {
@@ -61,8 +61,8 @@ def compare(
         The data, as for :func:`dfi.explain`.
     methods : "all", str, comparator or list of these, default="all"
         ``"dfi"``, ``"loco"``, ``"nloco"``, ``"dloco"``, ``"pfi"``, ``"cpi"``, ``"shapley"``,
-        ``"sobol"``, ``"pcm"``, ``"r2"``, or objects of :mod:`dfi.comparators` with parameters of
-        their own, e.g. ``dfi.comparators.LOCO(sample_split=True)``.
+        ``"sobol"``, ``"pcm"``, ``"r2"``, or objects of :mod:`dfi.methods` with parameters of
+        their own, e.g. ``dfi.methods.LOCO(sample_split=True)``.
     estimator : str or estimator, default="auto"
         The regression, as for :class:`dfi.DFI`; refitted without features where a method asks.
     cv : int, splitter or iterable of splits, default=5

@@ -9,37 +9,37 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from dfi.data import read_folds, read_groups, read_outcome, read_table, read_weights
-from dfi.data.constant import constant_among, warn_constant
-from dfi.data.fingerprint import fingerprint
-from dfi.data.magnitude import refuse_extreme
+from dfi._data import read_folds, read_groups, read_outcome, read_table, read_weights
+from dfi._data.constant import constant_among, warn_constant
+from dfi._data.fingerprint import fingerprint
+from dfi._data.magnitude import refuse_extreme
+from dfi._lines.choose import LineOptions
+from dfi._lines.quadrature import DEFAULT_MEMORY
+from dfi._models.crossfit import FoldModels, cross_fit
+from dfi._models.learners import check_learner_suits_outcome, resolve_learner
+from dfi._models.prefit import prefit_models
+from dfi._models.progress import progress_bar
+from dfi._models.quality import regression_quality
+from dfi._models.seeds import seed_sequence
 from dfi.explained import FittedModels, assemble, explain_diagnostics, unit_membership
 from dfi.inference.intervals import check_level
 from dfi.inference.score_transport import Task, score_transport
 from dfi.inference.second_order import FIXED
-from dfi.lines.choose import LineOptions
-from dfi.lines.quadrature import DEFAULT_MEMORY
-from dfi.nuisance.crossfit import FoldModels, cross_fit
-from dfi.nuisance.learners import check_learner_suits_outcome, resolve_learner
-from dfi.prefit import prefit_models
-from dfi.progress import progress_bar
-from dfi.quality import regression_quality
+from dfi.results.specification import describe, versions
 from dfi.score_form import resolve_form
-from dfi.seeds import seed_sequence
-from dfi.specification import describe, versions
-from dfi.transport.base import fit_transport
-from dfi.transport.choice import Auto, choose_transport
-from dfi.transport.gaussian import LinearTransport
-from dfi.transport.registry import resolve_transport
+from dfi.transports.base import fit_transport
+from dfi.transports.choice import Auto, choose_transport
+from dfi.transports.gaussian import LinearTransport
+from dfi.transports.registry import resolve_transport
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfi.data import Outcome, Table, Weights
-    from dfi.importance.latent import ScoreForm
-    from dfi.importance.scores import PooledScores, SensitivityMethod
-    from dfi.lines.quadrature import QuadratureRule
-    from dfi.result import Importance
+    from dfi._data import Outcome, Table, Weights
+    from dfi._lines.quadrature import QuadratureRule
+    from dfi._scoring.latent import ScoreForm
+    from dfi._scoring.scores import PooledScores, SensitivityMethod
+    from dfi.results.importance import Importance
 
     Floats = NDArray[np.float64]
 
@@ -59,7 +59,7 @@ class DFI(BaseEstimator):
         ``"copula"``, ``"entropic"``, ``"knothe-rosenblatt"``, ``"semicontinuous"`` (see
         :mod:`dfi.transports`), ``"auto"``, or any object with ``fit``, ``encode`` and ``decode``.
     groups : mapping, frame or sequence, optional
-        Groups of features that :meth:`~dfi.result.Importance.group` uses by default.
+        Groups of features that :meth:`~dfi.Importance.group` uses by default.
     cv : int, splitter, iterable of splits or "prefit", default=5
         Cross-fitting folds; ``"prefit"`` explains a fitted model on held-out rows.
     n_repeats : int, default=1

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfi.checks import check_result
-from dfi.result import Importance
+from dfi.results.importance import Importance
 from dfi.warnings import InferenceWarning, warn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfi.data import Outcome, Table, Weights
-    from dfi.importance.latent import ScoreForm
-    from dfi.importance.transported import TransportedScores
+    from dfi._data import Outcome, Table, Weights
+    from dfi._lines.choose import LineOptions
+    from dfi._models.crossfit import FoldModels
+    from dfi._scoring.latent import ScoreForm
+    from dfi._scoring.transported import TransportedScores
     from dfi.inference.score_transport import Task
-    from dfi.lines.choose import LineOptions
-    from dfi.nuisance.crossfit import FoldModels
 
     Floats = NDArray[np.float64]
 
@@ -236,7 +236,7 @@ def undetected_scores(transport: Any, scored: TransportedScores, membership: Flo
     """Return the score that each unit may have through dependence that the tests missed.
 
     Half of the bound on the squared multiple correlation of its component with the rest, times
-    the sum of all scores (:mod:`dfi.transport.components`).
+    the sum of all scores (:mod:`dfi.transports.components`).
     """
     missed = getattr(getattr(transport, "linear", transport), "missed", None)
     if missed is None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi.data import as_frame
+from dfi._data import as_frame
 from dfi.estimator import DFI
-from dfi.transport.base import UnsuitableTransportError
-from dfi.transport.entropic import EntropicOT
-from dfi.transport.gaussian import Gaussian
-from dfi.transport.registry import resolve_transport
+from dfi.transports.base import UnsuitableTransportError
+from dfi.transports.entropic import EntropicOT
+from dfi.transports.gaussian import Gaussian
+from dfi.transports.registry import resolve_transport
 from dfi.warnings import TransportWarning, warn
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from dfi.result import Importance
+    from dfi.results.importance import Importance
 
     Floats = NDArray[np.float64]
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dfi.data import read_table
-from dfi.data.levels import Grid, read_levels
+from dfi._data import read_table
+from dfi._data.levels import Grid, read_levels
 
 RNG = np.random.default_rng(0)
 N = 400

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from dfi.data import as_frame, read_table
+from dfi._data import as_frame, read_table
 from dfi.warnings import ManyLevelsWarning
 
 

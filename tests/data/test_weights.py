@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dfi.data import Weights, read_weights
+from dfi._data import Weights, read_weights
 from dfi.warnings import WeightWarning
 
 RNG = np.random.default_rng(0)

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from dfi.data.weights import Weights
-from dfi.importance.latent import latent_scores
+from dfi._data.weights import Weights
+from dfi._lines.quadrature import QuadratureLines
+from dfi._scoring.latent import latent_scores
 from dfi.inference.copula_terms import copula_influence, slope_terms
 from dfi.inference.transport_terms import MapInfluence, latent_terms
-from dfi.lines.quadrature import QuadratureLines
-from dfi.transport.score_space import through_margins
 from dfi.transports import Copula
+from dfi.transports.score_space import through_margins
 
 
 def test_every_part_is_in_its_place():

@@ -11,10 +11,10 @@ from sklearn.linear_model import LinearRegression
 
 import dfi
 from dfi import checks
-from dfi.data import read_table
-from dfi.data.weights import Weights
+from dfi._data import read_table
+from dfi._data.weights import Weights
 from dfi.inference.noise_floor import NoiseFloor, Probe, hermite_sensitivity, probed_table
-from dfi.result_file import thaw
+from dfi.results.file import thaw
 from dfi.transports import Copula, EntropicOT, Gaussian
 from dfi.warnings import ImplausibleScoreWarning
 
@@ -145,7 +145,7 @@ def test_lines_that_move_nothing_ask_no_model():
 
         moments = predict
 
-    from dfi.importance.read_folds import ReadFold
+    from dfi._scoring.read_folds import ReadFold
     from dfi.inference.noise_floor import noise_floor
 
     found = noise_floor(

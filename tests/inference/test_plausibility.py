@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import dfi
 from dfi import checks
-from dfi.data.weights import Weights
+from dfi._data.weights import Weights
 from dfi.inference.plausibility import (
     Fidelity,
     Totals,

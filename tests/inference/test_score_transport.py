@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dfi.data import read_table
-from dfi.data.weights import Weights
-from dfi.importance.curves import curve_scores
-from dfi.importance.kernel_scores import entropic_scores
+from dfi._data import read_table
+from dfi._data.weights import Weights
+from dfi._lines.choose import LineOptions
+from dfi._models.crossfit import FoldModels
+from dfi._scoring.curves import curve_scores
+from dfi._scoring.kernel_scores import entropic_scores
 from dfi.inference.score_transport import JACKKNIFE_ROWS, Task, score_transport, thin
 from dfi.inference.transport_jackknife import N_GROUPS, deal_groups, with_transport_error
-from dfi.lines.choose import LineOptions
-from dfi.nuisance.crossfit import FoldModels
-from dfi.transport.custom import Custom
-from dfi.transport.entropic import EntropicOT
+from dfi.transports.custom import Custom
+from dfi.transports.entropic import EntropicOT
 
 N = JACKKNIFE_ROWS + 30
 

@@ -10,12 +10,12 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 import dfi
-from dfi.data.weights import Weights
-from dfi.importance.differences import gradient_products
+from dfi._data.weights import Weights
+from dfi._lines.quadrature import QuadratureLines
+from dfi._scoring.differences import gradient_products
 from dfi.inference.second_order import gradient_step, squared_influence
 from dfi.inference.transport_terms import MapInfluence
-from dfi.lines.quadrature import QuadratureLines
-from dfi.transport.gaussian import Gaussian
+from dfi.transports.gaussian import Gaussian
 
 
 def fitted(design, X, mass):

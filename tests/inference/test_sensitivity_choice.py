@@ -9,9 +9,9 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 import dfi
-from dfi.data.weights import Weights
-from dfi.importance.differences import N_GROUPS, Differences
-from dfi.importance.latent import LatentScores
+from dfi._data.weights import Weights
+from dfi._scoring.differences import N_GROUPS, Differences
+from dfi._scoring.latent import LatentScores
 from dfi.inference.sensitivity_choice import choose_sensitivity
 from dfi.inference.transport_terms import MapInfluence, latent_terms
 

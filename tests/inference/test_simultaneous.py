@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dfi.data.weights import Weights
+from dfi._data.weights import Weights
 from dfi.inference.simultaneous import max_t_critical_value, max_t_statistics
 
 MULTIPLIERS = ["gaussian", "rademacher"]

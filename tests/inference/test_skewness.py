@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dfi.data.weights import Weights
+from dfi._data.weights import Weights
 from dfi.inference.intervals import wald_interval
 from dfi.inference.skewness import hall_quantile, skewness_of_mean
 

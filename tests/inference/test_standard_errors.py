@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dfi.data.weights import Weights
+from dfi._data.weights import Weights
 from dfi.inference.standard_errors import standard_errors
 
 

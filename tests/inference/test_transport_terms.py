@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from dfi.data.weights import Weights
-from dfi.importance.latent import LatentScores, latent_scores
-from dfi.importance.tilt import tilt_sensitivity
+from dfi._data.weights import Weights
+from dfi._lines.quadrature import QuadratureLines
+from dfi._scoring.latent import LatentScores, latent_scores
+from dfi._scoring.tilt import tilt_sensitivity
 from dfi.inference.transport_terms import MapInfluence, attributed_influence, latent_terms
-from dfi.lines.quadrature import QuadratureLines
-from dfi.transport.gaussian import Gaussian
+from dfi.transports.gaussian import Gaussian
 
 CORRELATION = np.array([[1.0, 0.6, 0.2], [0.6, 1.0, -0.3], [0.2, -0.3, 1.0]])
 DUPLICATE = np.array([[1.0, 1.0, 0.3], [1.0, 1.0, 0.3], [0.3, 0.3, 1.0]])

@@ -20,12 +20,12 @@ from sklearn.preprocessing import (
 )
 from sklearn.svm import SVR
 
-from dfi.data import read_table
-from dfi.lines.base import Lines, Reference
-from dfi.lines.choose import LineOptions, is_smooth, line_model
-from dfi.lines.quadrature import QuadratureLines
-from dfi.nuisance.predictor import predictor_for
-from dfi.nuisance.stack import SuperLearner
+from dfi._data import read_table
+from dfi._lines.base import Lines, Reference
+from dfi._lines.choose import LineOptions, is_smooth, line_model
+from dfi._lines.quadrature import QuadratureLines
+from dfi._models.predictor import predictor_for
+from dfi._models.stack import SuperLearner
 from dfi.warnings import ExactnessWarning
 
 GENERATOR = np.random.default_rng(0)

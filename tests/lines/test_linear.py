@@ -15,9 +15,9 @@ from sklearn.preprocessing import (
 )
 from sklearn.svm import LinearSVR
 
-from dfi.lines.base import LineModel, Lines, Reference
-from dfi.lines.linear import linear_lines
-from dfi.lines.quadrature import QuadratureLines
+from dfi._lines.base import LineModel, Lines, Reference
+from dfi._lines.linear import linear_lines
+from dfi._lines.quadrature import QuadratureLines
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.standard_normal((80, 3)) * [1, 100, 0.01] + [5, 0, -1]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dfi.lines.base import Lines, Reference
-from dfi.lines.quadrature import QuadratureLines, equal_nodes, gauss_nodes
+from dfi._lines.base import Lines, Reference
+from dfi._lines.quadrature import QuadratureLines, equal_nodes, gauss_nodes
 
 
 def skewed_reference(weighted=True):

@@ -15,7 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from sklearn.ensemble import RandomForestRegressor
 
 from dfi.estimator import DFI
-from dfi.transport.gaussian import Semicontinuous
+from dfi.transports.gaussian import Semicontinuous
 from dfi.warnings import WeakModelWarning
 from paper import hiv, hiv_epsilon, hiv_figures, hiv_page
 from paper.reproduction import Size, reproduce

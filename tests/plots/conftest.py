@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 import dfi
-from dfi.data.weights import Weights
-from dfi.result import Importance, Quality
+from dfi._data.weights import Weights
+from dfi.results.importance import Importance, Quality
 
 mpl.use("Agg")
 

@@ -4,9 +4,9 @@ import shutil
 import numpy as np
 import pytest
 
-from dfi.data.groups import read_groups
-from dfi.data.weights import Weights
-from dfi.result import Importance, Quality
+from dfi._data.groups import read_groups
+from dfi._data.weights import Weights
+from dfi.results.importance import Importance, Quality
 
 EVIL = [
     "<script>alert(1)</script>",

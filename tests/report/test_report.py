@@ -20,7 +20,7 @@ from dfi.report import (
 from dfi.report.charts import Scale, bars, scatter
 from dfi.report.numbers import nice_ticks, number, p_value, percent
 from dfi.report.provenance import call_text
-from dfi.result_file import thaw
+from dfi.results.file import thaw
 
 
 class Tags(HTMLParser):

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import dfi
-from dfi.comparators import COMPARATORS, LOCO
-from dfi.comparators.base import CONSERVATIVE
+from dfi.methods import COMPARATORS, LOCO
+from dfi.methods.base import CONSERVATIVE
 
 REPLICATIONS, N = 300, 300
 RHO = 0.8

@@ -13,12 +13,12 @@ from rich.text import Text
 
 from dfi.plots.style import shorten
 from dfi.report.numbers import number, p_value, percent
-from dfi.result_text import UNRELATED
+from dfi.results.text import UNRELATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dfi.result import Importance
+    from dfi.results.importance import Importance
 
 
 class Console:

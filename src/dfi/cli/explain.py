@@ -27,7 +27,7 @@ from dfi.cli.run import (
 from dfi.report import write_report
 from dfi.report.numbers import finite
 from dfi.report.summary import unit_rows
-from dfi.result import Importance
+from dfi.results.importance import Importance
 
 FILES = ("importance.csv", "importance.parquet", "result.dfi", "report.html", "log.txt")
 GROUP_FILES = ("groups.csv", "groups.parquet")
@@ -99,7 +99,7 @@ def resolve(
         given["components"] = "auto" if components is options.Dependence.auto else None
     if not given:
         return transport
-    from dfi.transport.registry import resolve_transport
+    from dfi.transports.registry import resolve_transport
 
     kind = type(resolve_transport(transport))
     known = inspect.signature(kind).parameters

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from dfi.cli.console import Console
-from dfi.result_file import FileFormatError
+from dfi.results.file import FileFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

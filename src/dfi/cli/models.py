@@ -10,8 +10,8 @@ import joblib
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from dfi._models.learners import LEARNERS
 from dfi.cli.failures import INPUT, REFUSED, Failure
-from dfi.nuisance.learners import LEARNERS
 
 if TYPE_CHECKING:
     from dfi.cli.console import Console
@@ -25,7 +25,7 @@ def resolve_model(model: str, *, trust: bool, console: Console) -> tuple[Any, bo
     Parameters
     ----------
     model : str
-        A name of :data:`dfi.nuisance.learners.LEARNERS`, or a joblib file.
+        A name of :data:`dfi._models.learners.LEARNERS`, or a joblib file.
     trust : bool
         Whether the user said that the file may be loaded.
     console : Console

@@ -8,8 +8,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from dfi.nuisance.learners import LEARNERS
-from dfi.transport.registry import TRANSPORTS
+from dfi._models.learners import LEARNERS
+from dfi.transports.registry import TRANSPORTS
 
 # typer reads these annotations at run time, where Optional is what its older versions understand
 # ruff: noqa: UP045

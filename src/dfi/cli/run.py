@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dfi.cli.console import Console
     from dfi.cli.panels import Fitting, Reading, Writing
     from dfi.cli.selection import Selection
-    from dfi.result import Importance
+    from dfi.results.importance import Importance
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from dfi.cli.run import print_json, read_groups_file
 from dfi.report import write_report
 from dfi.report.numbers import finite
 from dfi.report.summary import SPACES, unit_rows
-from dfi.result import Importance, load
-from dfi.result_file import thaw
+from dfi.results.file import thaw
+from dfi.results.importance import Importance, load
 
 # ruff: noqa: UP045
 

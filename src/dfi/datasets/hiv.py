@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dfi.data import as_frame as build
+from dfi._data import as_frame as build
 from dfi.datasets.download import TIMEOUT, cache_folder, fetch, verify
 
 if TYPE_CHECKING:

@@ -32,10 +32,10 @@ from dfi.inference.transport_terms import MapInfluence, latent_terms
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfi.data.weights import Weights
-    from dfi.importance.latent import LatentScores
+    from dfi._data.weights import Weights
+    from dfi._scoring.latent import LatentScores
     from dfi.inference.second_order import SquaredInfluence
-    from dfi.transport.copula import CopulaTransport
+    from dfi.transports.copula import CopulaTransport
 
     Floats = NDArray[np.float64]
 

@@ -30,28 +30,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from dfi.data.columns import Column
-from dfi.importance.latent import scores_along
+from dfi._data.columns import Column
+from dfi._lines.base import LineMoments, Lines
+from dfi._models.seeds import named_seed
+from dfi._scoring.latent import scores_along
 from dfi.inference.hypotheses import p_values
 from dfi.inference.multiplicity import adjust_p_values
 from dfi.inference.standard_errors import standard_errors
 from dfi.inference.transport_terms import MapInfluence
-from dfi.lines.base import LineMoments, Lines
-from dfi.seeds import named_seed
-from dfi.transport.base import fit_transport
-from dfi.transport.copula import CopulaTransport
-from dfi.transport.gaussian import LinearTransport
-from dfi.transport.score_space import through_margins
+from dfi.transports.base import fit_transport
+from dfi.transports.copula import CopulaTransport
+from dfi.transports.gaussian import LinearTransport
+from dfi.transports.score_space import through_margins
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from dfi.data.table import Table
-    from dfi.data.weights import Weights
-    from dfi.importance.latent import ScoreForm
-    from dfi.importance.read_folds import ReadFold
+    from dfi._data.table import Table
+    from dfi._data.weights import Weights
+    from dfi._scoring.latent import ScoreForm
+    from dfi._scoring.read_folds import ReadFold
 
     Floats = NDArray[np.float64]
     Indices = NDArray[np.intp]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfi.data.weights import Weights
+    from dfi._data.weights import Weights
 
     Floats = NDArray[np.float64]
     Indices = NDArray[np.intp]

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi.data.weights import Weights
-from dfi.importance.curves import curve_scores
-from dfi.transport.vine import repeated_rows
+from dfi._data.weights import Weights
+from dfi._scoring.curves import curve_scores
+from dfi.transports.vine import repeated_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from dfi.importance.transported import TransportedScores
-    from dfi.nuisance.crossfit import FoldModels
+    from dfi._models.crossfit import FoldModels
+    from dfi._scoring.transported import TransportedScores
 
     Floats = NDArray[np.float64]
 

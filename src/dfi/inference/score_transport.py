@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi.importance.curves import curve_scores
-from dfi.importance.kernel_scores import entropic_scores
-from dfi.importance.scores import fold_lines, pooled_scores
-from dfi.importance.transported import TransportedScores
-from dfi.importance.unread import unread_coordinates
+from dfi._scoring.curves import curve_scores
+from dfi._scoring.kernel_scores import entropic_scores
+from dfi._scoring.scores import fold_lines, pooled_scores
+from dfi._scoring.transported import TransportedScores
+from dfi._scoring.unread import unread_coordinates
 from dfi.inference.copula_terms import copula_influence, score_influence
 from dfi.inference.row_copies import RowCopies
 from dfi.inference.second_order import (
@@ -30,10 +30,10 @@ from dfi.inference.transport_jackknife import (
     with_transport_error,
 )
 from dfi.inference.transport_terms import MapInfluence, attributed_influence, latent_terms
-from dfi.transport.base import UnsuitableTransportError, fit_transport
-from dfi.transport.copula import CopulaTransport
-from dfi.transport.entropic import DOUBTFUL, EntropicOT, EntropicTransport, too_small_message
-from dfi.transport.gaussian import LinearTransport
+from dfi.transports.base import UnsuitableTransportError, fit_transport
+from dfi.transports.copula import CopulaTransport
+from dfi.transports.entropic import DOUBTFUL, EntropicOT, EntropicTransport, too_small_message
+from dfi.transports.gaussian import LinearTransport
 from dfi.warnings import TransportWarning, warn
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfi.data.table import Table
-    from dfi.data.weights import Weights
-    from dfi.importance.latent import LatentScores, ScoreForm
-    from dfi.importance.scores import PooledScores, SensitivityMethod
-    from dfi.lines.choose import LineOptions
-    from dfi.nuisance.crossfit import FoldModels
+    from dfi._data.table import Table
+    from dfi._data.weights import Weights
+    from dfi._lines.choose import LineOptions
+    from dfi._models.crossfit import FoldModels
+    from dfi._scoring.latent import LatentScores, ScoreForm
+    from dfi._scoring.scores import PooledScores, SensitivityMethod
 
     Floats = NDArray[np.float64]
 

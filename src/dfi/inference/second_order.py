@@ -23,17 +23,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi.importance.sample import row_sample
+from dfi._scoring.sample import row_sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from dfi.data.weights import Weights
-    from dfi.importance.transported import TransportedScores
+    from dfi._data.weights import Weights
+    from dfi._scoring.transported import TransportedScores
     from dfi.inference.transport_terms import MapInfluence
-    from dfi.transport.gaussian import LinearTransport
+    from dfi.transports.gaussian import LinearTransport
 
     Floats = NDArray[np.float64]
 

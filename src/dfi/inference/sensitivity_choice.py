@@ -1,7 +1,7 @@
 r"""Which sensitivity ``G`` to trust: the Hermite short cut, unless differences contradict it.
 
-The short cut (:mod:`dfi.importance.sensitivity`) replaces :math:`h_j` by its linear part and
-integrates by parts. Differences on a sample of the rows (:mod:`dfi.importance.differences`) measure
+The short cut (:mod:`dfi._scoring.sensitivity`) replaces :math:`h_j` by its linear part and
+integrates by parts. Differences on a sample of the rows (:mod:`dfi._scoring.differences`) measure
 what each of the two steps costs:
 
 - *curved*: :math:`E[(h_j - \bar h_j - q_j)\,\partial_k m_j]`, left out by the short cut; large for
@@ -38,15 +38,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from dfi.importance.sample import row_sample
+from dfi._scoring.sample import row_sample
 from dfi.inference.transport_terms import MapInfluence, latent_terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfi.data.weights import Weights
-    from dfi.importance.differences import Differences
-    from dfi.importance.latent import LatentScores
+    from dfi._data.weights import Weights
+    from dfi._scoring.differences import Differences
+    from dfi._scoring.latent import LatentScores
 
     Floats = NDArray[np.float64]
 

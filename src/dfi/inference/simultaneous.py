@@ -24,7 +24,7 @@ from dfi.inference.standard_errors import standard_errors
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfi.data.weights import Weights
+    from dfi._data.weights import Weights
 
     Floats = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfi.data.weights import Weights
+    from dfi._data.weights import Weights
 
     Floats = NDArray[np.float64]
 

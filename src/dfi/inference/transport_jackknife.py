@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfi.data.weights import Weights
+    from dfi._data.weights import Weights
 
     Floats = NDArray[np.float64]
 

@@ -50,8 +50,8 @@ from dfi.inference.cauchy import cauchy_forms
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfi.importance.latent import LatentScores
-    from dfi.transport.gaussian import LinearTransport
+    from dfi._scoring.latent import LatentScores
+    from dfi.transports.gaussian import LinearTransport
 
     Floats = NDArray[np.float64]
 

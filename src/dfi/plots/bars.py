@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dfi.inference.multiplicity import Adjustment
-    from dfi.result import Importance
+    from dfi.results.importance import Importance
 
 AXIS_LABEL = {
     "attributed": "importance (variance of the outcome attributed to the feature)",

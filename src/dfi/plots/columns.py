@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
-from dfi.data import as_frame
+from dfi._data import as_frame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi.inference.multiplicity import Adjustment
-    from dfi.result import Importance
+    from dfi.results.importance import Importance
 
     Column = NDArray[Any]
 

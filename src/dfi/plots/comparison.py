@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from dfi.result import Importance
+    from dfi.results.importance import Importance
 
     Floats = NDArray[np.float64]
 

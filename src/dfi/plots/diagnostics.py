@@ -14,7 +14,7 @@ from dfi.plots.style import BLUE, VERMILION, label_rows, new_axes, quiet_frame
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dfi.result import Importance
+    from dfi.results.importance import Importance
 
 CHANCE = 0.05
 

@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy import stats
 
-from dfi.data.groups import read_groups
+from dfi._data.groups import read_groups
 from dfi.plots.attribution import attribution_of, draw_heat_map
 from dfi.plots.columns import frame_like, ranking, result_columns, take
 from dfi.plots.overlap import overlap
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
-    from dfi.result import Importance
+    from dfi.results.importance import Importance
 
     Floats = NDArray[np.float64]
 

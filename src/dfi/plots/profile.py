@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi.data import as_frame
+from dfi._data import as_frame
 from dfi.plots.style import BLUE, GREY, new_axes, quiet_frame, shorten
 
 if TYPE_CHECKING:

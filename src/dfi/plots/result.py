@@ -13,7 +13,7 @@ from dfi.plots.groups import groups
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dfi.result import Importance
+    from dfi.results.importance import Importance
 
 KINDS: dict[str, Callable[..., Any]] = {
     "importance": importance,
@@ -26,7 +26,7 @@ KINDS: dict[str, Callable[..., Any]] = {
 
 
 def plot_result(result: Importance, kind: str = "importance", **options: Any) -> Any:
-    """Draw a result with the plot of a name; what :meth:`dfi.result.Importance.plot` does."""
+    """Draw a result with the plot of a name; what :meth:`dfi.Importance.plot` does."""
     if kind not in KINDS:
         close = difflib.get_close_matches(str(kind), KINDS, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""

@@ -13,7 +13,7 @@ from dfi.report.numbers import finite, number, percent
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfi.result import Importance
+    from dfi.results.importance import Importance
 
     Floats = NDArray[np.float64]
 

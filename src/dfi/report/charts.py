@@ -16,7 +16,7 @@ from dfi.report.numbers import nice_ticks, number, percent
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfi.result import Importance
+    from dfi.results.importance import Importance
 
     Row = dict[str, Any]
     Box = tuple[float, float, float, float]

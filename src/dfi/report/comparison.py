@@ -14,13 +14,13 @@ from dfi.report.page import environment, page_assets, refuse_existing, write_pag
 from dfi.report.provenance import versions
 from dfi.report.sentences import quality_sentences
 from dfi.report.summary import SPACES, unit_rows
-from dfi.result_file import thaw
+from dfi.results.file import thaw
 
 if TYPE_CHECKING:
     import os
     from pathlib import Path
 
-    from dfi.result import Importance
+    from dfi.results.importance import Importance
 
 SHOWN = 15
 

@@ -19,7 +19,7 @@ from dfi.report.numbers import number, p_value, percent
 from dfi.report.summary import summarize, unit_rows
 
 if TYPE_CHECKING:
-    from dfi.result import Importance
+    from dfi.results.importance import Importance
 
 TABLE_COLUMNS = (
     ("score", "score"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-from dfi.transport.registry import TRANSPORTS
+from dfi.transports.registry import TRANSPORTS
 
 _ARGUMENTS = (
     "estimator",

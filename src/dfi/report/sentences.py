@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dfi.report.numbers import number, p_value, percent
-from dfi.result_text import UNRELATED
+from dfi.results.text import UNRELATED
 
 if TYPE_CHECKING:
-    from dfi.quality import Quality
-    from dfi.result import Importance
+    from dfi._models.quality import Quality
+    from dfi.results.importance import Importance
 
 WEAK_R2 = 0.1
 """Below this out-of-fold R2 the report warns that the regression explains little."""

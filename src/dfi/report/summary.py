@@ -18,10 +18,10 @@ from dfi.report.sentences import (
     noise_sentence,
     quality_sentences,
 )
-from dfi.result_file import thaw
+from dfi.results.file import thaw
 
 if TYPE_CHECKING:
-    from dfi.result import Importance
+    from dfi.results.importance import Importance
 
 LEADING = 5
 SPACES = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dfi.lines.base import Lines, Reference
+from dfi._lines.base import Lines, Reference
 
 
 def neighbours_in_float32(threshold):

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
-from dfi.lines.trees import compilation, compiled, stored
-from dfi.lines.trees import engine as engine_module
-from dfi.lines.trees.compiled import Compiled
-from dfi.lines.trees.engine import line_moments
-from dfi.lines.trees.readers import read_trees
+from dfi._lines.trees import compilation, compiled, stored
+from dfi._lines.trees import engine as engine_module
+from dfi._lines.trees.compiled import Compiled
+from dfi._lines.trees.engine import line_moments
+from dfi._lines.trees.readers import read_trees
 
 from .conftest import make_lines
 
@@ -100,9 +100,9 @@ def test_every_kernel_has_the_bits_of_numbas_dispatch(forest, kernel, kind, monk
 PROCESS = """
 import hashlib, sys
 import numpy as np
-from dfi.lines.base import Lines, Reference
-from dfi.lines.trees.engine import line_moments
-from dfi.lines.trees.ensemble import single_tree
+from dfi._lines.base import Lines, Reference
+from dfi._lines.trees.engine import line_moments
+from dfi._lines.trees.ensemble import single_tree
 tree = single_tree([0, -1, -1], [0.3, 0, 0], [1, -1, -1], [2, -1, -1], [0, 1, 7], n_features=1)
 x = np.linspace(-1, 1, 9)[:, None]
 lines = Lines(x, x, np.ones((1, 1)), Reference.gaussian(), np.zeros((1, 1)))

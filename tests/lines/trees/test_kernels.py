@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from sklearn.ensemble import RandomForestRegressor
 
-from dfi.lines.base import Lines, Reference
-from dfi.lines.trees import TreeEnsemble, TreeLines, read_trees
-from dfi.lines.trees import engine as engine_module
-from dfi.lines.trees import kernels_law as law_module
-from dfi.lines.trees.engine import choose_kernel, line_moments
-from dfi.lines.trees.ensemble import (
+from dfi._lines.base import Lines, Reference
+from dfi._lines.trees import TreeEnsemble, TreeLines, read_trees
+from dfi._lines.trees import engine as engine_module
+from dfi._lines.trees import kernels_law as law_module
+from dfi._lines.trees.engine import choose_kernel, line_moments
+from dfi._lines.trees.ensemble import (
     add_ensembles,
     fold_float32_at_most,
     fold_float32_below,

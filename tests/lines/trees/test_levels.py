@@ -23,15 +23,15 @@ from sklearn.ensemble import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dfi.data import read_table, read_weights
-from dfi.lines.base import Lines, Reference
-from dfi.lines.choose import LineOptions, line_model
-from dfi.lines.trees.levels import Category, pieces_of
-from dfi.lines.trees.model import TreeLines
-from dfi.nuisance.predictor import predictor_for
-from dfi.transport.copula import Copula
-from dfi.transport.gaussian import Gaussian
-from dfi.transport.score_space import through_margins
+from dfi._data import read_table, read_weights
+from dfi._lines.base import Lines, Reference
+from dfi._lines.choose import LineOptions, line_model
+from dfi._lines.trees.levels import Category, pieces_of
+from dfi._lines.trees.model import TreeLines
+from dfi._models.predictor import predictor_for
+from dfi.transports.copula import Copula
+from dfi.transports.gaussian import Gaussian
+from dfi.transports.score_space import through_margins
 
 from .conftest import make_lines, twin
 

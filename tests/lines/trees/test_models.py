@@ -21,7 +21,7 @@ from sklearn.ensemble import (
 )
 from sklearn.tree import DecisionTreeRegressor
 
-from dfi.lines.trees import TreeLines, tree_lines
+from dfi._lines.trees import TreeLines, tree_lines
 
 from .conftest import make_lines, neighbours_in_float32, twin
 

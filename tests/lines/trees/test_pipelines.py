@@ -32,11 +32,11 @@ from sklearn.preprocessing import (
 from sklearn.tree import DecisionTreeRegressor
 
 import dfi
-from dfi.data import read_table
-from dfi.lines.choose import LineOptions, line_model
-from dfi.lines.trees.decoded import largest_error
-from dfi.lines.trees.model import TreeLines
-from dfi.nuisance.predictor import predictor_for
+from dfi._data import read_table
+from dfi._lines.choose import LineOptions, line_model
+from dfi._lines.trees.decoded import largest_error
+from dfi._lines.trees.model import TreeLines
+from dfi._models.predictor import predictor_for
 from dfi.warnings import ExactnessWarning
 
 from .conftest import make_lines, neighbours_in_float32, twin

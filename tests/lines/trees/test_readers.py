@@ -38,7 +38,7 @@ from sklearn.preprocessing import (
 from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from dfi.lines.trees import read_trees, tree_lines, verify
+from dfi._lines.trees import read_trees, tree_lines, verify
 from dfi.warnings import ExactnessWarning
 
 from .conftest import make_lines, twin

@@ -1,0 +1,311 @@
+"""Cross-fitting splits: every row is predicted by models that never saw it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.model_selection import GroupKFold
+
+from dfi._data.vectors import read_vector
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """One split: models are fitted on ``train`` and evaluated on ``test``.
+
+    Attributes
+    ----------
+    train, test : int ndarray
+        Row numbers, ascending and without a row in common.
+    """
+
+    train: Rows
+    test: Rows
+
+
+def read_folds(
+    cv: Any,
+    n_rows: int,
+    *,
+    matrix: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    groups: Any = None,
+    n_repeats: int = 1,
+    random_state: int | np.random.SeedSequence = 0,
+) -> tuple[tuple[Fold, ...], ...]:
+    """Read a cross-validation scheme.
+
+    Parameters
+    ----------
+    cv : int, scikit-learn splitter or iterable of (train, test)
+        A number of folds is shuffled, with a seed of its own per repeat; it is stratified when y
+        has two values and keeps groups of rows together when they are given.
+    n_rows : int
+        The number of rows.
+    matrix, y : array-like, optional
+        What a splitter's ``split`` is given.
+    groups : array-like of shape (n_rows,), optional
+        A label per row; rows with the same label stay together.
+    n_repeats : int
+        How often the rows are split anew.
+    random_state : int or SeedSequence
+        Where the seeds come from. A splitter that shuffles keeps its own ``random_state`` in the
+        first repeat if it has one.
+
+    Returns
+    -------
+    tuple of tuple of Fold
+        The folds of each repeat. No row is tested twice in a repeat: the repeats of a splitter
+        such as RepeatedKFold, or the overlapping splits of ShuffleSplit, are told apart.
+    """
+    if not isinstance(n_repeats, (int, np.integer)) or isinstance(n_repeats, bool) or n_repeats < 1:
+        raise ValueError(f"n_repeats is {n_repeats!r}; it must be a whole number of 1 or more.")
+    labels = None if groups is None else read_row_groups(groups, n_rows)
+    seeds = _seeds(random_state, int(n_repeats))
+    outcome = None if y is None else np.asarray(y)
+    features = np.zeros((n_rows, 1)) if matrix is None else np.asarray(matrix)
+    if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
+        _require_folds(int(cv), n_rows, labels)
+        return tuple(_shuffled(int(cv), n_rows, outcome, labels, seed) for seed in seeds)
+    if hasattr(cv, "split") and not isinstance(cv, str):
+        repeats = []
+        for number, seed in enumerate(seeds):
+            splitter = _seeded(cv, seed, first=number == 0)
+            pairs = _split(splitter, features, outcome, labels)
+            repeats += _without_retests(_checked(pairs, n_rows), n_rows)
+    elif isinstance(cv, Iterable) and not isinstance(cv, (str, bytes, dict)):
+        repeats = _without_retests(_checked(list(cv), n_rows), n_rows)
+        repeats *= int(n_repeats)
+    else:
+        raise TypeError(
+            f"cv is {cv!r}; pass a number of folds, a scikit-learn splitter or a list of "
+            "(train, test) row numbers."
+        )
+    for folds in repeats:
+        _require_enough(len(folds), n_rows)
+    if n_repeats > 1:
+        _refuse_equal_repeats(repeats, cv)
+    return tuple(repeats)
+
+
+def split_halves(
+    train: ArrayLike,
+    seed: int | np.random.SeedSequence,
+    *,
+    y: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+) -> tuple[Rows, Rows]:
+    """Split the rows of a training set into two random halves.
+
+    Parameters
+    ----------
+    train : int array-like
+        Row numbers.
+    seed : int or SeedSequence
+        The seed of the split.
+    y : array-like of shape (n_rows,), optional
+        The outcome of all rows, not only of the training rows: halves are stratified when it has
+        two values in the training rows.
+    groups : array-like of shape (n_rows,), optional
+        The labels of all rows: rows with one label stay in one half.
+
+    Returns
+    -------
+    a, b : int ndarray
+        Row numbers, ascending; together they are ``train``.
+    """
+    rows = np.sort(np.asarray(train, dtype=np.intp))
+    if len(rows) < 2:
+        raise ValueError(f"{len(rows)} training row cannot be split into halves.")
+    generator = np.random.default_rng(seed)
+    if groups is not None:
+        side = _deal_groups(np.asarray(groups)[rows], generator)
+    else:
+        side = _deal(len(rows), 2, None if y is None else np.asarray(y)[rows], generator)
+    return rows[side == 0], rows[side == 1]
+
+
+def read_row_groups(groups: Any, n_rows: int) -> Rows:
+    """Return the labels of rows as numbers, one per different label."""
+    labels = read_vector(groups, "groups").labels()
+    if len(labels) != n_rows:
+        raise ValueError(f"The row groups have {len(labels)} labels and X has {n_rows} rows.")
+    if any(label is None for label in labels):
+        raise ValueError(f"The row groups have a missing label in row {labels.index(None)}.")
+    place = {label: code for code, label in enumerate(dict.fromkeys(labels))}
+    return np.array([place[label] for label in labels], dtype=np.intp)
+
+
+def _seeds(random_state: int | np.random.SeedSequence, n_repeats: int) -> list[int]:
+    # children by explicit key: spawn() would make a second call with the same sequence differ
+    if isinstance(random_state, np.random.SeedSequence):
+        entropy, key = random_state.entropy, random_state.spawn_key
+    else:
+        entropy, key = random_state, ()
+    return [
+        int(np.random.SeedSequence(entropy, spawn_key=(*key, repeat)).generate_state(1)[0])
+        for repeat in range(n_repeats)
+    ]
+
+
+def _require_folds(n_folds: int, n_rows: int, labels: Rows | None) -> None:
+    if n_folds < 2:
+        raise ValueError(
+            f"cv={n_folds}: at least 2 folds are needed, so that rows are predicted by models "
+            'that did not see them. To explain a fitted model as it is, use cv="prefit".'
+        )
+    _require_enough(n_folds, n_rows)
+    if labels is not None and len(np.unique(labels)) < n_folds:
+        raise ValueError(
+            f"cv={n_folds} and only {len(np.unique(labels))} groups of rows; use fewer folds."
+        )
+
+
+def _require_enough(n_folds: int, n_rows: int) -> None:
+    if n_rows < 2 * n_folds:
+        raise ValueError(
+            f"X has {n_rows} rows, too few for {n_folds} folds: each fold needs two rows or more. "
+            "Use fewer folds or more data."
+        )
+
+
+def _shuffled(
+    n_folds: int, n_rows: int, y: NDArray[Any] | None, labels: Rows | None, seed: int
+) -> tuple[Fold, ...]:
+    rows = np.arange(n_rows)
+    if labels is not None:
+        splitter = GroupKFold(n_folds, shuffle=True, random_state=seed)
+        return tuple(Fold(train, test) for train, test in splitter.split(rows, groups=labels))
+    number = _deal(n_rows, n_folds, y, np.random.default_rng(seed))
+    return tuple(Fold(rows[number != fold], rows[number == fold]) for fold in range(n_folds))
+
+
+def _deal(
+    n_rows: int, n_parts: int, y: NDArray[Any] | None, generator: np.random.Generator
+) -> Rows:
+    """Deal rows out like cards, shuffled; class after class when ``y`` has two values.
+
+    Part sizes differ by at most one, and so does each class's share of them.
+    """
+    order = generator.permutation(n_rows)
+    if y is not None and len(np.unique(y)) == 2:
+        order = order[np.argsort(y[order], kind="stable")]
+    number = np.empty(n_rows, dtype=np.intp)
+    number[order] = np.arange(n_rows) % n_parts
+    return number
+
+
+def _deal_groups(labels: NDArray[Any], generator: np.random.Generator) -> Rows:
+    """Put whole groups, in random order, where fewer rows are so far; large groups go first."""
+    _, code, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    if len(sizes) < 2:
+        raise ValueError(
+            "The training rows of a fold are all of one group, which cannot be split into halves; "
+            "use fewer folds or finer groups."
+        )
+    order = generator.permutation(len(sizes))
+    order = order[np.argsort(-sizes[order], kind="stable")]
+    filled = [0, 0]
+    side = np.empty(len(sizes), dtype=np.intp)
+    for group in order:
+        side[group] = int(filled[1] < filled[0])
+        filled[side[group]] += int(sizes[group])
+    return side[code]
+
+
+def _seeded(cv: Any, seed: int, *, first: bool) -> Any:
+    """Return the splitter with a seed, if it shuffles and leaves the seed open."""
+    if not hasattr(cv, "random_state") or not getattr(cv, "shuffle", True):
+        return cv
+    if cv.random_state is not None and (
+        first or not isinstance(cv.random_state, (int, np.integer))
+    ):
+        return cv
+    seeded = copy.copy(cv)
+    seeded.random_state = seed
+    return seeded
+
+
+def _split(
+    cv: Any, matrix: NDArray[Any], y: NDArray[Any] | None, labels: Rows | None
+) -> list[tuple[Any, Any]]:
+    try:
+        return list(cv.split(matrix, y, labels))
+    except (ValueError, TypeError) as error:
+        if labels is None and "groups" in str(error):
+            raise ValueError(
+                f"{type(cv).__name__} splits by groups of rows, and none were given: pass one "
+                "label per row, or use another splitter."
+            ) from error
+        raise ValueError(f"{type(cv).__name__} cannot split these rows: {error}") from error
+
+
+def _checked(pairs: Sequence[Any], n_rows: int) -> list[Fold]:
+    if not pairs:
+        raise ValueError("cv gives no folds.")
+    return [_fold(number, pair, n_rows) for number, pair in enumerate(pairs)]
+
+
+def _fold(number: int, pair: Any, n_rows: int) -> Fold:
+    try:
+        train, test = pair
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"Fold {number} of cv is not a pair (train, test).") from error
+    parts = []
+    for what, given in (("train", train), ("test", test)):
+        rows = np.asarray(given)
+        if rows.dtype == bool and rows.shape == (n_rows,):
+            rows = np.flatnonzero(rows)
+        if rows.ndim != 1 or len(rows) == 0 or rows.dtype.kind not in "iu":
+            raise ValueError(
+                f"The {what} rows of fold {number} must be row numbers, at least one of them."
+            )
+        if rows.min() < 0 or rows.max() >= n_rows:
+            outside = rows[(rows < 0) | (rows >= n_rows)][0]
+            raise ValueError(
+                f"The {what} rows of fold {number} include {outside}; rows go from 0 to "
+                f"{n_rows - 1}."
+            )
+        unique = np.unique(rows)
+        if len(unique) < len(rows):
+            raise ValueError(f"The {what} rows of fold {number} name a row more than once.")
+        parts.append(unique.astype(np.intp))
+    common = np.intersect1d(parts[0], parts[1])
+    if len(common):
+        raise ValueError(
+            f"Fold {number} tests {len(common)} of its training rows (row {common[0]} is the "
+            "first); a row must be predicted by a model that did not see it."
+        )
+    return Fold(parts[0], parts[1])
+
+
+def _without_retests(folds: Sequence[Fold], n_rows: int) -> list[tuple[Fold, ...]]:
+    """Tell the repeats of a repeated splitter apart: a new one begins where a row comes again."""
+    repeats: list[list[Fold]] = [[]]
+    tested = [np.zeros(n_rows, dtype=bool)]
+    for fold in folds:
+        if tested[-1][fold.test].any():
+            repeats.append([])
+            tested.append(np.zeros(n_rows, dtype=bool))
+        tested[-1][fold.test] = True
+        repeats[-1].append(fold)
+    return [tuple(repeat) for repeat in repeats]
+
+
+def _refuse_equal_repeats(repeats: Sequence[tuple[Fold, ...]], cv: Any) -> None:
+    seen = {tuple(sorted(fold.test.tobytes() for fold in folds)) for folds in repeats}
+    if len(seen) < len(repeats):
+        what = type(cv).__name__
+        raise ValueError(
+            f"n_repeats asks for several splits, and cv ({what}) gives the same one each time: "
+            "use n_repeats=1, a number of folds or a splitter with shuffle=True."
+        )

@@ -1,0 +1,225 @@
+"""Native tables of pandas, polars and pyarrow: taken apart into columns and put together again."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import narwhals as nw
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfi._data.columns import Column
+
+Library = Literal["numpy", "pandas", "polars", "pyarrow"]
+
+_ACCEPTED = (
+    "a numpy array, a pandas or polars DataFrame, a pyarrow Table, a scipy sparse matrix "
+    "or a list of rows"
+)
+
+
+def is_table(values: object) -> bool:
+    """Say whether ``values`` is a table of pandas, polars (lazy ones too) or pyarrow."""
+    return bool(
+        nw.dependencies.is_pandas_dataframe(values)
+        or nw.dependencies.is_polars_dataframe(values)
+        or nw.dependencies.is_polars_lazyframe(values)
+        or _is_arrow_table(values)
+    )
+
+
+def _is_arrow_table(values: object) -> bool:
+    kind = type(values)
+    return kind.__module__.startswith("pyarrow") and kind.__name__ in ("Table", "RecordBatch")
+
+
+def open_frame(
+    X: Any, what: str = "X"
+) -> tuple[Library, list[object], list[nw.Series[Any]], object] | None:
+    """Take a table of a data frame library apart.
+
+    Columns are taken by position, so that duplicated and non-string names survive until they can
+    be reported.
+
+    Returns
+    -------
+    (library, labels, columns, header) or None
+        None when ``X`` is no table of a known library; ``header`` is pandas' column index.
+    """
+    if nw.dependencies.is_pandas_dataframe(X):
+        columns = [_dense(X.iloc[:, j]) for j in range(X.shape[1])]
+        return "pandas", list(X.columns), [_series(column) for column in columns], X.columns
+    if nw.dependencies.is_polars_dataframe(X):
+        return "polars", list(X.columns), [_series(column) for column in X.get_columns()], None
+    if _is_arrow_table(X):
+        if type(X).__name__ == "RecordBatch":
+            X = importlib.import_module("pyarrow").Table.from_batches([X])
+        return "pyarrow", list(X.column_names), [_series(column) for column in X.columns], None
+    if nw.dependencies.is_polars_lazyframe(X):
+        raise TypeError(f"{what} is a LazyFrame: call .collect() first and pass the DataFrame.")
+    if is_series(X):
+        raise TypeError(
+            "X is a single Series, not a table: pass X.to_frame(), or a frame with that column."
+        )
+    if (
+        isinstance(X, (str, bytes, dict, set))
+        or hasattr(X, "columns")
+        or not (hasattr(X, "__array__") or hasattr(X, "__len__"))
+    ):
+        raise TypeError(f"X is a {type(X).__name__}; pass {_ACCEPTED}.")
+    return None
+
+
+def is_series(values: object) -> bool:
+    """Say whether ``values`` is one column of pandas, polars or pyarrow."""
+    return bool(
+        nw.dependencies.is_pandas_series(values)
+        or nw.dependencies.is_polars_series(values)
+        or nw.dependencies.is_pyarrow_chunked_array(values)
+        or is_arrow_array(values)
+    )
+
+
+def is_arrow_array(values: object) -> bool:
+    """Say whether ``values`` is a pyarrow Array, which narwhals takes only in chunked form."""
+    kind = type(values)
+    return kind.__module__.startswith("pyarrow") and kind.__name__.endswith("Array")
+
+
+def sparse_bytes(X: Any) -> int:
+    """Return the size that the sparse columns of a pandas frame take once they are dense."""
+    if not nw.dependencies.is_pandas_dataframe(X):
+        return 0
+    return 8 * len(X) * sum(_is_sparse(dtype) for dtype in X.dtypes)
+
+
+def _is_sparse(dtype: object) -> bool:
+    return type(dtype).__name__ == "SparseDtype"
+
+
+def _dense(column: Any) -> Any:
+    return column.sparse.to_dense() if _is_sparse(column.dtype) else column
+
+
+def _series(native: Any) -> nw.Series[Any]:
+    if is_arrow_array(native) and not nw.dependencies.is_pyarrow_chunked_array(native):
+        native = importlib.import_module("pyarrow").chunked_array([native])
+    return nw.from_native(native, series_only=True)
+
+
+def as_series(values: Any) -> nw.Series[Any]:
+    """Wrap one column of pandas, polars or pyarrow (sparse pandas columns made dense)."""
+    return _series(_dense(values) if nw.dependencies.is_pandas_series(values) else values)
+
+
+def level_column(column: Column, codes: NDArray[np.intp], library: Library) -> Any:
+    """Return levels, given by number, as a native column of the caller's own dtype."""
+    levels = objects(column.levels)
+    dtype: Any = column.dtype
+    if library == "numpy":
+        return levels[codes]
+    module: Any = importlib.import_module(library)
+    if library == "pandas":
+        if isinstance(dtype, module.CategoricalDtype):
+            return module.Categorical.from_codes(codes, dtype=dtype)
+        if dtype == np.dtype(object):
+            return module.Series(levels[codes], dtype=object)
+        return module.array(levels, dtype=dtype).take(codes)
+    if library == "polars":
+        return module.Series(list(column.levels), dtype=dtype).gather(codes)
+    if module.types.is_dictionary(dtype):
+        return module.DictionaryArray.from_arrays(
+            module.array(codes).cast(dtype.index_type),
+            module.array(list(column.levels), type=dtype.value_type),
+            ordered=dtype.ordered,
+        )
+    # take() has no kernel for every string type: it is done on the plain one
+    return module.array(list(column.levels)).take(module.array(codes)).cast(dtype)
+
+
+def number_column(column: Column, values: NDArray[np.float64], library: Library) -> Any:
+    """Return numbers as a native column of the caller's own dtype."""
+    dtype: Any = column.dtype
+    if dtype == np.dtype(object):
+        python = {"boolean": bool, "integer": int}.get(column.kind, float)
+        return objects([python(value) for value in values])
+    if library == "numpy":
+        return values.astype(dtype)
+    module: Any = importlib.import_module(library)
+    if library == "pandas":
+        return module.Series(values).astype(dtype)
+    if library == "polars":
+        return module.Series(values).cast(dtype)
+    if module.types.is_boolean(dtype):
+        return module.array(values != 0)
+    return module.array(values).cast(dtype)
+
+
+def build_frame(
+    labels: Sequence[object], columns: Sequence[Any], library: Library, header: object = None
+) -> Any:
+    """Put native columns (or arrays) together to a table of the caller's library."""
+    if library == "numpy":
+        return np.column_stack([objects(list(column)) for column in columns])
+    module: Any = importlib.import_module(library)
+    if library == "pandas":
+        frame = module.DataFrame(dict(enumerate(columns)))
+        frame.columns = module.Index(labels) if header is None else header
+        return frame
+    if library == "polars":
+        return module.DataFrame(
+            [module.Series(label, column) for label, column in zip(labels, columns, strict=True)]
+        )
+    return module.table(
+        [column if is_series(column) else module.array(column) for column in columns],
+        names=list(labels),
+    )
+
+
+def matrix_frame(matrix: NDArray[np.float64], header: Any) -> Any:
+    """Return a float64 matrix as a pandas frame, without going through its columns."""
+    return importlib.import_module("pandas").DataFrame(matrix, columns=header)
+
+
+def objects(values: Sequence[object]) -> NDArray[np.object_]:
+    """Return a one-dimensional object array, whatever the elements are."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def as_frame(columns: Mapping[str, Any], library: str) -> Any:
+    """Build an output table in the caller's library.
+
+    Parameters
+    ----------
+    columns : mapping of str to array
+        The columns, all of one length.
+    library : {"numpy", "pandas", "polars", "pyarrow"}
+        Arrays have no tables of their own: with ``"numpy"`` the result is a pandas, else polars,
+        else pyarrow table, whichever is installed, and a plain ``dict`` of arrays where none is.
+
+    Returns
+    -------
+    DataFrame, Table or dict
+    """
+    known = ("numpy", "pandas", "polars", "pyarrow")
+    if library not in known:
+        raise ValueError(f"library is {library!r}; it must be one of {', '.join(known)}.")
+    arrays = {name: np.asarray(values) for name, values in columns.items()}
+    if library == "numpy":
+        present = [name for name in known[1:] if importlib.util.find_spec(name) is not None]
+        if not present:
+            return arrays
+        library = present[0]
+    cells = [
+        values.tolist() if values.dtype.kind in "OU" and library != "pandas" else values
+        for values in arrays.values()
+    ]
+    return build_frame(list(arrays), cells, cast("Library", library))

@@ -1,0 +1,248 @@
+"""Groups of features, in the several ways people write them down."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+
+from dfi._data.frames import is_series, is_table, open_frame
+from dfi._data.vectors import read_vector
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Named sets of units; they may overlap and need not cover everything.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The groups, in the order they were given.
+    membership : bool ndarray of shape (n_groups, n_units)
+        Which units belong to which group.
+    """
+
+    names: tuple[str, ...]
+    membership: NDArray[np.bool_]
+
+
+class _Units:
+    """The names of the units, and how a member is looked up among them."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self.place = {name: position for position, name in enumerate(self.names)}
+        self.positional = self.names == tuple(f"x{j}" for j in range(len(self.names)))
+
+    def find(self, member: object) -> int | None:
+        if str(member) in self.place:
+            return self.place[str(member)]
+        whole = isinstance(member, (int, np.integer)) and not isinstance(member, bool)
+        if self.positional and whole:
+            position = int(str(member))
+            return position if 0 <= position < len(self.names) else None
+        return None
+
+    def require(self, member: object, where: str) -> int:
+        position = self.find(member)
+        if position is None:
+            close = difflib.get_close_matches(str(member), self.names, n=3)
+            known = close or self.names[:10]
+            hint = "Did you mean" if close else "The features are"
+            end = "?" if close else ", ..." if len(self.names) > 10 else "."
+            raise ValueError(
+                f"{where} names {member!r}, which is not a feature. "
+                f"{hint} {', '.join(map(repr, known))}{end}"
+            )
+        return position
+
+
+def read_groups(groups: Any, names: Sequence[str]) -> Groups:
+    """Read groups of features.
+
+    Parameters
+    ----------
+    groups : mapping, table, Series or sequence
+        One of
+
+        - ``{group: [columns]}``: groups may overlap, repeated members count once;
+        - ``{column: group}``: recognised by values that are not lists and keys that are features
+          (``{group: column}`` with one column each is understood when the keys are no features
+          and the values are);
+        - a 0/1 table. If every column, a leading column of strings aside, is called like a
+          feature, its rows are groups; otherwise its columns are groups and its rows are features.
+          The rows are named by the leading column of strings, else by a pandas index of strings;
+          unnamed rows are taken in order (features) or called ``group 0``, ``group 1``, ...;
+        - a 0/1 array of shape (n_groups, n_units);
+        - one group label per feature: a sequence in the order of the features, or a pandas Series
+          indexed by them. A feature whose label is missing belongs to no group.
+    names : sequence of str
+        The features. Features of an array (x0, x1, ...) may be given by position too.
+
+    Returns
+    -------
+    Groups
+    """
+    units = _Units(names)
+    if isinstance(groups, Groups):
+        return groups
+    if isinstance(groups, Mapping):
+        return _build(_from_mapping(groups, units), units)
+    if isinstance(groups, str):
+        raise TypeError("groups is a string; pass a dict of group names to lists of columns.")
+    if is_series(groups):
+        index = _row_names(groups)
+        if index is not None:
+            labels = read_vector(groups, "groups").labels()
+            return _build(_by_label(zip(index, labels, strict=True), units), units)
+        return _build(_from_labels(read_vector(groups, "groups").labels(), units), units)
+    if isinstance(groups, np.ndarray) and groups.ndim == 2:
+        return _build(_from_array(groups, units), units)
+    if is_table(groups):
+        return _build(_from_table(groups, units), units)
+    if isinstance(groups, Iterable) and not isinstance(groups, (set, frozenset, bytes)):
+        return _build(_from_labels(list(groups), units), units)
+    raise TypeError(
+        f"groups is a {type(groups).__name__}; pass a dict of group names to lists of columns, "
+        "a dict of columns to group names, a 0/1 table or one label per feature."
+    )
+
+
+def _build(members: Mapping[str, Sequence[int]], units: _Units) -> Groups:
+    if not members:
+        raise ValueError("groups is empty; name at least one group.")
+    membership = np.zeros((len(members), len(units.names)), dtype=bool)
+    for row, (group, positions) in enumerate(members.items()):
+        if len(positions) == 0:
+            raise ValueError(f"Group {group!r} is empty; give it a feature or leave it out.")
+        membership[row, list(positions)] = True
+    return Groups(tuple(members), membership)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+
+
+def _from_mapping(groups: Mapping[Any, Any], units: _Units) -> dict[str, list[int]]:
+    lists = [_is_list(value) for value in groups.values()]
+    if groups and not any(lists):
+        one_column_each = all(units.find(key) is None for key in groups) and all(
+            units.find(value) is not None for value in groups.values()
+        )
+        if not one_column_each:
+            return _by_label(groups.items(), units)
+    members: dict[str, list[int]] = {}
+    for group, value in groups.items():
+        name = str(group)
+        if name in members:
+            raise ValueError(f"Two groups are called {name!r}; rename one.")
+        listed = value if _is_list(value) else [value]
+        members[name] = [units.require(member, f"Group {name!r}") for member in listed]
+    return members
+
+
+def _by_label(pairs: Iterable[tuple[Any, Any]], units: _Units) -> dict[str, list[int]]:
+    members: dict[str, list[int]] = {}
+    for column, label in pairs:
+        position = units.require(column, "groups")
+        if not _is_missing(label):
+            members.setdefault(_text(label), []).append(position)
+    return members
+
+
+def _from_labels(labels: Sequence[object], units: _Units) -> dict[str, list[int]]:
+    if any(_is_list(label) for label in labels):
+        raise TypeError("groups is a list of lists; pass a dict of group names to lists instead.")
+    if len(labels) != len(units.names):
+        raise ValueError(
+            f"groups has {len(labels)} labels for {len(units.names)} features; "
+            "pass one label per feature, or a dict of group names to lists of columns."
+        )
+    members: dict[str, list[int]] = {}
+    for position, label in enumerate(labels):
+        if not _is_missing(label):
+            members.setdefault(_text(label), []).append(position)
+    return members
+
+
+def _row_names(groups: Any) -> list[str] | None:
+    """Return the row names of a pandas object; a numbered index names nothing."""
+    if not (
+        nw.dependencies.is_pandas_series(groups) or nw.dependencies.is_pandas_dataframe(groups)
+    ):
+        return None
+    named = any(isinstance(label, str) for label in groups.index)
+    return [str(label) for label in groups.index] if named else None
+
+
+def _is_missing(label: object) -> bool:
+    return label is None or (isinstance(label, (float, np.floating)) and bool(np.isnan(label)))
+
+
+def _text(label: object) -> str:
+    """Return a group label as text; whole numbers without a decimal point."""
+    if isinstance(label, (float, np.floating)) and float(label).is_integer():
+        return str(int(label))
+    return str(label)
+
+
+def _from_array(array: NDArray[Any], units: _Units) -> dict[str, list[int]]:
+    if array.shape[1] != len(units.names):
+        raise ValueError(
+            f"groups has shape {array.shape}; a 0/1 array needs one row per group and one column "
+            f"for each of the {len(units.names)} features."
+        )
+    flags = _flags(array)
+    return {f"group {row}": np.flatnonzero(flags[row]).tolist() for row in range(len(flags))}
+
+
+def _from_table(groups: Any, units: _Units) -> dict[str, list[int]]:
+    opened = open_frame(groups, "groups")
+    if opened is None:
+        raise TypeError(f"groups is a {type(groups).__name__}, which is not a known table.")
+    _, labels, columns, _ = opened
+    rows = _row_names(groups)
+    if columns and any(isinstance(value, str) for value in columns[0].to_list()):
+        rows = [str(value) for value in columns[0].to_list()]
+        labels, columns = labels[1:], columns[1:]
+    if not columns:
+        raise ValueError("groups has no column of 0 and 1.")
+    flags = _flags(
+        np.column_stack([read_vector(column.to_native(), "groups").numbers() for column in columns])
+    )
+    if all(units.find(label) is not None for label in labels):
+        positions = np.array([units.require(label, "groups") for label in labels])
+        rows = rows or [f"group {row}" for row in range(len(flags))]
+        _refuse_repeated(rows)
+        return {name: positions[chosen].tolist() for name, chosen in zip(rows, flags, strict=True)}
+    if rows is None:
+        if len(flags) != len(units.names):
+            raise ValueError(
+                f"groups has {len(flags)} rows for {len(units.names)} features; name the rows in "
+                "a first column of strings, or name the columns like the features."
+            )
+        rows = list(units.names)
+    _refuse_repeated(rows)
+    positions = np.array([units.require(name, "groups") for name in rows])
+    return {str(label): positions[flags[:, j]].tolist() for j, label in enumerate(labels)}
+
+
+def _refuse_repeated(rows: Sequence[str]) -> None:
+    repeated = [name for name in rows if rows.count(name) > 1]
+    if repeated:
+        raise ValueError(f"groups has more than one row called {repeated[0]!r}.")
+
+
+def _flags(array: NDArray[Any]) -> NDArray[np.bool_]:
+    if not np.isin(array, (0, 1)).all():
+        raise ValueError("groups is a table with values other than 0 and 1.")
+    return array.astype(bool)

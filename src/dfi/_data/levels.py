@@ -1,0 +1,202 @@
+r"""Columns that take levels, and the level nearest to a numeric row.
+
+A latent line moves every column, also one that cannot move: a boolean, a category, an integer, a
+number that takes few values. A model must not be asked about what lies between their values, so
+rows are decoded: a number to the nearest value :math:`l_k` observed in the table,
+
+.. math:: x \mapsto l_k \quad\text{where}\quad
+          \tfrac12(l_{k-1} + l_k) < x \le \tfrac12(l_k + l_{k+1}),
+
+and the one-hot block of a category to the observed level with the largest entry. A midpoint belongs
+to the lower level, as in a tree's ``x <= c``: a split of a column with levels may therefore be
+moved to the midpoint between the levels that it separates, which decodes the column for free.
+
+Which columns have levels does not depend on the order of the rows, on the units or on how often
+rows are repeated (a row of weight 0 is not there): categories, booleans, integers, numbers that
+are all whole whatever their dtype (an array has one dtype for all of its columns), and numbers of
+at most 10 different values, or of at most one value per five different rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfi._data.columns import Column
+
+    Floats = NDArray[np.float64]
+
+FEW_VALUES = 10
+ROWS_PER_VALUE = 5
+LARGEST_WHOLE = 2.0**40
+"""Every number from 2**52 on is whole: what is this large says nothing about being counted."""
+
+TIE = 1e-9
+"""What a level gives way to the one before it: levels that are equally frequent tie along whole
+lines, where rounding must not decide."""
+
+BEYOND = 1e50
+"""A threshold that no row reaches; finite, because kernels multiply it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """The levels of one column of the numeric matrix.
+
+    Attributes
+    ----------
+    position : int
+        The column.
+    values : ndarray
+        Its levels, ascending.
+    """
+
+    position: int
+    values: Floats
+
+    @cached_property
+    def midpoints(self) -> Floats:
+        """The largest number that belongs to each level but the last."""
+        low, high = self.values[:-1], self.values[1:]
+        middle = np.maximum(low / 2 + high / 2, low)
+        # between neighbouring floats there is nothing: the midpoint is one of the two
+        return np.where(middle >= high, low, middle)
+
+    def nearest(self, numbers: Floats) -> Floats:
+        """Return the level nearest to each number."""
+        return self.values[np.searchsorted(self.midpoints, numbers)]
+
+    def move(self, thresholds: Floats) -> Floats:
+        r"""Return thresholds at midpoints that decide ``level <= threshold`` for ``nearest`` alike.
+
+        .. math:: l_k \le c < l_{k+1} \mapsto \tfrac12 (l_k + l_{k+1}) .
+        """
+        ends = np.concatenate([[-BEYOND], self.midpoints, [BEYOND]])
+        return np.asarray(ends[np.searchsorted(self.values, thresholds, side="right")])
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The one-hot columns of a category of more than two levels.
+
+    Attributes
+    ----------
+    positions : ndarray of int
+        All of its columns.
+    observed : ndarray of int
+        Those whose level occurs in the table.
+    """
+
+    positions: NDArray[np.intp]
+    observed: NDArray[np.intp]
+
+    def nearest(self, rows: Floats) -> Floats:
+        """Return the one-hot rows of the observed levels with the largest entries."""
+        one_hot: Floats = (self.positions == self.observed[:, None]).astype(np.float64)
+        return one_hot[largest(rows[:, self.observed])]
+
+
+def largest(entries: Floats) -> NDArray[np.intp]:
+    """Return the place of the largest entry of each row; the first where several tie."""
+    return np.asarray(np.argmax(entries - TIE * np.arange(entries.shape[1]), axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """The levels of a table's columns.
+
+    Attributes
+    ----------
+    grids : tuple of Grid
+        Columns of one number: booleans, integers, categories of two levels, numbers of few values.
+    blocks : tuple of Block
+        Categories of more levels.
+    """
+
+    grids: tuple[Grid, ...]
+    blocks: tuple[Block, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.grids or self.blocks)
+
+    @cached_property
+    def positions(self) -> frozenset[int]:
+        """The columns of the numeric matrix that have levels."""
+        blocks = [int(position) for block in self.blocks for position in block.positions]
+        return frozenset([*(grid.position for grid in self.grids), *blocks])
+
+    def nearest(self, rows: Floats) -> Floats:
+        """Return numeric rows decoded to levels; the rows themselves where no column has any."""
+        if not self:
+            return rows
+        decoded = rows.copy()
+        for grid in self.grids:
+            decoded[:, grid.position] = grid.nearest(rows[:, grid.position])
+        for block in self.blocks:
+            decoded[:, block.positions] = block.nearest(rows)
+        return decoded
+
+
+def read_levels(
+    matrix: Floats, columns: Sequence[Column], *, always: Collection[str] = ()
+) -> Levels:
+    """Find the levels of a table's columns.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, p)
+        The numeric matrix.
+    columns : sequence of Column
+        What its columns are.
+    always : collection of str
+        Columns whose values are levels however many there are.
+    """
+    grids, blocks = [], []
+    rows = _Rows(matrix)
+    for column in columns:
+        if column.width > 1:
+            positions = np.array(column.positions, dtype=np.intp)
+            observed = positions[matrix[:, positions].any(axis=0)]
+            blocks.append(Block(positions, observed))
+            continue
+        position = column.positions[0]
+        if column.kind != "real" or column.name in always or rows.takes_levels(position):
+            # adding 0 makes one number of 0.0 and -0.0
+            grids.append(Grid(position, np.unique(matrix[:, position] + 0.0)))
+    return Levels(tuple(grids), tuple(blocks))
+
+
+class _Rows:
+    """The rows of a table, counted where a column's values are few."""
+
+    def __init__(self, matrix: Floats) -> None:
+        self.matrix = matrix
+
+    @cached_property
+    def n_different(self) -> int:
+        """The number of different rows."""
+        rows = np.ascontiguousarray(self.matrix + 0.0)
+        width = rows.dtype.itemsize * rows.shape[1]
+        return len(np.unique(rows.view(np.dtype((np.void, width)))))
+
+    def takes_levels(self, position: int) -> bool:
+        """Tell whether a column of numbers is whole, or takes few values."""
+        values = self.matrix[:, position]
+        if np.all(np.rint(values) == values) and np.abs(values).max() < LARGEST_WHOLE:
+            return True
+        most = max(FEW_VALUES, len(values) // ROWS_PER_VALUE)
+        # Some of the rows may do to see that values are many.
+        if len(np.unique(values[: most + 1])) > most:
+            return False
+        count = len(np.unique(values))
+        return count <= FEW_VALUES or (
+            count <= most and count <= self.n_different // ROWS_PER_VALUE
+        )

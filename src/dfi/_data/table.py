@@ -1,0 +1,376 @@
+"""Any table in, one numeric Table out, and rows of it back in the caller's own dtypes."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from dfi._data.columns import Column, Reading, read_column
+from dfi._data.frames import (
+    Library,
+    build_frame,
+    level_column,
+    matrix_frame,
+    number_column,
+    open_frame,
+    sparse_bytes,
+)
+from dfi._data.levels import Levels, read_levels
+from dfi._data.vectors import read_array_column
+from dfi.warnings import ManyLevelsWarning, warn
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+GIB = 2**30
+# A column with more levels than this, and more than one level per two rows, names its rows.
+_IDENTIFIER_LEVELS = 20
+_MANY_LEVELS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table of numbers that remembers the table it was read from.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (n, p)
+        Real, integer and boolean columns as they are; a categorical column with two levels as one
+        0/1 column, with more as a full one-hot block, with one as a constant column.
+    columns : tuple of Column
+        The columns of the caller's table: the units that are given scores.
+    library : {"numpy", "pandas", "polars", "pyarrow"}
+        The library of the caller's table.
+    header : object
+        The column index of a pandas frame.
+    present : ndarray of bool, optional
+        The rows whose values count as observed; all by default.
+    """
+
+    matrix: Floats
+    columns: tuple[Column, ...]
+    library: Library
+    header: object = None
+    present: NDArray[np.bool_] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.matrix)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the caller's table, which is the number of units."""
+        return len(self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the units."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def matrix_names(self) -> tuple[str, ...]:
+        """The names of the matrix columns: ``"colour=red"`` for a level."""
+        return tuple(name for column in self.columns for name in column.matrix_names())
+
+    @property
+    def units(self) -> tuple[tuple[int, ...], ...]:
+        """The matrix columns of each unit."""
+        return tuple(column.positions for column in self.columns)
+
+    @cached_property
+    def constant(self) -> NDArray[np.bool_]:
+        """Which matrix columns do not vary, up to rounding relative to their magnitude."""
+        largest = np.abs(self.matrix).max(axis=0)
+        with np.errstate(over="ignore"):
+            spread = self.matrix.max(axis=0) - self.matrix.min(axis=0)
+        return np.asarray(spread <= 16 * np.finfo(np.float64).eps * largest)
+
+    @property
+    def constant_units(self) -> NDArray[np.bool_]:
+        """Which units do not vary in any of their matrix columns."""
+        return np.array([bool(self.constant[list(unit)].all()) for unit in self.units])
+
+    @cached_property
+    def levels(self) -> Levels:
+        """The levels of the columns that have some: see :mod:`dfi._data.levels`."""
+        return read_levels(self._observed, self.columns)
+
+    @property
+    def _observed(self) -> Floats:
+        return self.matrix if self.present is None else self.matrix[self.present]
+
+    def without(self, absent: NDArray[np.bool_]) -> Table:
+        """Return the table where some rows, such as those of weight 0, make no levels."""
+        return dataclasses.replace(self, present=~absent) if absent.any() else self
+
+    def levels_with(self, names: Collection[str]) -> Levels:
+        """Return the levels, where the values of some columns are levels however many they are."""
+        unknown = sorted(set(names) - set(self.names))
+        if unknown:
+            raise ValueError(f"there is no column {unknown[0]!r}.")
+        taken = [column for column in self.columns if column.name in names]
+        if all(column.positions[0] in self.levels.positions for column in taken):
+            return self.levels
+        return read_levels(self._observed, self.columns, always=names)
+
+    def frame(self, matrix: Floats, *, levels: Levels | None = None) -> Any:
+        """Return numeric rows as a table of the caller's library, under the caller's labels.
+
+        Parameters
+        ----------
+        matrix : ndarray of shape (m, p)
+            Rows in the columns of ``self.matrix``; any real values.
+        levels : Levels, optional
+            What rows are decoded to; by default the levels of this table.
+
+        Returns
+        -------
+        DataFrame, Table or ndarray
+            Columns with levels hold the nearest one, in their original dtype: a category the level
+            whose one-hot value is largest (two levels: the second above 0.5). The other columns are
+            float64. For numpy input an object array where there are categories, else an array of
+            the original dtype where every column has levels, else of float64.
+        """
+        matrix = np.asarray(matrix, dtype=np.float64)
+        if matrix.ndim != 2 or matrix.shape[1] != self.matrix.shape[1]:
+            raise ValueError(
+                f"matrix has shape {matrix.shape}; it needs {self.matrix.shape[1]} columns."
+            )
+        levels = self.levels if levels is None else levels
+        matrix = levels.nearest(matrix)
+        numeric = all(column.kind != "categorical" for column in self.columns)
+        if self.library == "numpy" and numeric:
+            # an array has one dtype: it comes back only when every column has levels
+            dtype: Any = self.columns[0].dtype
+            return matrix.astype(dtype) if len(levels.grids) == len(self.columns) else matrix
+        if self.library == "pandas" and numeric and not levels:
+            return matrix_frame(matrix, self.header)
+        return build_frame(
+            [column.label for column in self.columns],
+            [self._native(column, matrix, levels) for column in self.columns],
+            self.library,
+            self.header,
+        )
+
+    def like(self, X: Any) -> Table:
+        """Read another table with the columns, levels and dtypes of this one.
+
+        Columns are matched by name, in any order; unseen levels are refused. Rows of the result
+        decode to this table's library.
+        """
+        _, labels, readings, _ = _open(X, max_dense_bytes=GIB, min_rows=1)
+        found = dict(zip(map(str, labels), readings, strict=True))
+        _require_same_names(self.names, tuple(found))
+        _refuse_missing(readings)
+        blocks = []
+        for column in self.columns:
+            reading = found[column.name]
+            if (reading.kind == "categorical") != (column.kind == "categorical"):
+                raise TypeError(
+                    f"Column {column.name!r} was {column.kind} and is {reading.kind} here; "
+                    f"convert it to dtype {column.dtype}."
+                )
+            blocks.append(_block(column, reading))
+        return dataclasses.replace(self, matrix=np.hstack(blocks), present=None)
+
+    def _native(self, column: Column, matrix: Floats, levels: Levels) -> Any:
+        if column.kind == "categorical":
+            codes = column.decode(matrix[:, list(column.positions)])
+            return level_column(column, codes, self.library)
+        values = np.ascontiguousarray(matrix[:, column.positions[0]])
+        if column.positions[0] in levels.positions:
+            return number_column(column, values, self.library)
+        return values
+
+
+def read_table(X: Any, *, max_dense_bytes: int = GIB) -> Table:
+    """Read a table of features.
+
+    Parameters
+    ----------
+    X : array, pandas or polars DataFrame, pyarrow Table, scipy sparse matrix or list of rows
+        Real, integer, boolean and categorical (Categorical, Enum, dictionary, string) columns,
+        without missing or infinite values. The columns of an array are called x0, x1, ...
+    max_dense_bytes : int
+        The largest dense matrix made from sparse or one-hot columns.
+
+    Returns
+    -------
+    Table
+    """
+    library, _, readings, header = _open(X, max_dense_bytes=max_dense_bytes, min_rows=2)
+    _refuse_missing(readings)
+    columns: list[Column] = []
+    width = 0
+    for reading in readings:
+        levels = _checked_levels(reading) if reading.kind == "categorical" else ()
+        size = len(levels) if len(levels) > 2 else 1
+        columns.append(
+            Column(
+                name=reading.name,
+                label=reading.label,
+                kind=reading.kind,
+                levels=levels,
+                positions=tuple(range(width, width + size)),
+                dtype=reading.dtype,
+            )
+        )
+        width += size
+    if width > len(columns):
+        _require_fits(len(_cells(readings[0])), width, columns, max_dense_bytes)
+    matrix = np.hstack([_block(c, r) for c, r in zip(columns, readings, strict=True)])
+    return Table(np.ascontiguousarray(matrix), tuple(columns), library, header)
+
+
+def _open(
+    X: Any, *, max_dense_bytes: int, min_rows: int
+) -> tuple[Library, list[object], list[Reading], object]:
+    needed = sparse_bytes(X)
+    if sparse.issparse(X):
+        needed = 8 * int(np.prod(X.shape, dtype=object))
+    if needed > max_dense_bytes:
+        raise ValueError(
+            f"X is sparse with shape {X.shape[0]} x {X.shape[1]} and would take "
+            f"{needed / GIB:.3g} GiB as a dense table, more than the {max_dense_bytes / GIB:.3g} "
+            "GiB allowed. Drop or combine columns, or raise max_dense_bytes."
+        )
+    X = X.toarray() if sparse.issparse(X) else X
+    opened = open_frame(X)
+    if opened is not None:
+        library, labels, series, header = opened
+        _require_size(len(series[0]) if series else 0, len(series), min_rows)
+        _refuse_duplicates([str(label) for label in labels])
+        readings = [
+            read_column(label, column) for label, column in zip(labels, series, strict=True)
+        ]
+        return library, labels, readings, header
+    readings = _read_array(X, min_rows)
+    return "numpy", [reading.label for reading in readings], readings, None
+
+
+def _read_array(X: Any, min_rows: int) -> list[Reading]:
+    try:
+        array: NDArray[Any] = np.ma.asarray(X) if np.ma.isMaskedArray(X) else np.asarray(X)
+        if not hasattr(X, "dtype") and array.dtype.kind in "USO":
+            # a list of rows with words in it: the numbers beside them stay numbers
+            array = np.asarray(X, dtype=object)
+    except ValueError as error:
+        raise ValueError("X is a list of rows of different lengths.") from error
+    if array.ndim != 2:
+        remedy = (
+            "reshape it with X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is a row"
+            if array.ndim == 1
+            else "reshape it to one row per observation"
+        )
+        raise ValueError(f"X must have two dimensions and has {array.ndim}: {remedy}.")
+    if array.dtype.names is not None:
+        raise TypeError("X is a structured array: pass a data frame, or one column per field.")
+    _require_size(array.shape[0], array.shape[1], min_rows)
+    labels = [f"x{j}" for j in range(array.shape[1])]
+    return [read_array_column(label, array[:, j]) for j, label in enumerate(labels)]
+
+
+def _cells(reading: Reading) -> Sequence[object] | Floats:
+    return reading.values if reading.numbers is None else reading.numbers
+
+
+def _block(column: Column, reading: Reading) -> Floats:
+    if reading.numbers is not None:
+        return reading.numbers[:, None]
+    return column.encode(reading.codes(column.levels))
+
+
+def _require_size(n_rows: int, n_columns: int, min_rows: int) -> None:
+    if n_columns == 0:
+        raise ValueError("X has no columns.")
+    if n_rows == 0:
+        raise ValueError("X has no rows.")
+    if n_rows < min_rows:
+        raise ValueError("X has one row; an importance needs many. If it is a column, pass X.T.")
+
+
+def _refuse_duplicates(names: Sequence[str]) -> None:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        shown = ", ".join(map(repr, repeated[:5]))
+        raise ValueError(f"X has more than one column called {shown}; rename them.")
+
+
+def _refuse_missing(readings: Sequence[Reading]) -> None:
+    """Refuse missing and infinite values, naming columns, counts and first rows."""
+    found = []
+    for reading in readings:
+        if reading.numbers is None:
+            gaps = {"missing": reading.missing if reading.missing is not None else np.zeros(0)}
+        elif np.isfinite(reading.numbers).all():
+            continue
+        else:
+            gaps = {"missing": np.isnan(reading.numbers), "infinite": np.isinf(reading.numbers)}
+        found += [
+            f"{reading.name!r} ({int(where.sum())} {what}, first in row {int(where.argmax())})"
+            for what, where in gaps.items()
+            if where.any()
+        ]
+    if found:
+        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+        raise ValueError(
+            f"X has missing (NaN, null) or infinite values in {', '.join(found[:5])}{more}. "
+            "Impute them, e.g. with sklearn.impute.SimpleImputer, or drop those rows or columns."
+        )
+
+
+def _checked_levels(reading: Reading) -> tuple[object, ...]:
+    """Return the levels of a categorical column; refuse identifiers, warn of very many levels."""
+    levels = reading.levels()
+    n_observed = len(reading.observed())
+    n_rows = len(reading.values)
+    if n_observed > max(_IDENTIFIER_LEVELS, n_rows / 2):
+        raise ValueError(
+            f"Column {reading.name!r} has {n_observed} different values in {n_rows} rows: it looks "
+            "like an identifier. Drop it, or group its values into fewer levels."
+        )
+    if len(levels) > _MANY_LEVELS:
+        warn(
+            f"Column {reading.name!r} has {len(levels)} levels, each a one-hot column of its own. "
+            "Group rare levels if the run is slow or the scores are noisy.",
+            ManyLevelsWarning,
+        )
+    return levels
+
+
+def _require_fits(n_rows: int, width: int, columns: Sequence[Column], limit: int) -> None:
+    needed = 8 * n_rows * width
+    if needed > limit:
+        widest = max(columns, key=lambda column: column.width)
+        raise ValueError(
+            f"The one-hot columns of X would take {needed / GIB:.3g} GiB, more than the "
+            f"{limit / GIB:.3g} GiB allowed; column {widest.name!r} alone has {widest.width} "
+            "levels. Group its values into fewer levels, or raise max_dense_bytes."
+        )
+
+
+def _require_same_names(expected: tuple[str, ...], found: tuple[str, ...]) -> None:
+    absent = [name for name in expected if name not in found]
+    extra = [name for name in found if name not in expected]
+    if not absent and not extra:
+        return
+    parts = []
+    if absent:
+        close = difflib.get_close_matches(absent[0], extra, n=1)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        parts.append(f"lacks {', '.join(map(repr, absent[:5]))}{hint}")
+    if extra:
+        parts.append(f"has the unknown {', '.join(map(repr, extra[:5]))}")
+    raise ValueError(f"X {' and '.join(parts)}; its columns must be {', '.join(expected[:10])}.")

@@ -1,0 +1,192 @@
+"""Row weights: counts of repeated rows, or sampling weights, and the error of a weighted mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dfi._data.vectors import read_vector
+from dfi.warnings import WeightWarning, warn
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+
+WeightKind = Literal["frequency", "sampling"]
+
+DOUBTFUL_COUNT = 3.0
+"""Mean of whole-number weights, over the rows that count, above which they may be no counts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """How much each row counts.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n,)
+        Frequency weights as given; sampling weights with mean 1 over the rows that count.
+    kind : {"frequency", "sampling"}
+        A frequency weight ``w`` stands for ``w`` equal rows; a sampling weight says how many
+        units of the population one observed row stands for.
+    """
+
+    values: Floats
+    kind: WeightKind
+
+    @property
+    def total(self) -> float:
+        """Effective number of observations.
+
+        The sum of frequency weights; the number of rows with a positive sampling weight.
+        """
+        if self.kind == "frequency":
+            return float(self.values.sum())
+        return float(np.count_nonzero(self.values))
+
+    @property
+    def uniform(self) -> bool:
+        """Whether every row counts alike, once."""
+        return bool(np.all(self.values == 1.0))
+
+    def take(self, rows: ArrayLike) -> Weights:
+        """Return the weights of some rows, on the same scale."""
+        return Weights(self.values[np.asarray(rows)], self.kind)
+
+    def mean(self, matrix: ArrayLike) -> Floats:
+        r"""Return the weighted mean of each column, :math:`\sum_i w_i u_i / \sum_i w_i`."""
+        matrix = self._aligned(matrix)
+        total = self.values.sum()
+        if total <= 0:
+            raise ValueError("All rows chosen here have weight 0, so they have no mean.")
+        return np.asarray(self.values @ matrix / total)
+
+    def covariance_of_mean(self, matrix: ArrayLike) -> Floats:
+        r"""Return the covariance matrix of the weighted column means.
+
+        With :math:`N` the ``total`` and :math:`c_i = u_i - \bar u`,
+
+        .. math::
+
+            \frac{1}{N (N - 1)} \sum_i w_i\, c_i c_i^T \quad\text{(frequency)}, \qquad
+            \frac{N}{N - 1}\, \frac{\sum_i w_i^2\, c_i c_i^T}{(\sum_i w_i)^2}
+            \quad\text{(sampling)}.
+
+        The first is what repeated rows would give; the second is robust to the choice of weights.
+        Both are the usual covariance over :math:`n` when all weights are 1. NaN for one
+        observation.
+        """
+        matrix = self._aligned(matrix)
+        centred = (matrix - self.mean(matrix)) * self._root()[:, None]
+        return np.asarray(centred.T @ centred)
+
+    def standard_error(self, matrix: ArrayLike) -> Floats:
+        """Return the standard error of each weighted column mean: the root of the diagonal."""
+        matrix = self._aligned(matrix)
+        centred = (matrix - self.mean(matrix)) * self._root()[:, None]
+        return np.asarray(np.sqrt(np.einsum("ij,ij->j", centred, centred)))
+
+    def mean_variances(self) -> Floats:
+        """Return the factor of each centred square whose sum is the variance of a weighted mean."""
+        return np.asarray(self._root() ** 2)
+
+    def _root(self) -> Floats:
+        """Return the factor of each centred row whose squares sum to the covariance."""
+        total = self.total
+        if total <= 1:
+            return np.full(len(self.values), np.nan)
+        if self.kind == "frequency":
+            return np.sqrt(self.values / (total * (total - 1)))
+        return np.asarray(np.sqrt(total / (total - 1)) * self.values / self.values.sum())
+
+    def _aligned(self, matrix: ArrayLike) -> Floats:
+        array = np.asarray(matrix, dtype=np.float64)
+        array = array[:, None] if array.ndim == 1 else array
+        if array.ndim != 2 or len(array) != len(self.values):
+            raise ValueError(
+                f"There are {len(self.values)} weights for an array of shape {array.shape}."
+            )
+        return array
+
+
+def read_weights(
+    sample_weight: Any, n_rows: int, kind: Literal["auto", "frequency", "sampling"] = "auto"
+) -> Weights:
+    """Read row weights.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_rows,), a Series of any library, or None
+        Non-negative; 0 leaves a row out. None: every row counts once.
+    n_rows : int
+        The number of rows of the table.
+    kind : {"auto", "frequency", "sampling"}
+        ``"auto"`` takes whole numbers as counts of repeated rows and anything else as sampling
+        weights, which are scaled to mean 1.
+
+    Returns
+    -------
+    Weights
+
+    Warns
+    -----
+    WeightWarning
+        ``"auto"`` takes whole numbers for counts that sum to more than three times the rows:
+        survey weights are often whole numbers, and standard errors would be too small by the
+        root of their mean.
+    """
+    if kind not in ("auto", "frequency", "sampling"):
+        raise ValueError(
+            f"The kind of weights is {kind!r}; it must be auto, frequency or sampling."
+        )
+    if sample_weight is None:
+        return Weights(np.ones(n_rows), "sampling" if kind == "sampling" else "frequency")
+    values = read_vector(sample_weight, "sample_weight").numbers()
+    if len(values) != n_rows:
+        raise ValueError(
+            f"sample_weight has {len(values)} values and X has {n_rows} rows; "
+            "they must be the same rows."
+        )
+    bad = ~np.isfinite(values)
+    if bad.any():
+        raise ValueError(
+            f"sample_weight has {int(bad.sum())} missing or infinite values, the first in row "
+            f"{int(bad.argmax())}. Give those rows weight 0 or drop them."
+        )
+    if (values < 0).any():
+        raise ValueError(
+            f"sample_weight is negative in row {int((values < 0).argmax())} "
+            f"({values.min():.4g} at the least); weights must be 0 or more."
+        )
+    if not values.any():
+        raise ValueError("sample_weight is 0 in every row; at least two rows must count.")
+    whole = bool(np.all(values == np.floor(values)))
+    if kind == "frequency" and not whole:
+        raise ValueError(
+            "Frequency weights count repeated rows and must be whole numbers; "
+            "pass sampling weights as kind='sampling'."
+        )
+    if kind == "sampling" or not whole:
+        return Weights(values * (np.count_nonzero(values) / values.sum()), "sampling")
+    if kind == "auto":
+        _doubt_counts(values)
+    return Weights(values, "frequency")
+
+
+def _doubt_counts(values: Floats) -> None:
+    """Say what follows where whole numbers that may be sampling weights are taken for counts."""
+    rows, total = int(np.count_nonzero(values)), float(values.sum())
+    if total <= DOUBTFUL_COUNT * rows:
+        return
+    warn(
+        f"sample_weight holds whole numbers that sum to {total:.6g} over {rows} rows, and "
+        f"weight_kind='auto' takes them for counts: standard errors are those of {total:.6g} "
+        f"observations, {np.sqrt(total / rows):.3g} times smaller than those of {rows} weighted "
+        "rows. Say weight_kind='sampling' if they are survey or sampling weights, "
+        "weight_kind='frequency' if each row stands for that many equal ones "
+        "(--weight-kind on the command line)",
+        WeightWarning,
+    )

@@ -1,0 +1,240 @@
+"""The best way to average a given model along lines: closed form, exact trees, or quadrature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import StackingRegressor, VotingRegressor
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    RobustScaler,
+    StandardScaler,
+)
+from sklearn.svm import SVR, NuSVR
+
+from dfi._lines.hinges import hinge_lines
+from dfi._lines.linear import linear_lines
+from dfi._lines.quadrature import DEFAULT_MEMORY, QuadratureLines, QuadratureRule
+from dfi._lines.sums import SumLines
+from dfi._lines.trees.decoded import decoded_tree_lines
+from dfi._lines.trees.model import tree_lines
+from dfi._lines.trees.readers import read_trees
+from dfi._models.stack import SuperLearner
+from dfi.warnings import ExactnessWarning, warn
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfi._lines.base import LineModel
+    from dfi._models.predictor import Predictor
+
+    Floats = NDArray[np.float64]
+
+SMOOTH_MODELS = (
+    GammaRegressor,
+    GaussianProcessRegressor,
+    KernelRidge,
+    LogisticRegression,
+    NuSVR,
+    PoissonRegressor,
+    SVR,
+)
+
+
+@dataclass(frozen=True)
+class LineOptions:
+    """How lines are integrated.
+
+    Parameters
+    ----------
+    rule : {"auto", "equal", "gauss", "draws"}
+        ``"auto"`` takes the exact way where there is one, and quadrature fitted to the model
+        otherwise; any other forces that quadrature.
+    n_nodes : int, optional
+        Nodes (or draws) per line.
+    memory : int
+        Bound in bytes on the rows that a model is asked to predict at once.
+    """
+
+    rule: QuadratureRule | Literal["auto"] = "auto"
+    n_nodes: int | None = None
+    memory: int = DEFAULT_MEMORY
+
+    def __post_init__(self) -> None:
+        if self.rule not in ("auto", "equal", "gauss", "draws"):
+            raise ValueError(
+                f"unknown line rule {self.rule!r}: choose 'auto', 'equal', 'gauss' or 'draws'"
+            )
+        if self.n_nodes is not None and not _positive(self.n_nodes):
+            raise ValueError(f"n_nodes must be a whole number of 1 or more, got {self.n_nodes!r}")
+        if not _positive(self.memory):
+            raise ValueError(f"memory must be a positive number of bytes, got {self.memory!r}")
+
+
+def _positive(value: object) -> bool:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return whole and int(value) >= 1  # type: ignore[call-overload]
+
+
+def line_model(
+    predictor: Predictor,
+    sample: Floats,
+    options: LineOptions,
+    *,
+    square: bool = False,
+    seed: np.random.SeedSequence | None = None,
+) -> LineModel:
+    """Return the line averages of a fitted model.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        The fitted model.
+    sample : ndarray of shape (k, p)
+        Rows on which a model that was read into closed form is compared with its own predictions.
+    options : LineOptions
+        What the user asked for.
+    square : bool
+        Whether second moments will be needed (CPI-type scores), which sums do not have.
+    seed : SeedSequence, optional
+        For random draws.
+    """
+    if options.rule == "auto":
+        found = _read(predictor, sample, options, square)
+        if found is not None:
+            return found
+    return _quadrature(predictor, options, seed)
+
+
+def _quadrature(
+    predictor: Predictor, options: LineOptions, seed: np.random.SeedSequence | None = None
+) -> QuadratureLines:
+    """Return the quadrature that was asked for, or the one that fits the model."""
+    rule: QuadratureRule
+    if options.rule == "auto":
+        # Where rows are decoded to levels every model jumps.
+        smooth = predictor.reads_matrix and not predictor.levels and is_smooth(predictor.model)
+        rule = "gauss" if smooth else "equal"
+    else:
+        rule = options.rule
+    return QuadratureLines(predictor, rule, options.n_nodes, options.memory, seed)
+
+
+def is_smooth(model: Any) -> bool:
+    """Tell whether a model is smooth along lines, so that a Gauss rule converges quickly."""
+    if isinstance(model, Pipeline):
+        model = model.steps[-1][1]
+    if isinstance(model, MLPRegressor):
+        return model.activation in ("tanh", "logistic", "identity")
+    return isinstance(model, SMOOTH_MODELS)
+
+
+def _read(
+    predictor: Predictor, sample: Floats, options: LineOptions, square: bool
+) -> LineModel | None:
+    """Return an exact or closed form of the model, or None where it has none."""
+    model = predictor.model
+    if predictor.reads_matrix:
+        linear = linear_lines(model, sample.shape[1])
+        if linear is not None and _agrees(linear.predict(sample), predictor(sample)):
+            return linear
+        hinges = None if square else hinge_lines(model)
+        if hinges is not None and _agrees(hinges.predict(sample), predictor(sample)):
+            return hinges
+    members = _members(model)
+    if isinstance(model, TransformedTargetRegressor) and (square or members is None):
+        _say_not_followed(model, square)
+        return None
+    if members is None:
+        if predictor.reads_matrix:
+            return tree_lines(model, predictor, sample, levels=predictor.levels)
+        return decoded_tree_lines(predictor, sample)
+    if square:
+        # A second moment needs the whole sum; one made of trees alone can be merged.
+        pure = predictor.reads_matrix and not isinstance(model, SuperLearner)
+        return tree_lines(model, predictor, sample, levels=predictor.levels) if pure else None
+    parts, weights, intercept = members
+    # The super learner hands an array on to its members; a vote or a stack what it was given.
+    view = "matrix" if isinstance(model, SuperLearner) else predictor.view
+    if isinstance(model, SuperLearner) and not predictor.reads_matrix:
+        return None
+    predictors = [replace(predictor, model=part, view=view) for part in parts]
+    found = SumLines(
+        tuple(
+            _read(part, sample, options, square=False) or _quadrature(part, options)
+            for part in predictors
+        ),
+        weights,
+        intercept,
+    )
+    return found if _agrees(found.predict(sample), predictor(sample)) else None
+
+
+def _members(model: Any) -> tuple[list[Any], tuple[float, ...], float] | None:
+    """Return members, weights and intercept of a model that is a weighted sum."""
+    if isinstance(model, SuperLearner):
+        kept = [k for k, member in enumerate(model.estimators_) if member is not None]
+        return (
+            [model.estimators_[k] for k in kept],
+            tuple(float(model.weights_[k]) for k in kept),
+            0.0,
+        )
+    if isinstance(model, VotingRegressor):
+        weights = np.ones(len(model.estimators_))
+        if model.weights is not None:
+            used = [member != "drop" for _, member in model.estimators]
+            weights = np.asarray(model.weights, dtype=float)[used]
+        return list(model.estimators_), tuple((weights / weights.sum()).tolist()), 0.0
+    if isinstance(model, StackingRegressor) and not model.passthrough:
+        final = linear_lines(model.final_estimator_, len(model.estimators_))
+        if final is not None:
+            return list(model.estimators_), tuple(final.coefficients.tolist()), final.intercept
+    if isinstance(model, TransformedTargetRegressor):
+        affine = _affine_inverse(model.transformer_)
+        if affine is not None:
+            return [model.regressor_], (affine[0],), affine[1]
+    return None
+
+
+def _affine_inverse(transformer: Any) -> tuple[float, float] | None:
+    """Return scale and shift of what turns predictions back into outcomes, None where it bends."""
+    if isinstance(transformer, FunctionTransformer):
+        return (1.0, 0.0) if transformer.inverse_func is None else None
+    if isinstance(transformer, MaxAbsScaler | MinMaxScaler | RobustScaler | StandardScaler):
+        shift, top = (float(v) for v in transformer.inverse_transform(np.eye(2)[:, [1]])[:, 0])
+        return top - shift, shift
+    return None
+
+
+def _say_not_followed(model: TransformedTargetRegressor, square: bool) -> None:
+    """Say why trees behind a transformed outcome are not followed exactly."""
+    inner = model.regressor_
+    final = inner.steps[-1][1] if isinstance(inner, Pipeline) else inner
+    ensemble, reason = read_trees(final)
+    if ensemble is None and not reason:
+        return
+    why = (
+        "second moments of a transformed outcome are not those of its trees"
+        if square
+        else "the outcome is transformed, and the mean of what is transformed back is not what "
+        "the mean of the trees becomes"
+    )
+    warn(
+        f"TransformedTargetRegressor({type(final).__name__}): {why}; its line means use quadrature",
+        ExactnessWarning,
+    )
+
+
+def _agrees(read: Floats, own: Floats) -> bool:
+    """Compare a model that was read with its own predictions, up to rounding."""
+    return bool(np.allclose(read, own, rtol=1e-8, atol=1e-8 * (np.ptp(own) + 1e-300)))

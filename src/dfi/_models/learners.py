@@ -1,0 +1,118 @@
+"""Learners by name, and what a learner must be."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.ensemble import (
+    ExtraTreesRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LinearRegression, RidgeCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from dfi._models.stack import SuperLearner
+
+LEARNERS = {
+    "auto": "non-negative stack of ridge, small networks, gradient boosting and randomised trees",
+    "linear": "least squares on standardised columns",
+    "ridge": "ridge with a cross-validated penalty",
+    "boosting": "histogram gradient boosting, slow learning rate, early stopping",
+    "forest": "random forest, 500 trees of at least 5 rows a leaf",
+    "extra_trees": "extremely randomised trees",
+}
+
+
+def resolve_learner(estimator: Any) -> Any:
+    """Return an unfitted learner for a name or an estimator.
+
+    Raises
+    ------
+    ValueError
+        The name is not known; the message lists those that are.
+    TypeError
+        The object has no ``fit`` and ``predict``.
+    """
+    if isinstance(estimator, str):
+        return _by_name(estimator)
+    if isinstance(estimator, type):
+        raise TypeError(
+            f"estimator is the class {estimator.__name__}, not an instance: "
+            f"pass {estimator.__name__}()"
+        )
+    # A stacking model has no predict before it is fitted: what it says of itself counts too.
+    regression = hasattr(estimator, "predict") or (
+        hasattr(estimator, "__sklearn_tags__")
+        and (is_regressor(estimator) or is_classifier(estimator))
+    )
+    if not hasattr(estimator, "fit") or not regression:
+        raise TypeError(
+            f"estimator must have fit and predict, got {type(estimator).__name__}; "
+            "to explain a function or a fitted model as it is, pass cv='prefit'"
+        )
+    try:
+        return clone(estimator)
+    except (RuntimeError, TypeError) as error:
+        raise TypeError(
+            f"{type(estimator).__name__} cannot be cloned for each fold ({error}): fit it, and "
+            "pass cv='prefit'"
+        ) from error
+
+
+def _by_name(name: str) -> Any:
+    if name == "auto":
+        return SuperLearner()
+    if name == "linear":
+        return _standardized("linear", LinearRegression())
+    if name == "ridge":
+        return _standardized("ridge", RidgeCV(alphas=[10.0**k for k in range(-3, 6)]))
+    if name == "boosting":
+        return HistGradientBoostingRegressor(
+            learning_rate=0.05,
+            max_iter=400,
+            max_leaf_nodes=15,
+            min_samples_leaf=10,
+            early_stopping=True,
+            validation_fraction=0.15,
+            n_iter_no_change=20,
+        )
+    if name == "forest":
+        return RandomForestRegressor(n_estimators=500, min_samples_leaf=5)
+    if name == "extra_trees":
+        return ExtraTreesRegressor(n_estimators=500, min_samples_leaf=3)
+    close = difflib.get_close_matches(name, LEARNERS, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    known = ", ".join(repr(key) for key in LEARNERS)
+    raise ValueError(f"unknown estimator {name!r}{hint} Known names: {known}")
+
+
+def _standardized(name: str, model: Any) -> SuperLearner:
+    """Return a linear model of standardised columns.
+
+    Least squares too: its cut-off for small singular values would drop a column next to one in
+    units a million times as large. Not a bare pipeline, which would get the raw columns.
+    """
+    return SuperLearner(members=[(name, make_pipeline(StandardScaler(), model))])
+
+
+def predicts_classes(model: Any) -> bool:
+    """Tell whether a model is a classifier; plain functions and foreign models are not."""
+    return hasattr(model, "__sklearn_tags__") and bool(is_classifier(model))
+
+
+def check_learner_suits_outcome(model: Any, outcome_kind: str) -> None:
+    """Refuse a classifier where the outcome is not binary."""
+    if predicts_classes(model) and outcome_kind != "binary":
+        raise ValueError(
+            f"{type(model).__name__} is a classifier, but y is a quantity: pass a regressor "
+            "(its squared error is what the scores decompose), or a 0/1 outcome"
+        )
+    if predicts_classes(model) and not hasattr(model, "predict_proba"):
+        raise ValueError(
+            f"{type(model).__name__} has no predict_proba: the scores explain the probability "
+            "of class 1; pass a classifier with probabilities or a regressor"
+        )

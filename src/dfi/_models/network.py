@@ -1,0 +1,192 @@
+r"""A small network whose line means are known in closed form.
+
+One hidden layer of ``K`` units,
+
+.. math:: f(x) = c + \sum_k v_k\, h(w_k'x + b_k), \qquad h(a) = (a)_+^2 - (a - 2)_+^2,
+
+where the bent hinge :math:`h` is flat, then a parabola, then a straight line. Along a line each
+unit is a piecewise quadratic function of ``t``, so its average needs no more than partial moments
+of the law of ``t``. The parabola finds products of features, which trees can only cut into
+squares; the straight line keeps far rows from being extrapolated by squares.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from scipy.optimize import minimize
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    check_random_state,
+    validate_data,
+)
+
+from dfi._models.threads import thread_pools
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+
+BEND = 2.0
+"""Where a unit's parabola ends and its straight line begins."""
+
+MAX_COLUMNS = 200
+"""Columns above which a network costs more than all other members of the stack together."""
+
+
+def bent_hinge(a: Floats) -> Floats:
+    r"""Return :math:`h(a) = (a)_+^2 - (a - 2)_+^2`."""
+    curved = np.clip(a, 0.0, BEND)
+    return np.asarray(curved * (2.0 * a - curved))
+
+
+class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    r"""One hidden layer of bent hinges, fitted by penalised least squares.
+
+    With columns and outcome standardised, L-BFGS minimises from a seeded random start
+
+    .. math:: \tfrac12 \sum_i \omega_i (y_i - f(x_i))^2
+              + \tfrac{\lambda}{2} \sum_k (\lVert w_k \rVert^2 + v_k^2),
+
+    weights :math:`\omega` scaled to average 1 over the rows that count. All rows enter every
+    step, so a row of weight two is a row given twice, up to the penalty.
+
+    Parameters
+    ----------
+    n_units : int, default=50
+        Hidden units.
+    penalty : float, default=3.0
+        The ridge penalty :math:`\lambda` in units of rows: more of it smooths.
+    max_iter : int, default=200
+        Steps of L-BFGS; stopping there is part of the smoothing.
+    random_state : int, RandomState or None, default=None
+        Seeds the start.
+
+    Attributes
+    ----------
+    directions_ : ndarray of shape (p, n_units)
+        The :math:`w_k`, in the units of the columns.
+    offsets_, slopes_ : ndarray of shape (n_units,)
+        The :math:`b_k` and :math:`v_k`.
+    intercept_ : float
+        The constant :math:`c`.
+    """
+
+    directions_: Floats
+    offsets_: Floats
+    slopes_: Floats
+    intercept_: float
+
+    def __init__(
+        self,
+        *,
+        n_units: int = 50,
+        penalty: float = 3.0,
+        max_iter: int = 200,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_units = n_units
+        self.penalty = penalty
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def suits(self, n_rows: int, n_columns: int) -> bool:
+        """Tell whether a table is narrow enough to search it for directions."""
+        return n_columns <= min(MAX_COLUMNS, n_rows // 2)
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the network."""
+        rows, target = validate_data(
+            self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
+        )
+        weight = _check_sample_weight(sample_weight, rows, dtype=np.float64)
+        return self._fit_rows(rows, np.asarray(target, dtype=float), weight)
+
+    def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
+        random = check_random_state(self.random_state)
+        counts = weight > 0
+        X, y, weight = X[counts], y[counts], weight[counts]
+        weight = weight / weight.mean()
+        center, deviation = _moments(X, weight)
+        scale = np.where(deviation > 0, deviation, 1.0)
+        y_center, y_deviation = (float(value[0]) for value in _moments(y[:, None], weight))
+        target = (y - y_center) / (y_deviation or 1.0)
+        p, units = X.shape[1], self.n_units
+        start = np.concatenate(
+            [
+                random.standard_normal(p * units) / np.sqrt(p),
+                random.standard_normal(units) / 2.0,
+                random.standard_normal(units) / (2.0 * np.sqrt(units)),
+                [0.0],
+            ]
+        )
+        loss = _Loss((X - center) / scale, target, weight, units, self.penalty)
+        # The sum of a product may differ in its last digit with the number of threads, and the
+        # steps of the search would carry that digit forward.
+        with thread_pools().limit(limits=1, user_api="blas"):
+            found = minimize(
+                loss,
+                start,
+                jac=True,
+                method="L-BFGS-B",
+                options={"maxiter": self.max_iter, "ftol": 1e-6, "gtol": 1e-5},
+            )
+        directions, offsets, slopes, intercept = loss.unpack(found.x)
+        self.directions_ = directions / scale[:, None]
+        self.offsets_ = offsets - center @ self.directions_
+        self.slopes_ = y_deviation * slopes
+        self.intercept_ = y_center + y_deviation * intercept
+        return self
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Return the value of the network at each row."""
+        check_is_fitted(self)
+        rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
+        hidden = bent_hinge(rows @ self.directions_ + self.offsets_)
+        return np.asarray(hidden @ self.slopes_ + self.intercept_)
+
+
+def _moments(X: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Return mean and standard deviation of each column, 0 for one constant but for rounding."""
+    center = np.average(X, axis=0, weights=weight)
+    scale = np.sqrt(np.average((X - center) ** 2, axis=0, weights=weight))
+    varies = scale > 1e-10 * np.maximum(np.abs(center), 1e-290)
+    return center, np.where(varies, scale, 0.0)
+
+
+class _Loss:
+    """The mean penalised loss and its gradient, as a function of all parameters in one row."""
+
+    def __init__(self, X: Floats, y: Floats, weight: Floats, n_units: int, penalty: float) -> None:
+        self.X, self.y, self.weight = X, y, weight
+        self.n_units, self.penalty = n_units, penalty
+
+    def unpack(self, theta: Floats) -> tuple[Floats, Floats, Floats, float]:
+        """Return directions, offsets, slopes and intercept."""
+        units, cut = self.n_units, self.X.shape[1] * self.n_units
+        directions = theta[:cut].reshape(-1, units)
+        return directions, theta[cut : cut + units], theta[cut + units : -1], float(theta[-1])
+
+    def __call__(self, theta: Floats) -> tuple[float, Floats]:
+        directions, offsets, slopes, intercept = self.unpack(theta)
+        a = self.X @ directions
+        a += offsets
+        curved = np.clip(a, 0.0, BEND)
+        a *= 2.0
+        a -= curved
+        a *= curved
+        residual = a @ slopes + (intercept - self.y)
+        pull = self.weight * residual
+        penalty = self.penalty * (np.vdot(directions, directions) + slopes @ slopes)
+        by_slope = a.T @ pull + self.penalty * slopes
+        # h' is twice the clipped value: what is left of each unit is its share of the gradient
+        curved *= 2.0 * slopes
+        curved *= pull[:, None]
+        by_direction = self.X.T @ curved + self.penalty * directions
+        gradient: Any = (by_direction.ravel(), curved.sum(axis=0), by_slope, [pull.sum()])
+        n = len(self.y)
+        return 0.5 * float(pull @ residual + penalty) / n, np.concatenate(gradient) / n

@@ -1,0 +1,226 @@
+"""A fitted model seen as a function of numeric rows, whatever table it was fitted on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from dfi._models.encoders import encoded_columns, reads_raw_columns, unseen_levels
+from dfi._models.learners import predicts_classes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfi._data.levels import Levels
+    from dfi._data.table import Table
+
+    Floats = NDArray[np.float64]
+
+View = Literal["matrix", "frame"]
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A fitted model as a function of rows of the numeric matrix.
+
+    The model is asked about levels that were observed only, whatever the rows say: rows are decoded
+    first (see :mod:`dfi._data.levels`).
+
+    Parameters
+    ----------
+    model : object
+        A fitted estimator, or a function of a table.
+    table : Table
+        The table whose columns the model knows; perturbed rows are decoded to its library,
+        columns and levels.
+    view : {"matrix", "frame"}
+        Whether the model takes the numeric matrix or a table like the caller's.
+    exact : tuple of str
+        Numeric columns that the model encodes by value: these have levels however many values
+        they take.
+    """
+
+    model: Any
+    table: Table
+    view: View
+    exact: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The model's name, for messages."""
+        if isinstance(self.model, Pipeline):
+            return f"Pipeline({type(self.model.steps[-1][1]).__name__})"
+        return getattr(self.model, "__name__", type(self.model).__name__)
+
+    @cached_property
+    def levels(self) -> Levels:
+        """The levels that rows are decoded to before the model sees them."""
+        return self.table.levels_with(self.exact)
+
+    @property
+    def reads_matrix(self) -> bool:
+        """Whether the model's columns are the columns of the numeric matrix, one for one."""
+        if self.view == "matrix":
+            return True
+        return not self.exact and all(column.kind != "categorical" for column in self.table.columns)
+
+    def __call__(self, points: Floats) -> Floats:
+        """Return the model's prediction of each row; probabilities of class 1 for a classifier.
+
+        The rows that the model is given are its own: one that works in place, or keeps them and
+        writes later, changes nothing that is read again.
+        """
+        own = np.array(points, dtype=np.float64, order="C")
+        rows = (
+            self.levels.nearest(own)
+            if self.view == "matrix"
+            else self.table.frame(own, levels=self.levels)
+        )
+        try:
+            value = self._evaluate(rows)
+        except Exception as error:
+            unseen = unseen_levels(self.model, self.table)
+            reason = (
+                f"The model is asked to predict perturbed rows ({brief(error)}): "
+                "it must accept any values of its columns"
+                if unseen is None
+                else unseen
+            )
+            raise ValueError(
+                f"{self.name} could not predict {len(points)} rows. {reason}"
+            ) from error
+        return self._checked(value, len(points))
+
+    def _evaluate(self, rows: Any) -> Any:
+        if predicts_classes(self.model):
+            return self.model.predict_proba(rows)[:, 1]
+        if hasattr(self.model, "predict"):
+            return self.model.predict(rows)
+        return self.model(rows)
+
+    def _checked(self, value: Any, n_rows: int) -> Floats:
+        if np.ma.is_masked(value):
+            # what lies under a mask is no prediction, and numpy would hand it on
+            value = np.ma.filled(np.ma.asarray(value).astype(float), np.nan)
+        if np.iscomplexobj(value):
+            raise TypeError(f"{self.name} must predict real numbers, got complex ones")
+        try:
+            # a copy: a model may answer with a buffer that it fills again, or with its own rows
+            result = np.array(value, dtype=float)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"{self.name} must predict numbers, got {type(value).__name__}"
+            ) from None
+        if result.shape == (n_rows, 1):
+            result = result[:, 0]
+        if result.shape != (n_rows,):
+            raise ValueError(
+                f"{self.name} returned predictions of shape {result.shape} for {n_rows} rows: "
+                "one number per row is needed"
+            )
+        if not np.isfinite(result).all():
+            bad = int(np.sum(~np.isfinite(result)))
+            raise ValueError(
+                f"{self.name} predicted NaN or infinity for {bad} of {n_rows} rows: "
+                "a model must give a finite prediction for every row"
+            )
+        return result
+
+
+def brief(error: Exception) -> str:
+    """Return an error of someone else's code in one short line."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+def predictor_for(model: Any, table: Table, *, prefit: bool) -> Predictor:
+    """Decide how a fitted model reads its rows.
+
+    A model that knows column names, one built around a pipeline, and a plain function get a table
+    like the caller's; any other gets the numeric matrix.
+    """
+    if prefit:
+        _check_prefit(model, table)
+    exact = tuple(sorted(encoded_columns(model, table)))
+    view: View = "frame" if _reads_frame(model, table, exact, prefit=prefit) else "matrix"
+    return Predictor(model, table, view, exact if view == "frame" else ())
+
+
+def _reads_frame(model: Any, table: Table, exact: tuple[str, ...], *, prefit: bool) -> bool:
+    if not hasattr(model, "predict") or getattr(model, "feature_names_in_", None) is not None:
+        return True
+    if not reads_raw_columns(model):
+        return False
+    # Fitted by us it got a frame; given to us without names it may have been fitted on an array,
+    # and is handed one where the two do not differ.
+    numeric = all(column.kind != "categorical" for column in table.columns)
+    return not (prefit and numeric and not exact)
+
+
+def _check_prefit(model: Any, table: Table) -> None:
+    """Refuse an unfitted model, a classifier of many classes, or other columns than its own."""
+    name = model.__name__ if isinstance(model, type) else type(model).__name__
+    if isinstance(model, type):
+        raise TypeError(
+            f"cv='prefit' needs a fitted model, but estimator is the class {name}: "
+            f"pass {name}(...).fit(X, y)"
+        )
+    if not callable(model) and not hasattr(model, "predict"):
+        raise TypeError(f"cv='prefit' needs a fitted model or a function of X, got {name}")
+    if hasattr(model, "fit"):
+        try:
+            check_is_fitted(model)
+        except NotFittedError:
+            raise ValueError(
+                f"cv='prefit' needs a fitted model, but this {name} is not fitted: "
+                "call fit first, or leave cv as a number of folds"
+            ) from None
+        except TypeError:
+            # not a scikit-learn estimator: its own predict will tell
+            return
+    if predicts_classes(model) and len(getattr(model, "classes_", [0, 1])) != 2:
+        raise ValueError(
+            f"this {name} has {len(model.classes_)} classes: the scores explain one probability, "
+            "so a binary classifier or a regressor is needed"
+        )
+    _check_columns(model, table, name)
+    unseen = unseen_levels(model, table)
+    if unseen is not None:
+        raise ValueError(f"X does not suit this {name}: {unseen}")
+
+
+def _check_columns(model: Any, table: Table, name: str) -> None:
+    """Refuse columns that are not those the model was fitted on, or not in its order."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and table.library != "numpy":
+        known = [str(label) for label in names]
+        missing = [label for label in known if label not in table.names]
+        extra = [label for label in table.names if label not in known]
+        parts = [f"missing {missing[:5]}"] if missing else []
+        parts += [f"not known to the model {extra[:5]}"] if extra else []
+        if parts:
+            raise ValueError(
+                f"X does not have the columns this {name} was fitted on: {'; '.join(parts)}. "
+                "Pass the same columns"
+            )
+        by_name = isinstance(model, Pipeline) and isinstance(model.steps[0][1], ColumnTransformer)
+        if known != list(table.names) and not by_name:
+            raise ValueError(
+                f"X has the columns of this {name} in another order: pass X[{known[:5]}"
+                f"{'' if len(known) <= 5 else ' + ...'}]"
+            )
+    count = getattr(model, "n_features_in_", None)
+    raw = reads_raw_columns(model) or table.library == "numpy"
+    widths = {table.matrix.shape[1]} | ({len(table.columns)} if raw else set())
+    if count is not None and names is None and count not in widths:
+        raise ValueError(
+            f"this {name} was fitted on {count} columns, but X has {table.matrix.shape[1]}"
+            + ("" if table.matrix.shape[1] == len(table.columns) else " after one-hot encoding")
+        )

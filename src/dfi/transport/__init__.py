@@ -1,1 +1,0 @@
-"""Transports between the features and independent latent coordinates."""

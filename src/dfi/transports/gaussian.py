@@ -1,0 +1,514 @@
+r"""Linear transports: Bures-Wasserstein whitening, the exact Gaussian bridge, the published form.
+
+With the standardised row :math:`x`, its correlation matrix :math:`R` and the symmetric root
+:math:`L = R^{1/2}`, the latent row is :math:`z = L^{-1} x`, so that latent coordinate ``j`` is the
+one that belongs to feature ``j``. For an entropic cost (``epsilon > 0``) on whitened Gaussian
+data the coupling is the Gaussian bridge
+
+.. math:: Z \mid X \sim N(s L^{-1} X, (1 - s^2) I), \qquad
+          L^{-1} X \mid Z \sim N(s Z, (1 - s^2) I), \qquad
+          s = \sqrt{1 + \varepsilon^2/16} - \varepsilon/4 .
+
+The paper's appendix has :math:`s = 2/(2 + \varepsilon)` instead, from a calculation that drops the
+target potential; its ``Z`` has variance :math:`s^2 + \varepsilon/(2+\varepsilon) < 1` and is no
+coupling with :math:`N(0, I)`. It is offered as :class:`Semicontinuous`, to reproduce the paper.
+
+Correlations between dependence components (:mod:`dfi.transports.components`) are 0 exactly, and
+known, not estimated: :math:`R`, :math:`L` and the influence on both are block-diagonal.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dfi._lines.base import Reference, ReferenceKind
+from dfi.transports.components import (
+    RELATIVE_FLOOR,
+    Components,
+    check_components,
+    column_labels,
+    named_labels,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dfi._data.columns import Column
+    from dfi._data.weights import Weights
+
+    Floats = NDArray[np.float64]
+
+MOST_SHRINKAGE = 1.0 - 1e-9
+
+KERNEL_NODES = 5
+"""Gauss-Hermite nodes for the random part of a rank-deficient transport."""
+
+
+@dataclass(frozen=True)
+class LinearTransport:
+    """A fitted linear transport between features and latent coordinates.
+
+    Attributes
+    ----------
+    active : ndarray of int
+        The columns of the numeric matrix that vary; the latent coordinates belong to these.
+    center, scale : ndarray of shape (p,)
+        Standardisation of every column of the numeric matrix.
+    eigenvectors, eigenvalues : ndarray
+        Of the (shrunken) correlation matrix of the active columns. With components the k-th
+        eigenvector belongs to the component of the k-th coordinate, and is 0 outside of it.
+    smoothing : float
+        The bridge's correlation ``s``; 1 for a deterministic map.
+    weight_factor : float
+        The attribution matrix is ``weight_factor * L``.
+    shrinkage : float
+        Share of the identity mixed into the correlation matrix.
+    standardized : bool
+        Whether columns were brought to unit variance.
+    reference : Reference
+        The law of a replacement latent coordinate.
+    labels : ndarray of int, shape (d,), or None
+        The dependence component of each coordinate; None where components were not asked for.
+    missed : ndarray of shape (d,), or None
+        Upper limit of the squared multiple correlation of each coordinate's component with the
+        rest that the tests may have missed.
+    """
+
+    active: NDArray[np.intp]
+    center: Floats
+    scale: Floats
+    eigenvectors: Floats
+    eigenvalues: Floats
+    smoothing: float
+    weight_factor: float
+    shrinkage: float
+    standardized: bool
+    reference: Reference
+    labels: NDArray[np.intp] | None = None
+    missed: Floats | None = None
+    decoder: Floats = field(init=False)
+    encoder: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        roots = np.sqrt(self.eigenvalues)
+        inverse = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
+        object.__setattr__(self, "decoder", (self.eigenvectors * roots) @ self.eigenvectors.T)
+        object.__setattr__(self, "encoder", (self.eigenvectors * inverse) @ self.eigenvectors.T)
+
+    @property
+    def n_latent(self) -> int:
+        """The number of latent coordinates."""
+        return len(self.active)
+
+    @property
+    def rank(self) -> int:
+        """The rank of the correlation matrix above the relative floor."""
+        return int(np.sum(self.eigenvalues > 0))
+
+    @property
+    def condition(self) -> float:
+        """Largest over smallest positive eigenvalue of the correlation matrix."""
+        positive = self.eigenvalues[self.eigenvalues > 0]
+        return float(positive.max() / positive.min())
+
+    @property
+    def blocks(self) -> tuple[NDArray[np.intp], ...]:
+        """The coordinates of each dependence component; all of them where there are none."""
+        if self.labels is None:
+            return (np.arange(self.n_latent),)
+        order = np.argsort(self.labels, kind="stable")
+        return tuple(np.split(order, np.cumsum(np.bincount(self.labels))[:-1]))
+
+    @property
+    def raw_eigenvalues(self) -> Floats:
+        """The eigenvalues before shrinkage, which keeps their mean."""
+        mean = self.eigenvalues.mean()
+        return np.asarray((self.eigenvalues - self.shrinkage * mean) / (1.0 - self.shrinkage))
+
+    @property
+    def attribution(self) -> Floats:
+        """The matrix ``W`` with ``S_l(z) = sum_j W_lj z_j`` in standardised units."""
+        return self.weight_factor * self.decoder
+
+    @property
+    def directions(self) -> Floats:
+        """Change of a row of the numeric matrix per unit of each latent coordinate, (p, d)."""
+        directions = np.zeros((len(self.center), self.n_latent))
+        directions[self.active] = self.scale[self.active, None] * self.decoder
+        return directions
+
+    @property
+    def kernel_variance(self) -> Floats:
+        """Variance of the random part of each latent coordinate: the diagonal of ``I - P``.
+
+        ``P`` projects on the range of ``R``. Where ``R`` is singular, ``L^+ x`` has variance below
+        1 and dependent coordinates; ``Z = L^+ x + (I - P) xi`` has law ``N(0, I)`` again.
+        """
+        null = self.eigenvectors[:, self.eigenvalues <= 0]
+        variance = np.sum(null**2, axis=1)
+        # Rounding leaves 1e-16 where the coordinate is fully determined.
+        return np.where(variance > 1e-12, variance, 0.0)
+
+    @property
+    def kernel_loadings(self) -> Floats:
+        """Mean of the random part of coordinate ``k`` per unit of that of ``j``, entry (k, j)."""
+        null = self.eigenvectors[:, self.eigenvalues <= 0]
+        variance = self.kernel_variance
+        return np.divide(
+            null @ null.T, variance, out=np.zeros_like(self.eigenvectors), where=variance > 0
+        )
+
+    def standardize(self, matrix: Floats) -> Floats:
+        """Return the standardised active columns."""
+        return np.asarray(
+            (matrix[:, self.active] - self.center[self.active]) / self.scale[self.active]
+        )
+
+    def encode(self, matrix: Floats) -> Floats:
+        """Return ``L^+ x`` for each row: the deterministic part of the latent coordinates."""
+        return np.asarray(self.standardize(matrix) @ self.encoder)
+
+    def decode(self, latent: Floats) -> Floats:
+        """Return the rows of the numeric matrix that belong to latent rows."""
+        rows = np.broadcast_to(self.center, (len(latent), len(self.center))).copy()
+        rows[:, self.active] += (latent @ self.decoder) * self.scale[self.active]
+        return rows
+
+    def offsets(self) -> tuple[Floats, Floats]:
+        """Return nodes (q, d) and weights (q,) of the random part of each coordinate.
+
+        Since ``L (I - P) = 0``, the random part moves no row: only the shift of the replaced
+        coordinate itself matters, one dimension, for which a few Gauss-Hermite nodes do.
+        """
+        deviation = np.sqrt(self.kernel_variance)
+        if not deviation.any():
+            return np.zeros((1, self.n_latent)), np.ones(1)
+        nodes, weights = np.polynomial.hermite_e.hermegauss(KERNEL_NODES)
+        return nodes[:, None] * deviation, weights / weights.sum()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian:
+    """Bures-Wasserstein transport, or at ``epsilon > 0`` the exact Gaussian bridge.
+
+    Parameters
+    ----------
+    epsilon : float, default=0.0
+        Weight of the entropy in the transport cost ``||x - z||^2 + epsilon KL``. It is part of
+        the estimand.
+    standardize : bool, default=True
+        Bring every column to unit variance first, so that units of measurement do not matter.
+    shrinkage : float or "ledoit-wolf", default=0.0
+        Share of the identity mixed into the correlation matrix.
+    reference : {"auto", "empirical", "gaussian"}, default="auto"
+        Law of a replacement latent coordinate: the empirical law of each coordinate for
+        ``epsilon = 0`` (whitening alone does not make data Gaussian), ``N(0, 1)`` for the bridge.
+    components : "auto", None or list of lists of column names, default="auto"
+        Columns that depend on each other; correlations between components are 0 exactly.
+        ``"auto"`` finds them by tests (:mod:`dfi.transports.components`), None takes every sample
+        correlation as it is. In a list, columns that are not named are components of their own.
+    n_draws, n_smoothing : int
+        Bridge only: draws of ``Z`` per row and points of the Gaussian smoothing of the model.
+    """
+
+    epsilon: float = 0.0
+    standardize: bool = True
+    shrinkage: float | Literal["ledoit-wolf"] = 0.0
+    reference: ReferenceKind | Literal["auto"] = "auto"
+    n_draws: int = 4
+    n_smoothing: int = 32
+    components: Components = "auto"
+
+    name = "gaussian"
+    takes_columns = True
+    keeps_selection = True
+
+    def __post_init__(self) -> None:
+        _check_options(self.epsilon, self.shrinkage, self.reference)
+        object.__setattr__(self, "components", check_components(self.components))
+        if self.reference == "empirical" and self.epsilon > 0:
+            raise ValueError(
+                "the Gaussian bridge (epsilon > 0) couples X with N(0, I): "
+                "reference must be 'auto' or 'gaussian'"
+            )
+        for label, count in (("n_draws", self.n_draws), ("n_smoothing", self.n_smoothing)):
+            if not isinstance(count, int | np.integer) or count < 1:
+                raise ValueError(f"{label} must be a whole number of 1 or more, got {count!r}")
+
+    def correlation(self) -> float:
+        """Return the bridge's correlation ``s`` between ``Z`` and the whitened row."""
+        return math.sqrt(1.0 + self.epsilon**2 / 16.0) - self.epsilon / 4.0
+
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Refuse components that name other columns than these."""
+        _check_names(self.components, columns)
+
+    def fit(
+        self,
+        matrix: Floats,
+        weights: Weights,
+        constant: NDArray[np.bool_],
+        *,
+        columns: Sequence[Column] | None = None,
+        like: LinearTransport | None = None,
+    ) -> LinearTransport:
+        """Fit the transport to the rows of a numeric matrix; components are those of ``like``."""
+        s = self.correlation()
+        kind = self.reference
+        if kind == "auto":
+            kind = "gaussian" if self.epsilon > 0 else "empirical"
+        return _fit_linear(
+            matrix,
+            weights,
+            constant,
+            standardize=self.standardize,
+            shrinkage=self.shrinkage,
+            reference=kind,
+            smoothing=s,
+            weight_factor=s,
+            components=self.components,
+            columns=columns,
+            like=like,
+        )
+
+    def specification(self) -> dict[str, Any]:
+        """Return what the estimand depends on."""
+        return {
+            "transport": "gaussian",
+            "form": "bridge" if self.epsilon > 0 else "bures-wasserstein",
+            "epsilon": self.epsilon,
+            "cost": "squared euclidean on whitened features",
+            "standardize": self.standardize,
+            "shrinkage": self.shrinkage,
+            "components": self.components,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Semicontinuous:
+    r"""The form published in the paper's appendix, under its own name.
+
+    ``Z = s L^{-1} x`` with :math:`s = 2/(2+\varepsilon)`,
+    :math:`\tau = \varepsilon/(2+\varepsilon)`, and the attribution matrix :math:`W = L M_w`,
+    :math:`M_w = s \hat\Sigma_w (\tau I + s^2 \hat\Sigma_w)^{-1}` (equation ``Mw-semicont``). In
+    sample the whitened covariance is the identity, so :math:`M_w = s/(\tau + s^2) I`. Latent
+    scores do not change with the scale ``s`` of ``Z``. The options are those of
+    :class:`Gaussian`; ``components`` are None by default, as in the paper.
+    """
+
+    epsilon: float = 1e-3
+    standardize: bool = True
+    shrinkage: float | Literal["ledoit-wolf"] = 0.0
+    reference: ReferenceKind | Literal["auto"] = "auto"
+    components: Components = None
+
+    name = "semicontinuous"
+    takes_columns = True
+    keeps_selection = True
+
+    def __post_init__(self) -> None:
+        _check_options(self.epsilon, self.shrinkage, self.reference)
+        object.__setattr__(self, "components", check_components(self.components))
+
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Refuse components that name other columns than these."""
+        _check_names(self.components, columns)
+
+    def fit(
+        self,
+        matrix: Floats,
+        weights: Weights,
+        constant: NDArray[np.bool_],
+        *,
+        columns: Sequence[Column] | None = None,
+        like: LinearTransport | None = None,
+    ) -> LinearTransport:
+        """Fit the transport to the rows of a numeric matrix; components are those of ``like``."""
+        s, tau = 2.0 / (2.0 + self.epsilon), self.epsilon / (2.0 + self.epsilon)
+        return _fit_linear(
+            matrix,
+            weights,
+            constant,
+            standardize=self.standardize,
+            shrinkage=self.shrinkage,
+            reference="empirical" if self.reference == "auto" else self.reference,
+            smoothing=1.0,
+            weight_factor=s / (tau + s**2),
+            components=self.components,
+            columns=columns,
+            like=like,
+        )
+
+    def specification(self) -> dict[str, Any]:
+        """Return what the estimand depends on."""
+        return {
+            "transport": "semicontinuous",
+            "form": "published appendix, not a coupling with N(0, I)",
+            "epsilon": self.epsilon,
+            "cost": "squared euclidean on whitened features",
+            "standardize": self.standardize,
+            "shrinkage": self.shrinkage,
+            "components": self.components,
+        }
+
+
+def _fit_linear(
+    matrix: Floats,
+    weights: Weights,
+    constant: NDArray[np.bool_],
+    *,
+    standardize: bool,
+    shrinkage: float | Literal["ledoit-wolf"],
+    reference: ReferenceKind,
+    smoothing: float,
+    weight_factor: float,
+    components: Components,
+    columns: Sequence[Column] | None,
+    like: LinearTransport | None,
+) -> LinearTransport:
+    """Estimate mean, scale and the eigensystem of the correlation matrix, weighted."""
+    share = weights.values / weights.values.sum()
+    active = np.flatnonzero(~constant)
+    center = share @ matrix
+    centered = matrix[:, active] - center[active]
+    scale = np.ones(matrix.shape[1])
+    deviation = np.sqrt(share @ centered**2)
+    if standardize:
+        scale[active] = deviation
+    rows = centered / scale[active]
+    labels = missed = None
+    if like is not None:
+        labels, missed = like.labels, like.missed
+    elif components is not None:
+        unit_rows = rows if standardize else centered / deviation
+        labels, missed = column_labels(
+            components, unit_rows, weights, active, columns, matrix.shape[1]
+        )
+    amount = _shrinkage(rows, share, weights.total, shrinkage, labels)
+    eigenvectors, eigenvalues = _block_eigensystem(rows * np.sqrt(share)[:, None], labels)
+    if amount > 0:
+        eigenvalues = (1 - amount) * eigenvalues + amount * eigenvalues.mean()
+    transport = LinearTransport(
+        active=active,
+        center=center,
+        scale=scale,
+        eigenvectors=eigenvectors,
+        eigenvalues=eigenvalues,
+        smoothing=smoothing,
+        weight_factor=weight_factor,
+        shrinkage=amount,
+        standardized=standardize,
+        reference=Reference.gaussian(),
+        labels=labels,
+        missed=missed,
+    )
+    if reference == "empirical":
+        return replace(transport, reference=_empirical_law(transport, matrix, weights.values))
+    return transport
+
+
+def _empirical_law(transport: LinearTransport, matrix: Floats, mass: Floats) -> Reference:
+    """Return the empirical law of the latent coordinates, random part of the kernel included."""
+    latent = transport.encode(matrix)
+    offsets, offset_weights = transport.offsets()
+    return Reference.empirical(
+        (latent[None] + offsets[:, None, :]).reshape(-1, transport.n_latent),
+        np.outer(offset_weights, mass).ravel(),
+    )
+
+
+def _shrinkage(
+    rows: Floats,
+    share: Floats,
+    total: float,
+    shrinkage: float | str,
+    labels: NDArray[np.intp] | None = None,
+) -> float:
+    r"""Return the share of the identity to mix in; Ledoit and Wolf's with weighted moments.
+
+    scikit-learn's takes no weights, and is the same where they are equal (tested).
+
+    .. math:: \frac{\min(b, d)}{d}, \qquad d = \|S - \bar\lambda I\|_F^2, \qquad
+              b = \frac1N \sum_c \Big(\sum_i p_i \|x_{ic}\|^4 - \|S_{cc}\|_F^2\Big),
+
+    over the components ``c``: entries of ``S`` between them are known to be 0.
+    """
+    if not isinstance(shrinkage, str):
+        return float(shrinkage)
+    square = trace = fourth = 0.0
+    for place in _places(labels):
+        part = rows[:, place]
+        covariance = (share[:, None] * part).T @ part
+        square += float(np.sum(covariance**2))
+        trace += float(np.trace(covariance))
+        fourth += float(share @ np.sum(part**2, axis=1) ** 2)
+    spread = square - trace**2 / rows.shape[1]
+    error = (fourth - square) / total
+    # single columns of unit variance are the identity already, up to rounding
+    if spread <= 1e-12 * square or error <= 0:
+        return 0.0
+    # All of it would leave nothing of the correlations, nor of their influence on the scores: 0/0.
+    return min(float(min(error, spread) / spread), MOST_SHRINKAGE)
+
+
+def _check_names(components: Components, columns: Sequence[Column]) -> None:
+    """Refuse components that name other columns than these."""
+    if isinstance(components, tuple):
+        named_labels(components, [column.name for column in columns])
+
+
+def _check_options(epsilon: object, shrinkage: object, reference: object) -> None:
+    """Refuse options that no transport has, before any model is fitted."""
+    if not isinstance(epsilon, int | float | np.number) or not 0 <= epsilon < math.inf:
+        raise ValueError(f"epsilon must be a number of at least 0, got {epsilon!r}")
+    number = isinstance(shrinkage, int | float | np.number)
+    if shrinkage != "ledoit-wolf" and not (number and 0 <= shrinkage < 1):  # type: ignore[operator]
+        raise ValueError(
+            f"shrinkage must be a number in [0, 1) or 'ledoit-wolf', got {shrinkage!r}"
+        )
+    if reference not in ("auto", "empirical", "gaussian"):
+        raise ValueError(
+            f"unknown reference {reference!r}: choose 'auto', 'empirical' or 'gaussian'"
+        )
+
+
+def _places(labels: NDArray[np.intp] | None) -> list[slice | NDArray[np.intp]]:
+    """Return the columns of each component; without components, a view of all of them."""
+    if labels is None or not labels.any():
+        return [slice(None)]
+    return [np.flatnonzero(labels == k) for k in range(int(labels.max()) + 1)]
+
+
+def _block_eigensystem(root: Floats, labels: NDArray[np.intp] | None) -> tuple[Floats, Floats]:
+    """Return the eigensystem of ``root.T @ root``, component by component, collinear ones at 0.
+
+    The k-th pair belongs to the component of column k. Whether columns are collinear is
+    a question within a component: its own largest eigenvalue is the measure.
+    """
+    d = root.shape[1]
+    vectors, values = np.zeros((d, d)), np.zeros(d)
+    for place in _places(labels):
+        found, spectrum = _eigensystem(root[:, place])
+        spectrum = np.where(spectrum > RELATIVE_FLOOR * spectrum.max(), spectrum, 0.0)
+        if isinstance(place, slice):
+            return found, spectrum
+        vectors[np.ix_(place, place)], values[place] = found, spectrum
+    return vectors, values
+
+
+def _eigensystem(root: Floats) -> tuple[Floats, Floats]:
+    """Return eigenvectors (d, d) and eigenvalues (d,) of ``root.T @ root``.
+
+    Through the singular values of the rows, so that a collinear pair gives an eigenvalue of
+    order 1e-32 rather than the 1e-16 of the squared matrix.
+    """
+    _, singular, right = np.linalg.svd(root, full_matrices=root.shape[0] < root.shape[1])
+    eigenvalues = np.zeros(root.shape[1])
+    eigenvalues[: len(singular)] = singular**2
+    return np.ascontiguousarray(right.T), eigenvalues

@@ -1,0 +1,46 @@
+"""Folds and repeats put together: the same numbers fold by fold, by hand."""
+
+import numpy as np
+import pytest
+
+import dfi
+from dfi._lines.choose import LineOptions, line_model
+from dfi._scoring.latent import latent_scores
+
+GENERATOR = np.random.default_rng(0)
+X = GENERATOR.standard_normal((70, 3)) @ GENERATOR.standard_normal((3, 3))
+Y = 3 * X @ [1.0, -0.5, 0.0] + GENERATOR.standard_normal(70)
+# folds of very different mass: a mean over folds is not a mean over rows
+WEIGHTS = np.where(np.arange(70) < 10, 5.0, 0.5) * GENERATOR.uniform(0.5, 1.5, 70)
+HALVES = [
+    (np.arange(35, 70), np.arange(35)),
+    (np.arange(35), np.arange(35, 70)),
+    (np.arange(0, 70, 2), np.arange(1, 70, 2)),
+    (np.arange(1, 70, 2), np.arange(0, 70, 2)),
+]
+
+
+@pytest.mark.parametrize("form", ["cross", "loco"])
+def test_rows_are_averaged_over_repeats_and_folds_by_their_mass(form):
+    explainer = dfi.DFI(estimator="ridge", cv=HALVES, score=form, diagnose=False)
+    explainer.fit(X, Y, sample_weight=WEIGHTS)
+    pooled, mass = explainer.pooled_, WEIGHTS * 70 / WEIGHTS.sum()
+    influence, prediction = np.zeros((70, 3)), np.zeros(70)
+    sums, sensitivity = np.zeros((2, 3)), np.zeros((3, 3))
+    assert [fold.repeat for fold in explainer.models_] == [0, 0, 1, 1]
+    for fold, (_, test) in zip(explainer.models_, HALVES, strict=True):
+        assert np.array_equal(fold.test, test)
+        models = [line_model(p, X[test], LineOptions()) for p in fold.predictors]
+        assert len(models) == (2 if form == "cross" else 1)
+        found = latent_scores(models, X[test], Y[test], mass[test], explainer.transport_, form=form)
+        influence[test] += found.influence / 2
+        prediction[test] += found.prediction / 2
+        sums[fold.repeat] += mass[test] @ found.influence / 70
+        sensitivity += mass[test].sum() * found.sensitivity / 140
+    np.testing.assert_allclose(pooled.scores.influence, influence)
+    np.testing.assert_allclose(pooled.scores.prediction, prediction)
+    np.testing.assert_allclose(pooled.by_repeat, sums)
+    np.testing.assert_allclose(pooled.scores.sensitivity, sensitivity)
+    squared = explainer.transport_.attribution**2
+    spread = (sums @ squared.T).std(axis=0, ddof=1)
+    np.testing.assert_allclose(explainer.result_.spread, spread)

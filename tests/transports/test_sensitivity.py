@@ -1,0 +1,164 @@
+"""The same models under several transports."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dfi
+from dfi.transports import Copula, EntropicOT, Gaussian, Semicontinuous
+from dfi.warnings import TransportWarning
+
+
+@pytest.fixture(scope="module")
+def sample():
+    return dfi.datasets.m1(300, rho=0.8, d=3, random_state=2)
+
+
+def test_each_setting_is_the_explanation_alone(sample):
+    found = dfi.sensitivity(
+        sample.X, sample.y, transports=["gaussian", Copula(), "semicontinuous"], estimator="linear"
+    )
+    assert found.labels == ("gaussian", "copula", "semicontinuous")
+    for label in found.labels:
+        alone = dfi.explain(sample.X, sample.y, estimator="linear", transport=label)
+        np.testing.assert_array_equal(found[label].influence, alone.influence)
+
+
+def test_text_has_a_line_for_each_setting(sample):
+    found = dfi.sensitivity(sample.X, sample.y, epsilons=[0, 0.5], estimator="linear")
+    found = dataclasses.replace(found, skipped={"epsilon = 9": "too wide"})
+    first, *settings = repr(found).splitlines()
+    assert first == "Sensitivity: 3 features under 2 settings"
+    scores = found["epsilon = 0"].scores
+    assert settings[0].startswith(f"epsilon = 0    x0 {scores[0]:.4g}, ")
+    assert settings[1].startswith("epsilon = 0.5  x0 ")
+    assert settings[2] == "epsilon = 9    skipped: too wide"
+
+
+def test_grid_of_epsilon_follows_the_bridge(sample):
+    grid = [0.0, 0.5, 2.0]
+    found = dfi.sensitivity(sample.X, sample.y, epsilons=grid, estimator="linear")
+    c = np.sqrt(1 + np.square(grid) / 16) - np.divide(grid, 4)
+    # linear regression: latent scores shrink by c^2, attributed ones by c^4
+    latent = np.array([result.latent.scores[0] for result in found.results])
+    np.testing.assert_allclose(latent / latent[0], c**2, rtol=0.1)
+    np.testing.assert_allclose(found.scores()[:, 0] / found.scores()[0, 0], c**4, rtol=0.1)
+    assert found.labels[1] == "epsilon = 0.5"
+
+
+def test_the_figure_of_epsilon_is_one_call_for_each_form():
+    """M3: the published form scales all scores by one factor; the solved one is refused or runs."""
+    figure = dfi.datasets.m3(400, rho=0.5, random_state=1)
+    options = {
+        "estimator": figure.regression, "cv": "prefit", "fixed_transport": True, "diagnose": False,
+    }  # fmt: skip
+    grid = [Semicontinuous(epsilon=epsilon) for epsilon in (0.01, 0.5, 2.0)]
+    published = dfi.sensitivity(figure.X, figure.y, transports=grid, **options).scores()
+    shares = published / published.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(shares, shares[[0, 0, 0]], rtol=1e-9)
+    assert (np.diff(published.sum(axis=1)) < 0).all()
+    with pytest.warns(TransportWarning):
+        solved = dfi.sensitivity(
+            figure.X, figure.y, epsilons=[0, 0.1, 2], solved=True, **options
+        )  # fmt: skip
+    assert solved.labels == ("epsilon = 0", "epsilon = 2")
+    assert list(solved.skipped) == ["epsilon = 0.1"]
+    assert 0 < solved["epsilon = 2"].scores.sum() < solved["epsilon = 0"].scores.sum()
+
+
+def test_models_are_fitted_once(sample):
+    from sklearn.linear_model import LinearRegression
+
+    fits = []
+
+    class Counting(LinearRegression):
+        def fit(self, X, y, sample_weight=None):
+            fits.append(len(X))
+            return super().fit(X, y, sample_weight)
+
+    dfi.sensitivity(
+        sample.X, sample.y, transports=["gaussian", "copula"], estimator=Counting(), cv=3
+    )
+    assert len(fits) == 6
+
+
+def test_table_ranks_and_agreement(sample):
+    frame = pd.DataFrame(sample.X, columns=["a", "b", "c"])
+    found = dfi.sensitivity(frame, sample.y, transports=["gaussian", "copula"], estimator="linear")
+    table = found.table()
+    assert list(table.columns) == [
+        "setting", "feature", "score", "se", "share", "rank", "latent_score",
+    ]  # fmt: skip
+    assert len(table) == 6
+    first = table[table.setting == "gaussian"]
+    assert list(first["rank"]) == [1, 2, 3]
+    assert first["share"].sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(found.rank_agreement(), 1.0)
+    assert found.plot() is not None
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.labels = ()
+    with pytest.raises(KeyError, match="no setting 'ot'"):
+        found["ot"]
+
+
+def test_unsuitable_settings_are_left_out_with_their_reason(sample):
+    settings = ["gaussian", EntropicOT(epsilon=0.1)]
+    with pytest.warns(TransportWarning, match="is left out"):
+        found = dfi.sensitivity(sample.X, sample.y, transports=settings, estimator="linear")
+    assert found.labels == ("gaussian",)
+    assert "needs 30" in found.skipped["entropic (epsilon = 0.1)"]
+
+
+def test_labels_tell_settings_of_one_transport_apart(sample):
+    settings = [Gaussian(), Gaussian(epsilon=0.5), Gaussian(epsilon=0.5, n_draws=2)]
+    found = dfi.sensitivity(
+        sample.X, sample.y, transports=settings, estimator="linear", diagnose=False
+    )
+    assert found.labels == (
+        "gaussian", "gaussian (epsilon = 0.5)", "gaussian (epsilon = 0.5, n_draws = 2)",
+    )  # fmt: skip
+
+
+def test_no_epsilon_is_lost_to_the_rounding_of_its_label(sample):
+    found = dfi.sensitivity(
+        sample.X, sample.y, epsilons=[1.0, 1.0000001], estimator="linear", diagnose=False
+    )
+    assert found.labels == ("epsilon = 1", "epsilon = 1.0000001")
+    assert [result.spec["epsilon"] for result in found.results] == [1.0, 1.0000001]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({}, TypeError, "either transports"),
+        ({"transports": ["gaussian"], "epsilons": [0.1]}, TypeError, "either transports"),
+        ({"transports": []}, ValueError, "the list is empty"),
+        ({"epsilons": [-1.0]}, ValueError, "epsilon must be a number of at least 0"),
+        ({"transports": ["gaussian"], "transport": "copula"}, TypeError, "not transport"),
+        ({"transports": ["gausian"]}, ValueError, "did you mean 'gaussian'"),
+        ({"transports": "copula"}, TypeError, r"pass transports=\['copula'\]"),
+        ({"epsilons": 0.5}, TypeError, r"pass epsilons=\[0.5\]"),
+        ({"epsilons": [0.1, 0.1]}, ValueError, "epsilons has 0.1 twice"),
+    ],
+)
+def test_bad_grids(sample, options, error, message):
+    with pytest.raises(error, match=message):
+        dfi.sensitivity(sample.X, sample.y, **options)
+
+
+def test_a_solver_that_does_not_converge_is_skipped(monkeypatch):
+    from dfi.transports import entropic
+
+    def fail(*_, **__):
+        raise RuntimeError("entropic transport did not reach the tolerance")
+
+    monkeypatch.setattr(entropic, "solve", fail)
+    sample = dfi.datasets.m1(200, rho=0.5, d=2)
+    with pytest.warns(dfi.warnings.TransportWarning, match="did not reach the tolerance"):
+        found = dfi.sensitivity(
+            sample.X, sample.y, epsilons=[0.0, 1.0], solved=True, estimator="linear"
+        )
+    assert found.labels == ("epsilon = 0",)
+    assert "did not reach" in found.skipped["epsilon = 1"]
