@@ -35,12 +35,9 @@ from dfi.warnings import ImplausibleScoreWarning, TransportWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._scoring.transported import TransportedScores
+    from dfi._types import Bools, Floats, Ints
     from dfi.inference.score_transport import Task
-
-    Floats = NDArray[np.float64]
 
 SHARE_OF_LINES = 0.1
 """Lines of the probes, at most, for each line of the features."""
@@ -311,8 +308,8 @@ def _tried(
     task: Task,
     before: LatentDiagnostics,
     variance: float,
-    owner: NDArray[np.intp],
-    carries: NDArray[np.bool_],
+    owner: Ints,
+    carries: Bools,
     seed: np.random.SeedSequence,
 ) -> str:
     """Try normal scores in place of whitening, with the same models, and say what they change."""
@@ -342,7 +339,7 @@ def _tried(
     )
 
 
-def _carries(scores: Floats) -> NDArray[np.bool_]:
+def _carries(scores: Floats) -> Bools:
     """Tell which features have a latent score worth speaking of."""
     positive = np.maximum(scores, 0.0)
     return np.asarray(positive >= WORTH_NAMING * positive.sum())

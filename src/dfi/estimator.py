@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from dfi._lines.quadrature import QuadratureRule
     from dfi._scoring.latent import ScoreForm
     from dfi._scoring.scores import PooledScores, SensitivityMethod
+    from dfi._types import Floats
     from dfi.results.importance import Importance
-
-    Floats = NDArray[np.float64]
 
 
 class DFI(BaseEstimator):

@@ -12,16 +12,13 @@ from dfi.results.importance import Importance
 from dfi.warnings import InferenceWarning, warn
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dfi._data import Outcome, Table, Weights
     from dfi._lines.choose import LineOptions
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.latent import ScoreForm
     from dfi._scoring.transported import TransportedScores
+    from dfi._types import Bools, Floats, Ints
     from dfi.inference.score_transport import Task
-
-    Floats = NDArray[np.float64]
 
 ROWS_PER_COLUMN = 6
 """Rows for each latent coordinate up to which scores are visibly biased."""
@@ -52,8 +49,8 @@ class FittedModels:
     outcome: Outcome
     weights: Weights
     groups: Any
-    rows: NDArray[np.intp]
-    constant: NDArray[np.bool_]
+    rows: Ints
+    constant: Bools
     form: ScoreForm
     options: LineOptions
     diagnosis_seed: np.random.SeedSequence
@@ -182,7 +179,7 @@ def assemble(
     )
 
 
-def collinear_units(linear: Any, owner: NDArray[np.intp]) -> bool:
+def collinear_units(linear: Any, owner: Ints) -> bool:
     """Tell whether columns of different units are collinear.
 
     The one-hot columns of a category always are among themselves. A unit's own null directions are

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
+    from dfi._types import Floats, Ints
     from dfi.results.importance import Importance
-
-    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Sensitivity:
         """Return the attributed scores, shape (settings, features)."""
         return np.stack([result.scores for result in self.results])
 
-    def ranks(self) -> NDArray[np.intp]:
+    def ranks(self) -> Ints:
         """Return the rank of every feature under every setting, 1 for the largest score."""
         order = np.argsort(-self.scores(), axis=1, kind="stable")
         ranks = np.empty_like(order)

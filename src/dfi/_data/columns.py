@@ -14,10 +14,9 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from dfi._types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Codes = NDArray[np.intp]
+    Codes = Ints
 
 Kind = Literal["real", "integer", "boolean", "categorical"]
 
@@ -106,7 +105,7 @@ class Reading:
     dtype: object
     numbers: Floats | None = None
     values: Sequence[object] = ()
-    missing: NDArray[np.bool_] | None = None
+    missing: Bools | None = None
     declared: tuple[object, ...] | None = None
 
     @property
@@ -185,9 +184,7 @@ def read_column(label: object, series: nw.Series[Any]) -> Reading:
     raise _refuse(label, f"has dtype {dtype}", _DROP)
 
 
-def read_objects(
-    label: object, values: Sequence[object], missing: NDArray[np.bool_], dtype: object
-) -> Reading:
+def read_objects(label: object, values: Sequence[object], missing: Bools, dtype: object) -> Reading:
     """Read a column of Python objects: all strings, all numbers or all booleans."""
     kinds = {type(value) for value, gap in zip(values, missing, strict=True) if not gap}
     if all(issubclass(kind, str) for kind in kinds) and kinds:

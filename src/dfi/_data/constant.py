@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 from dfi.warnings import ConstantColumnWarning, warn
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from dfi._data.table import Table
+    from dfi._types import Bools, Ints
 
 
-def constant_among(table: Table, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+def constant_among(table: Table, rows: Ints) -> Bools:
     """Return which matrix columns do not vary among some rows.
 
     A time splitter never holds out the first rows, and a weight of 0 leaves rows out: a column may
@@ -23,7 +21,7 @@ def constant_among(table: Table, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
     return replace(table, matrix=table.matrix[rows]).constant
 
 
-def warn_constant(table: Table, constant: NDArray[np.bool_], where: str) -> None:
+def warn_constant(table: Table, constant: Bools, where: str) -> None:
     """Warn of units without variation; refuse a table that has no other."""
     names = [column.name for column in table.columns if constant[list(column.positions)].all()]
     if len(names) == len(table.columns):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from dfi._types import Floats
 
 
-def fingerprint(*arrays: NDArray[np.float64]) -> str:
+def fingerprint(*arrays: Floats) -> str:
     """Return the SHA-256 of arrays: their shapes and their float64 values, little-endian.
 
     Rows, columns and values in the same order give the same fingerprint on every machine and from

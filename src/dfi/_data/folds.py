@@ -15,7 +15,9 @@ from dfi._data.vectors import read_vector
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    Rows = NDArray[np.intp]
+    from dfi._types import Ints
+
+    Rows = Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi._data.columns import Column
+    from dfi._types import Floats, Ints
 
 Library = Literal["numpy", "pandas", "polars", "pyarrow"]
 
@@ -118,7 +119,7 @@ def as_series(values: Any) -> nw.Series[Any]:
     return _series(_dense(values) if nw.dependencies.is_pandas_series(values) else values)
 
 
-def level_column(column: Column, codes: NDArray[np.intp], library: Library) -> Any:
+def level_column(column: Column, codes: Ints, library: Library) -> Any:
     """Return levels, given by number, as a native column of the caller's own dtype."""
     levels = objects(column.levels)
     dtype: Any = column.dtype
@@ -143,7 +144,7 @@ def level_column(column: Column, codes: NDArray[np.intp], library: Library) -> A
     return module.array(list(column.levels)).take(module.array(codes)).cast(dtype)
 
 
-def number_column(column: Column, values: NDArray[np.float64], library: Library) -> Any:
+def number_column(column: Column, values: Floats, library: Library) -> Any:
     """Return numbers as a native column of the caller's own dtype."""
     dtype: Any = column.dtype
     if dtype == np.dtype(object):
@@ -182,7 +183,7 @@ def build_frame(
     )
 
 
-def matrix_frame(matrix: NDArray[np.float64], header: Any) -> Any:
+def matrix_frame(matrix: Floats, header: Any) -> Any:
     """Return a float64 matrix as a pandas frame, without going through its columns."""
     return importlib.import_module("pandas").DataFrame(matrix, columns=header)
 

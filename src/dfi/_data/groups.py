@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dfi._types import Bools
+
 
 @dataclass(frozen=True, eq=False)
 class Groups:
@@ -32,7 +34,7 @@ class Groups:
     """
 
     names: tuple[str, ...]
-    membership: NDArray[np.bool_]
+    membership: Bools
 
 
 class _Units:
@@ -242,7 +244,7 @@ def _refuse_repeated(rows: Sequence[str]) -> None:
         raise ValueError(f"groups has more than one row called {repeated[0]!r}.")
 
 
-def _flags(array: NDArray[Any]) -> NDArray[np.bool_]:
+def _flags(array: NDArray[Any]) -> Bools:
     if not np.isin(array, (0, 1)).all():
         raise ValueError("groups is a table with values other than 0 and 1.")
     return array.astype(bool)

@@ -28,11 +28,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._data.columns import Column
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats, Ints
 
 FEW_VALUES = 10
 ROWS_PER_VALUE = 5
@@ -95,8 +92,8 @@ class Block:
         Those whose level occurs in the table.
     """
 
-    positions: NDArray[np.intp]
-    observed: NDArray[np.intp]
+    positions: Ints
+    observed: Ints
 
     def nearest(self, rows: Floats) -> Floats:
         """Return the one-hot rows of the observed levels with the largest entries."""
@@ -104,7 +101,7 @@ class Block:
         return one_hot[largest(rows[:, self.observed])]
 
 
-def largest(entries: Floats) -> NDArray[np.intp]:
+def largest(entries: Floats) -> Ints:
     """Return the place of the largest entry of each row; the first where several tie."""
     return np.asarray(np.argmax(entries - TIE * np.arange(entries.shape[1]), axis=1))
 

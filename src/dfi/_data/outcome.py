@@ -11,7 +11,7 @@ from dfi._data.vectors import read_vector
 from dfi.warnings import OutcomeWarning, warn
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from dfi._types import Floats
 
 OutcomeKind = Literal["real", "binary", "count"]
 
@@ -33,7 +33,7 @@ class Outcome:
         Binary: only 0 and 1. Count: non-negative integers, given as integers.
     """
 
-    values: NDArray[np.float64]
+    values: Floats
     name: str
     kind: OutcomeKind
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from dfi._types import Bools, Floats
 
 GIB = 2**30
 # A column with more levels than this, and more than one level per two rows, names its rows.
@@ -62,7 +62,7 @@ class Table:
     columns: tuple[Column, ...]
     library: Library
     header: object = None
-    present: NDArray[np.bool_] | None = None
+    present: Bools | None = None
 
     @property
     def n_rows(self) -> int:
@@ -90,7 +90,7 @@ class Table:
         return tuple(column.positions for column in self.columns)
 
     @cached_property
-    def constant(self) -> NDArray[np.bool_]:
+    def constant(self) -> Bools:
         """Which matrix columns do not vary, up to rounding relative to their magnitude."""
         largest = np.abs(self.matrix).max(axis=0)
         with np.errstate(over="ignore"):
@@ -98,7 +98,7 @@ class Table:
         return np.asarray(spread <= 16 * np.finfo(np.float64).eps * largest)
 
     @property
-    def constant_units(self) -> NDArray[np.bool_]:
+    def constant_units(self) -> Bools:
         """Which units do not vary in any of their matrix columns."""
         return np.array([bool(self.constant[list(unit)].all()) for unit in self.units])
 
@@ -111,7 +111,7 @@ class Table:
     def _observed(self) -> Floats:
         return self.matrix if self.present is None else self.matrix[self.present]
 
-    def without(self, absent: NDArray[np.bool_]) -> Table:
+    def without(self, absent: Bools) -> Table:
         """Return the table where some rows, such as those of weight 0, make no levels."""
         return dataclasses.replace(self, present=~absent) if absent.any() else self
 

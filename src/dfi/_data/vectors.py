@@ -13,6 +13,8 @@ from dfi._data.frames import as_series, is_series, is_table, open_frame
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dfi._types import Floats
+
 
 @dataclass(frozen=True)
 class Vector:
@@ -32,7 +34,7 @@ class Vector:
     name: str
     reading: Reading
 
-    def numbers(self) -> NDArray[np.float64]:
+    def numbers(self) -> Floats:
         """Return the values as float64, NaN where they are missing; refuse classes."""
         if self.reading.numbers is None:
             raise TypeError(f"{self.what} holds strings or classes; it must be numbers.")

@@ -11,9 +11,9 @@ from dfi._data.vectors import read_vector
 from dfi.warnings import WeightWarning, warn
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 WeightKind = Literal["frequency", "sampling"]
 

@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats, Ints
 
 ReferenceKind = Literal["gaussian", "empirical"]
 
@@ -62,7 +60,7 @@ class Reference:
         cumulative /= cumulative[-1]
         return cls("empirical", values, np.ascontiguousarray(cumulative))
 
-    def only(self, coordinates: NDArray[np.intp]) -> Reference:
+    def only(self, coordinates: Ints) -> Reference:
         """Return the law of some of the coordinates, in the order given."""
         if self.values is None or self.cumulative is None:
             return self

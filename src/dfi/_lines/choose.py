@@ -33,12 +33,9 @@ from dfi._models.stack import SuperLearner
 from dfi.warnings import ExactnessWarning, warn
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dfi._lines.base import LineModel
     from dfi._models.predictor import Predictor
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 SMOOTH_MODELS = (
     GammaRegressor,

@@ -27,9 +27,7 @@ from dfi._models.network import BEND, BentHingeNetwork, bent_hinge
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 ROWS_AT_ONCE = 2048
 FAR = 40.0

@@ -34,9 +34,7 @@ from sklearn.svm import LinearSVR
 from dfi._lines.base import LineMoments, Lines
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 LINEAR_MODELS = (
     ARDRegression,

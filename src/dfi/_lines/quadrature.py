@@ -29,9 +29,7 @@ from dfi._lines.base import ROUNDING, LineMoments, Lines, Reference
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 QuadratureRule = Literal["equal", "gauss", "draws"]
 DEFAULT_NODES: dict[QuadratureRule, int] = {"equal": 32, "gauss": 16, "draws": 50}

@@ -10,9 +10,7 @@ import numpy as np
 from dfi._lines.base import LineModel, LineMoments, Lines
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from dfi._models.predictor import Predictor, brief, predictor_for
 from dfi._models.threads import thread_pools
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from dfi._data.outcome import Outcome
     from dfi._data.table import Table
     from dfi._data.weights import Weights
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Advance, Ints
 
 SMALL_FIT = 200_000
 """Cells below which a fit runs on one thread."""
@@ -42,7 +41,7 @@ class FoldModels:
     """
 
     repeat: int
-    test: NDArray[np.intp]
+    test: Ints
     predictors: tuple[Predictor, ...]
     seed: np.random.SeedSequence
 
@@ -58,7 +57,7 @@ def cross_fit(
     seed: np.random.SeedSequence,
     labels: NDArray[Any] | None = None,
     n_jobs: int | None = None,
-    advance: Callable[[int], object] | None = None,
+    advance: Advance | None = None,
 ) -> tuple[FoldModels, ...]:
     """Fit the learner for every fold of every repeat.
 
@@ -121,7 +120,7 @@ def fit_model(
     table: Table,
     outcome: Outcome,
     weights: Weights | None,
-    rows: NDArray[np.intp],
+    rows: Ints,
     seed: np.random.SeedSequence,
 ) -> Any:
     """Fit a clone of the learner on some rows, its unset random states seeded."""

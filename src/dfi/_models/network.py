@@ -27,9 +27,9 @@ from sklearn.utils.validation import (
 from dfi._models.threads import thread_pools
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 BEND = 2.0
 """Where a unit's parabola ends and its straight line begins."""

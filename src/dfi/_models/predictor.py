@@ -16,12 +16,9 @@ from dfi._models.encoders import encoded_columns, reads_raw_columns, unseen_leve
 from dfi._models.learners import predicts_classes
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dfi._data.levels import Levels
     from dfi._data.table import Table
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 View = Literal["matrix", "frame"]
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from tqdm.auto import tqdm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+
+    from dfi._types import Advance
 
 
 @contextmanager
-def progress_bar(
-    progress: bool | None, label: str, total: int
-) -> Iterator[Callable[[int], object] | None]:
+def progress_bar(progress: bool | None, label: str, total: int) -> Iterator[Advance | None]:
     """Yield the advance of a progress bar, or None where none is wanted.
 
     Bars are shown where the user asks for them, and by default at a terminal only.

@@ -12,11 +12,8 @@ from dfi.warnings import WeakModelWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._data.weights import Weights
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ class Quality:
 
 
 def regression_quality(
-    predictions: Sequence[tuple[NDArray[np.intp], Floats]],
+    predictions: Sequence[tuple[Ints, Floats]],
     y: Floats,
     weights: Weights,
     *,

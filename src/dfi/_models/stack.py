@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from dfi._models.network import BentHingeNetwork
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 # What non-negative least squares leaves of a useless member is 0 or a last digit, by processor.
 _LEAST_WEIGHT = 1e-8

@@ -26,17 +26,14 @@ from dfi.transports.base import RoughTransport
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._data.weights import Weights
     from dfi._lines.base import Reference
     from dfi._lines.choose import LineOptions
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.latent import ScoreForm
     from dfi._scoring.line_error import Nodes
+    from dfi._types import Advance, Floats
     from dfi.transports.base import MapTransport
-
-    Floats = NDArray[np.float64]
 
 FEW_ATOMS = 64
 STEP_NODES = 128
@@ -62,7 +59,7 @@ def curve_scores(
     options: LineOptions,
     check: bool = True,
     n_jobs: int | None = None,
-    advance: Callable[[int], object] | None = None,
+    advance: Advance | None = None,
 ) -> TransportedScores:
     """Score the held-out rows of every fold along the transport's curves.
 
@@ -187,7 +184,7 @@ def _score_fold(
     laws: list[tuple[Floats, Floats]],
     form: ScoreForm,
     memory: int,
-    advance: Callable[[int], object] | None,
+    advance: Advance | None,
 ) -> tuple[FoldScores, Floats]:
     """Return the fold's scores and the mean squared Jacobian (n, l, j) of its rows."""
     n, d = len(fold.test), transport.n_latent

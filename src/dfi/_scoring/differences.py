@@ -36,12 +36,9 @@ from dfi._lines.trees.model import TreeLines
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._scoring.sensitivity import LatentRegression
+    from dfi._types import Floats
     from dfi.transports.gaussian import LinearTransport
-
-    Floats = NDArray[np.float64]
 
 STEP = 0.2
 """Length of the step along a row's direction."""

@@ -26,14 +26,11 @@ from dfi.transports.sinkhorn import exponents
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._data.weights import Weights
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.latent import ScoreForm
+    from dfi._types import Floats, Ints
     from dfi.transports.entropic import EntropicTransport
-
-    Floats = NDArray[np.float64]
 
 N_NODES = 32
 NEGLIGIBLE_WEIGHT = 1e-9
@@ -167,8 +164,8 @@ def entropic_scores(
     weights: Weights,
     transport: EntropicTransport,
     *,
-    atom_rows: NDArray[np.intp],
-    halves: Sequence[tuple[EntropicTransport, NDArray[np.intp]]] = (),
+    atom_rows: Ints,
+    halves: Sequence[tuple[EntropicTransport, Ints]] = (),
     form: ScoreForm,
 ) -> TransportedScores:
     """Score the held-out rows of every fold.
@@ -224,7 +221,7 @@ def entropic_scores(
 
 
 def _score_functions(
-    averages: LineAverages, whole: Floats, chosen: NDArray[np.intp], form: ScoreForm
+    averages: LineAverages, whole: Floats, chosen: Ints, form: ScoreForm
 ) -> tuple[Floats, Floats]:
     r"""Return ``p`` and ``q`` (m, d) with influence value :math:`y\,p_j(z) + q_j(z)`.
 

@@ -34,13 +34,10 @@ from dfi._scoring.sensitivity import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from dfi._types import Advance, Floats
     from dfi.transports.gaussian import LinearTransport
-
-    Floats = NDArray[np.float64]
 
 ScoreForm = Literal["cross", "loco", "cpi"]
 
@@ -107,7 +104,7 @@ def latent_scores(
     n_smoothing: int = 1,
     rows_at_once: int = 4096,
     seed: np.random.SeedSequence | None = None,
-    advance: Callable[[int], object] | None = None,
+    advance: Advance | None = None,
 ) -> LatentScores:
     """Return the latent influence values of held-out rows under their fold's models.
 

@@ -27,14 +27,12 @@ from dfi.warnings import QuadratureWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel
     from dfi._lines.choose import LineOptions
     from dfi._models.crossfit import FoldModels
+    from dfi._types import Floats, Ints
 
-    Floats = NDArray[np.float64]
     Nodes = Callable[[int], int]
 
 AGREES = 0.01
@@ -127,7 +125,7 @@ class CheckedRows:
         Effective number of observations behind the scores.
     """
 
-    rows: tuple[NDArray[np.intp], ...]
+    rows: tuple[Ints, ...]
     outcome: tuple[Floats, ...]
     prediction: tuple[Floats, ...]
     mass: Floats

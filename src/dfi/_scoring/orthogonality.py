@@ -22,9 +22,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 SHRINKAGE = 0.1
 

@@ -19,13 +19,10 @@ from dfi._scoring.scores import SAMPLE_ROWS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._lines.base import LineModel
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.latent import ScoreForm
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,7 @@ class ReadFold:
         One, or two that were fitted on disjoint rows.
     """
 
-    rows: NDArray[np.intp]
+    rows: Ints
     models: tuple[LineModel, ...]
 
     def predict(self, points: Floats) -> Floats:

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class RowSample:
         The sum of the weights of all rows equal to each.
     """
 
-    rows: NDArray[np.intp]
+    rows: Ints
     mass: Floats
 
 

@@ -35,17 +35,14 @@ from dfi.transports.copula import CopulaTransport
 from dfi.transports.score_space import through_margins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
 
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.line_error import Nodes
+    from dfi._types import Advance, Floats, Ints
     from dfi.transports.gaussian import LinearTransport
-
-    Floats = NDArray[np.float64]
 
 SensitivityMethod = Literal["auto", "hermite", "covariance", "tilt"]
 """How the sensitivity to the transport's error is found; ``"auto"`` checks the short cut."""
@@ -78,10 +75,10 @@ class PooledScores:
         Products of the regression's latent gradients on a sample of the rows, likewise.
     """
 
-    rows: NDArray[np.intp]
+    rows: Ints
     scores: LatentScores
     by_repeat: Floats
-    predictions: tuple[tuple[NDArray[np.intp], Floats], ...]
+    predictions: tuple[tuple[Ints, Floats], ...]
     rule: str
     diagnostics: dict[str, Any] = field(default_factory=dict)
     differences: Differences | None = None
@@ -122,7 +119,7 @@ def pooled_scores(
     n_draws: int = 1,
     n_smoothing: int = 1,
     n_jobs: int | None = None,
-    advance: Callable[[int], object] | None = None,
+    advance: Advance | None = None,
 ) -> PooledScores:
     """Score the held-out rows of every fold and average over repeats.
 
@@ -333,7 +330,7 @@ def _score_fold(
     gradient_step: float | None,
     n_draws: int,
     n_smoothing: int,
-    advance: Callable[[int], object] | None,
+    advance: Advance | None,
 ) -> _FoldResult:
     """Score one fold; ``size`` of its rows are differenced, where that is asked for."""
     fold, models = lines.fold, lines.models

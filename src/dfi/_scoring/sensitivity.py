@@ -31,11 +31,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dfi._lines.base import LineMoments
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 Shortcut = Literal["hermite", "covariance"]
 

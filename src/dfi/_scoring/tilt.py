@@ -20,11 +20,8 @@ from dfi._lines.base import LineModel, Lines
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from dfi._types import Floats
     from dfi.transports.gaussian import LinearTransport
-
-    Floats = NDArray[np.float64]
 
 STEP = 0.1
 

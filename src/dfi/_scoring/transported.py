@@ -10,13 +10,10 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._data.weights import Weights
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.scores import PooledScores
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -65,20 +62,20 @@ class TransportedScores:
         where there are no components.
     """
 
-    rows: NDArray[np.intp]
+    rows: Ints
     latent: Floats
     attributed: Floats
     latent_by_repeat: Floats
     attributed_by_repeat: Floats
-    predictions: tuple[tuple[NDArray[np.intp], Floats], ...]
+    predictions: tuple[tuple[Ints, Floats], ...]
     attribution: Floats
     rule: str
     standard_errors: str = "fixed transport"
     diagnostics: dict[str, Any] = field(default_factory=dict)
     pooled: PooledScores | None = None
-    unread: NDArray[np.bool_] | None = None
+    unread: Bools | None = None
 
-    def silenced(self, unread: NDArray[np.bool_]) -> TransportedScores:
+    def silenced(self, unread: Bools) -> TransportedScores:
         """Return the scores with those of unread coordinates at exactly 0, in both spaces.
 
         Attribution stays within components, so what an unread coordinate would give and receive

@@ -14,11 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dfi._scoring.latent import ScoreForm
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Bools, Floats, Ints
 
 OF_SPREAD = 1e-9
 """Share of the prediction's standard deviation below which a line moves nothing."""
@@ -34,9 +31,9 @@ def unread_coordinates(
     influence: Floats,
     prediction: Floats,
     y: Floats,
-    labels: NDArray[np.intp],
+    labels: Ints,
     form: ScoreForm,
-) -> NDArray[np.bool_]:
+) -> Bools:
     r"""Return which coordinates belong to a component that no model reads.
 
     With :math:`|u_{ij}| \le |\Delta_{ij}| (2 |y_i - \eta_i| + |\Delta_{ij}|)` the bound is put on

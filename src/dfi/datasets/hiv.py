@@ -20,9 +20,7 @@ from dfi._data import as_frame as build
 from dfi.datasets.download import TIMEOUT, cache_folder, fetch, verify
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 Outcome = Literal["sens50", "sens80", "ic50.censored"]
 

@@ -19,11 +19,8 @@ import numpy as np
 from dfi.datasets.regressions import Exponential, Linear, PiecewiseProducts, TwoCosines
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dfi._types import Floats
     from dfi.datasets.regressions import Regression
-
-    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 BLOCK_BYTES = 64 * 2**20
 TRUNCATION = 1e-14

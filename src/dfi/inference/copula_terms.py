@@ -30,14 +30,11 @@ from scipy.special import ndtr
 from dfi.inference.transport_terms import MapInfluence, latent_terms
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dfi._data.weights import Weights
     from dfi._scoring.latent import LatentScores
+    from dfi._types import Floats
     from dfi.inference.second_order import SquaredInfluence
     from dfi.transports.copula import CopulaTransport
-
-    Floats = NDArray[np.float64]
 
 EXTREME = np.pi / (2.0 * np.sqrt(6.0))
 r"""Share of the outermost row in its own quantile. With it the largest of ``n`` values moves by

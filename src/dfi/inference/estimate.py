@@ -12,12 +12,9 @@ from dfi.inference.intervals import wald_interval
 from dfi.inference.standard_errors import standard_errors
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dfi._data.weights import Weights
+    from dfi._types import Floats
     from dfi.inference.intervals import Alternative
-
-    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

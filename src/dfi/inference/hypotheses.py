@@ -10,9 +10,9 @@ from scipy.stats import norm
 from dfi.inference.intervals import Alternative, check_alternative
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 
 def z_statistics(scores: ArrayLike, standard_errors: ArrayLike, *, null: float = 0.0) -> Floats:

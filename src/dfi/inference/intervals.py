@@ -31,9 +31,9 @@ from scipy.stats import norm
 from dfi.inference.skewness import hall_quantile
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 Alternative = Literal["greater", "less", "two-sided"]
 Expansion = Literal["standard_error", "variance"]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 Adjustment = Literal["none", "bonferroni", "holm", "bh", "by"]
 

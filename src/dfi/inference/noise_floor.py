@@ -46,15 +46,13 @@ from dfi.transports.score_space import through_margins
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._data.table import Table
     from dfi._data.weights import Weights
     from dfi._scoring.latent import ScoreForm
     from dfi._scoring.read_folds import ReadFold
+    from dfi._types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Indices = NDArray[np.intp]
+    Indices = Ints
 
 LEVEL = 0.01
 """Probability of calling a probe's score significant where it is chance, over all probes (Holm)."""
@@ -165,7 +163,7 @@ class ProbedTable:
     """
 
     table: Table
-    constant: NDArray[np.bool_]
+    constant: Bools
     probes: tuple[tuple[str, str | None, tuple[int, ...]], ...]
 
     @property
@@ -188,7 +186,7 @@ def probed_table(
     table: Table,
     rows: Indices,
     weights: Weights,
-    constant: NDArray[np.bool_],
+    constant: Bools,
     seed: np.random.SeedSequence,
 ) -> ProbedTable:
     """Put probes beside the explained rows.
@@ -249,7 +247,7 @@ def _new_name(name: str, taken: Sequence[str]) -> str:
     return name
 
 
-def _models_of_probes(table: Table, matrix: Floats, constant: NDArray[np.bool_]) -> dict[str, int]:
+def _models_of_probes(table: Table, matrix: Floats, constant: Bools) -> dict[str, int]:
     """Return the unit to copy for each kind: the one with most values, or most levels."""
     found: dict[str, tuple[tuple[bool, int], int]] = {}
     for unit, column in enumerate(table.columns):

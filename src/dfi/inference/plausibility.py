@@ -33,12 +33,10 @@ from dfi.inference.standard_errors import standard_errors
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._data.weights import Weights
+    from dfi._types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Indices = NDArray[np.intp]
+    Indices = Ints
 
 ERRORS = 2.0
 """Standard errors by which a bound must be missed before it is said."""

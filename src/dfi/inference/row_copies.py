@@ -16,14 +16,11 @@ from dfi._scoring.curves import curve_scores
 from dfi.transports.vine import repeated_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
 
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.transported import TransportedScores
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Advance, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -39,11 +36,11 @@ class RowCopies:
         1 for every copy, 0 for those of rows of weight 0.
     """
 
-    rows: NDArray[np.intp]
+    rows: Ints
     weights: Weights
 
     @classmethod
-    def of(cls, transport: Any, weights: Weights, rows: NDArray[np.intp]) -> RowCopies | None:
+    def of(cls, transport: Any, weights: Weights, rows: Ints) -> RowCopies | None:
         """Return the copies of some rows; None where one of each will do."""
         if weights.uniform or not getattr(transport, "draws_latents", False):
             return None
@@ -62,7 +59,7 @@ class RowCopies:
         transport: Any,
         *,
         generator: np.random.Generator,
-        advance: Callable[[int], object] | None = None,
+        advance: Advance | None = None,
         **options: Any,
     ) -> TransportedScores:
         """Return :func:`curve_scores` of the rows, from the mean over the draws of each."""

@@ -39,16 +39,13 @@ from dfi.warnings import TransportWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._data.table import Table
     from dfi._data.weights import Weights
     from dfi._lines.choose import LineOptions
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.latent import LatentScores, ScoreForm
     from dfi._scoring.scores import PooledScores, SensitivityMethod
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Advance, Bools, Floats, Ints
 
 JACKKNIFE_ROWS = 400
 """Rows on which the scores of refitted transports are compared."""
@@ -87,15 +84,15 @@ class Task:
     table: Table
     y: Floats
     weights: Weights
-    rows: NDArray[np.intp]
-    constant: NDArray[np.bool_]
+    rows: Ints
+    constant: Bools
     form: ScoreForm
     options: LineOptions
     sensitivity: SensitivityMethod
     fixed: bool
     seed: np.random.SeedSequence
     n_jobs: int | None = None
-    advance: Callable[[int], object] | None = None
+    advance: Advance | None = None
 
 
 def score_transport(design: Any, transport: Any, task: Task) -> TransportedScores:
@@ -311,7 +308,7 @@ def _line_jackknife(
         matrix = task.table.matrix
         prepared = [fold_lines(fold, matrix, transport, task.form, options) for fold in folds]
 
-    def rescore(keep: NDArray[np.intp] | None) -> Floats:
+    def rescore(keep: Ints | None) -> Floats:
         fitted = transport if keep is None else _refit(design, task, keep, transport)
         found = pooled_scores(
             folds,
@@ -337,7 +334,7 @@ def _line_jackknife(
 
 
 def _with_exact_zeros(
-    found: TransportedScores, labels: NDArray[np.intp] | None, task: Task
+    found: TransportedScores, labels: Ints | None, task: Task
 ) -> TransportedScores:
     """Put the scores of components that no model reads at exactly 0."""
     if labels is None or found.pooled is None:
@@ -381,7 +378,7 @@ def _curves(design: Any, transport: Any, task: Task) -> TransportedScores:
         return scores
     folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
 
-    def rescore(keep: NDArray[np.intp] | None) -> Floats:
+    def rescore(keep: Ints | None) -> Floats:
         fitted = transport if keep is None else _refit(design, task, keep, transport)
         found = score(fitted, folds, check=False, options=settled)
         weights = task.weights.take(found.rows)
@@ -422,7 +419,7 @@ def _entropic(design: EntropicOT, transport: EntropicTransport, task: Task) -> T
     coarse = replace(design, n_targets=min(design.n_targets, JACKKNIFE_TARGETS))
     base = _refit(coarse, task, np.arange(n))
 
-    def rescore(keep: NDArray[np.intp] | None) -> Floats:
+    def rescore(keep: Ints | None) -> Floats:
         rows = task.rows if keep is None else task.rows[keep]
         fitted = base if keep is None else _refit(coarse, task, keep)
         result = _kernel_scores(coarse, fitted, task, rows)
@@ -433,7 +430,7 @@ def _entropic(design: EntropicOT, transport: EntropicTransport, task: Task) -> T
 
 
 def _kernel_scores(
-    design: EntropicOT, transport: EntropicTransport, task: Task, rows: NDArray[np.intp]
+    design: EntropicOT, transport: EntropicTransport, task: Task, rows: Ints
 ) -> TransportedScores:
     halves = [
         (transport.without(part, design.tol), rows[part]) for part in design.halves(len(rows))
@@ -450,7 +447,7 @@ def _kernel_scores(
     )
 
 
-def _refit(design: Any, task: Task, keep: NDArray[np.intp], like: Any = None) -> Any:
+def _refit(design: Any, task: Task, keep: Ints, like: Any = None) -> Any:
     rows = task.rows[keep]
     matrix, weights = task.table.matrix[rows], task.weights.take(rows)
     return fit_transport(design, matrix, weights, task.constant, task.table, like=like)
@@ -460,7 +457,7 @@ def _with_jackknife(
     scores: TransportedScores,
     task: Task,
     seed: np.random.SeedSequence,
-    rescore: Callable[[NDArray[np.intp] | None], Floats],
+    rescore: Callable[[Ints | None], Floats],
 ) -> TransportedScores:
     """Add the transport's own error, by a grouped jackknife, to both influence matrices."""
     weights = task.weights.take(task.rows)

@@ -28,14 +28,11 @@ from dfi._scoring.sample import row_sample
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._data.weights import Weights
     from dfi._scoring.transported import TransportedScores
+    from dfi._types import Floats
     from dfi.inference.transport_terms import MapInfluence
     from dfi.transports.gaussian import LinearTransport
-
-    Floats = NDArray[np.float64]
 
 FIXED = "the transport is taken as known (fixed_transport)"
 BLOCK_BYTES = 32 * 2**20

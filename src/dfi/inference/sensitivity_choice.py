@@ -42,13 +42,10 @@ from dfi._scoring.sample import row_sample
 from dfi.inference.transport_terms import MapInfluence, latent_terms
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dfi._data.weights import Weights
     from dfi._scoring.differences import Differences
     from dfi._scoring.latent import LatentScores
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Bools, Floats, Ints
 
 CHANGE = 0.05
 SHARE = 0.25
@@ -79,7 +76,7 @@ class SensitivityChoice:
     """
 
     sensitivity: Floats
-    changed: NDArray[np.bool_]
+    changed: Bools
     change: Floats
     rows: int
     enough: bool
@@ -179,7 +176,7 @@ def _excess(influence: MapInfluence, part: Floats, values: Floats, share: Floats
     linear = 2.0 * np.einsum("i,ij,gij->gj", share, values, terms)
     own = np.einsum("i,gij->gj", share, terms**2)
 
-    def both(kept: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    def both(kept: Ints) -> tuple[Floats, Floats]:
         k = len(kept)
         square = (share @ terms[kept].sum(axis=0) ** 2 - own[kept].sum(axis=0)) / (k * (k - 1))
         return linear[kept].mean(axis=0) + square, square

@@ -22,11 +22,8 @@ from dfi.inference.intervals import Alternative, check_alternative, check_level
 from dfi.inference.standard_errors import standard_errors
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dfi._data.weights import Weights
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 Multipliers = Literal["gaussian", "rademacher"]
 

@@ -24,11 +24,8 @@ import numpy as np
 from dfi.inference.standard_errors import standard_errors
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dfi._data.weights import Weights
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 # Below this the transformation is the identity to rounding, and its inverse is 0/0.
 _NEGLIGIBLE = 1e-6

@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dfi._data.weights import Weights
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Bools, Floats
 
 # A model that never uses a feature leaves a column of rounding errors behind, and their mean
 # over their own tiny standard error can look significant. Errors below these fractions of the
@@ -26,7 +23,7 @@ _OF_LARGEST_SCORE = 1e-14
 
 
 def standard_errors(
-    influence: Floats, weights: Weights, *, degenerate: NDArray[np.bool_] | None = None
+    influence: Floats, weights: Weights, *, degenerate: Bools | None = None
 ) -> Floats:
     """Return the standard error of each column mean.
 

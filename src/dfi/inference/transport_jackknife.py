@@ -23,23 +23,18 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from dfi._data.weights import Weights
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats, Ints
 
 N_GROUPS = 20
 
 
-def deal_groups(n: int, n_groups: int, seed: np.random.SeedSequence) -> NDArray[np.intp]:
+def deal_groups(n: int, n_groups: int, seed: np.random.SeedSequence) -> Ints:
     """Return a group for every row, at random, of sizes that differ by one at most."""
     return np.random.default_rng(seed).permutation(np.arange(n) % n_groups)
 
 
-def group_influence(
-    groups: NDArray[np.intp], rescore: Callable[[NDArray[np.intp]], Floats], base: Floats
-) -> Floats:
+def group_influence(groups: Ints, rescore: Callable[[Ints], Floats], base: Floats) -> Floats:
     """Return ``psi`` (B, columns): the mean influence of each group through the transport.
 
     Parameters
@@ -58,9 +53,7 @@ def group_influence(
     return np.asarray(psi - psi.mean(axis=0))
 
 
-def with_transport_error(
-    influence: Floats, weights: Weights, groups: NDArray[np.intp], psi: Floats
-) -> Floats:
+def with_transport_error(influence: Floats, weights: Weights, groups: Ints, psi: Floats) -> Floats:
     """Return influence values whose column means have the variance of the whole estimate."""
     n_groups = len(psi)
     centre = weights.mean(influence)

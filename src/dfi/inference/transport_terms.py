@@ -48,12 +48,9 @@ import numpy as np
 from dfi.inference.cauchy import cauchy_forms
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dfi._scoring.latent import LatentScores
+    from dfi._types import Floats, Ints
     from dfi.transports.gaussian import LinearTransport
-
-    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,7 @@ class MapInfluence:
             result += (self.rows**2 - 1.0) @ scale_part
         return result
 
-    def matrices(self, rows: NDArray[np.intp], block: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    def matrices(self, rows: Ints, block: Ints) -> tuple[Floats, Floats]:
         """Return ``D`` and ``A`` of some rows within a component, both (rows, block, block).
 
         As they are: for a few rows at a time.
@@ -130,9 +127,7 @@ class MapInfluence:
                 )
         return result
 
-    def _contract(
-        self, block: NDArray[np.intp], left: Floats, right: Floats, *, mapped: bool
-    ) -> Floats:
+    def _contract(self, block: Ints, left: Floats, right: Floats, *, mapped: bool) -> Floats:
         """Contract one component's part with its rows of ``left`` and ``right``, both (d, o)."""
         transport = self.transport
         whole = len(block) == transport.n_latent

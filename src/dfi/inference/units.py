@@ -23,11 +23,8 @@ from dfi.inference.skewness import skewness_of_mean
 from dfi.inference.standard_errors import standard_errors
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dfi._data.weights import Weights
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Bools, Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +51,14 @@ class UnitInference:
 
     influence: Floats
     weights: Weights
-    degenerate: NDArray[np.bool_]
+    degenerate: Bools
     outcome_variance: float
     nonnegative: bool
-    unrelated: NDArray[np.bool_] | None = None
+    unrelated: Bools | None = None
     undetected: Floats | None = None
 
     @property
-    def known(self) -> NDArray[np.bool_]:
+    def known(self) -> Bools:
         """Units with a standard error; that of unrelated ones is 0, by construction."""
         known = self.errors > 0.0
         return np.asarray(known if self.unrelated is None else known | self.unrelated)

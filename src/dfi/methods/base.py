@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from dfi._types import Floats, Ints
     from dfi.methods.context import Context
-
-    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +33,7 @@ class Part:
     """
 
     influence: Floats
-    rows: NDArray[np.intp]
+    rows: Ints
     monte_carlo_se: Floats | None = None
     nonnegative: bool = True
     diagnostics: Mapping[str, Any] = field(default_factory=dict)

@@ -9,11 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
+    from dfi._types import Floats
     from dfi.methods.context import Context
-
-    Floats = NDArray[np.float64]
 
 
 def units_and_folds(context: Context) -> list[tuple[int, int]]:

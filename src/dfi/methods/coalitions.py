@@ -20,10 +20,9 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from dfi._types import Bools, Floats
 
-    Floats = NDArray[np.float64]
-    Masks = NDArray[np.bool_]
+    Masks = Bools
 
 EXACT_LIMIT = 12
 # Beyond it a residual would be divided by nearly nothing.

@@ -36,14 +36,11 @@ from dfi.warnings import ConstantColumnWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._data import Fold, Outcome, Table, Weights
     from dfi._data.groups import Groups
     from dfi._lines.base import LineModel
     from dfi._models.quality import Quality
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Bools, Floats, Ints
 
 SAMPLE_ROWS = 200
 
@@ -68,8 +65,8 @@ class Units:
 
     names: tuple[str, ...]
     columns: tuple[tuple[int, ...], ...]
-    positions: tuple[NDArray[np.intp], ...]
-    constant: NDArray[np.bool_]
+    positions: tuple[Ints, ...]
+    constant: Bools
     grouped: bool
 
     def __len__(self) -> int:
@@ -127,7 +124,7 @@ class Context:
     n_jobs: int | None = None
     memory: int = DEFAULT_MEMORY
     progress: bool | None = None
-    row_groups: NDArray[np.intp] | None = None
+    row_groups: Ints | None = None
     memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -136,7 +133,7 @@ class Context:
         return self.weights if self.weighted else None
 
     @cached_property
-    def rows(self) -> NDArray[np.intp]:
+    def rows(self) -> Ints:
         """The rows that are held out in some fold, ascending."""
         return np.sort(np.concatenate([fold.test for fold in self.folds]))
 
@@ -199,9 +196,7 @@ class Context:
         key = tuple(zlib.crc32(str(name).encode()) for name in names)
         return np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, *key))
 
-    def halves(
-        self, *names: str | int, stratify: bool = False
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def halves(self, *names: str | int, stratify: bool = False) -> tuple[Ints, Ints]:
         """Split the tested rows in two, groups of rows whole, by the seed of some names.
 
         ``stratify`` shares a binary outcome out equally, where rows are not grouped.
@@ -234,7 +229,7 @@ class Context:
             full[fold.test] = part
         return full[self.rows]
 
-    def mass(self, rows: NDArray[np.intp]) -> Floats:
+    def mass(self, rows: Ints) -> Floats:
         """Return the weights of some rows as shares."""
         values = self.weights.values[rows]
         return np.asarray(values / values.sum())

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi._data import Fold, Table, Weights
+    from dfi._types import Floats, Ints
     from dfi.methods.context import Context
 
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.intp]
+    Rows = Ints
 
 
 def covariate_learner(learner: Any) -> Any:
@@ -147,7 +147,7 @@ def encode(table: Table, column: int, codes: NDArray[Any]) -> Floats:
     return table.columns[column].encode(codes.astype(np.intp))
 
 
-def observed_codes(table: Table, column: int) -> NDArray[np.intp]:
+def observed_codes(table: Table, column: int) -> Ints:
     """Return the level numbers of a categorical (or boolean) column."""
     block = table.matrix[:, list(table.columns[column].positions)]
     if table.columns[column].kind == "boolean":

@@ -50,12 +50,9 @@ from dfi.methods.refit import positions_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from dfi._data import Table
+    from dfi._types import Floats, Ints
     from dfi.methods.context import Context
-
-    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +179,7 @@ def _levels(
 def _draws(
     law: ConditionalLaw,
     rows: Floats,
-    donors: NDArray[np.intp],
+    donors: Ints,
     predict: Callable[[Floats], Floats],
     memory: int,
     generator: np.random.Generator,

@@ -15,10 +15,9 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
+    from dfi._types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.intp]
+    Rows = Ints
 
 
 def choose_shifts(n: int, count: int, generator: np.random.Generator) -> tuple[Rows, Rows]:

@@ -14,12 +14,10 @@ from dfi.methods.refit import least_squares_submodels, positions_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from dfi._types import Bools, Floats, Ints
     from dfi.methods.context import Context
 
-    Floats = NDArray[np.float64]
-    Masks = NDArray[np.bool_]
+    Masks = Bools
 
 # The linear game of a fold is solved for all its coalitions at once: numbers kept, and operations.
 MOST_NUMBERS = 2e7
@@ -67,7 +65,7 @@ class Game:
         whole = len(own) == n_columns - len(self.constant)
         return tuple(range(n_columns)) if whole else own
 
-    def _gain(self, rows: NDArray[np.intp], predictions: Floats, baseline: Floats) -> Floats:
+    def _gain(self, rows: Ints, predictions: Floats, baseline: Floats) -> Floats:
         y = self.context.outcome.values[rows, None]
         return np.asarray((y - baseline) ** 2 - (y - predictions) ** 2)
 
@@ -95,6 +93,6 @@ class Game:
         return values @ coalitions.operator.T, values
 
 
-def numbers(masks: Masks) -> NDArray[np.intp]:
+def numbers(masks: Masks) -> Ints:
     """Return the number of each coalition among all of them."""
     return np.asarray(masks @ (1 << np.arange(masks.shape[1])), dtype=np.intp)

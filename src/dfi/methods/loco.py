@@ -30,11 +30,8 @@ import numpy as np
 from dfi.methods.base import CONSERVATIVE, Part
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dfi._types import Floats
     from dfi.methods.context import Context
-
-    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,11 +35,8 @@ from dfi.methods.covariates import covariate_residuals
 from dfi.methods.loco import LOCO
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dfi._types import Floats
     from dfi.methods.context import Context
-
-    Floats = NDArray[np.float64]
 
 EXPLAINED = 1e-6
 """Share of a feature's variance below which nothing but rounding and penalties is left of it."""

@@ -43,12 +43,10 @@ from dfi.methods.refit import fit_on_columns, submodel_learner
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from dfi._data import Table, Weights
+    from dfi._types import Floats, Ints
     from dfi.methods.context import Context
 
-    Floats = NDArray[np.float64]
     Function = Callable[[Floats], Floats]
 
 
@@ -141,7 +139,7 @@ class PCM:
         return {self.name: Part(influence, first, nonnegative=False)}
 
 
-def _halves(context: Context) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _halves(context: Context) -> tuple[Ints, Ints]:
     """Return the rows that test and those that the direction is learned on."""
     return context.halves("pcm halves", stratify=True)
 
@@ -170,7 +168,7 @@ def fit_direction(
     table: Table,
     y: Floats,
     weights: Weights | None,
-    rows: NDArray[np.intp],
+    rows: Ints,
     seed: np.random.SeedSequence,
     *,
     variance: bool,
@@ -227,11 +225,11 @@ def _products(
     y: Floats,
     mass: Floats,
     weights: Weights | None,
-    first: NDArray[np.intp],
-    second: NDArray[np.intp],
+    first: Ints,
+    second: Ints,
     direction: Direction,
     n_folds: int,
-    labels: NDArray[np.intp] | None,
+    labels: Ints | None,
     seed: np.random.SeedSequence,
 ) -> Floats:
     """Return the products of residuals on the testing half."""
@@ -257,11 +255,11 @@ def _products(
 
 
 def testing_folds(
-    rows: NDArray[np.intp],
+    rows: Ints,
     n_folds: int,
-    labels: NDArray[np.intp] | None,
+    labels: Ints | None,
     seed: np.random.SeedSequence,
-) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+) -> list[tuple[Ints, Ints]]:
     """Return training and testing rows of each fold of the testing half; one fold is in sample."""
     if n_folds == 1:
         return [(rows, rows)]

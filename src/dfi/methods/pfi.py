@@ -27,11 +27,8 @@ from dfi.methods.donors import as_donors, shift_error
 from dfi.methods.swaps import model_term, swap, swapped_part
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dfi._types import Floats
     from dfi.methods.context import Context
-
-    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dfi._types import Floats, Ints
     from dfi.methods.model_error import RieszSpan
 
-    Floats = NDArray[np.float64]
     Blocks = list[NDArray[Any]]
 
 
@@ -135,9 +135,7 @@ def pick_freeze(
     return Indices(influence, noise, sensitivity), list(derivative)
 
 
-def _lenders(
-    mass: Floats, d: int, generator: np.random.Generator
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _lenders(mass: Floats, d: int, generator: np.random.Generator) -> tuple[Ints, Ints]:
     """Return the rows that lend each unit to the two composed rows, (d, n) each, never the same."""
     n = len(mass)
     first = np.array([_weighted_order(mass, generator) for _ in range(d)])
@@ -147,7 +145,7 @@ def _lenders(
     return first, np.where(second == first, (first + shift[:, None]) % n, second)
 
 
-def _weighted_order(mass: Floats, generator: np.random.Generator) -> NDArray[np.intp]:
+def _weighted_order(mass: Floats, generator: np.random.Generator) -> Ints:
     """Return a random order of the rows; with unequal weights, systematic draws by weight."""
     n = len(mass)
     if np.allclose(mass, 1.0 / n):
@@ -157,7 +155,7 @@ def _weighted_order(mass: Floats, generator: np.random.Generator) -> NDArray[np.
     return generator.permutation(np.minimum(chosen, n - 1)).astype(np.intp)
 
 
-def _compose(coordinates: Floats, blocks: Blocks, orders: NDArray[np.intp]) -> Floats:
+def _compose(coordinates: Floats, blocks: Blocks, orders: Ints) -> Floats:
     composed = coordinates.copy()
     for block, order in zip(blocks, orders, strict=True):
         composed[:, block] = coordinates[np.ix_(order, block)]
@@ -185,8 +183,8 @@ class _Sums:
         self,
         total: Floats,
         first_order: Floats,
-        first: NDArray[np.intp],
-        second: NDArray[np.intp],
+        first: Ints,
+        second: Ints,
     ) -> None:
         """Take in the kernels of one composition, by the rows that lent each unit."""
         self.means.append((float(total.mean()), float(first_order.mean())))

@@ -39,11 +39,8 @@ from dfi.methods.refit import least_squares_submodels, positions_of
 from dfi.methods.shapley import players, refuse_overlap, shapley_part
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dfi._types import Bools, Floats
     from dfi.methods.context import Context
-
-    Floats = NDArray[np.float64]
 
 Decomposition = Literal["genizi", "lmg", "dominance"]
 ROWS_AT_ONCE = 4 * 2**20
@@ -177,7 +174,7 @@ def _orders(context: Context, names: list[str]) -> dict[str, Part]:
     return found
 
 
-def conditional_dominance(masks: NDArray[np.bool_], values: Floats) -> Floats:
+def conditional_dominance(masks: Bools, values: Floats) -> Floats:
     """Return the average increment of each player (row) over submodels of each size (column)."""
     d = masks.shape[1]
     number = masks @ (1 << np.arange(d))

@@ -23,15 +23,13 @@ from dfi.methods.narrowing import NoColumns, narrowed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._data import Fold, Weights
     from dfi._data.columns import Column
     from dfi._models.crossfit import FoldModels
     from dfi._models.predictor import Predictor
+    from dfi._types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.intp]
+    Rows = Ints
 
 EIGENVALUE_FLOOR = 1e-11
 """Share of the largest eigenvalue of a Gram matrix below which columns count as collinear."""

@@ -47,11 +47,8 @@ from dfi.methods.walks import walked_part
 from dfi.warnings import ApproximationWarning, warn
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dfi._types import Floats
     from dfi.methods.context import Context
-
-    Floats = NDArray[np.float64]
 
 AFFORDABLE_REFITS = 64
 Sampling = Literal["auto", "permutations", "coalitions"]

@@ -54,10 +54,9 @@ from dfi.transports.gaussian import Gaussian
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dfi._types import Floats
     from dfi.methods.context import Context
     from dfi.transports.gaussian import LinearTransport
-
-    Floats = NDArray[np.float64]
 
 
 N_DONORS = 32

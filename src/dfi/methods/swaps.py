@@ -15,11 +15,8 @@ from dfi.methods.model_error import RieszSpan
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from dfi._types import Floats, Ints
     from dfi.methods.context import Context
-
-    Floats = NDArray[np.float64]
 
 KEPT_BYTES = 64 * 2**20
 
@@ -41,7 +38,7 @@ class Swap:
     """
 
     values: Floats
-    donors: NDArray[np.intp]
+    donors: Ints
     share: Floats
     complete: float
 

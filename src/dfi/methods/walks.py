@@ -42,12 +42,9 @@ from dfi.methods.game import numbers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from dfi._types import Floats
     from dfi.methods.coalitions import Coalitions
     from dfi.methods.game import Game
-
-    Floats = NDArray[np.float64]
 
 
 def walked_part(game: Game, n_pairs: Sequence[int], seed: np.random.SeedSequence) -> Part:

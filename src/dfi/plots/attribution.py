@@ -24,11 +24,9 @@ from dfi.plots.style import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
+    from dfi._types import Floats, Ints
     from dfi.results.importance import Importance
-
-    Floats = NDArray[np.float64]
 
 
 def latent_of(result: Importance) -> Importance:
@@ -121,7 +119,7 @@ def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | No
     return ax
 
 
-def clustered_weights(result: Importance, top: int | None) -> tuple[NDArray[np.intp], Floats]:
+def clustered_weights(result: Importance, top: int | None) -> tuple[Ints, Floats]:
     """Return the leading units, similar ones together, and the weights among them."""
     weights = attribution_of(result)
     chosen = np.sort(ranking(result.scores)[: check_top(top, len(result.names))])

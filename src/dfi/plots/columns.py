@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dfi._types import Floats, Ints
     from dfi.inference.multiplicity import Adjustment
     from dfi.results.importance import Importance
 
@@ -45,12 +46,12 @@ def result_columns(
     return columns
 
 
-def take(columns: Mapping[str, Column], rows: NDArray[np.intp]) -> dict[str, Column]:
+def take(columns: Mapping[str, Column], rows: Ints) -> dict[str, Column]:
     """Return some rows of columns."""
     return {name: values[rows] for name, values in columns.items()}
 
 
-def ranking(scores: NDArray[np.float64]) -> NDArray[np.intp]:
+def ranking(scores: Floats) -> Ints:
     """Return the units from the largest score to the smallest."""
     return np.argsort(-scores, kind="stable")
 

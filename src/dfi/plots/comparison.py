@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
+    from dfi._types import Ints
     from dfi.results.importance import Importance
-
-    Floats = NDArray[np.float64]
 
 MANY_METHODS = 5
 
@@ -207,7 +206,7 @@ def sensitivity_data(results: Any, *, top: int | None = 12) -> Any:
     )
 
 
-def _leading(ranks: Mapping[str, Any], top: int) -> NDArray[np.intp]:
+def _leading(ranks: Mapping[str, Any], top: int) -> Ints:
     """Return the units that lead in the first setting, in its order."""
     return np.argsort(next(iter(ranks.values())), kind="stable")[:top]
 

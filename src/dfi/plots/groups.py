@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
+    from dfi._types import Floats, Ints
     from dfi.results.importance import Importance
-
-    Floats = NDArray[np.float64]
 
 
 def _grouped(result: Importance, groups: Any, top: int | None) -> tuple[Importance, dict[str, Any]]:
@@ -162,9 +161,7 @@ def _draw_statistics(
     quiet_frame(ax)
 
 
-def _mean_correlation(
-    result: Importance, groups: Any, correlation: Floats, order: NDArray[np.intp]
-) -> Floats:
+def _mean_correlation(result: Importance, groups: Any, correlation: Floats, order: Ints) -> Floats:
     """Return the average absolute correlation of the members of each pair of groups."""
     if result.space == "group":
         raise ValueError("pass the result by feature together with correlation, not by group")

@@ -21,9 +21,7 @@ from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats, Ints
 
 BLOCK_OVERLAP = 0.5
 """Features whose average overlap is at least this belong to one correlated block."""
@@ -46,7 +44,7 @@ def _tree(similarity: Floats) -> Floats:
     return np.asarray(linkage(squareform(distance, checks=False), method="average"))
 
 
-def clustered_order(similarity: Floats) -> NDArray[np.intp]:
+def clustered_order(similarity: Floats) -> Ints:
     """Return an order of the units that puts similar ones next to each other."""
     if len(similarity) < 3:
         return np.arange(len(similarity))

@@ -18,11 +18,9 @@ from dfi.plots.style import BLUE, GREY, new_axes, quiet_frame, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
+    from dfi._types import Floats
     from dfi.estimator import DFI
-
-    Floats = NDArray[np.float64]
 
 N_VALUES = 41
 MAX_ROWS = 200

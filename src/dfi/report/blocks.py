@@ -11,11 +11,8 @@ from dfi.plots.style import short_names
 from dfi.report.numbers import finite, number, percent
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dfi._types import Floats
     from dfi.results.importance import Importance
-
-    Floats = NDArray[np.float64]
 
 SHOWN_BLOCKS = 6
 SHOWN_MEMBERS = 8

@@ -24,15 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from dfi._data.groups import Groups
     from dfi._data.weights import Weights
+    from dfi._types import Bools, Floats, Ints
     from dfi.inference.intervals import Alternative, Expansion
     from dfi.inference.multiplicity import Adjustment
 
-    Floats = NDArray[np.float64]
-    Booleans = NDArray[np.bool_]
+    Booleans = Bools
 
 __all__ = ["Importance", "Quality", "load"]
 
@@ -162,10 +160,10 @@ class Importance:
         )
 
     @property
-    def _ranking(self) -> NDArray[np.intp]:
+    def _ranking(self) -> Ints:
         return np.argsort(-self.scores, kind="stable")
 
-    def _frame(self, columns: Mapping[str, Floats], order: NDArray[np.intp] | None = None) -> Any:
+    def _frame(self, columns: Mapping[str, Floats], order: Ints | None = None) -> Any:
         return unit_frame(self.names, columns, self.library, order)
 
     def _table(self, **options: Any) -> dict[str, Floats]:

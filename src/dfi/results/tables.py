@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dfi._types import Floats, Ints
     from dfi.inference.intervals import Alternative, Expansion
     from dfi.inference.multiplicity import Adjustment
     from dfi.inference.units import UnitInference
-
-    Floats = NDArray[np.float64]
 
 
 def unit_columns(
@@ -57,7 +56,7 @@ def unit_frame(
     names: Sequence[str],
     columns: Mapping[str, Floats],
     library: str,
-    order: NDArray[np.intp] | None = None,
+    order: Ints | None = None,
 ) -> Any:
     """Return the columns beside the units' names as a dataframe, in an order of the rows."""
     full: dict[str, NDArray[Any]] = {"feature": np.array(names, dtype=object), **columns}

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from dfi._models.quality import Quality
+    from dfi._types import Floats
 
 UNRELATED = "unrelated to everything that the model uses"
 """What a score of exactly 0 means, in the words of text, table and page."""
@@ -23,7 +21,7 @@ def describe(
     headline: str,
     quality: Quality,
     names: Sequence[str],
-    columns: Mapping[str, NDArray[np.float64]],
+    columns: Mapping[str, Floats],
     *,
     rows: int = 10,
     unrelated: int = 0,

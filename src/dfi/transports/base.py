@@ -11,12 +11,9 @@ from dfi._lines.base import Reference
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from dfi._data.table import Table
     from dfi._data.weights import Weights
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Bools, Floats, Ints
 
 UNIFORM_ATOMS = 1024
 
@@ -30,7 +27,7 @@ class MapTransport(Protocol):
     """A fitted transport whose decoder gives the row that belongs to a latent row."""
 
     @property
-    def active(self) -> NDArray[np.intp]:
+    def active(self) -> Ints:
         """The columns that vary; the latent coordinates belong to these, in this order."""
 
     @property
@@ -89,7 +86,7 @@ def fit_transport(
     design: Any,
     matrix: Floats,
     weights: Weights,
-    constant: NDArray[np.bool_],
+    constant: Bools,
     table: Table,
     *,
     like: Any = None,

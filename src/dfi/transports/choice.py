@@ -21,11 +21,8 @@ from dfi.transports.vine import repeated_rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._data.columns import Column
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Bools, Floats
 
 FAR_FROM_NORMAL = 0.1
 """Kolmogorov distance of a standardised margin from N(0, 1) that calls for normal scores."""
@@ -63,7 +60,7 @@ class Choice:
 def choose_transport(
     matrix: Floats,
     weights: Weights,
-    constant: NDArray[np.bool_],
+    constant: Bools,
     columns: Sequence[Column],
     seed: np.random.SeedSequence,
 ) -> Choice:
@@ -124,7 +121,7 @@ def latent_draws(transport: Any, matrix: Floats, seed: np.random.SeedSequence) -
 def _alternatives(
     matrix: Floats,
     weights: Weights,
-    constant: NDArray[np.bool_],
+    constant: Bools,
     columns: Sequence[Column],
     reasons: list[str],
 ) -> list[tuple[Any, Any]]:
@@ -149,9 +146,7 @@ def _alternatives(
     return found
 
 
-def _furthest_margin(
-    matrix: Floats, weights: Weights, constant: NDArray[np.bool_]
-) -> tuple[float, int]:
+def _furthest_margin(matrix: Floats, weights: Weights, constant: Bools) -> tuple[float, int]:
     """Return the largest distance of a margin without levels from normal, and its column."""
     share = weights.values / weights.values.sum()
     worst, where = 0.0, int(np.flatnonzero(~constant)[0])

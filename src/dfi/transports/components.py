@@ -64,13 +64,11 @@ from scipy.special import betainc, chdtrc, fdtrc, gammainc, gammaincc, ndtr
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
+    from dfi._types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.intp]
+    Integers = Ints
 
 Components = Literal["auto"] | tuple[tuple[str, ...], ...] | None
 
@@ -315,13 +313,13 @@ class _Sample:
         """Whether there are too many columns for a likelihood of all of them."""
         return self.inverse is None
 
-    def collinear_links(self) -> NDArray[np.bool_]:
+    def collinear_links(self) -> Bools:
         """Connect units that take part in the same exact linear relation."""
         entries = np.abs(self.null @ self.null.T) > COLLINEAR
         member = np.eye(len(self.rank))[self.unit]
         return np.asarray(member.T @ entries @ member > 0)
 
-    def pair_links(self) -> NDArray[np.bool_]:
+    def pair_links(self) -> Bools:
         """Connect the pairs of units that Holm's adjustment rejects."""
         first, second = np.triu_indices(len(self.rank), k=1)
         p = self._pair_p_values(first, second)
@@ -390,7 +388,7 @@ class _Sample:
         self,
         k: int,
         groups: list[Integers],
-        alive: NDArray[np.bool_],
+        alive: Bools,
         shared: Floats,
         ranks: Floats,
     ) -> Floats:
@@ -473,7 +471,7 @@ class _Sample:
             missed_dependence(across - mean, max(0.0, variance), self.size),
         )
 
-    def _likelihood_test(self, inside: NDArray[np.bool_], inverse: Floats) -> JointTest:
+    def _likelihood_test(self, inside: Bools, inverse: Floats) -> JointTest:
         r"""Test a component by the likelihood ratio.
 
         With :math:`P` the (pseudo-)inverse of :math:`R`, :math:`|R_{BB}| = |R|\,|P_{AA}|`, so the

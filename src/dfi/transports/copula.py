@@ -28,14 +28,11 @@ from dfi.transports.margins import Margin, count_rows, fit_margin
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
     from dfi._lines.base import ReferenceKind
+    from dfi._types import Bools, Floats, Ints
     from dfi.transports.components import Components
-
-    Floats = NDArray[np.float64]
 
 OUTER = 100.0
 """Scores that stand for infinity: the last edges of levels and of open ends are beyond it."""
@@ -66,7 +63,7 @@ class CopulaTransport:
     deviation: Floats
 
     @property
-    def active(self) -> NDArray[np.intp]:
+    def active(self) -> Ints:
         """The columns that vary; the latent coordinates belong to these."""
         return self.linear.active
 
@@ -240,7 +237,7 @@ class Copula:
         self,
         matrix: Floats,
         weights: Weights,
-        constant: NDArray[np.bool_],
+        constant: Bools,
         *,
         columns: Sequence[Column] | None = None,
         like: CopulaTransport | None = None,

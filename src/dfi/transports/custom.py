@@ -25,11 +25,8 @@ from dfi._lines.base import Reference
 from dfi.transports.base import differences, uniform_reference
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dfi._data.weights import Weights
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Bools, Floats, Ints
 
 STEP = 1e-3
 
@@ -53,7 +50,7 @@ class UserTransport:
     """
 
     transport: Any
-    active: NDArray[np.intp]
+    active: Ints
     center: Floats
     deviation: Floats
     reference: Reference
@@ -100,7 +97,7 @@ class Custom:
 
     name = "custom"
 
-    def fit(self, matrix: Floats, weights: Weights, constant: NDArray[np.bool_]) -> UserTransport:
+    def fit(self, matrix: Floats, weights: Weights, constant: Bools) -> UserTransport:
         """Fit a copy of the user's transport to the columns that vary."""
         active = np.flatnonzero(~constant)
         rows = np.ascontiguousarray(matrix[:, active])

@@ -27,9 +27,7 @@ import numpy as np
 from scipy import stats
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Bools, Floats, Ints
 
 LEVEL = 0.01
 """Probability that independent latents are called dependent, over all pairs (Holm)."""
@@ -101,8 +99,8 @@ class LatentDiagnostics:
 def latent_diagnostics(
     latent: Floats,
     seed: np.random.SeedSequence,
-    owner: NDArray[np.intp] | None = None,
-    carries: NDArray[np.bool_] | None = None,
+    owner: Ints | None = None,
+    carries: Bools | None = None,
 ) -> LatentDiagnostics:
     """Measure what dependence and marginal misfit is left in latent rows.
 

@@ -33,11 +33,8 @@ from dfi.transports.sinkhorn import Solution, exponents, normal_points, solve
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from dfi._data.weights import Weights
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Bools, Floats, Ints
 
 KAPPA = ((0.1, 0.19), (0.5, 0.40), (1.0, 0.54), (2.0, 0.70), (5.0, 0.89))
 """The median effective sample size is at least about ``n kappa(epsilon)^d`` (measured)."""
@@ -88,7 +85,7 @@ class EntropicTransport:
     solution: Solution
 
     @property
-    def active(self) -> NDArray[np.intp]:
+    def active(self) -> Ints:
         """The columns that vary; the latent coordinates belong to these."""
         return self.linear.active
 
@@ -177,7 +174,7 @@ class EntropicTransport:
             total += self.backward(points[part]).sum(axis=0)
         return float(np.abs(total / count - self.mass).sum())
 
-    def without(self, keep: NDArray[np.intp], tol: float) -> EntropicTransport:
+    def without(self, keep: Ints, tol: float) -> EntropicTransport:
         """Return the transport solved again on some of the rows, from these potentials."""
         mass = self.mass[keep] / self.mass[keep].sum()
         start = self.solution.rows[keep].copy(), self.solution.targets
@@ -240,9 +237,7 @@ class EntropicOT:
                 f"random_state must be a whole number of 0 or more, got {self.random_state!r}"
             )
 
-    def fit(
-        self, matrix: Floats, weights: Weights, constant: NDArray[np.bool_]
-    ) -> EntropicTransport:
+    def fit(self, matrix: Floats, weights: Weights, constant: Bools) -> EntropicTransport:
         """Solve the problem for the rows of a numeric matrix."""
         linear = Gaussian(reference="gaussian", components=None).fit(matrix, weights, constant)
         if not self.whiten:
@@ -258,7 +253,7 @@ class EntropicOT:
             raise UnsuitableTransportError(str(error)) from None
         return EntropicTransport(linear, self.epsilon, atoms, mass, targets, solution)
 
-    def halves(self, n: int) -> tuple[NDArray[np.intp], ...]:
+    def halves(self, n: int) -> tuple[Ints, ...]:
         """Return the rows of the halves across which products are taken, if they are."""
         if not self.split:
             return ()

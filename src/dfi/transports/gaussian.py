@@ -37,12 +37,9 @@ from dfi.transports.components import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Bools, Floats, Ints
 
 MOST_SHRINKAGE = 1.0 - 1e-9
 
@@ -80,7 +77,7 @@ class LinearTransport:
         rest that the tests may have missed.
     """
 
-    active: NDArray[np.intp]
+    active: Ints
     center: Floats
     scale: Floats
     eigenvectors: Floats
@@ -90,7 +87,7 @@ class LinearTransport:
     shrinkage: float
     standardized: bool
     reference: Reference
-    labels: NDArray[np.intp] | None = None
+    labels: Ints | None = None
     missed: Floats | None = None
     decoder: Floats = field(init=False)
     encoder: Floats = field(init=False)
@@ -118,7 +115,7 @@ class LinearTransport:
         return float(positive.max() / positive.min())
 
     @property
-    def blocks(self) -> tuple[NDArray[np.intp], ...]:
+    def blocks(self) -> tuple[Ints, ...]:
         """The coordinates of each dependence component; all of them where there are none."""
         if self.labels is None:
             return (np.arange(self.n_latent),)
@@ -253,7 +250,7 @@ class Gaussian:
         self,
         matrix: Floats,
         weights: Weights,
-        constant: NDArray[np.bool_],
+        constant: Bools,
         *,
         columns: Sequence[Column] | None = None,
         like: LinearTransport | None = None,
@@ -324,7 +321,7 @@ class Semicontinuous:
         self,
         matrix: Floats,
         weights: Weights,
-        constant: NDArray[np.bool_],
+        constant: Bools,
         *,
         columns: Sequence[Column] | None = None,
         like: LinearTransport | None = None,
@@ -361,7 +358,7 @@ class Semicontinuous:
 def _fit_linear(
     matrix: Floats,
     weights: Weights,
-    constant: NDArray[np.bool_],
+    constant: Bools,
     *,
     standardize: bool,
     shrinkage: float | Literal["ledoit-wolf"],
@@ -428,7 +425,7 @@ def _shrinkage(
     share: Floats,
     total: float,
     shrinkage: float | str,
-    labels: NDArray[np.intp] | None = None,
+    labels: Ints | None = None,
 ) -> float:
     r"""Return the share of the identity to mix in; Ledoit and Wolf's with weighted moments.
 
@@ -478,14 +475,14 @@ def _check_options(epsilon: object, shrinkage: object, reference: object) -> Non
         )
 
 
-def _places(labels: NDArray[np.intp] | None) -> list[slice | NDArray[np.intp]]:
+def _places(labels: Ints | None) -> list[slice | Ints]:
     """Return the columns of each component; without components, a view of all of them."""
     if labels is None or not labels.any():
         return [slice(None)]
     return [np.flatnonzero(labels == k) for k in range(int(labels.max()) + 1)]
 
 
-def _block_eigensystem(root: Floats, labels: NDArray[np.intp] | None) -> tuple[Floats, Floats]:
+def _block_eigensystem(root: Floats, labels: Ints | None) -> tuple[Floats, Floats]:
     """Return the eigensystem of ``root.T @ root``, component by component, collinear ones at 0.
 
     The k-th pair belongs to the component of column k. Whether columns are collinear is

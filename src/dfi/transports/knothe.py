@@ -45,12 +45,9 @@ from dfi.transports.vine import fit_vine, load_pyvinecopulib, repeated_rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Bools, Floats, Ints
 
 STEP = 0.1
 """Half-width of the differences, in latent standard deviations: wide enough that the roughness of
@@ -105,7 +102,7 @@ class VineTransport:
         Whether latent coordinates are uniform instead of normal.
     """
 
-    active: NDArray[np.intp]
+    active: Ints
     center: Floats
     deviation: Floats
     margins: tuple[Margin, ...]
@@ -275,7 +272,7 @@ class KnotheRosenblatt:
         self,
         matrix: Floats,
         weights: Weights,
-        constant: NDArray[np.bool_],
+        constant: Bools,
         columns: Sequence[Column] | None = None,
         like: VineTransport | None = None,
     ) -> VineTransport:

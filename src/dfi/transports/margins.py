@@ -26,11 +26,8 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dfi._data.weights import Weights
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Bools, Floats
 
 HEAVY = 0.02
 """A value with a larger share of the rows than this is a level: it is a knot of its own."""
@@ -173,7 +170,7 @@ def fit_margin(column: Floats, mass: Floats, n: float | None = None) -> Margin:
     return Margin(scores, values, discrete, rows, open_ends)
 
 
-def _knots(scores: Floats, heavy: NDArray[np.bool_], n: float) -> Floats:
+def _knots(scores: Floats, heavy: Bools, n: float) -> Floats:
     """Choose the knots, as positions among the sorted values; whole ones are values.
 
     The ends, the levels and their neighbours, and the quantiles of :func:`knot_scores` that are

@@ -14,14 +14,11 @@ from dfi._lines.trees.model import TreeLines
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._lines.base import LineModel
     from dfi._lines.trees.ensemble import TreeEnsemble
     from dfi._lines.trees.levels import Category
+    from dfi._types import Floats
     from dfi.transports.copula import CopulaTransport
-
-    Floats = NDArray[np.float64]
 
 SMOOTH_NODES = 64
 BEYOND = 1e9

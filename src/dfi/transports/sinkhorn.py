@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 DEPTH = 6
 SAFE = 25.0

@@ -16,11 +16,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._data.weights import Weights
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats, Ints
 
 FAMILIES = ("indep", "gaussian", "tll")
 """Pair copulas among which Akaike's criterion chooses: where a normal pair will do, its exact
@@ -42,7 +39,7 @@ def load_pyvinecopulib() -> Any:
     return pyvinecopulib
 
 
-def repeated_rows(weights: Weights) -> NDArray[np.intp] | None:
+def repeated_rows(weights: Weights) -> Ints | None:
     """Return each row as often as it counts; None for sampling weights and for too many rows."""
     if weights.kind != "frequency":
         return None

@@ -28,14 +28,12 @@ from dfi.warnings import ExactnessWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from dfi._data.columns import Column
     from dfi._lines.trees.ensemble import TreeEnsemble
     from dfi._models.predictor import Predictor
+    from dfi._types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Indices = NDArray[np.intp]
+    Indices = Ints
 
 # Places between and beyond a column's lowest (0) and highest (1) value.
 OFF_LEVELS = (-1.5, 0.0, 0.2, 0.5, float(np.nextafter(0.5, 1.0)), 0.7, 1.0, 2.5)

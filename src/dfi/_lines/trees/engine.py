@@ -26,13 +26,10 @@ from dfi._lines.trees.levels import pieces_of, tree_rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._lines.base import Lines
     from dfi._lines.trees.ensemble import TreeEnsemble
     from dfi._lines.trees.levels import Category
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats, Ints
 
 Kernel = Literal["arena", "path", "merged"]
 
@@ -166,7 +163,7 @@ def _part_that_leaves(ensemble: TreeEnsemble, lines: Lines) -> float:
     return leaving / (len(rows) * steepness.size)
 
 
-def _spread(items: NDArray[np.intp], count: int) -> NDArray[np.intp]:
+def _spread(items: Ints, count: int) -> Ints:
     """Return at most ``count`` of the items, evenly spread."""
     return items[np.linspace(0, len(items) - 1, min(count, len(items))).astype(np.intp)]
 

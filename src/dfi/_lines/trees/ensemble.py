@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
+
     Integers = NDArray[np.int32]
 
 Link = Literal["identity", "logistic", "exp"]

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
     from dfi._lines.trees.kernels_law import CoordinateLaw
     from dfi._lines.trees.kernels_walk import Nodes
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 
 class Arena(NamedTuple):

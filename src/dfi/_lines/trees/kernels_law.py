@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi._lines.base import Reference
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 # Phi(-7.5) = 3e-14: what is cut off stays far below the 1e-10 promised for the law.
 TAIL = 7.5

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from dfi._lines.trees.kernels_law import Law
     from dfi._lines.trees.kernels_walk import Nodes
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Bools, Floats
 
 
 class SortedDirections(NamedTuple):
@@ -55,7 +54,7 @@ class Detours(NamedTuple):
     ends: Floats
     moving: Floats
     touched: NDArray[np.uint64]
-    is_touched: NDArray[np.bool_]
+    is_touched: Bools
     stack_node: NDArray[np.uint64]
     stack_high: Floats
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi._lines.trees.ensemble import TreeEnsemble
+    from dfi._types import Floats
 
-    Floats = NDArray[np.float64]
     Integers = NDArray[np.int32]
 
 

@@ -26,13 +26,11 @@ from dfi._data.levels import TIE, largest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from dfi._data.levels import Block, Levels
     from dfi._lines.trees.ensemble import TreeEnsemble
+    from dfi._types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Indices = NDArray[np.intp]
+    Indices = Ints
 
 
 def at_midpoints(ensemble: TreeEnsemble, levels: Levels) -> TreeEnsemble:

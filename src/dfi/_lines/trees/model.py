@@ -13,16 +13,12 @@ from dfi.warnings import ExactnessWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from dfi._data.levels import Levels
     from dfi._lines.base import LineMoments, Lines
     from dfi._lines.trees.engine import Kernel
     from dfi._lines.trees.ensemble import TreeEnsemble
     from dfi._lines.trees.levels import Category
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 
 @dataclass(frozen=True)

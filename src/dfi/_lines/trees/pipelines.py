@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi._lines.trees.ensemble import TreeEnsemble
+    from dfi._types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Indices = NDArray[np.intp]
+    Indices = Ints
     Ordered = NDArray[np.int64]
 
 SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
@@ -73,7 +73,7 @@ def _width(step: Any) -> int:
     return int(step.n_features_in_)
 
 
-def follow_columns(step: Any, inputs: Indices, encodable: NDArray[np.bool_]) -> Indices:
+def follow_columns(step: Any, inputs: Indices, encodable: Bools) -> Indices:
     """Return the column of the whole model's input that each output of a step comes from.
 
     Parameters
@@ -136,9 +136,7 @@ def _encoded_widths(encoder: Any) -> list[int]:
     return widths
 
 
-def _column_transformer_sources(
-    step: Any, inputs: Indices, encodable: NDArray[np.bool_]
-) -> Indices:
+def _column_transformer_sources(step: Any, inputs: Indices, encodable: Bools) -> Indices:
     names = list(getattr(step, "feature_names_in_", []))
     placed: dict[int, int] = {}
     for name, inner, columns in step.transformers_:
@@ -207,7 +205,7 @@ def pull_back(
     # Two outputs may share an input column: transform one output's candidates at a time then.
     rounds = [np.flatnonzero(np.isin(owner, outs)) for outs in _rounds(sources, np.unique(owner))]
 
-    def goes_left(candidates: Floats) -> NDArray[np.bool_]:
+    def goes_left(candidates: Floats) -> Bools:
         outputs = np.empty(candidates.shape)
         for chosen in rounds:
             where, out = rank[chosen], owner[chosen]

@@ -13,11 +13,8 @@ from dfi._lines.trees.reading import NotTrees, Unreadable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from dfi._lines.trees.ensemble import TreeEnsemble
-
-    Floats = NDArray[np.float64]
+    from dfi._types import Floats
 
 
 def read_trees(model: Any, *, column: int = 1) -> tuple[TreeEnsemble | None, str]:

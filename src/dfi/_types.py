@@ -1,0 +1,15 @@
+"""Names for the arrays that walk through the library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.intp]
+Bools: TypeAlias = NDArray[np.bool_]
+Advance: TypeAlias = Callable[[int], object]
+"""Told how many pieces of work are done, for a progress bar."""
