@@ -9,10 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from dfi._data import read_folds, read_groups, read_outcome, read_table, read_weights
-from dfi._data.constant import constant_among, warn_constant
-from dfi._data.fingerprint import fingerprint
-from dfi._data.magnitude import refuse_extreme
+from dfi._data import read_data, read_folds
+from dfi._data.problem import fingerprint, warn_constant
 from dfi._lines.choose import LineOptions
 from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._models.crossfit import FoldModels, cross_fit
@@ -187,8 +185,6 @@ class DFI(BaseEstimator):
         -------
         self
         """
-        if y is None:
-            raise ValueError("DFI requires y to be passed, but the target y is None")
         # The stages of the method, in order; each is a module of its own.
         design = resolve_transport(self.transport)
         fitted = self._fit_models(X, y, sample_weight, cv_groups, design)
@@ -256,25 +252,25 @@ class DFI(BaseEstimator):
         """Read the data and fit the regression: what does not depend on the transport."""
         check_level(self.level)
         form = self._score_form(design)
-        table = read_table(X)
+        data = read_data(
+            X,
+            y,
+            groups=self.groups,
+            sample_weight=sample_weight,
+            weight_kind=self.weight_kind,
+            cv_groups=cv_groups,
+        )
+        table, outcome, weights = data.table, data.outcome, data.weights
         if hasattr(design, "check_columns"):
             design.check_columns(table.columns)
-        outcome = read_outcome(y, table.n_rows)
-        weights = read_weights(sample_weight, table.n_rows, kind=self.weight_kind)
-        table = table.without(weights.values == 0)
-        groups = None if self.groups is None else read_groups(self.groups, table.names)
-        refuse_extreme(table, outcome)
-        warn_constant(table, table.constant, "")
         options = LineOptions(self.lines, self.n_nodes, self.memory)
         seeds = seed_sequence(self.random_state).spawn(4)
-        folds = self._models(
-            table, outcome, None if sample_weight is None else weights, form, cv_groups, seeds[:2]
-        )
+        folds = self._models(table, outcome, data.fit_weights, form, cv_groups, seeds[:2])
         rows = np.unique(np.concatenate([fold.test for fold in folds]))
-        constant = constant_among(table, rows[weights.values[rows] > 0])
+        constant = data.constant_among(rows)
         warn_constant(table, constant & ~table.constant, " among the rows that are explained")
         return FittedModels(
-            folds, table, outcome, weights, groups, rows, constant, form, options, *seeds[2:]
+            folds, table, outcome, weights, data.groups, rows, constant, form, options, *seeds[2:]
         )
 
     def _explain(self, design: Any, fitted: FittedModels) -> Importance:

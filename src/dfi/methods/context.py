@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from joblib import delayed
 
-from dfi._data import (
-    read_folds,
-    read_groups,
-    read_outcome,
-    read_row_groups,
-    read_table,
-    read_weights,
-    split_halves,
-)
-from dfi._data.magnitude import refuse_extreme
+from dfi._data import read_data, read_folds, split_halves
 from dfi._lines.choose import LineOptions, line_model
 from dfi._lines.linear import LinearLines
 from dfi._lines.quadrature import DEFAULT_MEMORY
@@ -31,61 +22,17 @@ from dfi._models.progress import progress_bar
 from dfi._models.quality import regression_quality
 from dfi._models.seeds import seed_sequence
 from dfi.methods.refit import Submodels, predict_once
-from dfi.warnings import ConstantColumnWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from dfi._data import Fold, Outcome, Table, Weights
-    from dfi._data.groups import Groups
+    from dfi._data.problem import Units
     from dfi._lines.base import LineModel
     from dfi._models.quality import Quality
-    from dfi._types import Bools, Floats, Ints
+    from dfi._types import Floats, Ints
 
 SAMPLE_ROWS = 200
-
-
-@dataclass(frozen=True, eq=False)
-class Units:
-    """What is given a score: the columns of the table, or groups of them.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Their names.
-    columns : tuple of tuple of int
-        The columns of the table in each unit.
-    positions : tuple of int ndarray
-        The matrix columns of each unit.
-    constant : ndarray of bool
-        Units that do not vary: they score 0, without a standard error.
-    grouped : bool
-        Whether the units are groups.
-    """
-
-    names: tuple[str, ...]
-    columns: tuple[tuple[int, ...], ...]
-    positions: tuple[Ints, ...]
-    constant: Bools
-    grouped: bool
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    @property
-    def active(self) -> tuple[int, ...]:
-        """The units that vary."""
-        return tuple(int(unit) for unit in np.flatnonzero(~self.constant))
-
-    def overlap(self) -> tuple[str, str] | None:
-        """Return the names of two units with a column in common, or None."""
-        owner: dict[int, str] = {}
-        for name, columns in zip(self.names, self.columns, strict=True):
-            for column in columns:
-                if column in owner:
-                    return owner[column], name
-                owner[column] = name
-        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,22 +217,24 @@ def prepare(
             f"cv is {cv!r}: comparators refit the regression without features, so a fitted model "
             "cannot be compared; pass a number of folds or a splitter, and an unfitted estimator"
         )
-    table = read_table(X)
-    outcome = read_outcome(y, table.n_rows)
-    refuse_extreme(table, outcome)
-    weights = read_weights(sample_weight, table.n_rows, kind=weight_kind)
-    table = table.without(weights.values == 0)
+    data = read_data(
+        X,
+        y,
+        groups=groups,
+        sample_weight=sample_weight,
+        weight_kind=weight_kind,
+        cv_groups=cv_groups,
+    )
+    table, outcome = data.table, data.outcome
     learner = resolve_learner(estimator)
     check_learner_suits_outcome(learner, outcome.kind)
-    units = read_units(table, None if groups is None else read_groups(groups, table.names))
-    labels = None if cv_groups is None else read_row_groups(cv_groups, table.n_rows)
     split_seed, fit_seed, method_seed = seed_sequence(random_state).spawn(3)
     repeats = read_folds(
         cv,
         table.n_rows,
         matrix=table.matrix,
         y=outcome.values,
-        groups=labels,
+        groups=data.row_groups,
         random_state=split_seed,
     )
     if len(repeats) > 1:
@@ -298,7 +247,7 @@ def prepare(
             learner,
             table,
             outcome,
-            None if sample_weight is None else weights,
+            data.fit_weights,
             repeats,
             halves=False,
             seed=fit_seed,
@@ -308,41 +257,15 @@ def prepare(
     return Context(
         table=table,
         outcome=outcome,
-        weights=weights,
-        weighted=sample_weight is not None,
+        weights=data.weights,
+        weighted=data.weighted,
         learner=learner,
         folds=repeats[0],
         models=models,
-        units=units,
+        units=data.units,
         seed=method_seed,
         n_jobs=n_jobs,
         memory=memory,
         progress=progress,
-        row_groups=labels,
+        row_groups=data.row_groups,
     )
-
-
-def read_units(table: Table, groups: Groups | None) -> Units:
-    """Return the units that are given scores, and say which of them are constant."""
-    columns: tuple[tuple[int, ...], ...]
-    if groups is None:
-        names, columns = table.names, tuple((j,) for j in range(len(table.columns)))
-    else:
-        names = groups.names
-        columns = tuple(
-            tuple(int(j) for j in np.flatnonzero(members)) for members in groups.membership
-        )
-    positions = tuple(
-        np.array([p for c in unit for p in table.columns[c].positions], dtype=np.intp)
-        for unit in columns
-    )
-    constant = np.array([bool(table.constant[unit].all()) for unit in positions])
-    if table.constant.all():
-        raise ValueError("every column of X is constant: there is nothing to explain")
-    if constant.any():
-        shown = ", ".join(repr(names[k]) for k in np.flatnonzero(constant)[:5])
-        warn(
-            f"constant column(s) {shown}: kept, with score 0 and no standard error",
-            ConstantColumnWarning,
-        )
-    return Units(names, columns, positions, constant, groups is not None)
