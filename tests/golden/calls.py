@@ -24,7 +24,7 @@ from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardSca
 from sklearn.tree import DecisionTreeClassifier
 
 import dfi
-from dfi import comparators
+from dfi import methods
 from dfi.transports import Copula, EntropicOT, Gaussian, KnotheRosenblatt
 
 
@@ -333,13 +333,13 @@ CALLS = {
     "compare dfi and nloco": compare(
         "skewed", ["dfi", "nloco"], "ridge", dfi_options={"transport": "copula", "score": "loco"}
     ),
-    "compare loco": compare("m3", comparators.LOCO(sample_split=True), lightgbm()),
+    "compare loco": compare("m3", methods.LOCO(sample_split=True), lightgbm()),
     "compare pfi": compare("curved", "pfi", forest()),
-    "compare cpi": compare("curved", comparators.CPI(n_permutations=5), forest()),
+    "compare cpi": compare("curved", methods.CPI(n_permutations=5), forest()),
     "compare dloco": compare("curved", "dloco", lightgbm()),
     "compare shapley": compare("m1", "shapley", "ridge"),
     "compare shapley, permutations": compare(
-        "m2", comparators.Shapley(exact=False, n_permutations=6), lightgbm()
+        "m2", methods.Shapley(exact=False, n_permutations=6), lightgbm()
     ),
     "compare sobol": compare("curved", "sobol", lightgbm()),
     "compare pcm": compare("m1", "pcm"),
