@@ -8,11 +8,10 @@ import importlib
 from typing import Any
 
 from dfi import datasets, inference, methods, transports, warnings
-from dfi.compare import compare
-from dfi.estimator import DFI, explain
-from dfi.results.collection import Comparison
+from dfi._run import compare, explain, sensitivity
+from dfi._sklearn import DFI
+from dfi.results.collection import Comparison, Sensitivity
 from dfi.results.importance import Importance, load
-from dfi.sensitivity import Sensitivity, sensitivity
 from dfi.transports.gaussian import Gaussian, Semicontinuous
 
 __all__ = [

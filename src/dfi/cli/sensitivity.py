@@ -9,6 +9,7 @@ from typing import Annotated, Any, Optional
 import typer
 from matplotlib.figure import Figure
 
+from dfi._run import sensitivity as explain_settings
 from dfi.cli.console import Console, leading
 from dfi.cli.failures import REFUSED, Failure, guarded
 from dfi.cli.outputs import OutputFolder
@@ -27,7 +28,6 @@ from dfi.plots.columns import read_columns
 from dfi.plots.style import shorten
 from dfi.report import write_comparison_report
 from dfi.report.summary import unit_rows
-from dfi.sensitivity import sensitivity as explain_settings
 
 # ruff: noqa: UP045
 

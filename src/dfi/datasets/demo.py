@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from sklearn.datasets import load_diabetes
 
 from dfi._data import as_frame
-from dfi.estimator import explain
+from dfi._run import explain
 
 if TYPE_CHECKING:
     from dfi.results.importance import Importance

@@ -19,8 +19,8 @@ from dfi.plots.style import BLUE, GREY, new_axes, quiet_frame, shorten
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from dfi._sklearn import DFI
     from dfi._types import Floats
-    from dfi.estimator import DFI
 
 N_VALUES = 41
 MAX_ROWS = 200

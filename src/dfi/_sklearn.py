@@ -1,4 +1,4 @@
-"""Disentangled Feature Importance as a scikit-learn estimator and as one function."""
+"""Disentangled Feature Importance as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -9,34 +9,22 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from dfi._data import read_data, read_folds
-from dfi._data.problem import fingerprint, warn_constant
-from dfi._lines.choose import LineOptions
 from dfi._lines.quadrature import DEFAULT_MEMORY
-from dfi._models.crossfit import FoldModels, cross_fit
-from dfi._models.learners import check_learner_suits_outcome, resolve_learner
-from dfi._models.prefit import prefit_models
-from dfi._models.progress import progress_bar
-from dfi._models.quality import regression_quality
-from dfi._models.seeds import seed_sequence
-from dfi.explained import FittedModels, assemble, explain_diagnostics, unit_membership
+from dfi._models.fits import prepare
+from dfi._run import importance
 from dfi.inference.intervals import check_level
-from dfi.inference.score_transport import Task, score_transport
 from dfi.inference.second_order import FIXED
-from dfi.results.specification import describe, versions
-from dfi.score_form import resolve_form
-from dfi.transports.base import fit_transport
-from dfi.transports.choice import Auto, choose_transport
+from dfi.methods.disentangled import Disentangled
 from dfi.transports.gaussian import LinearTransport
-from dfi.transports.registry import resolve_transport
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfi._data import Outcome, Table, Weights
     from dfi._lines.quadrature import QuadratureRule
+    from dfi._models.crossfit import FoldModels
     from dfi._scoring.latent import ScoreForm
     from dfi._scoring.scores import PooledScores, SensitivityMethod
+    from dfi._scoring.transported import TransportedScores
     from dfi._types import Floats
     from dfi.results.importance import Importance
 
@@ -105,8 +93,8 @@ class DFI(BaseEstimator):
         The fitted models and their held-out rows.
     transport_ : fitted transport
         The fitted transport: a LinearTransport for the linear ones.
-    pooled_ : PooledScores
-        The rows' latent scores before the transport's own error enters.
+    scores_ : TransportedScores
+        The rows' scores, before and after the transport's own error enters.
     n_features_in_ : int
         Number of columns of ``X``.
     feature_names_in_ : ndarray of str
@@ -124,6 +112,7 @@ class DFI(BaseEstimator):
     result_: Importance
     models_: tuple[FoldModels, ...]
     transport_: Any
+    scores_: TransportedScores
     pooled_: PooledScores
     n_features_in_: int
     feature_names_in_: NDArray[Any]
@@ -185,14 +174,43 @@ class DFI(BaseEstimator):
         -------
         self
         """
-        # The stages of the method, in order; each is a module of its own.
-        design = resolve_transport(self.transport)
-        fitted = self._fit_models(X, y, sample_weight, cv_groups, design)
-        self.models_ = fitted.folds
-        self.n_features_in_ = len(fitted.table.columns)
-        if fitted.table.library != "numpy":
-            self.feature_names_in_ = np.asarray(fitted.table.names, dtype=object)
-        self.result_ = self._explain(design, fitted)
+        check_level(self.level)
+        method = Disentangled(
+            transport=self.transport,
+            score=self.score,
+            fixed_transport=self.fixed_transport,
+            G=self.G,
+            lines=self.lines,
+            n_nodes=self.n_nodes,
+            memory=self.memory,
+            diagnose=self.diagnose,
+        )
+        form = method.form(given=isinstance(self.cv, str))
+        fits = prepare(
+            X,
+            y,
+            estimator=self.estimator,
+            cv=self.cv,
+            n_repeats=self.n_repeats,
+            groups=self.groups,
+            sample_weight=sample_weight,
+            weight_kind=self.weight_kind,
+            cv_groups=cv_groups,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            progress=self.progress,
+        )
+        self.n_features_in_ = len(fits.table.columns)
+        if fits.table.library != "numpy":
+            self.feature_names_in_ = np.asarray(fits.table.names, dtype=object)
+        explained = method.explain(fits)
+        self.models_ = fits.halves if form == "cross" else fits.full
+        self.transport_ = explained.transport
+        self.scores_ = explained.scores
+        self._membership = explained.membership
+        if explained.scores.pooled is not None:
+            self.pooled_ = explained.scores.pooled
+        self.result_ = importance(fits, method, method.name, explained.part, self.level)
         return self
 
     def with_fixed_transport(self) -> Importance:
@@ -216,13 +234,14 @@ class DFI(BaseEstimator):
         check_is_fitted(self, "result_")
         if self.fixed_transport:
             return self.result_
-        if not isinstance(self.transport_, LinearTransport):
-            raise ValueError(  # noqa: TRY004 - the call is refused, not the type of an argument
+        pooled = self.scores_.pooled
+        if pooled is None or not isinstance(self.transport_, LinearTransport):
+            raise ValueError(
                 f"with_fixed_transport needs a linear transport ('gaussian' or 'semicontinuous'), "
                 f"this one is {self.result_.spec['transport']!r}: fit again with "
                 f"fixed_transport=True"
             )
-        latent = self.pooled_.scores.influence
+        latent = pooled.scores.influence
         attributed = latent @ (self.transport_.attribution**2).T
 
         def known(result: Importance, influence: Floats, **changed: Any) -> Importance:
@@ -246,153 +265,6 @@ class DFI(BaseEstimator):
             self.result_, attributed, latent=None if below is None else known(below, latent)
         )
 
-    def _fit_models(
-        self, X: Any, y: Any, sample_weight: Any, cv_groups: Any, design: Any
-    ) -> FittedModels:
-        """Read the data and fit the regression: what does not depend on the transport."""
-        check_level(self.level)
-        form = self._score_form(design)
-        data = read_data(
-            X,
-            y,
-            groups=self.groups,
-            sample_weight=sample_weight,
-            weight_kind=self.weight_kind,
-            cv_groups=cv_groups,
-        )
-        table, outcome, weights = data.table, data.outcome, data.weights
-        if hasattr(design, "check_columns"):
-            design.check_columns(table.columns)
-        options = LineOptions(self.lines, self.n_nodes, self.memory)
-        seeds = seed_sequence(self.random_state).spawn(4)
-        folds = self._models(table, outcome, data.fit_weights, form, cv_groups, seeds[:2])
-        rows = np.unique(np.concatenate([fold.test for fold in folds]))
-        constant = data.constant_among(rows)
-        warn_constant(table, constant & ~table.constant, " among the rows that are explained")
-        return FittedModels(
-            folds, table, outcome, weights, data.groups, rows, constant, form, options, *seeds[2:]
-        )
-
-    def _explain(self, design: Any, fitted: FittedModels) -> Importance:
-        """Score the held-out rows under one transport."""
-        table, rows, weights = fitted.table, fitted.rows, fitted.weights
-        choice = None
-        if isinstance(design, Auto):
-            choice = choose_transport(
-                table.matrix[rows], weights.take(rows), fitted.constant, table.columns,
-                fitted.diagnosis_seed,
-            )  # fmt: skip
-            design = choice.design
-        transport = fit_transport(
-            design, table.matrix[rows], weights.take(rows), fitted.constant, table
-        )
-        total = sum(len(fold.test) for fold in fitted.folds)
-        with progress_bar(self.progress, "explaining rows", total) as step:
-            task = Task(
-                folds=fitted.folds,
-                table=table,
-                y=fitted.outcome.values,
-                weights=weights,
-                rows=rows,
-                constant=fitted.constant,
-                form=fitted.form,
-                options=fitted.options,
-                sensitivity="hermite" if self.fixed_transport else self.G,
-                fixed=self.fixed_transport,
-                seed=fitted.transport_seed,
-                n_jobs=self.n_jobs,
-                advance=step,
-            )
-            scored = score_transport(design, transport, task)
-        values = fitted.outcome.values
-        quality = regression_quality(
-            scored.predictions, values, weights, prefit=isinstance(self.cv, str)
-        )
-        found = explain_diagnostics(
-            design, transport, scored, fitted, task, diagnose=self.diagnose, say=choice is None
-        )
-        context = {
-            "weights": weights.take(rows),
-            "quality": quality,
-            "level": self.level,
-            "library": table.library,
-            "default_groups": fitted.groups,
-            "spec": {
-                **self._specification(design, transport, fitted),
-                "data_sha256": fingerprint(table.matrix, values, weights.values),
-            },
-            "diagnostics": found if choice is None else {**found, "auto": choice.as_dict()},
-        }
-        self.transport_ = transport
-        self._membership = unit_membership(table, transport)
-        if scored.pooled is not None:
-            self.pooled_ = scored.pooled
-        return assemble(table, transport, scored, context)
-
-    def _score_form(self, design: Any) -> ScoreForm:
-        return resolve_form(self.score, self.G, self.cv, design)
-
-    def _models(
-        self,
-        table: Table,
-        outcome: Outcome,
-        weights: Weights | None,
-        form: ScoreForm,
-        cv_groups: Any,
-        seeds: list[np.random.SeedSequence],
-    ) -> tuple[FoldModels, ...]:
-        """Fit the regression for every fold, or take the fitted one."""
-        if isinstance(self.cv, str):
-            return prefit_models(
-                self.estimator, self.cv, table, outcome, seeds[1], n_repeats=self.n_repeats
-            )
-        learner = resolve_learner(self.estimator)
-        check_learner_suits_outcome(learner, outcome.kind)
-        repeats = read_folds(
-            self.cv,
-            table.n_rows,
-            matrix=table.matrix,
-            y=outcome.values,
-            groups=cv_groups,
-            n_repeats=self.n_repeats,
-            random_state=seeds[0],
-        )
-        labels = None if cv_groups is None else np.asarray(cv_groups)
-        with progress_bar(self.progress, "fitting models", sum(map(len, repeats))) as step:
-            return cross_fit(
-                learner,
-                table,
-                outcome,
-                weights,
-                repeats,
-                halves=form == "cross",
-                seed=seeds[1],
-                labels=labels,
-                n_jobs=self.n_jobs,
-                advance=step,
-            )
-
-    def _specification(self, design: Any, transport: Any, fitted: FittedModels) -> dict[str, Any]:
-        """Return what the estimand and its estimate depend on."""
-        return {
-            "method": "dfi",
-            **design.specification(),
-            "reference": transport.reference.kind,
-            "loss": "squared error",
-            "score": fitted.form,
-            "fixed_transport": self.fixed_transport,
-            "G": self.G,
-            "estimator": describe(self.estimator),
-            "cv": describe(self.cv),
-            "n_folds": len(fitted.folds),
-            "n_repeats": self.n_repeats,
-            "weights": fitted.weights.kind,
-            "random_state": self.random_state,
-            "n_rows": fitted.table.n_rows,
-            "n_features": len(fitted.table.columns),
-            "versions": versions(),
-        }
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
@@ -400,54 +272,3 @@ class DFI(BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
-
-
-def explain(
-    X: Any,
-    y: Any,
-    estimator: Any = "auto",
-    transport: Any = "gaussian",
-    groups: Any = None,
-    cv: Any = 5,
-    n_repeats: int = 1,
-    sample_weight: Any = None,
-    level: float = 0.95,
-    n_jobs: int | None = None,
-    random_state: int = 0,
-    progress: bool | None = None,
-    *,
-    cv_groups: Any = None,
-    **options: Any,
-) -> Importance:
-    """Explain ``y`` by the columns of ``X``: :class:`DFI` in one call.
-
-    Parameters are those of :class:`DFI` and of its :meth:`~DFI.fit`; ``options`` are its less
-    common ones (``score``, ``fixed_transport``, ``G``, ``lines``, ``n_nodes``, ``memory``,
-    ``diagnose``, ``weight_kind``).
-
-    Returns
-    -------
-    Importance
-        Scores, standard errors, intervals and tests of every feature.
-
-    Examples
-    --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(500, rho=0.8)
-    >>> result = dfi.explain(sample.X, sample.y, estimator="linear")
-    >>> bool(result.scores[0] > result.scores[1] > 4)
-    True
-    """
-    explainer = DFI(
-        estimator=estimator,
-        transport=transport,
-        groups=groups,
-        cv=cv,
-        n_repeats=n_repeats,
-        level=level,
-        n_jobs=n_jobs,
-        random_state=random_state,
-        progress=progress,
-        **options,
-    )
-    return explainer.fit(X, y, sample_weight=sample_weight, cv_groups=cv_groups).result_
