@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dfi.report.numbers import number, p_value, percent
 from dfi.results.text import UNRELATED
@@ -12,19 +12,20 @@ from dfi.results.text import UNRELATED
 if TYPE_CHECKING:
     from dfi._models.quality import Quality
     from dfi.results.importance import Importance
+    from dfi.results.views import Plain
 
 WEAK_R2 = 0.1
 """Below this out-of-fold R2 the report warns that the regression explains little."""
 
 
 def leading_sentences(
-    features: Sequence[dict[str, Any]], level: float, target: str | None
+    features: Sequence[Plain], level: float, target: str | None
 ) -> list[dict[str, str]]:
     """Return one sentence for each leading unit: its score, its interval, how sure it is."""
     return [{"name": row["name"], "text": _leading(row, level, target)} for row in features]
 
 
-def _leading(row: dict[str, Any], level: float, target: str | None) -> str:
+def _leading(row: Plain, level: float, target: str | None) -> str:
     outcome = f"the variance of {target}" if target else "the variance of the outcome"
     if row["unrelated"]:
         text = f"score exactly 0: {UNRELATED}."
@@ -61,7 +62,7 @@ def _p(value: float | None) -> str:
     return text if text.startswith("<") else f"= {text}"
 
 
-def quality_sentences(quality: Quality) -> dict[str, Any]:
+def quality_sentences(quality: Quality) -> Plain:
     """Return how good the regression was, and a warning where it explains little."""
     spread = quality.r2_spread
     text = (
@@ -122,9 +123,9 @@ def noise_sentence(result: Importance) -> str | None:
     )
 
 
-def check_notes(result: Importance) -> list[dict[str, Any]]:
+def check_notes(result: Importance) -> list[Plain]:
     """Return what the checks found: noise, totals and fidelity, in plain words."""
-    notes: list[dict[str, Any]] = []
+    notes: list[Plain] = []
     noise, totals, fidelity = (
         result.diagnostics.get(key) for key in ("noise_floor", "totals", "fidelity")
     )
@@ -162,7 +163,7 @@ def check_notes(result: Importance) -> list[dict[str, Any]]:
     return notes
 
 
-def _dependence(value: float, chance: float, dependent: bool) -> dict[str, Any]:
+def _dependence(value: float, chance: float, dependent: bool) -> Plain:
     """Say how dependent latent coordinates are left, and whether it matters."""
     numbers = f"distance correlation {value:.2f}, chance reaches {chance:.2f}"
     if dependent:
@@ -178,10 +179,10 @@ def _dependence(value: float, chance: float, dependent: bool) -> dict[str, Any]:
     return {"serious": dependent, "text": text}
 
 
-def diagnostic_sentences(result: Importance) -> list[dict[str, Any]]:
+def diagnostic_sentences(result: Importance) -> list[Plain]:
     """Return what the diagnostics say; ``serious`` marks what limits the reading."""
     found = result.diagnostics
-    notes: list[dict[str, Any]] = []
+    notes: list[Plain] = []
     latent = found.get("latent")
     if isinstance(latent, Mapping):
         value, chance = (
