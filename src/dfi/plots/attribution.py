@@ -10,34 +10,8 @@ from matplotlib.colors import PowerNorm
 from scipy import stats
 
 from dfi._data.groups import read_groups
-from dfi.plots.style import (
-    BLUE,
-    GREY,
-    HEAT_MAP,
-    MAX_HEIGHT,
-    ORANGE,
-    VERMILION,
-    as_table,
-    axes_for_rows,
-    label_columns,
-    label_rows,
-    new_axes,
-    quiet_frame,
-    say_how_many,
-    small_legend,
-    take,
-    zero_line,
-)
-from dfi.results.views import (
-    Columns,
-    attribution_of,
-    clustered_weights,
-    leading,
-    overlap,
-    ranking,
-    short_names,
-    unit_columns,
-)
+from dfi.plots import style
+from dfi.results import views
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +21,7 @@ if TYPE_CHECKING:
 
     from dfi._types import Floats, Ints
     from dfi.results.importance import Importance
-    from dfi.results.views import Names
+    from dfi.results.views import Columns, Names
 
 
 def _latent_of(result: Importance) -> Importance:
@@ -62,8 +36,11 @@ def _latent_of(result: Importance) -> Importance:
 
 def _latent_attributed_data(result: Importance, *, top: int | None = 20) -> Columns:
     """Return the numbers behind :func:`latent_attributed`, ordered by the larger score."""
-    sides = {"latent": unit_columns(_latent_of(result)), "attributed": unit_columns(result)}
-    order = leading(np.fmax(sides["latent"]["score"], sides["attributed"]["score"]), top)
+    sides = {
+        "latent": views.unit_columns(_latent_of(result)),
+        "attributed": views.unit_columns(result),
+    }
+    order = views.leading(np.fmax(sides["latent"]["score"], sides["attributed"]["score"]), top)
     columns: Columns = {"feature": sides["attributed"]["feature"][order]}
     for side, values in sides.items():
         for key in ("score", "ci_low", "ci_high", "significant"):
@@ -71,7 +48,7 @@ def _latent_attributed_data(result: Importance, *, top: int | None = 20) -> Colu
     return columns
 
 
-latent_attributed_data = as_table(_latent_attributed_data)
+latent_attributed_data = style.as_table(_latent_attributed_data)
 
 
 def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
@@ -95,12 +72,14 @@ def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | No
     """
     shown = _latent_attributed_data(result, top=top)
     n_shown = len(shown["feature"])
-    ax = axes_for_rows(ax, n_shown)
+    ax = style.axes_for_rows(ax, n_shown)
     rows = np.arange(n_shown)
-    ax.hlines(rows, shown["latent_score"], shown["attributed_score"], color=GREY, linewidth=1.5)
+    ax.hlines(
+        rows, shown["latent_score"], shown["attributed_score"], color=style.GREY, linewidth=1.5
+    )
     for side, colour, marker, shift in (
-        ("latent", ORANGE, "D", -0.16),
-        ("attributed", BLUE, "o", 0.16),
+        ("latent", style.ORANGE, "D", -0.16),
+        ("attributed", style.BLUE, "o", 0.16),
     ):
         ax.hlines(
             rows + shift, shown[f"{side}_ci_low"], shown[f"{side}_ci_high"], color=colour, alpha=0.6
@@ -114,17 +93,17 @@ def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | No
             color=colour,
             label=side,
         )
-    zero_line(ax)
-    label_rows(ax, shown["feature"])
+    style.zero_line(ax)
+    style.label_rows(ax, shown["feature"])
     ax.set_xlabel("importance (variance of the outcome)", fontsize=9)
-    say_how_many(ax, n_shown, len(result.names))
-    small_legend(ax)
+    style.say_how_many(ax, n_shown, len(result.names))
+    style.small_legend(ax)
     return ax
 
 
 def _attribution_data(result: Importance, *, top: int | None = 30) -> Columns:
     """Return the weights behind :func:`attribution` as a long table: feature, latent, weight."""
-    order, weights = clustered_weights(result, top)
+    order, weights = views.clustered_weights(result, top)
     names = np.array(result.names, dtype=object)[order]
     return {
         "feature": np.repeat(names, len(names)),
@@ -133,7 +112,7 @@ def _attribution_data(result: Importance, *, top: int | None = 30) -> Columns:
     }
 
 
-attribution_data = as_table(_attribution_data)
+attribution_data = style.as_table(_attribution_data)
 
 
 def attribution(result: Importance, *, top: int | None = 30, ax: Axes | None = None) -> Axes:
@@ -156,13 +135,13 @@ def attribution(result: Importance, *, top: int | None = 30, ax: Axes | None = N
     -------
     Axes
     """
-    order, weights = clustered_weights(result, top)
+    order, weights = views.clustered_weights(result, top)
     side = float(min(max(4.0, 2.4 + 0.2 * len(order)), 12.0))
-    ax = new_axes(side + 0.8, side) if ax is None else ax
+    ax = style.new_axes(side + 0.8, side) if ax is None else ax
     _draw_heat_map(ax, weights, [result.names[k] for k in order], "share of the latent score")
     ax.set_xlabel("latent coordinate", fontsize=9)
     ax.set_ylabel("feature", fontsize=9)
-    say_how_many(ax, len(order), len(result.names))
+    style.say_how_many(ax, len(order), len(result.names))
     return ax
 
 
@@ -170,10 +149,10 @@ def _draw_heat_map(ax: Axes, values: Floats, names: Names, label: str) -> None:
     """Draw a labelled square heat map, with the values in the cells where there is room."""
     # The square root gives the many small weights a colour of their own.
     highest = max(1.0, float(np.max(values)))
-    image = ax.imshow(values, cmap=HEAT_MAP, norm=PowerNorm(0.5, vmin=0.0, vmax=highest))
+    image = ax.imshow(values, cmap=style.HEAT_MAP, norm=PowerNorm(0.5, vmin=0.0, vmax=highest))
     ax.set_aspect("auto")
-    label_rows(ax, names, width=22)
-    label_columns(ax, names, width=16)
+    style.label_rows(ax, names, width=22)
+    style.label_columns(ax, names, width=16)
     ax.set_xlim(-0.5, len(names) - 0.5)
     ax.set_ylim(len(names) - 0.5, -0.5)
     if len(names) <= 8:
@@ -193,7 +172,7 @@ def _draw_heat_map(ax: Axes, values: Floats, names: Names, label: str) -> None:
 
 def _amplification_data(result: Importance) -> Columns:
     """Return the numbers behind :func:`amplification`, for all features."""
-    latent, columns = _latent_of(result).scores, unit_columns(result)
+    latent, columns = _latent_of(result).scores, views.unit_columns(result)
     ratios = {
         "feature": columns["feature"],
         "latent_score": latent,
@@ -201,10 +180,10 @@ def _amplification_data(result: Importance) -> Columns:
         "amplification": columns["score"] / np.where(latent > 0, latent, np.nan),
         "significant": columns["significant"],
     }
-    return take(ratios, ranking(result.scores))
+    return style.take(ratios, views.ranking(result.scores))
 
 
-amplification_data = as_table(_amplification_data)
+amplification_data = style.as_table(_amplification_data)
 
 
 def amplification(result: Importance, *, top: int | None = 8, ax: Axes | None = None) -> Axes:
@@ -227,15 +206,15 @@ def amplification(result: Importance, *, top: int | None = 8, ax: Axes | None = 
     Axes
     """
     shown = _amplification_data(result)
-    n_named = len(leading(result.scores, top))
-    ax = new_axes(5.6, 5.2) if ax is None else ax
+    n_named = len(views.leading(result.scores, top))
+    ax = style.new_axes(5.6, 5.2) if ax is None else ax
     x, y = shown["latent_score"], shown["attributed_score"]
     low = float(min(x.min(), y.min(), 0.0))
     high = float(max(x.max(), y.max())) or 1.0
-    ax.axline((0.0, 0.0), slope=1.0, color=GREY, linestyle="--", linewidth=1.0, label="equal")
+    ax.axline((0.0, 0.0), slope=1.0, color=style.GREY, linestyle="--", linewidth=1.0, label="equal")
     for chosen, face, edge, marker, label in (
-        (~shown["significant"], "none", GREY, "o", "not significant"),
-        (shown["significant"], BLUE, BLUE, "D", "significant"),
+        (~shown["significant"], "none", style.GREY, "o", "not significant"),
+        (shown["significant"], style.BLUE, style.BLUE, "D", "significant"),
     ):
         if chosen.any():
             ax.plot(
@@ -251,10 +230,10 @@ def amplification(result: Importance, *, top: int | None = 8, ax: Axes | None = 
     margin = 0.06 * (high - low)
     ax.set_xlim(low - margin, high + 3 * margin)
     ax.set_ylim(low - margin, high + 2 * margin)
-    _name_points(ax, x, y, short_names(shown["feature"][:n_named], 18))
+    _name_points(ax, x, y, views.short_names(shown["feature"][:n_named], 18))
     ax.set_xlabel("latent score", fontsize=9)
     ax.set_ylabel("attributed score", fontsize=9)
-    small_legend(ax)
+    style.small_legend(ax)
     return ax
 
 
@@ -304,12 +283,12 @@ def _groups_data(result: Importance, groups: object = None, *, top: int | None =
     ``significant_alone`` is one test at a time, ``significant`` with Bonferroni's correction.
     """
     grouped = _by_group(result, groups)
-    columns = unit_columns(grouped, adjust="bonferroni")
+    columns = views.unit_columns(grouped, adjust="bonferroni")
     columns["significant_alone"] = columns["p"] <= 1.0 - grouped.level
-    return take(columns, leading(grouped.scores, top))
+    return style.take(columns, views.leading(grouped.scores, top))
 
 
-groups_data = as_table(_groups_data)
+groups_data = style.as_table(_groups_data)
 
 
 def groups(
@@ -344,16 +323,16 @@ def groups(
     grouped = _by_group(result, groups)
     columns = _groups_data(grouped, top=top)
     names = columns["feature"]
-    order = leading(grouped.scores, top)
+    order = views.leading(grouped.scores, top)
     if correlation is None:
-        dependence = overlap(attribution_of(grouped))[np.ix_(order, order)]
+        dependence = views.overlap(views.attribution_of(grouped))[np.ix_(order, order)]
         label = "overlap of latent signal"
     else:
         dependence = _mean_correlation(result, groups, np.asarray(correlation, dtype=float), order)
         label = "mean |correlation| of members"
-    weights = attribution_of(grouped)[np.ix_(order, order)]
+    weights = views.attribution_of(grouped)[np.ix_(order, order)]
     if axes is None:
-        height = min(2 * (1.4 + 0.3 * len(names)), MAX_HEIGHT)
+        height = min(2 * (1.4 + 0.3 * len(names)), style.MAX_HEIGHT)
         _, grid = plt.subplots(2, 2, figsize=(12.0, max(height, 6.5)), layout="constrained")
         panels = list(grid.ravel())
     else:
@@ -376,34 +355,36 @@ def _draw_bars(ax: Axes, columns: Columns) -> None:
         columns["score"],
         xerr=np.nan_to_num(columns["se"]),
         height=0.66,
-        color=[BLUE if s else "white" for s in columns["significant"]],
-        edgecolor=[BLUE if s else GREY for s in columns["significant"]],
+        color=[style.BLUE if s else "white" for s in columns["significant"]],
+        edgecolor=[style.BLUE if s else style.GREY for s in columns["significant"]],
         error_kw={"linewidth": 1.2, "capsize": 2},
     )
-    zero_line(ax)
-    label_rows(ax, columns["feature"], width=24)
+    style.zero_line(ax)
+    style.label_rows(ax, columns["feature"], width=24)
     ax.set_xlabel("importance of the group", fontsize=9)
-    quiet_frame(ax)
+    style.quiet_frame(ax)
 
 
 def _draw_statistics(ax: Axes, columns: Columns, alpha: float, n_groups: int) -> None:
     z = np.nan_to_num(columns["z"])
     rows = np.arange(len(z))
     alone, corrected = columns["significant_alone"], columns["significant"]
-    ax.hlines(rows, 0.0, z, color=GREY, linewidth=1.2)
+    ax.hlines(rows, 0.0, z, color=style.GREY, linewidth=1.2)
     for chosen, marker, colour, label in (
-        (~alone, "o", GREY, "not significant"),
-        (alone & ~corrected, "s", ORANGE, f"p ≤ {alpha:.3g}"),
-        (corrected, "D", VERMILION, f"p ≤ {alpha / n_groups:.2g} (Bonferroni)"),
+        (~alone, "o", style.GREY, "not significant"),
+        (alone & ~corrected, "s", style.ORANGE, f"p ≤ {alpha:.3g}"),
+        (corrected, "D", style.VERMILION, f"p ≤ {alpha / n_groups:.2g} (Bonferroni)"),
     ):
         if chosen.any():
             ax.plot(z[chosen], rows[chosen], marker, color=colour, label=label)
-    ax.axvline(stats.norm.isf(alpha), color=ORANGE, linestyle="--", linewidth=1.0)
-    ax.axvline(stats.norm.isf(alpha / n_groups), color=VERMILION, linestyle=":", linewidth=1.2)
-    zero_line(ax)
-    label_rows(ax, columns["feature"], width=24)
+    ax.axvline(stats.norm.isf(alpha), color=style.ORANGE, linestyle="--", linewidth=1.0)
+    ax.axvline(
+        stats.norm.isf(alpha / n_groups), color=style.VERMILION, linestyle=":", linewidth=1.2
+    )
+    style.zero_line(ax)
+    style.label_rows(ax, columns["feature"], width=24)
     ax.set_xlabel("z (one-sided test of a positive score)", fontsize=9)
-    small_legend(ax)
+    style.small_legend(ax)
 
 
 def _mean_correlation(

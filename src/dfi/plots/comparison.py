@@ -8,28 +8,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from dfi._data import as_frame
-from dfi.plots.style import (
-    BLUE,
-    CYCLE,
-    GREY,
-    MAX_HEIGHT,
-    ROW_HEIGHT,
-    label_rows,
-    new_axes,
-    quiet_frame,
-    take,
-    zero_line,
-)
-from dfi.results.views import (
-    Columns,
-    ResultsByLabel,
-    leading,
-    ranking,
-    read_results,
-    short_names,
-    shorten,
-    unit_columns,
-)
+from dfi.plots import style
+from dfi.results import views
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,6 +19,7 @@ if TYPE_CHECKING:
 
     from dfi._types import Ints
     from dfi.results.importance import Importance
+    from dfi.results.views import Columns, ResultsByLabel
 
 MANY_METHODS = 5
 MARKERS = "osD^v<>"
@@ -51,7 +32,7 @@ def _aligned(results: Mapping[str, Importance]) -> dict[str, Columns]:
     for label, result in results.items():
         place = {name: k for k, name in enumerate(result.names)}
         order = np.array([place[name] for name in names], dtype=np.intp)
-        aligned[label] = take(unit_columns(result), order)
+        aligned[label] = style.take(views.unit_columns(result), order)
     return aligned
 
 
@@ -65,17 +46,17 @@ def _compared(
             total = float(np.sum(columns["score"]))
             for key in ("score", "se", "ci_low", "ci_high"):
                 columns[key] = columns[key] / (total if total > 0 else np.nan)
-    order = leading(next(iter(aligned.values()))["score"], top)
-    return {label: take(columns, order) for label, columns in aligned.items()}
+    order = views.leading(next(iter(aligned.values()))["score"], top)
+    return {label: style.take(columns, order) for label, columns in aligned.items()}
 
 
 def _ranked(results: Mapping[str, Importance], top: int | None) -> dict[str, Columns]:
     """Return scores and ranks of the units that lead under the first setting."""
     aligned = _aligned(results)
-    order = leading(next(iter(aligned.values()))["score"], top)
+    order = views.leading(next(iter(aligned.values()))["score"], top)
     for columns in aligned.values():
-        columns["rank"] = np.argsort(ranking(columns["score"])) + 1
-    return {label: take(columns, order) for label, columns in aligned.items()}
+        columns["rank"] = np.argsort(views.ranking(columns["score"])) + 1
+    return {label: style.take(columns, order) for label, columns in aligned.items()}
 
 
 def _long(
@@ -92,7 +73,7 @@ def _long(
 
 def comparison_data(results: ResultsByLabel, *, top: int | None = 15, share: bool = False) -> Any:
     """Return the numbers behind :func:`comparison` as a long table, one row per method and unit."""
-    by_label = read_results(results)
+    by_label = views.read_results(results)
     keys = ("score", "ci_low", "ci_high", "p_adj", "significant")
     return _long(by_label, _compared(by_label, top, share), "method", *keys)
 
@@ -121,12 +102,12 @@ def comparison(
     -------
     ndarray of Axes
     """
-    shown = _compared(read_results(results), top, share)
+    shown = _compared(views.read_results(results), top, share)
     names = next(iter(shown.values()))["feature"]
     if axes is None:
         per_row = min(len(shown), MANY_METHODS)
         n_lines = -(-len(shown) // per_row)
-        height = min(n_lines * (1.2 + ROW_HEIGHT * len(names)), MAX_HEIGHT)
+        height = min(n_lines * (1.2 + style.ROW_HEIGHT * len(names)), style.MAX_HEIGHT)
         _, grid = plt.subplots(
             n_lines,
             per_row,
@@ -146,24 +127,24 @@ def comparison(
     rows = np.arange(len(names))
     for position, (ax, (label, values)) in enumerate(zip(panels, shown.items(), strict=True)):
         significant = values["significant"]
-        ax.barh(rows, values["score"], height=0.66, color="none", edgecolor=GREY)
-        ax.barh(rows[significant], values["score"][significant], height=0.66, color=BLUE)
+        ax.barh(rows, values["score"], height=0.66, color="none", edgecolor=style.GREY)
+        ax.barh(rows[significant], values["score"][significant], height=0.66, color=style.BLUE)
         ax.hlines(rows, values["ci_low"], values["ci_high"], color="black", linewidth=1.2)
-        zero_line(ax)
-        ax.set_title(shorten(label, 22), fontsize=10, parse_math=False)
+        style.zero_line(ax)
+        ax.set_title(views.shorten(label, 22), fontsize=10, parse_math=False)
         ax.set_xlabel("share of the total" if share else "score", fontsize=9)
         ax.tick_params(axis="x", labelsize=8)
         ax.locator_params(axis="x", nbins=4)
-        label_rows(ax, names, width=24)
+        style.label_rows(ax, names, width=24)
         if position % per_row:
             ax.set_yticks(rows, labels=[])
-        quiet_frame(ax)
+        style.quiet_frame(ax)
     return np.array(panels, dtype=object)
 
 
 def sensitivity_data(results: ResultsByLabel, *, top: int | None = 12) -> Any:
     """Return the numbers behind :func:`sensitivity`: setting, feature, rank and score."""
-    by_label = read_results(results)
+    by_label = views.read_results(results)
     return _long(by_label, _ranked(by_label, top), "setting", "rank", "score")
 
 
@@ -183,12 +164,14 @@ def sensitivity(results: ResultsByLabel, *, top: int | None = 12, ax: Axes | Non
     -------
     Axes
     """
-    ranked = _ranked(read_results(results), top)
-    labels = short_names(next(iter(ranked.values()))["feature"], 22)
+    ranked = _ranked(views.read_results(results), top)
+    labels = views.short_names(next(iter(ranked.values()))["feature"], 22)
     table: Ints = np.array([columns["rank"] for columns in ranked.values()])
     n_settings, n_shown = table.shape
     if ax is None:
-        ax = new_axes(3.6 + 1.1 * n_settings, float(min(1.5 + 0.32 * n_shown, MAX_HEIGHT)))
+        ax = style.new_axes(
+            3.6 + 1.1 * n_settings, float(min(1.5 + 0.32 * n_shown, style.MAX_HEIGHT))
+        )
     settings = np.arange(n_settings)
     # Ranks beyond what is shown are drawn in the last row: "further down".
     floor = n_shown + 1
@@ -197,8 +180,8 @@ def sensitivity(results: ResultsByLabel, *, top: int | None = 12, ax: Axes | Non
         ax.plot(
             settings,
             drawn[:, k],
-            color=CYCLE[k % len(CYCLE)],
-            marker=MARKERS[(k // len(CYCLE)) % len(MARKERS)],
+            color=style.CYCLE[k % len(style.CYCLE)],
+            marker=MARKERS[(k // len(style.CYCLE)) % len(MARKERS)],
             linewidth=2.0,
             markersize=6,
             label=label,
@@ -221,7 +204,7 @@ def sensitivity(results: ResultsByLabel, *, top: int | None = 12, ax: Axes | Non
     turned = n_settings > 5 or max(map(len, ranked)) > 14
     ax.set_xticks(
         settings,
-        labels=short_names(list(ranked), 32),
+        labels=views.short_names(list(ranked), 32),
         parse_math=False,
         fontsize=9,
         rotation=30 if turned else 0,

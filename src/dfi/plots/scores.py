@@ -14,21 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfi._data import as_frame
-from dfi.plots.style import (
-    BLUE,
-    GREY,
-    VERMILION,
-    as_table,
-    axes_for_rows,
-    label_rows,
-    new_axes,
-    quiet_frame,
-    say_how_many,
-    small_legend,
-    take,
-    zero_line,
-)
-from dfi.results.views import Columns, latent_measures, leading, shorten, unit_columns
+from dfi.plots import style
+from dfi.results import views
 from dfi.transports.gaussian import LinearTransport
 
 if TYPE_CHECKING:
@@ -38,6 +25,7 @@ if TYPE_CHECKING:
     from dfi.estimator import DFI
     from dfi.inference.multiplicity import Adjustment
     from dfi.results.importance import Importance
+    from dfi.results.views import Columns
     from dfi.transports.base import MapTransport
 
 N_VALUES = 41
@@ -58,11 +46,11 @@ def _importance_data(
     simultaneous: bool = False,
 ) -> Columns:
     """Return the numbers behind :func:`importance`: the result's table and ``significant``."""
-    columns = unit_columns(result, level=level, adjust=adjust, simultaneous=simultaneous)
-    return take(columns, leading(result.scores, top))
+    columns = views.unit_columns(result, level=level, adjust=adjust, simultaneous=simultaneous)
+    return style.take(columns, views.leading(result.scores, top))
 
 
-importance_data = as_table(_importance_data)
+importance_data = style.as_table(_importance_data)
 
 
 def importance(
@@ -100,12 +88,12 @@ def importance(
     """
     shown = _importance_data(result, top=top, level=level, adjust=adjust, simultaneous=simultaneous)
     n_shown = len(shown["score"])
-    ax = axes_for_rows(ax, n_shown)
+    ax = style.axes_for_rows(ax, n_shown)
     rows = np.arange(n_shown)
     significant = shown["significant"]
     for chosen, face, edge, label in (
-        (significant, BLUE, BLUE, "significant"),
-        (~significant, "none", GREY, "not significant"),
+        (significant, style.BLUE, style.BLUE, "significant"),
+        (~significant, "none", style.GREY, "not significant"),
     ):
         if chosen.any():
             ax.barh(
@@ -135,20 +123,20 @@ def importance(
             textcoords="offset points",
             fontsize=12,
         )
-    zero_line(ax)
-    label_rows(ax, shown["feature"])
+    style.zero_line(ax)
+    style.label_rows(ax, shown["feature"])
     ax.set_xlabel(AXIS_LABEL[result.space], fontsize=9)
-    say_how_many(ax, n_shown, len(result.names))
-    small_legend(ax)
+    style.say_how_many(ax, n_shown, len(result.names))
+    style.small_legend(ax)
     return ax
 
 
 def _diagnostics_data(result: Importance) -> Columns:
     """Return the numbers behind :func:`diagnostics`: measure, value and the level of chance."""
-    return latent_measures(result)
+    return views.latent_measures(result)
 
 
-diagnostics_data = as_table(_diagnostics_data)
+diagnostics_data = style.as_table(_diagnostics_data)
 
 
 def diagnostics(result: Importance, *, ax: Axes | None = None) -> Axes:
@@ -170,16 +158,16 @@ def diagnostics(result: Importance, *, ax: Axes | None = None) -> Axes:
     -------
     Axes
     """
-    shown = latent_measures(result)
+    shown = views.latent_measures(result)
     value, chance = shown["value"], shown["chance"]
-    ax = new_axes(7.0, 2.4) if ax is None else ax
+    ax = style.new_axes(7.0, 2.4) if ax is None else ax
     rows = np.arange(len(value))
     beyond = value > chance
     ax.barh(
         rows,
         value,
         height=0.5,
-        color=[VERMILION if b else BLUE for b in beyond],
+        color=[style.VERMILION if b else style.BLUE for b in beyond],
         hatch=["//" if b else "" for b in beyond],
         edgecolor="white",
     )
@@ -196,8 +184,8 @@ def diagnostics(result: Importance, *, ax: Axes | None = None) -> Axes:
             fontsize=9,
         )
     ax.set_xlim(0.0, 1.2 * max(float(value.max()), float(chance.max()), 0.05))
-    label_rows(ax, shown["measure"], width=44)
-    small_legend(ax)
+    style.label_rows(ax, shown["measure"], width=44)
+    style.small_legend(ax)
     return ax
 
 
@@ -319,22 +307,24 @@ def line_profile(
     """
     label, profile, curves = _curves(explainer, feature, level, n_values, max_rows)
     values = profile["latent"]
-    ax = new_axes(6.0, 4.2) if ax is None else ax
+    ax = style.new_axes(6.0, 4.2) if ax is None else ax
     for curve in curves[:: max(1, len(curves) // 25)]:
-        ax.plot(values, curve, color=GREY, linewidth=0.6, alpha=0.5)
+        ax.plot(values, curve, color=style.GREY, linewidth=0.6, alpha=0.5)
     ax.fill_between(
         values,
         profile["low"],
         profile["high"],
-        color=BLUE,
+        color=style.BLUE,
         alpha=0.2,
         label="10 % to 90 % of rows",
     )
-    ax.plot(values, profile["mean"], color=BLUE, linewidth=2.2, label="mean over rows")
+    ax.plot(values, profile["mean"], color=style.BLUE, linewidth=2.2, label="mean over rows")
     ax.set_xlabel(
-        f"latent coordinate of {shorten(label)} (standard deviations)", fontsize=9, parse_math=False
+        f"latent coordinate of {views.shorten(label)} (standard deviations)",
+        fontsize=9,
+        parse_math=False,
     )
     ax.set_ylabel("prediction", fontsize=9)
     ax.legend(frameon=False, fontsize=8)
-    quiet_frame(ax)
+    style.quiet_frame(ax)
     return ax

@@ -17,21 +17,8 @@ from dfi.report.sentences import (
     noise_sentence,
     quality_sentences,
 )
+from dfi.results import views
 from dfi.results.file import thaw
-from dfi.results.views import (
-    SPACES,
-    Block,
-    Plain,
-    ResultsByLabel,
-    clustered_weights,
-    component_blocks,
-    correlated_blocks,
-    finite,
-    ranking,
-    read_results,
-    short_names,
-    unit_rows,
-)
 from dfi.transports.registry import TRANSPORTS
 
 if TYPE_CHECKING:
@@ -39,6 +26,7 @@ if TYPE_CHECKING:
 
     from dfi._types import Floats
     from dfi.results.importance import Importance
+    from dfi.results.views import Block, Plain, ResultsByLabel
 
 LEADING = 5
 SHOWN_WEIGHTS = 20
@@ -77,8 +65,8 @@ def summarize(
     spec = thaw(result.spec)
     if target is None and isinstance(spec.get("target"), str):
         target = spec["target"]
-    singular, plural = SPACES[result.space]
-    features = unit_rows(result)
+    singular, plural = views.SPACES[result.space]
+    features = views.unit_rows(result)
     total = result.total
     return {
         "title": title or (f"What explains {target}?" if target else "Feature importance"),
@@ -99,9 +87,9 @@ def summarize(
         "noise": _noise(result),
         "quality": quality_sentences(result.quality),
         "total": {
-            "value": finite(total.value),
-            "low": finite(total.ci_low),
-            "high": finite(total.ci_high),
+            "value": views.finite(total.value),
+            "low": views.finite(total.ci_low),
+            "high": views.finite(total.ci_high),
         },
         "blocks": _blocks(result),
         "weights": _weights(result),
@@ -124,7 +112,7 @@ def _noise(result: Importance) -> Plain:
     known: Plain = thaw(measured) if isinstance(measured, Mapping) else {}
     floor = known.get("floor")
     return {
-        "floor": finite(floor) if isinstance(floor, float) and floor > 0 else None,
+        "floor": views.finite(floor) if isinstance(floor, float) and floor > 0 else None,
         "probes": [
             {**probe, "name": f"{probe['like']}, permuted" if probe["like"] else "normal numbers"}
             for probe in known.get("probes", ())
@@ -145,8 +133,8 @@ def _weights(result: Importance) -> Plain | None:
     """Return the attribution weights among the leading units, similar ones together."""
     if result.attribution is None or len(result.names) < 2:
         return None
-    order, weights = clustered_weights(result, SHOWN_WEIGHTS)
-    rank = np.argsort(ranking(result.scores))
+    order, weights = views.clustered_weights(result, SHOWN_WEIGHTS)
+    rank = np.argsort(views.ranking(result.scores))
     return {
         "rank": [int(rank[k]) for k in order],
         "values": [[round(float(v), 4) for v in row] for row in weights],
@@ -156,7 +144,7 @@ def _weights(result: Importance) -> Plain | None:
 def _groups(result: Importance, groups: object) -> list[Plain] | None:
     if result.space == "group" or (groups is None and result.default_groups is None):
         return None
-    return unit_rows(result.group(groups))
+    return views.unit_rows(result.group(groups))
 
 
 def _blocks(result: Importance) -> Plain:
@@ -166,11 +154,11 @@ def _blocks(result: Importance) -> Plain:
     blocks are the result's dependence components.
     """
     known = result.attribution is not None and result.latent is not None
-    blocks = component_blocks(result) if known else None
+    blocks = views.component_blocks(result) if known else None
     tested = blocks is not None
     shown: list[Plain] = []
     if result.attribution is not None and result.latent is not None:
-        blocks = correlated_blocks(result.attribution) if blocks is None else blocks
+        blocks = views.correlated_blocks(result.attribution) if blocks is None else blocks
         blocks.sort(key=lambda block: -float(result.scores[list(block.members)].sum()))
         weights, latent = result.attribution, result.latent.scores
         shown = [_block(result, weights, latent, block) for block in blocks[:SHOWN_BLOCKS]]
@@ -185,20 +173,20 @@ def _blocks(result: Importance) -> Plain:
 
 def _block(result: Importance, weights: Floats, latent: Floats, block: Block) -> Plain:
     members = np.array(block.members, dtype=np.intp)
-    members = members[ranking(result.scores[members])]
+    members = members[views.ranking(result.scores[members])]
     scores = result.scores[members]
     total = float(scores.sum())
-    labels = short_names([result.names[k] for k in members], BLOCK_LABEL)
+    labels = views.short_names([result.names[k] for k in members], BLOCK_LABEL)
     received = weights[np.ix_(members, members)].copy()
     np.fill_diagonal(received, 0.0)
     rows = [
         {
             "name": result.names[k],
             "label": label,
-            "latent": finite(latent[k]),
-            "score": finite(result.scores[k]),
-            "share": finite(result.scores[k] / total) if total > 0 else None,
-            "kept": finite(weights[k, k]),
+            "latent": views.finite(latent[k]),
+            "score": views.finite(result.scores[k]),
+            "share": views.finite(result.scores[k] / total) if total > 0 else None,
+            "kept": views.finite(weights[k, k]),
         }
         for k, label in zip(members, labels, strict=True)
     ]
@@ -315,10 +303,10 @@ def summarize_comparison(
     title, target : str, optional
         Headline, and the name of the outcome.
     """
-    by_label = read_results(results)
+    by_label = views.read_results(results)
     first = next(iter(by_label.values()))
     records, skipped = _records(results)
-    ranked = {label: unit_rows(result) for label, result in by_label.items()}
+    ranked = {label: views.unit_rows(result) for label, result in by_label.items()}
     names = [row["name"] for row in next(iter(ranked.values()))]
     methods: list[Plain] = []
     for label, rows in ranked.items():
@@ -334,7 +322,7 @@ def summarize_comparison(
                 **records.get(label, _NO_RECORD),
             }
         )
-    singular, plural = SPACES[first.space]
+    singular, plural = views.SPACES[first.space]
     return {
         "title": title or f"{len(by_label)} answers side by side",
         "target": target,
