@@ -22,10 +22,8 @@ from dfi.cli.run import (
     write_tables,
 )
 from dfi.cli.selection import split_names
-from dfi.plots.columns import read_columns
 from dfi.report import write_comparison_report
-from dfi.report.numbers import finite
-from dfi.report.summary import unit_rows
+from dfi.results.views import finite, unit_rows
 
 FILES = ("comparison.csv", "comparison.parquet", "report.html")
 
@@ -66,7 +64,7 @@ def compare(
         )
         console.say(f"writing {out}")
         with folder.filling() as stage:
-            write_tables(read_columns(found.table()), stage, "comparison")
+            write_tables(found.table(), stage, "comparison")
             write_comparison_report(found, stage / "report.html", target=target)
             write_results(found.results, stage, call=command_text(context), target=target)
     seconds = clock.monotonic() - started

@@ -11,9 +11,9 @@ from rich.console import Console as RichConsole
 from rich.table import Table
 from rich.text import Text
 
-from dfi.plots.style import shorten
 from dfi.report.numbers import number, p_value, percent
 from dfi.results.text import UNRELATED
+from dfi.results.views import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

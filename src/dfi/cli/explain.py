@@ -25,9 +25,8 @@ from dfi.cli.run import (
     write_tables,
 )
 from dfi.report import write_report
-from dfi.report.numbers import finite
-from dfi.report.summary import unit_rows
 from dfi.results.importance import Importance
+from dfi.results.views import finite, unit_rows
 
 FILES = ("importance.csv", "importance.parquet", "result.dfi", "report.html", "log.txt")
 GROUP_FILES = ("groups.csv", "groups.parquet")

@@ -13,10 +13,9 @@ from dfi.cli.console import Console, print_table
 from dfi.cli.failures import INPUT, OUTPUT, REFUSED, Failure, guarded
 from dfi.cli.run import print_json, read_groups_file
 from dfi.report import write_report
-from dfi.report.numbers import finite
-from dfi.report.summary import SPACES, unit_rows
 from dfi.results.file import thaw
 from dfi.results.importance import Importance, load
+from dfi.results.views import SPACES, finite, unit_rows
 
 # ruff: noqa: UP045
 

@@ -24,10 +24,8 @@ from dfi.cli.run import (
 )
 from dfi.cli.selection import split_names
 from dfi.plots import sensitivity as draw_ranks
-from dfi.plots.columns import read_columns
-from dfi.plots.style import shorten
 from dfi.report import write_comparison_report
-from dfi.report.summary import unit_rows
+from dfi.results.views import shorten, unit_rows
 
 # ruff: noqa: UP045
 
@@ -83,7 +81,7 @@ def sensitivity(
         title = f"How the answer about {target} depends on the transport"
         console.say(f"writing {out}")
         with folder.filling() as stage:
-            write_tables(read_columns(found.table()), stage, "sensitivity")
+            write_tables(found.table(), stage, "sensitivity")
             figure = Figure(figsize=(4.0 + 1.1 * len(results), 5.5), layout="constrained")
             draw_ranks(results, ax=figure.subplots())
             figure.suptitle(shorten(title, 70), fontsize=11, parse_math=False)
