@@ -1,4 +1,4 @@
-"""Explain scikit-learn's bundled diabetes data: ``make demo``, ``python -m dfi.datasets.demo``.
+"""Explain scikit-learn's bundled diabetes data: ``make demo``, ``python -m dfi.cli.demo``.
 
 Ten baseline variables of 442 patients, and the progression of their disease after a year. The six
 serum measurements are strongly correlated: a method that scores each given all others would call
