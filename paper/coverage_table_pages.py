@@ -16,7 +16,7 @@ from paper.coverage_table import (
     SAMPLE_SIZES,
     coverage_tasks,
 )
-from paper.coverage_table_cells import NULLS_LABEL, collect, paper_coverage, select
+from paper.coverage_table_cells import BAND, NULLS_LABEL, collect, paper_coverage, select
 from paper.coverage_table_figures import LEARNED, draw_grid, draw_learned
 from paper.coverage_table_words import findings, replications_table
 from paper.reproduction import Study
@@ -114,8 +114,8 @@ def _page(rows: Sequence[Coverage], size: Size) -> list[str]:
         "interval below 0 becomes the point 0 and covers a null. *Not projected* counts it as a "
         "miss. *Expanded* adds the n^(-1/2) expansion near the null.",
         f"![Coverage over the paper's grid]({NAME}.png)",
-        "Error bars are Monte-Carlo standard errors; the green band is 0.86 to 0.94, the dotted "
-        "line the nominal level.",
+        "Error bars are Monte-Carlo standard errors; the green band is "
+        f"{BAND[0]:g} to {BAND[1]:g}, the dotted line the nominal level.",
         "## What is found",
         *findings(rows),
         "## The nulls: the paper's table and ours",

@@ -90,7 +90,7 @@ def hiv_tasks(size: Size) -> list[Task]:
 
 
 def check_data(size: Size) -> None:
-    """Read the data once, so that what is missing is missed before anything is fitted."""
+    """Read the data once, so that a missing file is noticed before anything is fitted."""
     try:
         for outcome in OUTCOMES:
             read_hiv(outcome, size.data)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from dfi import datasets
 from paper.reproduction import Study
 from paper.simulated import FAMILIES, REFITTED, sample, simulation_tasks
 from paper.style import (
@@ -309,6 +310,9 @@ M1 = _simulation_study(
     "dLOCO, Shapley and DFI give it at least 16; only Shapley and DFI find X2 informative, and "
     "DFI's total stays near Var(E[Y|X]) = 25.",
 )
+_M2_LAW = datasets.m2(2, rho=0.8, d=2)
+_M2_TOTAL = _M2_LAW.attributed.sum()
+_M2_VARIANCE = _M2_LAW.regression.covariance(_M2_LAW.correlation, _M2_LAW.correlation)
 M2 = _simulation_study(
     "figure-2",
     "Figure 2: the nonlinear model M2",
@@ -317,7 +321,8 @@ M2 = _simulation_study(
     "The paper: all methods find X1 and X2 equally important, LOCO and Shapley underestimate "
     "them, and DFI's total is close to the signal's variance. That last claim does not hold at "
     "strong correlation: in the latent coordinates cos(X1) + cos(X2) is not additive, and the "
-    "population total is 22.8 at ρ = 0.8 where the signal's variance is 16.2.",
+    f"population total is {_M2_TOTAL:.1f} at ρ = 0.8 where the signal's variance is "
+    f"{_M2_VARIANCE:.1f}.",
 )
 M3 = _simulation_study(
     "figure-3",
