@@ -30,7 +30,7 @@ from dfi.cli.console import (
 from dfi.cli.options import Request, split_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 EXPLAIN_FILES = ("importance.csv", "importance.parquet", "result.dfi", "report.html", "log.txt")
 GROUP_FILES = ("groups.csv", "groups.parquet")
@@ -44,16 +44,8 @@ UNRECORDED = ("out", "jobs", "quiet", "as_json", "force", "debug", "top")
 class Run:
     """One command from its options to its last line.
 
-    Parameters
-    ----------
-    context : typer.Context
-        The command as it was typed.
-    request : Request
-        Its options.
-    ending : str
-        What follows the name of the data in that of the output folder.
-    files : sequence of str
-        What will be written.
+    ``ending`` is what follows the name of the data in that of the output folder, ``files`` are
+    those that will be written.
     """
 
     def __init__(
@@ -129,10 +121,16 @@ class Run:
             name = re.sub(r"[^\w.]+", "-", label).strip("-")
             self.named(result).save(folder / f"{name}.dfi")
 
-    def print_summary(self, **findings: object) -> None:
-        """Print the findings as one object for machines."""
-        end = {"warnings": self.console.said, "seconds": round(self.seconds, 3)}
-        print_json({"outputs": self.folder.outputs(), **findings, **end})
+    def end(self, findings: dict[str, object], show: Callable[[], None], line: str) -> None:
+        """Print one object for machines, or show the findings and say the last line."""
+        if self.request.as_json:
+            end = {"warnings": self.console.said, "seconds": round(self.seconds, 3)}
+            print_json({"outputs": self.folder.outputs(), **findings, **end})
+            return
+        if not self.request.quiet:
+            show()
+        self.console.say(line)
+        typer.echo(self.out / "report.html")
 
 
 @guarded
@@ -170,10 +168,7 @@ def explain(
 
     Writes importance.csv, importance.parquet, result.dfi, report.html and log.txt into a folder.
     """
-    parameters = locals()
-    run = Run(
-        context, Request.among(parameters), "", EXPLAIN_FILES + (GROUP_FILES if groups else ())
-    )
+    run = Run(context, Request.among(locals()), "", EXPLAIN_FILES + (GROUP_FILES if groups else ()))
     console = run.console
     with console.warnings():
         arguments = run.read(f"explaining {target!r}")
@@ -206,15 +201,12 @@ def explain(
     stale = [name for name in GROUP_FILES if name not in written and (run.out / name).exists()]
     if stale:
         console.warn(f"{' and '.join(stale)} in {run.out} are not of this run, which has no groups")
-    if as_json:
-        run.print_summary(
-            n_rows=quality.n_rows, r2=finite(quality.r2), level=result.level, features=rows
-        )
-        return
-    if not quiet:
-        print_table(rows, level=level, top=top, unit="feature")
-    console.say(line)
-    typer.echo(run.out / "report.html")
+    r2 = finite(quality.r2)
+    run.end(
+        {"n_rows": quality.n_rows, "r2": r2, "level": result.level, "features": rows},
+        lambda: print_table(rows, level=level, top=top, unit="feature"),
+        line,
+    )
 
 
 @guarded
@@ -248,8 +240,7 @@ def compare(
 
     Writes comparison.csv, comparison.parquet, report.html and one .dfi file per method.
     """
-    parameters = locals()
-    run = Run(context, Request.among(parameters), "-comparison", COMPARE_FILES)
+    run = Run(context, Request.among(locals()), "-comparison", COMPARE_FILES)
     with run.console.warnings():
         arguments = run.read(f"comparing importances of {target!r}", refits=True)
         from dfi.cli.tables import write_tables
@@ -266,16 +257,12 @@ def compare(
             page = stage / "report.html"
             dfi.report.write_comparison_report(comparison, page, target=target)
             run.write_results(results, stage)
-    if as_json:
-        run.print_summary(
-            methods={label: unit_rows(result) for label, result in results.items()},
-            r2=finite(next(iter(results.values())).quality.r2),
-        )
-        return
-    if not quiet:
-        typer.echo(repr(comparison))
-    run.console.say(f"compared {len(results)} results ({run.seconds:.1f} s) -> {run.out}")
-    typer.echo(run.out / "report.html")
+    r2 = finite(next(iter(results.values())).quality.r2)
+    run.end(
+        {"methods": {label: unit_rows(result) for label, result in results.items()}, "r2": r2},
+        lambda: typer.echo(repr(comparison)),
+        f"compared {len(results)} results ({run.seconds:.1f} s) -> {run.out}",
+    )
 
 
 @guarded
@@ -311,9 +298,8 @@ def sensitivity(
 
     Writes sensitivity.csv, sensitivity.parquet, ranks.png, report.html and one .dfi file each.
     """
-    parameters = locals()
     names, values = read_grid(transports, epsilons)
-    run = Run(context, Request.among(parameters), "-sensitivity", SENSITIVITY_FILES)
+    run = Run(context, Request.among(locals()), "-sensitivity", SENSITIVITY_FILES)
     with run.console.warnings():
         arguments = run.read(f"explaining {target!r} under several transports")
         from matplotlib.figure import Figure
@@ -335,18 +321,13 @@ def sensitivity(
             page = stage / "report.html"
             dfi.report.write_comparison_report(results, page, title=title, target=target)
             run.write_results(results, stage)
-    if as_json:
-        run.print_summary(
-            settings={label: unit_rows(result) for label, result in results.items()},
-            skipped=dict(settings.skipped),
-        )
-        return
-    if not quiet:
-        width = max(map(len, results))
-        for label, result in results.items():
-            typer.echo(f"{label:{width}s}  {leading(unit_rows(result))}")
-    run.console.say(f"explained under {len(results)} settings ({run.seconds:.1f} s) -> {run.out}")
-    typer.echo(run.out / "report.html")
+    rows = {label: unit_rows(result) for label, result in results.items()}
+    width = max(map(len, results))
+    run.end(
+        {"settings": rows, "skipped": dict(settings.skipped)},
+        lambda: typer.echo("\n".join(f"{k:{width}s}  {leading(v)}" for k, v in rows.items())),
+        f"explained under {len(results)} settings ({run.seconds:.1f} s) -> {run.out}",
+    )
 
 
 def read_grid(

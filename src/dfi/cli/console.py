@@ -119,13 +119,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
 
 
 class Console:
-    """Standard error for people, quiet where it was asked for.
-
-    Parameters
-    ----------
-    quiet : bool
-        Whether to say warnings and errors only.
-    """
+    """Standard error for people; a quiet one says warnings and errors only."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
@@ -220,19 +214,8 @@ def leading(rows: Rows) -> str:
 class OutputFolder:
     """A folder that is filled beside its place and moved into it when everything is there.
 
-    Parameters
-    ----------
-    path : Path
-        The folder.
-    names : sequence of str
-        The files that will be written.
-    force : bool
-        Whether files of these names may be replaced.
-
-    Attributes
-    ----------
-    written : list of str
-        The names of the files that are in their place.
+    Existing files are replaced only with ``force``; ``names`` are those known beforehand, and
+    ``written`` those that are in their place.
     """
 
     def __init__(self, path: Path, names: Sequence[str], *, force: bool) -> None:

@@ -197,6 +197,7 @@ class Request:
     out: Path | None
     jobs: int | None
     quiet: bool
+    as_json: bool
     force: bool
 
     @classmethod

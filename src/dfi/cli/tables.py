@@ -29,19 +29,14 @@ if TYPE_CHECKING:
     from dfi.cli.console import Console
     from dfi.cli.options import Request
 
-FORMATS = {
-    "csv": "csv",
-    "txt": "csv",
-    "tsv": "tsv",
-    "tab": "tsv",
-    "parquet": "parquet",
-    "pq": "parquet",
-    "arrow": "arrow",
-    "feather": "arrow",
-    "ipc": "arrow",
-    "jsonl": "jsonl",
-    "ndjson": "jsonl",
+ENDINGS = {
+    "csv": ("csv", "txt"),
+    "tsv": ("tsv", "tab"),
+    "parquet": ("parquet", "pq"),
+    "arrow": ("arrow", "feather", "ipc"),
+    "jsonl": ("jsonl", "ndjson"),
 }
+FORMATS = {ending: kind for kind, endings in ENDINGS.items() for ending in endings}
 MISSING = ["NA", "N/A", "null", "NULL"]
 _GZIP, _PARQUET, _ARROW, _STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 
