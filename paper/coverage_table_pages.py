@@ -41,7 +41,7 @@ def write_table(records: Records, folder: Path, size: Size) -> None:
     write_page(folder / f"{NAME}.md", *_page(rows, size))
 
 
-def _csv_row(row: Coverage) -> dict[str, Any]:
+def _csv_row(row: Coverage) -> dict[str, object]:
     return {
         "regression": FAMILIES[row.family].label,
         "method": row.method,
@@ -180,8 +180,8 @@ def _kind_headings(kinds: Sequence[str]) -> list[str]:
     ]
 
 
-def _shares(here: Sequence[Coverage]) -> list[Any]:
-    cells: list[Any] = [here[0].replications]
+def _shares(here: Sequence[Coverage]) -> list[object]:
+    cells: list[object] = [here[0].replications]
     for feature in ("X1", "X2", NULLS_LABEL):
         for kind in (PLAIN, AWARE_BELOW, AWARE):
             if feature == NULLS_LABEL or kind != AWARE_BELOW:

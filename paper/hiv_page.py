@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
@@ -15,6 +15,8 @@ from paper.writing import markdown_table, shown, write_csv, write_page
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from paper.hiv_figures import Splits
     from paper.reproduction import Record, Records, Size
@@ -98,7 +100,7 @@ def write_hiv(records: Records, folder: Path, size: Size) -> None:
     )
 
 
-def _rows(found: Iterable[Splits], about: Record) -> list[dict[str, Any]]:
+def _rows(found: Iterable[Splits], about: Record) -> list[dict[str, object]]:
     return [
         {
             "outcome": splits.outcome,
@@ -120,7 +122,7 @@ def _rows(found: Iterable[Splits], about: Record) -> list[dict[str, Any]]:
 
 
 def _leaders(found: Iterable[Splits], sizes: Sequence[int]) -> str:
-    rows: list[list[Any]] = [[OUTCOMES[0], "paper", None, "5, 6, 1, 2, 3, 8, 4", *[None] * 4]]
+    rows: list[list[object]] = [[OUTCOMES[0], "paper", None, "5, 6, 1, 2, 3, 8, 4", *[None] * 4]]
     for splits in found:
         totals = [record["total"] for record in splits.records]
         leaders = [frozenset(np.argsort(-row, kind="stable")[:3] + 1) for row in splits.scores]
@@ -141,7 +143,7 @@ def _leaders(found: Iterable[Splits], sizes: Sequence[int]) -> str:
     return markdown_table(headings, rows)
 
 
-def _rank_correlation(scores: Any, sizes: Sequence[int]) -> float:
+def _rank_correlation(scores: NDArray[np.float64], sizes: Sequence[int]) -> float:
     return float(stats.spearmanr(scores, sizes).statistic)
 
 
