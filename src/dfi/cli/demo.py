@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from sklearn.datasets import load_diabetes
 
+from dfi import explain
 from dfi._data import as_frame
-from dfi.estimator import explain
 
 if TYPE_CHECKING:
-    from dfi.results.importance import Importance
+    from dfi import Importance
 
 FILES = ("report.html", "result.dfi")
 LABELS = {

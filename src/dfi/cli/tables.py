@@ -258,14 +258,14 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     if target in drop:
         raise Failure(f"the target {target!r} is also named by --drop", REFUSED)
     special = {name for name in roles if name is not None}
-    kept = [name for name in frame.columns if name not in {*drop, *special}]
-    if not kept:
+    features = [name for name in frame.columns if name not in {*drop, *special}]
+    if not features:
         raise Failure("no feature is left: every column is the target or left out", REFUSED)
-    frame = _without_missing(frame.select([*kept, *special]), request.missing, console)
+    frame = _without_missing(frame.select([*features, *special]), request.missing, console)
     if time is not None:
         frame = frame.sort(time, maintain_order=True)
     return Selection(
-        features=frame.select(kept),
+        features=frame.select(features),
         target=_numeric(frame[target]),
         weights=None if weights is None else frame[weights],
         row_groups=None if row_groups is None else frame[row_groups],
