@@ -21,9 +21,8 @@ from dfi._data import (
 )
 from dfi._data.magnitude import refuse_extreme
 from dfi._lines.choose import LineOptions, line_model
-from dfi._lines.linear import LinearLines
+from dfi._lines.closed_form import LinearLines, SumLines
 from dfi._lines.quadrature import DEFAULT_MEMORY
-from dfi._lines.sums import SumLines
 from dfi._models.crossfit import FoldModels, cross_fit
 from dfi._models.learners import check_learner_suits_outcome, resolve_learner
 from dfi._models.parallel import in_parallel
