@@ -9,7 +9,7 @@ import dfi
 from dfi._data.table import read_table
 from dfi._lines.base import LineModel, Lines, Reference
 from dfi._lines.choose import LineOptions, line_model
-from dfi._lines.hinges import HingeLines, hinge_lines
+from dfi._lines.closed_form import HingeLines, hinge_lines
 from dfi._lines.quadrature import QuadratureLines
 from dfi._models.network import BentHingeNetwork, bent_hinge
 from dfi._models.predictor import predictor_for
@@ -67,7 +67,7 @@ def test_normal_law_equals_fine_quadrature():
 def test_many_rows_are_taken_in_parts(monkeypatch):
     lines = lines_of(Reference.gaussian())
     whole = MODEL.moments(lines)
-    monkeypatch.setattr("dfi._lines.hinges.ROWS_AT_ONCE", 4)
+    monkeypatch.setattr("dfi._lines.closed_form.ROWS_AT_ONCE", 4)
     assert np.allclose(MODEL.moments(lines).mean, whole.mean, rtol=1e-12)
 
 

@@ -16,7 +16,7 @@ from sklearn.preprocessing import (
 from sklearn.svm import LinearSVR
 
 from dfi._lines.base import LineModel, Lines, Reference
-from dfi._lines.linear import linear_lines
+from dfi._lines.closed_form import linear_lines
 from dfi._lines.quadrature import QuadratureLines
 
 GENERATOR = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import pytest
 import dfi
 from dfi._data.weights import Weights
 from dfi._lines.base import Lines
-from dfi._lines.linear import LinearLines
+from dfi._lines.closed_form import LinearLines
 from dfi._lines.quadrature import QuadratureLines
 from dfi._scoring.latent import latent_scores, smoothing_points
 from dfi._scoring.tilt import tilt_sensitivity

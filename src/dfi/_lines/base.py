@@ -157,7 +157,7 @@ class LineModel(Protocol):
 
     @property
     def rule(self) -> str:
-        """Say in a few words how the averages are taken (``"exact: 500 trees"``)."""
+        """How the averages are taken, in a few words (``"exact: 500 trees"``)."""
 
     def predict(self, points: Floats) -> Floats:
         """Return the model's value at each row."""

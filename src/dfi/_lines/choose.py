@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from sklearn.compose import TransformedTargetRegressor
@@ -13,21 +13,13 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    MaxAbsScaler,
-    MinMaxScaler,
-    RobustScaler,
-    StandardScaler,
-)
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVR, NuSVR
 
-from dfi._lines.hinges import hinge_lines
-from dfi._lines.linear import linear_lines
+from dfi._lines.closed_form import SumLines, hinge_lines, linear_lines
 from dfi._lines.quadrature import DEFAULT_MEMORY, QuadratureLines, QuadratureRule
-from dfi._lines.sums import SumLines
-from dfi._lines.trees.decoded import decoded_tree_lines
-from dfi._lines.trees.model import tree_lines
+from dfi._lines.trees.model import decoded_tree_lines, tree_lines
+from dfi._lines.trees.pipelines import SCALERS
 from dfi._lines.trees.readers import read_trees
 from dfi._models.stack import SuperLearner
 from dfi.warnings import ExactnessWarning, warn
@@ -93,23 +85,14 @@ def line_model(
 ) -> LineModel:
     """Return the line averages of a fitted model.
 
-    Parameters
-    ----------
-    predictor : Predictor
-        The fitted model.
-    sample : ndarray of shape (k, p)
-        Rows on which a model that was read into closed form is compared with its own predictions.
-    options : LineOptions
-        What the user asked for.
-    square : bool
-        Whether second moments will be needed (CPI-type scores), which sums do not have.
-    seed : SeedSequence, optional
-        For random draws.
+    A model that is read into an exact or closed form is compared with its own predictions on the
+    rows of the ``sample``. ``square`` is whether second moments will be needed (CPI-type scores),
+    which sums do not have; ``seed`` is for random draws.
     """
     if options.rule == "auto":
-        found = _read(predictor, sample, options, square)
-        if found is not None:
-            return found
+        exact = _read(predictor, sample, options, square=square)
+        if exact is not None:
+            return exact
     return _quadrature(predictor, options, seed)
 
 
@@ -127,8 +110,8 @@ def _quadrature(
     return QuadratureLines(predictor, rule, options.n_nodes, options.memory, seed)
 
 
-def is_smooth(model: Any) -> bool:
-    """Tell whether a model is smooth along lines, so that a Gauss rule converges quickly."""
+def is_smooth(model: object) -> bool:
+    """Return whether a model is smooth along lines, so that a Gauss rule converges quickly."""
     if isinstance(model, Pipeline):
         model = model.steps[-1][1]
     if isinstance(model, MLPRegressor):
@@ -137,84 +120,106 @@ def is_smooth(model: Any) -> bool:
 
 
 def _read(
-    predictor: Predictor, sample: Floats, options: LineOptions, square: bool
+    predictor: Predictor, sample: Floats, options: LineOptions, *, square: bool
 ) -> LineModel | None:
     """Return an exact or closed form of the model, or None where it has none."""
     model = predictor.model
-    if predictor.reads_matrix:
-        linear = linear_lines(model, sample.shape[1])
-        if linear is not None and _agrees(linear.predict(sample), predictor(sample)):
-            return linear
-        hinges = None if square else hinge_lines(model)
-        if hinges is not None and _agrees(hinges.predict(sample), predictor(sample)):
-            return hinges
+    closed = _closed_form(predictor, sample, square=square)
+    if closed is not None:
+        return closed
     members = _members(model)
     if isinstance(model, TransformedTargetRegressor) and (square or members is None):
-        _say_not_followed(model, square)
+        _warn_not_followed(model, square=square)
         return None
     if members is None:
-        if predictor.reads_matrix:
-            return tree_lines(model, predictor, sample, levels=predictor.levels)
-        return decoded_tree_lines(predictor, sample)
+        return _trees(predictor, sample)
     if square:
         # A second moment needs the whole sum; one made of trees alone can be merged.
         pure = predictor.reads_matrix and not isinstance(model, SuperLearner)
-        return tree_lines(model, predictor, sample, levels=predictor.levels) if pure else None
-    parts, weights, intercept = members
-    # The super learner hands an array on to its members; a vote or a stack what it was given.
-    view = "matrix" if isinstance(model, SuperLearner) else predictor.view
-    if isinstance(model, SuperLearner) and not predictor.reads_matrix:
+        return _trees(predictor, sample) if pure else None
+    return _sum(members, predictor, sample, options)
+
+
+def _closed_form(predictor: Predictor, sample: Floats, *, square: bool) -> LineModel | None:
+    if not predictor.reads_matrix:
         return None
-    predictors = [replace(predictor, model=part, view=view) for part in parts]
-    found = SumLines(
-        tuple(
-            _read(part, sample, options, square=False) or _quadrature(part, options)
-            for part in predictors
-        ),
-        weights,
-        intercept,
-    )
-    return found if _agrees(found.predict(sample), predictor(sample)) else None
-
-
-def _members(model: Any) -> tuple[list[Any], tuple[float, ...], float] | None:
-    """Return members, weights and intercept of a model that is a weighted sum."""
-    if isinstance(model, SuperLearner):
-        kept = [k for k, member in enumerate(model.estimators_) if member is not None]
-        return (
-            [model.estimators_[k] for k in kept],
-            tuple(float(model.weights_[k]) for k in kept),
-            0.0,
-        )
-    if isinstance(model, VotingRegressor):
-        weights = np.ones(len(model.estimators_))
-        if model.weights is not None:
-            used = [member != "drop" for _, member in model.estimators]
-            weights = np.asarray(model.weights, dtype=float)[used]
-        return list(model.estimators_), tuple((weights / weights.sum()).tolist()), 0.0
-    if isinstance(model, StackingRegressor) and not model.passthrough:
-        final = linear_lines(model.final_estimator_, len(model.estimators_))
-        if final is not None:
-            return list(model.estimators_), tuple(final.coefficients.tolist()), final.intercept
-    if isinstance(model, TransformedTargetRegressor):
-        affine = _affine_inverse(model.transformer_)
-        if affine is not None:
-            return [model.regressor_], (affine[0],), affine[1]
+    linear = linear_lines(predictor.model, sample.shape[1])
+    if linear is not None and _agrees(linear.predict(sample), predictor(sample)):
+        return linear
+    hinges = None if square else hinge_lines(predictor.model)
+    if hinges is not None and _agrees(hinges.predict(sample), predictor(sample)):
+        return hinges
     return None
 
 
-def _affine_inverse(transformer: Any) -> tuple[float, float] | None:
+def _trees(predictor: Predictor, sample: Floats) -> LineModel | None:
+    if predictor.reads_matrix:
+        return tree_lines(predictor.model, predictor, sample, levels=predictor.levels)
+    return decoded_tree_lines(predictor, sample)
+
+
+class Members(NamedTuple):
+    """A model that is ``intercept + sum_k weights[k] * models[k]``."""
+
+    models: list[object]
+    weights: tuple[float, ...]
+    intercept: float = 0.0
+
+
+def _sum(
+    members: Members, predictor: Predictor, sample: Floats, options: LineOptions
+) -> SumLines | None:
+    """Return a sum, every member of it by the best way that there is for it."""
+    view = predictor.view
+    if isinstance(predictor.model, SuperLearner):
+        if not predictor.reads_matrix:
+            return None
+        # The super learner hands an array on to its members; a vote or a stack what it was given.
+        view = "matrix"
+    parts = [replace(predictor, model=model, view=view) for model in members.models]
+    lines = tuple(
+        _read(part, sample, options, square=False) or _quadrature(part, options) for part in parts
+    )
+    total = SumLines(lines, members.weights, members.intercept)
+    return total if _agrees(total.predict(sample), predictor(sample)) else None
+
+
+def _members(model: object) -> Members | None:
+    """Return the members of a model that is a weighted sum."""
+    if isinstance(model, SuperLearner):
+        kept = [k for k, member in enumerate(model.estimators_) if member is not None]
+        weights = tuple(float(model.weights_[k]) for k in kept)
+        return Members([model.estimators_[k] for k in kept], weights)
+    if isinstance(model, VotingRegressor):
+        share = np.ones(len(model.estimators_))
+        if model.weights is not None:
+            used = [member != "drop" for _, member in model.estimators]
+            share = np.asarray(model.weights, dtype=float)[used]
+        return Members(list(model.estimators_), tuple((share / share.sum()).tolist()))
+    if isinstance(model, StackingRegressor) and not model.passthrough:
+        final = linear_lines(model.final_estimator_, len(model.estimators_))
+        if final is not None:
+            weights = tuple(final.coefficients.tolist())
+            return Members(list(model.estimators_), weights, final.intercept)
+    if isinstance(model, TransformedTargetRegressor):
+        affine = _affine_inverse(model.transformer_)
+        if affine is not None:
+            return Members([model.regressor_], (affine[0],), affine[1])
+    return None
+
+
+def _affine_inverse(transformer: object) -> tuple[float, float] | None:
     """Return scale and shift of what turns predictions back into outcomes, None where it bends."""
     if isinstance(transformer, FunctionTransformer):
         return (1.0, 0.0) if transformer.inverse_func is None else None
-    if isinstance(transformer, MaxAbsScaler | MinMaxScaler | RobustScaler | StandardScaler):
+    if isinstance(transformer, SCALERS):
         shift, top = (float(v) for v in transformer.inverse_transform(np.eye(2)[:, [1]])[:, 0])
         return top - shift, shift
     return None
 
 
-def _say_not_followed(model: TransformedTargetRegressor, square: bool) -> None:
-    """Say why trees behind a transformed outcome are not followed exactly."""
+def _warn_not_followed(model: TransformedTargetRegressor, *, square: bool) -> None:
+    """Warn that trees behind a transformed outcome are not followed exactly, with the reason."""
     inner = model.regressor_
     final = inner.steps[-1][1] if isinstance(inner, Pipeline) else inner
     ensemble, reason = read_trees(final)
@@ -233,5 +238,5 @@ def _say_not_followed(model: TransformedTargetRegressor, square: bool) -> None:
 
 
 def _agrees(read: Floats, own: Floats) -> bool:
-    """Compare a model that was read with its own predictions, up to rounding."""
+    """Return whether a model that was read has its own predictions, up to rounding."""
     return bool(np.allclose(read, own, rtol=1e-8, atol=1e-8 * (np.ptp(own) + 1e-300)))

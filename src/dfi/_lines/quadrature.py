@@ -128,18 +128,9 @@ def gauss_nodes(reference: Reference, j: int, m: int) -> tuple[Floats, Floats]:
 class QuadratureLines:
     """A model known only by its predictions.
 
-    Parameters
-    ----------
-    function : callable
-        Numeric rows to predictions.
-    quadrature : {"equal", "gauss", "draws"}
-        The rule, see the module's description.
-    n_nodes : int, optional
-        Nodes per line; 32, 16 and 50 by default.
-    memory : int
-        Bound in bytes on the rows handed to the model at once.
-    seed : numpy.random.SeedSequence, optional
-        For ``"draws"`` only.
+    ``quadrature`` is one of the module's rules, with ``n_nodes`` per line (32, 16 and 50 by
+    default); ``memory`` bounds in bytes the rows handed to the model at once; ``seed`` is for
+    ``"draws"`` only.
     """
 
     function: Callable[[Floats], Floats]
@@ -155,7 +146,7 @@ class QuadratureLines:
 
     @property
     def rule(self) -> str:
-        """Say how the averages are taken."""
+        """How the averages are taken."""
         names = {
             "equal": "equal-probability nodes",
             "gauss": "Gauss nodes",

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi._lines.base import LineModel, Lines
-from dfi._lines.sums import SumLines
+from dfi._lines.closed_form import SumLines
 from dfi._lines.trees.model import TreeLines
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi._lines.closed_form import SumLines
 from dfi._lines.quadrature import QuadratureLines
-from dfi._lines.sums import SumLines
 from dfi.warnings import QuadratureWarning, warn
 
 if TYPE_CHECKING:

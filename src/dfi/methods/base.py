@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from dfi._lines.choose import LineOptions, line_model
-from dfi._lines.linear import LinearLines
-from dfi._lines.sums import SumLines
+from dfi._lines.closed_form import LinearLines, SumLines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

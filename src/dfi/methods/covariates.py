@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dfi._lines.linear import LINEAR_MODELS
+from dfi._lines.closed_form import LINEAR_MODELS
 from dfi._models.crossfit import seed_estimator
 from dfi._models.learners import predicts_classes
 from dfi._models.stack import SuperLearner

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi._lines.linear import LinearLines
+from dfi._lines.closed_form import LinearLines
 from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._scoring.latent import LatentScores
 from dfi.inference.transport_terms import MapInfluence, latent_terms

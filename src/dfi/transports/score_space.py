@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi._lines.closed_form import SumLines
 from dfi._lines.quadrature import DEFAULT_MEMORY, QuadratureLines
-from dfi._lines.sums import SumLines
 from dfi._lines.trees.model import TreeLines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dfi._lines.base import LineModel
-    from dfi._lines.trees.ensemble import TreeEnsemble
-    from dfi._lines.trees.levels import Category
+    from dfi._lines.trees.ensemble import Category, TreeEnsemble
     from dfi._types import Floats
     from dfi.transports.copula import CopulaTransport
 

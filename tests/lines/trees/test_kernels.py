@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestRegressor
 from dfi._lines.base import Lines, Reference
 from dfi._lines.trees import TreeEnsemble, TreeLines, read_trees
 from dfi._lines.trees import engine as engine_module
-from dfi._lines.trees import kernels_law as law_module
+from dfi._lines.trees import law as law_module
 from dfi._lines.trees.engine import choose_kernel, line_moments
 from dfi._lines.trees.ensemble import (
     add_ensembles,

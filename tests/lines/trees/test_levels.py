@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 from dfi._data import read_table, read_weights
 from dfi._lines.base import Lines, Reference
 from dfi._lines.choose import LineOptions, line_model
-from dfi._lines.trees.levels import Category, pieces_of
+from dfi._lines.trees.ensemble import Category, pieces_of
 from dfi._lines.trees.model import TreeLines
 from dfi._models.predictor import predictor_for
 from dfi.transports.copula import Copula

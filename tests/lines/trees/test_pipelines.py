@@ -34,8 +34,7 @@ from sklearn.tree import DecisionTreeRegressor
 import dfi
 from dfi._data import read_table
 from dfi._lines.choose import LineOptions, line_model
-from dfi._lines.trees.decoded import largest_error
-from dfi._lines.trees.model import TreeLines
+from dfi._lines.trees.model import TreeLines, largest_error
 from dfi._models.predictor import predictor_for
 from dfi.warnings import ExactnessWarning
 

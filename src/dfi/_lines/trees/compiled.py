@@ -38,7 +38,7 @@ P = ParamSpec("P")
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 HERE = Path(__file__).parent
-KERNEL_FILES = ("compiled.py", "kernels_*.py")
+KERNEL_FILES = ("compiled.py", "law.py", "kernels_*.py")
 
 
 def _checksum(folder: Path) -> int:
@@ -117,7 +117,7 @@ def only_ours(folder: Path) -> bool:
     group may write where it is the user's private one, as is the custom where the umask is 002.
     A folder above may be writable by all if it is sticky, as ``/tmp`` is: others cannot replace
     what is not theirs there. Symbolic links must belong to the user or root, too. Windows, which
-    keeps its permissions elsewhere, is taken at its word: its folders are the user's by default.
+    keeps its permissions elsewhere, is trusted: its folders are the user's by default.
     """
     if sys.platform == "win32":
         return True
@@ -176,7 +176,7 @@ class _Announcer(event.Listener):
 
 @functools.cache
 def announce_compilation() -> None:
-    """Tell once, at a terminal, that kernels are being compiled."""
+    """Announce once, at a terminal, that kernels are being compiled."""
     message = "dfi: compiling kernels, once; later runs load them from disk"
     logger.info(message)
     if sys.stderr.isatty():

@@ -10,32 +10,43 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 from scipy.special import expit
 
 from dfi._lines.base import LineMoments
 from dfi._lines.trees.compiled import kernel_array
-from dfi._lines.trees.kernels_arena import arena_for, arena_moments
-from dfi._lines.trees.kernels_law import Law, coordinate_law, step_below, tabulate
-from dfi._lines.trees.kernels_merged import jumps_for, merged_moments
-from dfi._lines.trees.kernels_path import SortedDirections, detours_for, path_moments
-from dfi._lines.trees.kernels_walk import Nodes, lay_out, places_for, predict_sums
-from dfi._lines.trees.levels import pieces_of, tree_rows
+from dfi._lines.trees.ensemble import pieces_of, tree_rows
+from dfi._lines.trees.kernels_blocks import (
+    Nodes,
+    arena_for,
+    arena_moments,
+    lay_out,
+    places_for,
+    predict_sums,
+)
+from dfi._lines.trees.kernels_lines import (
+    SortedDirections,
+    detours_for,
+    jumps_for,
+    merged_moments,
+    path_moments,
+)
+from dfi._lines.trees.law import Law, coordinate_law, step_below, tabulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from dfi._lines.base import Lines
-    from dfi._lines.trees.ensemble import TreeEnsemble
-    from dfi._lines.trees.kernels_law import CoordinateLaw
-    from dfi._lines.trees.levels import Category
+    from dfi._lines.trees.ensemble import Category, TreeEnsemble
+    from dfi._lines.trees.law import CoordinateLaw
     from dfi._types import Floats, Ints
 
     # Parallel lines: latent values, steepness, law, shifts, lower and upper ends, step.
     Block = tuple[Floats, Floats, CoordinateLaw, Floats, Floats, Floats, float]
 
+Job = TypeVar("Job")
 Kernel = Literal["arena", "path", "merged"]
 
 LINKS = {"identity": 0, "logistic": 1, "exp": 2}
@@ -54,14 +65,8 @@ SPARSE = 0.02
 class Geometry:
     """Lines as the kernels want them.
 
-    Attributes
-    ----------
-    steepness : ndarray of shape (d, p)
-        ``1 / L_fj``, or 0 where ``L_fj`` counts as zero.
-    law : Law
-        Reference law.
-    lows, highs : ndarray of shape (d,)
-        Values of ``t - shift`` outside of which no shift has mass.
+    ``steepness`` (d, p) is ``1 / L_fj``, or 0 where ``L_fj`` counts as zero; outside of ``lows`` to
+    ``highs`` (d,) no shifted law has mass.
     """
 
     steepness: Floats
@@ -105,10 +110,6 @@ def line_moments(
 
     Parameters
     ----------
-    ensemble : TreeEnsemble
-        The model.
-    lines : Lines
-        The lines, the reference law and the shifts.
     categories : sequence of Category
         What is decoded from several columns of a row; lines are cut where they change.
     square : bool, default=False
@@ -280,11 +281,7 @@ def _steepness_of_trees(steepness: Floats, categories: Sequence[Category], width
 
 
 def _path(
-    ensemble: TreeEnsemble,
-    nodes: Nodes,
-    lines: Lines,
-    geometry: Geometry,
-    n_threads: int | None,
+    ensemble: TreeEnsemble, nodes: Nodes, lines: Lines, geometry: Geometry, n_threads: int | None
 ) -> LineMoments:
     n, d = lines.latent.shape
     q = len(lines.offsets)
@@ -294,16 +291,9 @@ def _path(
     shifts = kernel_array(lines.offsets.T, np.float64)
     directions = _sort_directions(geometry.steepness)
     total = geometry.law.total * ensemble.intercept
-    common = (
-        nodes,
-        directions,
-        geometry.law,
-        shifts,
-        geometry.lows,
-        geometry.highs,
-        geometry.reach,
-        step_below(geometry.law, shifts),
-    )
+    ends = (geometry.lows, geometry.highs, geometry.reach)
+    step = step_below(geometry.law, shifts)
+    common = (nodes, directions, geometry.law, shifts, *ends, step)
 
     def task(block: slice) -> None:
         size = (block.stop - block.start, d, q)
@@ -335,7 +325,7 @@ def _blocks(n: int, size: int) -> Iterable[slice]:
     return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
-def _run(task: Callable[[Any], None], jobs: Iterable[Any], n_threads: int | None) -> None:
+def _run(task: Callable[[Job], None], jobs: Iterable[Job], n_threads: int | None) -> None:
     workers = n_threads if n_threads is not None else available_cores()
     todo = list(jobs)
     if workers <= 1 or len(todo) <= 1:

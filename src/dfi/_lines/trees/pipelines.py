@@ -3,14 +3,15 @@
 Such a step ``g`` maps a split ``g(x) <= c`` to ``x <= c'`` with ``c'`` the largest number that
 ``g`` does not take above ``c``. It is found by bisection over the floating-point numbers
 themselves, with the steps' own arithmetic, so that the composed model decides every row alike.
-Encoders are followed where the columns they meet are decoded from numbers: see ``decoded.py``.
+Encoders are followed where the columns they meet are decoded from numbers
+(:mod:`dfi._lines.trees.model`).
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
@@ -27,17 +28,17 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from dfi._lines.trees.reading import Unreadable, require
+from dfi._lines.trees.ensemble import Unreadable, require
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
+    from sklearn.base import TransformerMixin
 
     from dfi._lines.trees.ensemble import TreeEnsemble
     from dfi._types import Bools, Floats, Ints
 
-    Indices = Ints
     Ordered = NDArray[np.int64]
 
 SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
@@ -46,11 +47,8 @@ EXTREME = 1e100
 CELLS_AT_ONCE = 200_000
 
 
-def read_pipeline(
-    model: Pipeline, column: int, read: Callable[[Any, int], TreeEnsemble]
-) -> TreeEnsemble:
-    """Read the trees at the end of a pipeline in the units of its input."""
-    ensemble = read(model.steps[-1][1], column)
+def read_pipeline(model: Pipeline, ensemble: TreeEnsemble) -> TreeEnsemble:
+    """Return the trees at the end of a pipeline in the units of its input."""
     steps = active_steps(model)
     if not steps:
         return ensemble
@@ -63,28 +61,22 @@ def read_pipeline(
     return pull_back(transform, ensemble, sources, np.zeros(n_features))
 
 
-def active_steps(model: Pipeline) -> list[Any]:
+def active_steps(model: Pipeline) -> list[TransformerMixin]:
     """Return the steps before the last that do something."""
     return [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
 
 
-def _width(step: Any) -> int:
-    require(hasattr(step, "n_features_in_"), f"{type(step).__name__} does not tell its columns")
+def _width(step: TransformerMixin) -> int:
+    require(hasattr(step, "n_features_in_"), f"{type(step).__name__} does not state its columns")
     return int(step.n_features_in_)
 
 
-def follow_columns(step: Any, inputs: Indices, encodable: Bools) -> Indices:
+def follow_columns(step: object, inputs: Ints, encodable: Bools) -> Ints:
     """Return the column of the whole model's input that each output of a step comes from.
 
-    Parameters
-    ----------
-    step : object
-        A fitted transformer, or "passthrough".
-    inputs : ndarray of int
-        The column of the whole model's input behind each column that the step is given.
-    encodable : ndarray of bool
-        Which columns of the whole model's input take few values, so that an encoder, which need
-        not keep their order, is a table of values.
+    ``inputs`` are those of the columns that the step is given, ``encodable`` says which columns of
+    the whole model's input take few values, so that an encoder, which need not keep their order, is
+    a table of values.
     """
     if isinstance(step, str):
         require(step == "passthrough", f"the step {step!r} is not followed")
@@ -103,7 +95,7 @@ def follow_columns(step: Any, inputs: Indices, encodable: Bools) -> Indices:
         empty = np.array([isinstance(s, float) and np.isnan(s) for s in step.statistics_])
         return inputs if step.keep_empty_features else inputs[~empty]
     if isinstance(step, SelectorMixin):
-        support: Indices = np.asarray(step.get_support(indices=True))
+        support: Ints = np.asarray(step.get_support(indices=True))
         return inputs[support]
     if isinstance(step, ColumnTransformer):
         return _column_transformer_sources(step, inputs, encodable)
@@ -117,7 +109,7 @@ def follow_columns(step: Any, inputs: Indices, encodable: Bools) -> Indices:
     raise Unreadable(f"{type(step).__name__} does not act on each column alone, in its order")
 
 
-def _encoded_widths(encoder: Any) -> list[int]:
+def _encoded_widths(encoder: OneHotEncoder | OrdinalEncoder) -> list[int]:
     """Return how many columns an encoder makes of each of its own."""
     if isinstance(encoder, OrdinalEncoder):
         return [1] * len(encoder.categories_)
@@ -131,12 +123,12 @@ def _encoded_widths(encoder: Any) -> list[int]:
     ]
     require(
         sum(widths) == len(encoder.get_feature_names_out()),
-        "OneHotEncoder makes other columns than its levels tell",
+        "OneHotEncoder makes other columns than its levels imply",
     )
     return widths
 
 
-def _column_transformer_sources(step: Any, inputs: Indices, encodable: Bools) -> Indices:
+def _column_transformer_sources(step: ColumnTransformer, inputs: Ints, encodable: Bools) -> Ints:
     names = list(getattr(step, "feature_names_in_", []))
     placed: dict[int, int] = {}
     for name, inner, columns in step.transformers_:
@@ -151,7 +143,7 @@ def _column_transformer_sources(step: Any, inputs: Indices, encodable: Bools) ->
     return np.array([placed[k] for k in range(len(placed))], dtype=np.intp)
 
 
-def _column_indices(columns: Any, names: list[str], width: int) -> Indices:
+def _column_indices(columns: ArrayLike | slice, names: list[str], width: int) -> Ints:
     if isinstance(columns, slice):
         require(
             not isinstance(columns.start, str) and not isinstance(columns.stop, str),
@@ -167,7 +159,7 @@ def _column_indices(columns: Any, names: list[str], width: int) -> Indices:
 
 
 def pull_back(
-    transform: Callable[[Floats], Floats], ensemble: TreeEnsemble, sources: Indices, base: Floats
+    transform: Callable[[Floats], Floats], ensemble: TreeEnsemble, sources: Ints, base: Floats
 ) -> TreeEnsemble:
     """Return the trees as a function of the columns before the steps.
 
@@ -175,17 +167,9 @@ def pull_back(
     lowest one. Where that is the right child, as behind the indicator of the lower of two levels,
     the children change places.
 
-    Parameters
-    ----------
-    transform : callable
-        The steps, as a function of numeric rows.
-    ensemble : TreeEnsemble
-        The trees as a function of what the steps return.
-    sources : ndarray of int
-        The input column of each column that the steps return. As a function of it, every split
-        in use must switch at most once.
-    base : ndarray of shape (p,)
-        A row that the steps accept; one column at a time is moved away from it.
+    ``transform`` is the steps as a function of numeric rows, ``sources`` the input column of each
+    column that they return: as a function of it, every split in use must switch at most once.
+    ``base`` is a row that the steps accept; one column at a time is moved away from it.
     """
     require(ensemble.n_features == len(sources), "the steps' columns are not those of the trees")
     moved = ensemble.with_columns(sources, len(base))
@@ -239,7 +223,7 @@ def pull_back(
     )
 
 
-def _rounds(sources: Indices, used: Indices) -> list[Indices]:
+def _rounds(sources: Ints, used: Ints) -> list[Ints]:
     rounds: list[list[int]] = []
     seen: list[set[int]] = []
     for out in used:
@@ -255,8 +239,8 @@ def _rounds(sources: Indices, used: Indices) -> list[Indices]:
     return [np.array(members) for members in rounds]
 
 
-def _transform(steps: Any, table: Floats) -> Floats:
-    given: Any = table
+def _transform(steps: Pipeline, table: Floats) -> Floats:
+    given: object = table
     names = getattr(steps[0], "feature_names_in_", None)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import ndtr
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from dfi._lines.base import Reference
     from dfi._types import Floats
+
+    Body = Callable[..., tuple[float, float]]
 
 # Phi(-7.5) = 3e-14: what is cut off stays far below the 1e-10 promised for the law.
 TAIL = 7.5
@@ -147,19 +149,9 @@ def _tabulate_atoms(reference: Reference, d: int) -> tuple[Law, Floats, Floats]:
     start = np.zeros((d, n_cells + 1), dtype=np.uint32)
     for j in range(d):
         np.cumsum(np.bincount(cell[j], minlength=n_cells + 1)[:n_cells], out=start[j, 1:])
-    total = steps[:, -1, 1].copy()
-    width = values.shape[1]
-    law = EmpiricalLaw(
-        values.ravel(),
-        steps.reshape(-1, 2),
-        start.ravel(),
-        width,
-        n_cells,
-        scale,
-        lower,
-        total,
-        HALF_ULP,
-    )
+    total, width = steps[:, -1, 1].copy(), values.shape[1]
+    tables = (values.ravel(), steps.reshape(-1, 2), start.ravel())
+    law = EmpiricalLaw(*tables, width, n_cells, scale, lower, total, HALF_ULP)
     return law, lower, upper
 
 
@@ -222,13 +214,19 @@ def evaluate_coordinate(law: CoordinateLaw, t: float) -> tuple[float, float]:
     return _coordinate_is_empirical(law, t)
 
 
+class TupleType(Protocol):
+    """What numba makes of the type of a named tuple."""
+
+    instance_class: type
+
+
 @chosen_by_type(evaluate_law)
-def _evaluate_law(law: Any, j: Any, t: Any) -> Callable[..., Any]:  # noqa: ARG001
+def _evaluate_law(law: TupleType, j: object, t: object) -> Body:  # noqa: ARG001
     return _law_is_normal if law.instance_class is NormalLaw else _law_is_empirical
 
 
 @chosen_by_type(evaluate_coordinate)
-def _evaluate_coordinate(law: Any, t: Any) -> Callable[..., Any]:  # noqa: ARG001
+def _evaluate_coordinate(law: TupleType, t: object) -> Body:  # noqa: ARG001
     is_normal = law.instance_class is NormalCoordinate
     return _coordinate_is_normal if is_normal else _coordinate_is_empirical
 

@@ -14,7 +14,7 @@ import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import logit
@@ -22,13 +22,23 @@ from scipy.special import logit
 from dfi._lines.trees.ensemble import (
     Link,
     TreeEnsemble,
+    Unreadable,
     add_ensembles,
     fold_float32_at_most,
     fold_float32_below,
+    require,
     single_tree,
 )
-from dfi._lines.trees.reading import Unreadable, require
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dfi._lines.trees.ensemble import Integers
+    from dfi._types import Floats
+
+IDENTITY: Link = "identity"
+LOGISTIC: Link = "logistic"
+EXP: Link = "exp"
 LIGHTGBM_IDENTITY = {
     "",
     "custom",
@@ -41,49 +51,25 @@ LIGHTGBM_IDENTITY = {
 }
 LIGHTGBM_EXP = {"poisson", "gamma", "tweedie"}
 XGBOOST_LINKS: dict[str, Link] = {
-    "reg:squarederror": "identity",
-    "reg:squaredlogerror": "identity",
-    "reg:absoluteerror": "identity",
-    "reg:pseudohubererror": "identity",
-    "reg:quantileerror": "identity",
-    "reg:logistic": "logistic",
-    "binary:logistic": "logistic",
-    "count:poisson": "exp",
-    "reg:gamma": "exp",
-    "reg:tweedie": "exp",
+    **dict.fromkeys(("reg:squarederror", "reg:squaredlogerror", "reg:absoluteerror"), IDENTITY),
+    **dict.fromkeys(("reg:pseudohubererror", "reg:quantileerror"), IDENTITY),
+    **dict.fromkeys(("reg:logistic", "binary:logistic"), LOGISTIC),
+    **dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie"), EXP),
 }
 CATBOOST_LINKS: dict[str, Link] = {
-    "RMSE": "identity",
-    "MAE": "identity",
-    "Quantile": "identity",
-    "Huber": "identity",
-    "MAPE": "identity",
-    "Expectile": "identity",
-    "LogCosh": "identity",
-    "Logloss": "logistic",
-    "CrossEntropy": "logistic",
-    "Poisson": "exp",
-    "Tweedie": "exp",
+    **dict.fromkeys(["RMSE", "MAE", "Quantile", "Huber", "MAPE", "Expectile", "LogCosh"], IDENTITY),
+    **dict.fromkeys(("Logloss", "CrossEntropy"), LOGISTIC),
+    **dict.fromkeys(("Poisson", "Tweedie"), EXP),
 }
 SINGLE_PRECISION = 1e-6
 
 
-def read_boosting(model: Any, column: int) -> TreeEnsemble | None:
-    """Read a boosting library's model; None where it is none of them."""
-    library = next(
-        (
-            base.__module__.split(".")[0]
-            for base in type(model).__mro__
-            if base.__module__.split(".")[0] in ("lightgbm", "xgboost", "catboost")
-        ),
-        None,
-    )
-    if library == "lightgbm":
-        return _lightgbm(getattr(model, "booster_", model), column)
-    if library == "xgboost":
-        return _xgboost(model, column)
-    if library == "catboost":
-        return _catboost(model, column)
+def read_boosting(model: object, column: int) -> TreeEnsemble | None:
+    """Read a boosting library's model; return None for any other."""
+    for base in type(model).__mro__:
+        reader = READERS.get(base.__module__.split(".")[0])
+        if reader is not None:
+            return reader(model, column)
     return None
 
 
@@ -93,8 +79,8 @@ def _finish(ensemble: TreeEnsemble, link: Link, column: int) -> TreeEnsemble:
     return replace(ensemble, link=link)
 
 
-def _lightgbm(booster: Any, column: int) -> TreeEnsemble:
-    text = booster.model_to_string().split("\nend of trees")[0]
+def _lightgbm(model: Any, column: int) -> TreeEnsemble:
+    text = getattr(model, "booster_", model).model_to_string().split("\nend of trees")[0]
     header, *blocks = text.split("\nTree=")
     lines = header.splitlines()
     fields = dict(line.split("=", 1) for line in lines if "=" in line)
@@ -135,7 +121,7 @@ def _lightgbm_tree(block: str, n_features: int) -> TreeEnsemble:
     )
 
     # Leaf k is written as child -(k + 1): here it follows the inner nodes.
-    def children(child: Any) -> Any:
+    def children(child: Integers) -> Floats:
         return np.concatenate([np.where(child >= 0, child, n_inner - child - 1), -(value**0)])
 
     pad = np.zeros(len(value))
@@ -242,3 +228,11 @@ def _catboost_tree(tree: dict[str, Any], columns: dict[int, int], n_features: in
         np.concatenate([np.zeros(n_inner), value]),
         n_features=n_features,
     )
+
+
+# Their models are theirs: nothing of these libraries is imported.
+READERS: dict[str, Callable[[Any, int], TreeEnsemble]] = {
+    "lightgbm": _lightgbm,
+    "xgboost": _xgboost,
+    "catboost": _catboost,
+}

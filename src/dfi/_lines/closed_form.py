@@ -1,0 +1,271 @@
+r"""Models whose line moments have a closed form: linear ones, networks of bent hinges, and sums.
+
+A network's unit :math:`h(a)` has the argument :math:`a(t) = \alpha + \beta t` along line ``j``. It
+is curved where :math:`0 < a < 2` and straight where :math:`a > 2`, so with the moments
+:math:`Q_p = E[t^p;\, 0 < a < 2]` and :math:`T_p = E[t^p;\, a > 2]` of those two pieces
+
+.. math::
+
+    E[h(a)] &= \alpha^2 Q_0 + 2\alpha\beta Q_1 + \beta^2 Q_2 + 4(\alpha - 1) T_0 + 4\beta T_1, \\
+    E[t\,h(a)] &= \alpha^2 Q_1 + 2\alpha\beta Q_2 + \beta^2 Q_3 + 4(\alpha - 1) T_1 + 4\beta T_2.
+
+The pieces are intervals of ``t``; their moments are differences of the partial moments
+:math:`S_p(s) = E[t^p;\, t \le s]` of the law, cumulative sums for an empirical one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtr
+from sklearn import linear_model
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.svm import LinearSVR
+
+from dfi._lines.base import LineModel, LineMoments, Lines, Reference
+from dfi._models.network import BEND, BentHingeNetwork, bent_hinge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sklearn.base import TransformerMixin
+
+    from dfi._types import Floats
+
+LINEAR_NAMES = """
+    ARDRegression BayesianRidge ElasticNet ElasticNetCV HuberRegressor Lars LarsCV Lasso LassoCV
+    LassoLars LassoLarsCV LassoLarsIC LinearRegression OrthogonalMatchingPursuit QuantileRegressor
+    Ridge RidgeCV SGDRegressor TheilSenRegressor
+"""
+LINEAR_MODELS = (LinearSVR, *(getattr(linear_model, name) for name in LINEAR_NAMES.split()))
+ROWS_AT_ONCE = 2048
+FAR = 40.0
+"""Beyond this many deviations a normal law has no mass left in double precision."""
+
+
+@dataclass(frozen=True)
+class LinearLines:
+    r"""A linear model ``f(x) = intercept + coefficients @ x``.
+
+    With the slope :math:`b_j = \ell_j'\beta` along line ``j`` and the value :math:`a` of the model
+    where :math:`t = 0`,
+
+    .. math:: m = a + b_j E[t], \quad h = a E[t] + b_j E[t^2], \quad
+              E[f^2] = a^2 + 2 a b_j E[t] + b_j^2 E[t^2].
+    """
+
+    coefficients: Floats
+    intercept: float
+
+    @property
+    def rule(self) -> str:
+        """How the averages are taken."""
+        return "closed form (linear)"
+
+    def predict(self, points: Floats) -> Floats:
+        """Return the model's value at each row."""
+        return np.asarray(points @ self.coefficients + self.intercept)
+
+    def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
+        """Return the moments along each line."""
+        slope = self.coefficients @ lines.directions
+        first, second = lines.reference.moments(len(slope))
+        value = self.predict(lines.points)
+        origin = value[:, None] - slope * lines.latent
+        origin = origin[None] - (slope * lines.offsets)[:, None, :]
+        return LineMoments(
+            mean=origin + slope * first,
+            hermite=origin * first + slope * second,
+            square=origin**2 + 2 * slope * first * origin + slope**2 * second if square else None,
+        )
+
+
+def linear_lines(model: object, n_columns: int) -> LinearLines | None:
+    """Read a fitted linear model, or a pipeline of scalers that ends in one.
+
+    Returns None where the model is of another kind. A scaler ``(x - a) / s`` in front of the
+    model is folded into its coefficients.
+    """
+    scale, shift = np.ones(n_columns), np.zeros(n_columns)
+    if isinstance(model, Pipeline):
+        *steps, final = [step for _, step in model.steps]
+        for step in steps:
+            affine = _affine(step, n_columns)
+            if affine is None:
+                return None
+            step_scale, step_shift = affine
+            scale, shift = scale * step_scale, shift * step_scale + step_shift
+        model = final
+    if not isinstance(model, LINEAR_MODELS):
+        return None
+    coefficients = np.asarray(model.coef_, dtype=float).ravel()
+    if coefficients.shape != (n_columns,):
+        return None
+    intercept = float(np.asarray(model.intercept_, dtype=float).ravel()[0])
+    return LinearLines(coefficients * scale, intercept + float(coefficients @ shift))
+
+
+def _affine(step: TransformerMixin | None, n_columns: int) -> tuple[Floats, Floats] | None:
+    """Return ``(a, b)`` with ``step(x) = a x + b``, or None if the step is not of that form."""
+    zero, one = np.zeros(n_columns), np.ones(n_columns)
+    if step is None or step == "passthrough":
+        return one, zero
+    if type(step) is StandardScaler or type(step) is RobustScaler:
+        center = step.mean_ if type(step) is StandardScaler else step.center_
+        center = zero if center is None else np.asarray(center)
+        scale = one if step.scale_ is None else 1.0 / np.asarray(step.scale_)
+        if type(step) is StandardScaler and not step.with_mean:
+            center = zero
+        return scale, -center * scale
+    if type(step) is MinMaxScaler and not step.clip:
+        return np.asarray(step.scale_), np.asarray(step.min_)
+    if type(step) is MaxAbsScaler and not getattr(step, "clip", False):
+        return 1.0 / np.asarray(step.scale_), zero
+    return None
+
+
+def partial_moments(reference: Reference, j: int) -> Callable[[Floats], Floats]:
+    r"""Return the function :math:`s \mapsto (S_0, S_1, S_2, S_3)(s)` of coordinate ``j``.
+
+    The four moments are along the last axis of its result.
+    """
+    if reference.values is None or reference.cumulative is None:
+        return _normal_partial_moments
+    values = np.ascontiguousarray(reference.values[:, j])
+    mass = np.diff(reference.cumulative[:, j], prepend=0.0)
+    sums = np.zeros((len(values) + 1, 4))
+    np.cumsum(mass[:, None] * values[:, None] ** np.arange(4), axis=0, out=sums[1:])
+
+    def empirical(s: Floats) -> Floats:
+        return np.asarray(sums[np.searchsorted(values, s)])
+
+    return empirical
+
+
+def _normal_partial_moments(s: Floats) -> Floats:
+    s = np.clip(s, -FAR, FAR)
+    density = np.exp(-0.5 * s**2) / np.sqrt(2.0 * np.pi)
+    below = ndtr(s)
+    return np.stack([below, -density, below - s * density, -(s**2 + 2.0) * density], axis=-1)
+
+
+@dataclass(frozen=True)
+class HingeLines:
+    """The model ``intercept + sum_k slopes[k] * h(directions[:, k] @ x + offsets[k])``."""
+
+    directions: Floats
+    offsets: Floats
+    slopes: Floats
+    intercept: float
+
+    @property
+    def rule(self) -> str:
+        """How the averages are taken."""
+        return f"closed form ({len(self.slopes)} hinges)"
+
+    def predict(self, points: Floats) -> Floats:
+        """Return the model's value at each row."""
+        hidden = bent_hinge(points @ self.directions + self.offsets)
+        return np.asarray(hidden @ self.slopes + self.intercept)
+
+    def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
+        """Return the moments along each line."""
+        if square:
+            raise TypeError("a network's second moment has no closed form here: use quadrature")
+        n, d = lines.latent.shape
+        shape = (len(lines.offsets), n, d)
+        mean, hermite = np.empty(shape), np.empty(shape)
+        change = self.directions.T @ lines.directions
+        laws = [partial_moments(lines.reference, j) for j in range(d)]
+        for start in range(0, n, ROWS_AT_ONCE):
+            part = slice(start, min(start + ROWS_AT_ONCE, n))
+            base = lines.points[part] @ self.directions + self.offsets
+            for q, j in np.ndindex(shape[0], d):
+                if q > 0 and lines.offsets[q, j] == lines.offsets[0, j]:
+                    mean[q, part, j], hermite[q, part, j] = mean[0, part, j], hermite[0, part, j]
+                    continue
+                shift = lines.latent[part, j] + lines.offsets[q, j]
+                alpha = base - shift[:, None] * change[:, j]
+                first, second = _unit_moments(alpha, change[:, j], laws[j])
+                mean[q, part, j] = first @ self.slopes
+                hermite[q, part, j] = second @ self.slopes
+        reference_mean, _ = lines.reference.moments(d)
+        return LineMoments(mean + self.intercept, hermite + self.intercept * reference_mean)
+
+
+def _unit_moments(
+    alpha: Floats, beta: Floats, law: Callable[[Floats], Floats]
+) -> tuple[Floats, Floats]:
+    """Return ``E[h(alpha + beta t)]`` and ``E[t h(alpha + beta t)]`` for rows and units."""
+    still = beta == 0
+    slope = np.where(still, 1.0, beta)
+    whole = law(np.array(np.inf))
+    to_curve, to_straight = law(-alpha / slope), law((BEND - alpha) / slope)
+    rising = (slope > 0)[:, None]
+    curved = np.where(rising, to_straight - to_curve, to_curve - to_straight)
+    straight = np.where(rising, whole - to_straight, to_straight)
+    if still.any():
+        value = alpha[:, still]
+        inside = (value > 0) & (value < BEND)
+        curved[:, still] = inside[..., None] * whole
+        straight[:, still] = (value >= BEND)[..., None] * whole
+    square, cross, bent = alpha**2, 2.0 * alpha * beta, beta**2
+    level, rise = 2.0 * BEND * alpha - BEND**2, 2.0 * BEND * beta
+    first, second = (
+        square * curved[..., p]
+        + cross * curved[..., p + 1]
+        + bent * curved[..., p + 2]
+        + level * straight[..., p]
+        + rise * straight[..., p + 1]
+        for p in (0, 1)
+    )
+    return first, second
+
+
+def hinge_lines(model: object) -> HingeLines | None:
+    """Return the closed form of a fitted network of bent hinges, None for any other model."""
+    if not isinstance(model, BentHingeNetwork):
+        return None
+    return HingeLines(model.directions_, model.offsets_, model.slopes_, model.intercept_)
+
+
+@dataclass(frozen=True)
+class SumLines:
+    """The model ``intercept + sum_k weights[k] * parts[k]``.
+
+    The second moment is not linear in the model: asking for it is refused, and the caller
+    integrates the sum as a whole instead.
+    """
+
+    parts: tuple[LineModel, ...]
+    weights: tuple[float, ...]
+    intercept: float = 0.0
+
+    @property
+    def rule(self) -> str:
+        """How the averages are taken."""
+        return " + ".join(dict.fromkeys(part.rule for part in self.parts))
+
+    def predict(self, points: Floats) -> Floats:
+        """Return the model's value at each row."""
+        value = np.full(len(points), self.intercept)
+        for weight, part in zip(self.weights, self.parts, strict=True):
+            value += weight * part.predict(points)
+        return value
+
+    def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
+        """Return the moments along each line."""
+        if square:
+            raise TypeError("the second moment of a sum is not the sum of second moments")
+        first, _ = lines.reference.moments(lines.latent.shape[1])
+        shape = (len(lines.offsets), *lines.latent.shape)
+        mean = np.full(shape, self.intercept)
+        hermite = np.broadcast_to(self.intercept * first, shape).copy()
+        for weight, part in zip(self.weights, self.parts, strict=True):
+            moments = part.moments(lines)
+            mean += weight * moments.mean
+            hermite += weight * moments.hermite
+        return LineMoments(mean, hermite)

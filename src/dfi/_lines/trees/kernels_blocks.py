@@ -1,0 +1,310 @@
+"""Trees in preorder, and kernels that walk down them with a whole block at a time.
+
+**Rows** that reach a node are partitioned by its split without branches.
+
+**Parallel lines**, where many directions cross: all lines of a block share one direction. At a node
+the lines that reach it are kept in an arena as (line, upper end); the split partitions the arena
+without branches, a line whose interval straddles the threshold going to both sides. Which child of
+a split lies lower on the line is the same for all lines of the block. Visiting it first, every line
+meets its leaves in the order of ``t``: its lower end is where its last leaf ended, and with
+``v_1, ..., v_K`` the values met and ``t_k`` the crossing between ``v_k`` and ``v_{k+1}``,
+
+``E[f; a < t <= b] = v_K F(b) - sum_k (v_{k+1} - v_k) F(t_k) - v_1 F(a)``,
+
+so that the law is evaluated once for every crossing. The ends ``a`` and ``b`` are those of the law,
+or of a piece of the line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from dfi._lines.trees.compiled import SOURCES, Kernel, kernel_array
+from dfi._lines.trees.law import evaluate_coordinate
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfi._lines.trees.ensemble import Integers, TreeEnsemble
+    from dfi._lines.trees.law import CoordinateLaw
+    from dfi._types import Floats
+
+
+class Nodes(NamedTuple):
+    """Trees in preorder: the left child of node ``k`` is ``k + 1``.
+
+    ``cut`` holds the threshold of a split and the value of a leaf (``feature < 0``), so that a
+    visit touches 16 bytes.
+    """
+
+    feature: Integers
+    right: NDArray[np.uint32]
+    cut: Floats
+    roots: NDArray[np.uint32]
+    depth: int
+
+
+def lay_out(ensemble: TreeEnsemble) -> Nodes:
+    """Return the ensemble's nodes in preorder."""
+    n = len(ensemble.feature)
+    feature = np.empty(n, np.int32)
+    right = np.empty(n, np.uint32)
+    cut = np.empty(n)
+    roots = np.empty(len(ensemble.roots), np.uint32)
+    filled_and_depth = np.zeros(2, np.int64)
+    preorder(
+        kernel_array(ensemble.feature, np.int32),
+        kernel_array(ensemble.threshold, np.float64),
+        kernel_array(ensemble.left, np.int32),
+        kernel_array(ensemble.right, np.int32),
+        kernel_array(ensemble.value, np.float64),
+        kernel_array(ensemble.roots, np.int32),
+        np.empty((n + 1, 3), np.int32),
+        feature,
+        right,
+        cut,
+        roots,
+        filled_and_depth,
+    )
+    filled, depth = filled_and_depth.tolist()
+    # Infinite thresholds would make 0 * inf below; no row comes near these bounds.
+    return Nodes(feature[:filled], right[:filled], np.clip(cut[:filled], -1e50, 1e50), roots, depth)
+
+
+@Kernel
+def preorder(
+    feature: Integers,
+    threshold: Floats,
+    left: Integers,
+    right: Integers,
+    value: Floats,
+    roots: Integers,
+    stack: Integers,
+    new_feature: Integers,
+    new_right: NDArray[np.uint32],
+    cut: Floats,
+    new_roots: NDArray[np.uint32],
+    filled_and_depth: NDArray[np.int64],
+    _sources: int = SOURCES,
+) -> None:
+    """Write the trees of a :class:`~dfi._lines.trees.ensemble.TreeEnsemble` in preorder."""
+    filled = 0
+    deepest = 0
+    for tree in range(roots.size):
+        new_roots[tree] = filled
+        stack[0, 0], stack[0, 1], stack[0, 2] = roots[tree], -1, 0
+        top = 1
+        while top > 0:
+            top -= 1
+            node, parent, level = stack[top, 0], stack[top, 1], stack[top, 2]
+            deepest = max(deepest, level)
+            if parent >= 0:
+                new_right[parent] = filled
+            if feature[node] < 0:
+                new_feature[filled] = -1
+                new_right[filled] = 0
+                cut[filled] = value[node]
+            else:
+                new_feature[filled] = feature[node]
+                cut[filled] = threshold[node]
+                stack[top, 0], stack[top, 1], stack[top, 2] = right[node], filled, level + 1
+                stack[top + 1, 0], stack[top + 1, 1], stack[top + 1, 2] = left[node], -1, level + 1
+                top += 2
+            filled += 1
+    filled_and_depth[0] = filled
+    filled_and_depth[1] = deepest
+
+
+class Places(NamedTuple):
+    """Memory for a block of rows: those that reach each node of a path, and the nodes to visit."""
+
+    row: NDArray[np.uint32]
+    stack: NDArray[np.uint64]
+
+
+def places_for(n_rows: int, depth: int) -> Places:
+    """Return memory for so many rows and trees of this depth."""
+    return Places(np.empty((depth + 2) * n_rows, np.uint32), np.empty((depth + 2, 3), np.uint64))
+
+
+@Kernel
+def predict_sums(
+    nodes: Nodes, columns: Floats, places: Places, sums: Floats, _sources: int = SOURCES
+) -> None:
+    """Add the sum of leaf values of each row to ``sums``, tree by tree.
+
+    The rows (``columns``, transposed) that reach a node are partitioned without branches:
+    twice as quick as walking row by row.
+    """
+    one = np.uint64(1)
+    n_rows = np.uint64(sums.size)
+    row, stack = places
+    for tree in range(nodes.roots.size):
+        for k in range(n_rows):
+            row[k] = k
+        stack[0, 0], stack[0, 1], stack[0, 2] = nodes.roots[tree], 0, n_rows
+        top = 1
+        while top > 0:
+            top -= 1
+            node, start, end = stack[top, 0], stack[top, 1], stack[top, 2]
+            f = nodes.feature[node]
+            cut = nodes.cut[node]
+            if f < 0:
+                for k in range(start, end):
+                    sums[row[k]] += cut
+                continue
+            column = columns[np.uint32(f)]
+            n_right = start
+            n_left = end
+            for k in range(start, end):
+                i = row[k]
+                goes_left = np.uint64(column[i] <= cut)
+                row[n_left] = i
+                row[n_right] = i
+                n_left += goes_left
+                n_right += one - goes_left
+            if n_right > start:
+                stack[top, 0], stack[top, 1], stack[top, 2] = nodes.right[node], start, n_right
+                top += 1
+            if n_left > end:
+                stack[top, 0], stack[top, 1], stack[top, 2] = node + one, end, n_left
+                top += 1
+
+
+class Arena(NamedTuple):
+    """Memory for a block of lines.
+
+    ``line`` and ``upper`` are the arena; ``at``, ``left_value`` and ``last`` are where each line
+    has come to, the value of the leaf that it has left, and the sum of its last leaves.
+    """
+
+    line: NDArray[np.uint32]
+    upper: Floats
+    at: Floats
+    left_value: Floats
+    last: Floats
+    stack: NDArray[np.uint64]
+
+
+def arena_for(n_lines: int, depth: int) -> Arena:
+    """Return memory for so many lines and trees of this depth."""
+    capacity = (depth + 2) * n_lines
+    return Arena(
+        np.empty(capacity, np.uint32),
+        np.empty(capacity),
+        np.empty(n_lines),
+        np.empty(n_lines),
+        np.empty(n_lines),
+        np.empty((depth + 2, 3), np.uint64),
+    )
+
+
+@Kernel
+def arena_moments(
+    nodes: Nodes,
+    columns: Floats,
+    latent: Floats,
+    steepness: Floats,
+    law: CoordinateLaw,
+    shifts: Floats,
+    low: Floats,
+    high: Floats,
+    step: float,
+    arena: Arena,
+    mean: Floats,
+    hermite: Floats,
+    _sources: int = SOURCES,
+) -> None:
+    """Add line means and first Hermite moments of a block of lines along one direction.
+
+    Rows come transposed, in ``columns`` (p, n_lines), with their ``latent`` coordinates along this
+    direction (n_lines,); ``steepness`` (p,) is ``1 / L_fj``, or 0 where ``L_fj`` counts as zero.
+    The coordinate's law is evaluated at ``t + shift`` for each of the ``shifts`` (q,). ``low`` and
+    ``high`` (n_lines,) end the piece of each line to be averaged over, beyond the law's ends for a
+    whole line; ``step`` is that of :func:`dfi._lines.trees.law.step_below`. ``mean`` and
+    ``hermite`` (q, n_lines) are added to.
+    """
+    one = np.uint64(1)
+    n_lines = np.uint64(latent.size)
+    n_shifts = np.uint64(shifts.size)
+    line, upper, at, left_value, last, stack = arena
+    # Left of a split is closed: along a falling coordinate it is t >= b, which is t > b-.
+    slack = law.below
+    for k in range(n_lines):
+        last[k] = 0.0
+    for tree in range(nodes.roots.size):
+        for k in range(n_lines):
+            line[k] = k
+            upper[k] = high[k]
+            at[k] = low[k]
+            left_value[k] = 0.0
+        stack[0, 0], stack[0, 1], stack[0, 2] = nodes.roots[tree], 0, n_lines
+        top = 1
+        while top > 0:
+            top -= 1
+            node, start, end = stack[top, 0], stack[top, 1], stack[top, 2]
+            f = nodes.feature[node]
+            cut = nodes.cut[node]
+            if f < 0:
+                # Below the law both are 0, so the first leaf of a whole line adds nothing.
+                for s in range(n_shifts):
+                    shift = shifts[s]
+                    is_last = s == n_shifts - one
+                    for k in range(start, end):
+                        i = line[k]
+                        f_t, h_t = evaluate_coordinate(law, at[i] + shift)
+                        jump = cut - left_value[i]
+                        mean[s, i] -= jump * f_t
+                        hermite[s, i] -= jump * h_t
+                        if is_last:
+                            left_value[i] = cut
+                            at[i] = upper[k]
+                continue
+            # The higher side is compacted in place, the lower side written behind the segment.
+            steep = steepness[np.uint32(f)]
+            column = columns[np.uint32(f)]
+            lower_child = node + one
+            higher_child = np.uint64(nodes.right[node])
+            n_higher = start
+            n_lower = end
+            if steep == 0.0:
+                for k in range(start, end):
+                    i, b = line[k], upper[k]
+                    goes_left = np.uint64(column[i] <= cut)
+                    line[n_lower], upper[n_lower] = i, b
+                    line[n_higher], upper[n_higher] = i, b
+                    n_lower += goes_left
+                    n_higher += one - goes_left
+            elif steep > 0.0:
+                for k in range(start, end):
+                    i, b = line[k], upper[k]
+                    t = latent[i] + (cut - column[i]) * steep
+                    line[n_lower], upper[n_lower] = i, b if b < t else t
+                    line[n_higher], upper[n_higher] = i, b
+                    n_lower += np.uint64(t > at[i])
+                    n_higher += np.uint64(t < b)
+            else:
+                lower_child, higher_child = higher_child, lower_child
+                for k in range(start, end):
+                    i, b = line[k], upper[k]
+                    t = latent[i] + (cut - column[i]) * steep
+                    t -= abs(t) * slack + step
+                    line[n_lower], upper[n_lower] = i, b if b < t else t
+                    line[n_higher], upper[n_higher] = i, b
+                    n_lower += np.uint64(t > at[i])
+                    n_higher += np.uint64(t < b)
+            if n_higher > start:
+                stack[top, 0], stack[top, 1], stack[top, 2] = higher_child, start, n_higher
+                top += 1
+            if n_lower > end:
+                stack[top, 0], stack[top, 1], stack[top, 2] = lower_child, end, n_lower
+                top += 1
+        for k in range(n_lines):
+            last[k] += left_value[k]
+    for s in range(n_shifts):
+        for k in range(n_lines):
+            f_t, h_t = evaluate_coordinate(law, high[k] + shifts[s])
+            mean[s, k] += last[k] * f_t
+            hermite[s, k] += last[k] * h_t

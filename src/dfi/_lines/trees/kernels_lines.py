@@ -1,0 +1,442 @@
+"""Kernels that walk one row or one line at a time.
+
+**Means where few directions cross** (:func:`path_moments`): a row and all its directions together.
+In ``s = t - z_ij`` the crossing of a node is ``g / L_fj`` with ``g = c - x_if``, one number per
+(row, node). The row's own path (``s = 0``) is walked once; only the directions with
+``|L_fj| > |g| / (T + max_j |z_ij| + max |shift|)`` can leave it at a node, and these are a prefix
+of the directions sorted by ``|L_fj|``. A direction that leaves walks the other side alone, in the
+order of the line, so that the law is evaluated once at every crossing, for all shifts together.
+
+**Second moments and nonlinear links** (:func:`merged_moments`): each tree is walked in the order of
+the line and leaves its jumps (place, change of value). Sorted together, they make the whole
+ensemble a step function, of which any function has an exact mean.
+"""
+
+from __future__ import annotations
+
+from math import exp
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from dfi._lines.trees.compiled import SOURCES, Kernel, inlined
+from dfi._lines.trees.law import evaluate_coordinate, evaluate_law
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfi._lines.trees.kernels_blocks import Nodes
+    from dfi._lines.trees.law import CoordinateLaw, Law
+    from dfi._types import Bools, Floats
+
+LOGISTIC, EXPONENTIAL = 1, 2
+
+
+class SortedDirections(NamedTuple):
+    """Directions by feature, steepest first.
+
+    ``order[f, k]`` is the direction with the ``k``-th largest ``|L_fj|``, ``steepness[f, k]`` its
+    ``1 / L_fj``, ``reach[f, k]`` its ``|L_fj|``, ``crossing[f]`` how many are not zero, and
+    ``by_direction[j, f]`` is ``1 / L_fj`` again (0 where ``L_fj`` counts as zero).
+    """
+
+    order: NDArray[np.uint32]
+    steepness: Floats
+    reach: Floats
+    crossing: NDArray[np.int32]
+    by_direction: Floats
+
+
+class Detours(NamedTuple):
+    """Memory for one row and all its directions.
+
+    ``own`` and ``first`` hold the two ends of every direction's own interval, now and at the root;
+    ``ends`` the law at the ends of the own interval (distribution and partial moment), ``moving``
+    that of a detour under way.
+    """
+
+    own_low: Floats
+    own_high: Floats
+    first_low: Floats
+    first_high: Floats
+    ends: Floats
+    moving: Floats
+    touched: NDArray[np.uint64]
+    is_touched: Bools
+    stack_node: NDArray[np.uint64]
+    stack_high: Floats
+
+
+def detours_for(d: int, n_shifts: int, depth: int) -> Detours:
+    """Return memory for so many directions and shifts and trees of this depth."""
+    own_low, own_high, first_low, first_high = np.empty((4, d))
+    return Detours(
+        own_low,
+        own_high,
+        first_low,
+        first_high,
+        np.empty((d, 4, n_shifts)),
+        np.empty((4, n_shifts)),
+        np.empty(d, np.uint64),
+        np.zeros(d, np.bool_),
+        *stack_for(depth),
+    )
+
+
+def stack_for(depth: int) -> tuple[NDArray[np.uint64], Floats]:
+    """Return room for the nodes to visit in a tree of this depth, and the ends of their pieces."""
+    return np.empty(depth + 2, np.uint64), np.empty(depth + 2)
+
+
+@inlined
+def next_leaf(
+    nodes: Nodes,
+    x: Floats,
+    z: float,
+    steepness: Floats,
+    slack: float,
+    step: float,
+    at: float,
+    stack_node: NDArray[np.uint64],
+    stack_high: Floats,
+    top: int,
+) -> tuple[np.uint64, float, int]:
+    """Follow the piece of a line on top of the stack to the leaf where it begins, at ``at``.
+
+    Returns the leaf, where the line leaves it, and the height of the stack, onto which the other
+    parts of the piece are put: the lowest of them is on top, so that leaves come in the order of
+    the line.
+    """
+    one = np.uint64(1)
+    top -= 1
+    here = stack_node[top]
+    end = stack_high[top]
+    f = nodes.feature[here]
+    while f >= 0:
+        gap = nodes.cut[here] - x[np.uint32(f)]
+        steep = steepness[np.uint32(f)]
+        right = np.uint64(nodes.right[here])
+        if steep == 0.0:
+            here = here + one if gap >= 0.0 else right
+        else:
+            t = z + gap * steep
+            if steep > 0.0:
+                first, second = here + one, right
+            else:
+                # Left of a split is closed: along a falling coordinate it is t >= b, which is
+                # t > b-, the number below.
+                t -= abs(t) * slack + step
+                first, second = right, here + one
+            if t >= end:
+                here = first
+            elif t <= at:
+                here = second
+            else:
+                stack_node[top] = second
+                stack_high[top] = end
+                top += 1
+                here = first
+                end = t
+        f = nodes.feature[here]
+    return here, end, top
+
+
+@Kernel
+def path_moments(
+    nodes: Nodes,
+    directions: SortedDirections,
+    law: Law,
+    shifts: Floats,
+    lows: Floats,
+    highs: Floats,
+    reach: float,
+    step: float,
+    points: Floats,
+    latent: Floats,
+    detours: Detours,
+    mean: Floats,
+    hermite: Floats,
+    _sources: int = SOURCES,
+) -> None:
+    """Write line means and first Hermite moments of every direction through each row.
+
+    Parameters are those of :func:`dfi._lines.trees.kernels_blocks.arena_moments` for all directions
+    at once: ``shifts`` of shape (d, q), ``points`` (n, p), ``latent`` (n, d), ``mean`` and
+    ``hermite`` (n, d, q), and the intervals ``lows`` to ``highs`` (d,) outside of which no shifted
+    law has mass; ``reach`` bounds ``|t|`` within these.
+    """
+    one = np.uint64(1)
+    n, d = latent.shape
+    n_shifts = np.uint64(shifts.shape[1])
+    slack = law.below
+    own_low, own_high, first_low, first_high = detours[:4]
+    ends, moving, touched, is_touched, stack_node, stack_high = detours[4:]
+    for i in range(np.uint64(n)):
+        x = points[i]
+        z = latent[i]
+        # No crossing farther than this from the row lies where any direction's law has mass.
+        window = reach
+        for coordinate in range(d):
+            here_z = z[coordinate]
+            window = max(window, reach + abs(here_z))
+            # s = 0 must lie inside, even where z is beyond the law's own support.
+            first_low[coordinate] = min(lows[coordinate], here_z - 1e-9 * (1.0 + abs(here_z)))
+            first_high[coordinate] = max(highs[coordinate], here_z)
+            own_low[coordinate] = first_low[coordinate]
+            own_high[coordinate] = first_high[coordinate]
+            for s in range(n_shifts):
+                mean[i, coordinate, s], hermite[i, coordinate, s] = 0.0, 0.0
+                ends[coordinate, 0, s], ends[coordinate, 1, s] = 0.0, 0.0
+                ends[coordinate, 2, s], ends[coordinate, 3, s] = 1.0, law.total[coordinate]
+        base = 0.0
+        for tree in range(nodes.roots.size):
+            # Most directions never leave the row's own path: what is reset after a tree, and added
+            # beyond the row's own leaf, is remembered for those that do.
+            n_touched = 0
+            node = np.uint64(nodes.roots[tree])
+            f = nodes.feature[node]
+            while f >= 0:
+                gap = nodes.cut[node] - x[np.uint32(f)]
+                goes_left = gap >= 0.0
+                right = np.uint64(nodes.right[node])
+                own = node + one if goes_left else right
+                other = right if goes_left else node + one
+                order = directions.order[np.uint32(f)]
+                steepness = directions.steepness[np.uint32(f)]
+                slopes = directions.reach[np.uint32(f)]
+                bound = abs(gap) / window
+                for k in range(np.uint64(directions.crossing[np.uint32(f)])):
+                    # Steepest first: nobody after this one reaches the threshold.
+                    if slopes[k] <= bound:
+                        break
+                    j = np.uint64(order[k])
+                    steep = steepness[k]
+                    t = z[j] + gap * steep
+                    if steep < 0.0:
+                        t -= abs(t) * slack + step
+                    # The other side begins at t and lies above it, or ends there and lies below.
+                    # Beyond the direction's own interval a split higher up has decided already.
+                    upwards = goes_left == (steep > 0.0)
+                    if upwards:
+                        if t >= own_high[j]:
+                            continue
+                    elif t <= own_low[j]:
+                        continue
+                    if not is_touched[j]:
+                        is_touched[j] = True
+                        touched[n_touched] = j
+                        n_touched += 1
+                    # The own interval is cut at t, and what is cut off is the detour. The law at
+                    # its ends is known but for t: moving[0:2] where it stands, [2:4] where it ends.
+                    for s in range(n_shifts):
+                        f_t, h_t = evaluate_law(law, j, t + shifts[j, s])
+                        if upwards:
+                            moving[0, s], moving[1, s] = f_t, h_t
+                            moving[2, s], moving[3, s] = ends[j, 2, s], ends[j, 3, s]
+                            ends[j, 2, s], ends[j, 3, s] = f_t, h_t
+                        else:
+                            moving[0, s], moving[1, s] = ends[j, 0, s], ends[j, 1, s]
+                            moving[2, s], moving[3, s] = f_t, h_t
+                            ends[j, 0, s], ends[j, 1, s] = f_t, h_t
+                    if upwards:
+                        at, final = t, own_high[j]
+                        own_high[j] = t
+                    else:
+                        at, final = own_low[j], t
+                        own_low[j] = t
+                    # Walk the other side along (at, final].
+                    column = directions.by_direction[j]
+                    stack_node[0] = other
+                    stack_high[0] = final
+                    top = 1
+                    while top > 0:
+                        leaf, high, top = next_leaf(
+                            nodes, x, z[j], column, slack, step, at, stack_node, stack_high, top
+                        )
+                        value = nodes.cut[leaf]
+                        # The last piece ends where the detour does.
+                        if top == 0:
+                            for s in range(n_shifts):
+                                mean[i, j, s] += value * (moving[2, s] - moving[0, s])
+                                hermite[i, j, s] += value * (moving[3, s] - moving[1, s])
+                        else:
+                            for s in range(n_shifts):
+                                f_t, h_t = evaluate_law(law, j, high + shifts[j, s])
+                                mean[i, j, s] += value * (f_t - moving[0, s])
+                                hermite[i, j, s] += value * (h_t - moving[1, s])
+                                moving[0, s], moving[1, s] = f_t, h_t
+                        at = high
+                node = own
+                f = nodes.feature[node]
+            value = nodes.cut[node]
+            # All directions get the row's own leaf at the end, as if their lines never left it;
+            # here those that did lose it outside of what is left of their own interval.
+            base += value
+            for k in range(n_touched):
+                j = touched[k]
+                is_touched[j] = False
+                own_low[j] = first_low[j]
+                own_high[j] = first_high[j]
+                total = law.total[j]
+                for s in range(n_shifts):
+                    mean[i, j, s] += value * (ends[j, 2, s] - ends[j, 0, s] - 1.0)
+                    hermite[i, j, s] += value * (ends[j, 3, s] - ends[j, 1, s] - total)
+                    ends[j, 0, s], ends[j, 1, s] = 0.0, 0.0
+                    ends[j, 2, s], ends[j, 3, s] = 1.0, total
+        for coordinate in range(d):
+            for s in range(n_shifts):
+                mean[i, coordinate, s] += base
+                hermite[i, coordinate, s] += base * law.total[coordinate]
+
+
+class Jumps(NamedTuple):
+    """Memory for the jumps along one line, twice, and for sorting them; the nodes to visit."""
+
+    place: Floats
+    jump: Floats
+    other: Floats
+    other_jump: Floats
+    counts: NDArray[np.int64]
+    stack_node: NDArray[np.uint64]
+    stack_high: Floats
+
+
+def jumps_for(capacity: int, depth: int) -> Jumps:
+    """Return memory for so many jumps and trees of this depth."""
+    place, jump, other, other_jump = np.empty((4, capacity))
+    counts = np.empty(capacity + 1, np.int64)
+    return Jumps(place, jump, other, other_jump, counts, *stack_for(depth))
+
+
+@inlined
+def apply_link(link: int, margin: float) -> float:
+    """Return the model's value for a sum of leaf values."""
+    if link == LOGISTIC:
+        if margin >= 0.0:
+            return 1.0 / (1.0 + exp(-margin))
+        odds = exp(margin)
+        return odds / (1.0 + odds)
+    if link == EXPONENTIAL:
+        return exp(margin)
+    return margin
+
+
+@inlined
+def sort_jumps(jumps: Jumps, n: int, low: float, high: float) -> None:
+    """Sort jumps by place: into equal cells first, then by insertion, which moves little."""
+    place, jump, other, other_jump, counts = jumps[:5]
+    n_cells = max(n, 1)
+    scale = n_cells / (high - low)
+    for cell in range(n_cells + 1):
+        counts[cell] = 0
+    for k in range(n):
+        cell = min(max(int((place[k] - low) * scale), 0), n_cells - 1)
+        counts[cell + 1] += 1
+    for cell in range(n_cells):
+        counts[cell + 1] += counts[cell]
+    for k in range(n):
+        cell = min(max(int((place[k] - low) * scale), 0), n_cells - 1)
+        other[counts[cell]] = place[k]
+        other_jump[counts[cell]] = jump[k]
+        counts[cell] += 1
+    for k in range(n):
+        t = other[k]
+        v = other_jump[k]
+        m = k
+        while m > 0 and place[m - 1] > t:
+            place[m] = place[m - 1]
+            jump[m] = jump[m - 1]
+            m -= 1
+        place[m] = t
+        jump[m] = v
+
+
+@Kernel
+def merged_moments(
+    nodes: Nodes,
+    intercept: float,
+    link: int,
+    points: Floats,
+    latent: Floats,
+    steepness: Floats,
+    law: CoordinateLaw,
+    shifts: Floats,
+    low: Floats,
+    high: Floats,
+    step: float,
+    jumps: Jumps,
+    done: NDArray[np.int64],
+    mean: Floats,
+    hermite: Floats,
+    square: Floats,
+    _sources: int = SOURCES,
+) -> None:
+    """Write mean, first Hermite and second moment of ``link(sum)`` along lines of one direction.
+
+    Parameters are those of :func:`dfi._lines.trees.kernels_blocks.arena_moments`, with rows instead
+    of columns, the intercept and the link. ``done`` holds the number of lines done; the kernel ends
+    early where ``jumps`` has no room for those of the next line.
+    """
+    n_shifts = shifts.size
+    slack = law.below
+    place, jump, other, _, _, stack_node, stack_high = jumps
+    for i in range(done[0], latent.size):
+        x = points[i]
+        z = latent[i]
+        margin = intercept
+        n = 0
+        for tree in range(nodes.roots.size):
+            at = low[i]
+            previous = 0.0
+            is_first = True
+            stack_node[0] = nodes.roots[tree]
+            stack_high[0] = high[i]
+            top = 1
+            while top > 0:
+                leaf, end, top = next_leaf(
+                    nodes, x, z, steepness, slack, step, at, stack_node, stack_high, top
+                )
+                value = nodes.cut[leaf]
+                if is_first:
+                    margin += value
+                    is_first = False
+                elif value != previous:
+                    if n == place.size:
+                        return
+                    place[n] = at
+                    jump[n] = value - previous
+                    n += 1
+                previous = value
+                at = end
+        sort_jumps(jumps, n, low[i], high[i])
+        # other: the value of the model on each piece.
+        other[0] = apply_link(link, margin)
+        if n >= 1:
+            last = 0.0
+            for k in range(n):
+                margin += jump[k]
+                value = apply_link(link, margin)
+                if k + 1 < n:
+                    other[k + 1] = value
+                else:
+                    last = value
+        else:
+            last = other[0]
+        for s in range(n_shifts):
+            f_at, h_at = evaluate_coordinate(law, low[i] + shifts[s])
+            f_end, h_end = evaluate_coordinate(law, high[i] + shifts[s])
+            first_moment = 0.0
+            hermite_moment = 0.0
+            second_moment = 0.0
+            for k in range(n):
+                f_t, h_t = evaluate_coordinate(law, place[k] + shifts[s])
+                value = other[k]
+                first_moment += value * (f_t - f_at)
+                second_moment += value * value * (f_t - f_at)
+                hermite_moment += value * (h_t - h_at)
+                f_at = f_t
+                h_at = h_t
+            mean[s, i] = first_moment + last * (f_end - f_at)
+            square[s, i] = second_moment + last * last * (f_end - f_at)
+            hermite[s, i] = hermite_moment + last * (h_end - h_at)
+        done[0] = i + 1
