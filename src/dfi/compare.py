@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from dfi.estimator import DFI
 from dfi.inference.intervals import check_level
-from dfi.methods.context import Context, prepare
-from dfi.methods.registry import resolve_comparators
+from dfi.methods import Context, prepare, resolve_methods
 from dfi.results.collection import Comparison, MethodRecord
 from dfi.results.importance import Importance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dfi.methods.base import Comparator, Part
+    from dfi.methods import Method, Part
 
 DISENTANGLED = "dfi"
 SHARED = {
@@ -97,7 +96,7 @@ def compare(
     level = check_level(level)
     options = _dfi_options(dfi_options)
     everything = isinstance(methods, str) and methods == "all"
-    chosen = resolve_comparators(methods, also=(DISENTANGLED,))
+    chosen = resolve_methods(methods, also=(DISENTANGLED,))
     start = time.perf_counter()
     context = prepare(
         X,
@@ -198,7 +197,7 @@ def _disentangled(
 
 def _importance(
     context: Context,
-    method: Comparator,
+    method: Method,
     key: str,
     part: Part,
     level: float,
@@ -237,7 +236,7 @@ def _importance(
         diagnostics=diagnostics,
         level=level,
         library=context.table.library,
-        space="latent" if "latent" in key else "group" if context.units.grouped else "attributed",
+        space="group" if part.space == "attributed" and context.units.grouped else part.space,
         degenerate=context.units.constant,
         nonnegative=part.nonnegative,
     )

@@ -16,7 +16,7 @@ from dfi._data import read_table
 from dfi._models.forests import forest_values, is_plain_forest
 from dfi._models.stack import SuperLearner
 from dfi.methods import CPI, NLOCO, Shapley
-from dfi.methods.refit import (
+from dfi.methods.submodels import (
     FixedStack,
     submodel_learner,
     subtable,

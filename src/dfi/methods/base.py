@@ -1,16 +1,22 @@
-"""What a comparator is: a named question, and influence values that answer it."""
+"""What a method is: a named question, and influence values that answer it."""
 
 from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dfi._types import Floats, Ints
     from dfi.methods.context import Context
+
+CONSERVATIVE = (
+    "Where the score is 0 the limit is degenerate: the influence values vanish and the squared "
+    "error of the fits pulls the score below 0, so the one-sided test rejects less often than its "
+    "level (conservative)."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,23 +30,26 @@ class Part:
     rows : ndarray of int
         The rows of the table that they belong to.
     monte_carlo_se : ndarray of shape (n_units,), optional
-        Error of the score from random permutations or sampled submodels, on top of and apart from
-        the sampling error: it can be made small by asking for more of them.
+        Error of the score from random permutations or sampled submodels, on top of the sampling
+        error and reported apart from it: more draws make it small.
     nonnegative : bool
         Whether the parameter cannot be negative.
     diagnostics : mapping
         What else a reader should know (JSON-like).
+    space : {"attributed", "latent"}
+        Whether units are features (or groups of them) or the latent coordinates of features.
     """
 
     influence: Floats
     rows: Ints
     monte_carlo_se: Floats | None = None
     nonnegative: bool = True
-    diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    diagnostics: Mapping[str, object] = field(default_factory=dict)
+    space: Literal["attributed", "latent"] = "attributed"
 
 
 @runtime_checkable
-class Comparator(Protocol):
+class Method(Protocol):
     """A measure of importance: a frozen object with its parameters.
 
     Attributes
@@ -72,29 +81,22 @@ class Comparator(Protocol):
         """Why the intervals hold or not."""
 
     def refuses(self, context: Context) -> str | None:
-        """Return why these data have no such importance, or None."""
+        """Return why these data have no such importance, or None, as for most methods."""
+        del context
+        return None
 
     def compute(self, context: Context) -> dict[str, Part]:
         """Return the method's importances by name (most methods have one)."""
 
 
-CONSERVATIVE = (
-    "Where the score is 0 the limit is degenerate: the influence values vanish and the squared "
-    "error of the fits pulls the score below 0, so the one-sided test rejects less often than its "
-    "level (conservative)."
-)
-
-
 def check_at_least_two(name: str, value: object) -> None:
-    """Refuse a number of draws or folds that leaves nothing to compare."""
+    """Raise if a number of draws or folds leaves nothing to compare."""
     if not isinstance(value, numbers.Integral) or value < 2:
         raise ValueError(f"{name} must be at least 2 and a whole number, got {value!r}")
 
 
-def if_debiased(corrected: object, plain: object) -> Any:
-    """Return a property of comparators that choose: one value with ``debias``, one without."""
-
-    def chosen(comparator: Any) -> object:
-        return corrected if comparator.debias else plain
-
-    return property(chosen)
+def check_one_of(name: str, value: object, known: tuple[object, ...]) -> None:
+    """Raise if a parameter is none of the values that it can take; 1 is not True."""
+    if not any(isinstance(value, type(other)) and value == other for other in known):
+        *first, last = map(repr, known)
+        raise ValueError(f"{name} must be {', '.join(first)} or {last}, got {value!r}")

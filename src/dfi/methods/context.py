@@ -1,11 +1,11 @@
-"""What all comparators share: the data, the folds, the fitted full models, seeds and workers."""
+"""What all methods share: the data, the folds, the fitted full models, seeds and workers."""
 
 from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from joblib import delayed
@@ -30,17 +30,20 @@ from dfi._models.parallel import in_parallel
 from dfi._models.progress import progress_bar
 from dfi._models.quality import regression_quality
 from dfi._models.seeds import seed_sequence
-from dfi.methods.refit import Submodels, predict_once
+from dfi.methods.submodels import Submodels, predict_once
 from dfi.warnings import ConstantColumnWarning, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from dfi._data import Fold, Outcome, Table, Weights
     from dfi._data.groups import Groups
     from dfi._lines.base import LineModel
     from dfi._models.quality import Quality
     from dfi._types import Bools, Floats, Ints
+    from dfi.methods.submodels import Learner
+
+T = TypeVar("T")
 
 SAMPLE_ROWS = 200
 
@@ -77,6 +80,17 @@ class Units:
         """The units that vary."""
         return tuple(int(unit) for unit in np.flatnonzero(~self.constant))
 
+    def spread(self, players: Floats) -> Floats:
+        """Return values of all units from those of the units that vary, which come first."""
+        values = np.zeros((*players.shape[:-1], len(self)))
+        values[..., list(self.active)] = players[..., : len(self.active)]
+        return values
+
+    def members(self, positions: Ints) -> list[list[int]]:
+        """Return, for each unit, where its matrix columns stand among some of them."""
+        place = {int(p): k for k, p in enumerate(positions)}
+        return [[place[int(p)] for p in unit if int(p) in place] for unit in self.positions]
+
     def overlap(self) -> tuple[str, str] | None:
         """Return the names of two units with a column in common, or None."""
         owner: dict[int, str] = {}
@@ -90,7 +104,7 @@ class Units:
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """The data, folds and fitted models that all comparators of one comparison share.
+    """The data, folds and fitted models that all methods of one comparison share.
 
     Attributes
     ----------
@@ -116,7 +130,7 @@ class Context:
     outcome: Outcome
     weights: Weights
     weighted: bool
-    learner: Any
+    learner: Learner
     folds: tuple[Fold, ...]
     models: tuple[FoldModels, ...]
     units: Units
@@ -125,7 +139,7 @@ class Context:
     memory: int = DEFAULT_MEMORY
     progress: bool | None = None
     row_groups: Ints | None = None
-    memo: dict[Any, Any] = field(default_factory=dict, repr=False)
+    memo: dict[tuple[str | int, ...], Any] = field(default_factory=dict, repr=False)
 
     @property
     def fit_weights(self) -> Weights | None:
@@ -140,12 +154,12 @@ class Context:
     @cached_property
     def line_models(self) -> tuple[LineModel, ...]:
         """The full model of each fold, read into closed form or trees where it can be."""
-        found = []
+        read = []
         for fold, models in zip(self.folds, self.models, strict=True):
             rows = self.table.matrix[fold.test]
             sample = rows[:: max(1, len(rows) // SAMPLE_ROWS)]
-            found.append(merged(line_model(models.predictors[0], sample, LineOptions())))
-        return tuple(found)
+            read.append(merged(line_model(models.predictors[0], sample, LineOptions())))
+        return tuple(read)
 
     @cached_property
     def predictors(self) -> tuple[Callable[[Floats], Floats], ...]:
@@ -156,7 +170,7 @@ class Context:
     def predictions(self) -> Floats:
         """Out-of-fold predictions of the full models, NaN for rows that are never held out."""
         values = np.full(self.table.n_rows, np.nan)
-        # by the models themselves: reading them costs more than to predict every row once
+        # by the models themselves: reading them costs more than predicting every row once
         for fold, models in zip(self.folds, self.models, strict=True):
             values[fold.test] = predict_once(models.predictors[0], self.table.matrix[fold.test])
         return values
@@ -168,7 +182,7 @@ class Context:
 
     @cached_property
     def submodels(self) -> Submodels:
-        """Out-of-fold predictions of refitted submodels; those asked for twice are kept."""
+        """Out-of-fold predictions of refitted submodels, each fitted once."""
         return Submodels(
             learner=self.learner,
             table=self.table,
@@ -183,8 +197,8 @@ class Context:
     @cached_property
     def quality(self) -> Quality:
         """Out-of-fold fit of the full models."""
-        found = [(fold.test, self.predictions[fold.test]) for fold in self.folds]
-        return regression_quality(found, self.outcome.values, self.weights)
+        held_out = [(fold.test, self.predictions[fold.test]) for fold in self.folds]
+        return regression_quality(held_out, self.outcome.values, self.weights)
 
     def others(self, unit: int) -> tuple[int, ...]:
         """Return the columns of the table outside of a unit."""
@@ -192,26 +206,26 @@ class Context:
         return tuple(c for c in range(len(self.table.columns)) if c not in inside)
 
     def child(self, *names: str | int) -> np.random.SeedSequence:
-        """Return the seed that belongs to some names, whatever else is run."""
+        """Return the seed of some names, which does not depend on what else is run."""
         key = tuple(zlib.crc32(str(name).encode()) for name in names)
         return np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, *key))
 
     def halves(self, *names: str | int, stratify: bool = False) -> tuple[Ints, Ints]:
         """Split the tested rows in two, groups of rows whole, by the seed of some names.
 
-        ``stratify`` shares a binary outcome out equally, where rows are not grouped.
+        ``stratify`` splits a binary outcome evenly, unless rows are grouped.
         """
         y = self.outcome.values if stratify and self.outcome.kind == "binary" else None
         return split_halves(self.rows, self.child(*names), y=y, groups=self.row_groups)
 
     def run(
         self,
-        function: Callable[..., Any],
-        tasks: Sequence[tuple[Any, ...]],
+        function: Callable[..., T],
+        tasks: Sequence[tuple[object, ...]],
         label: str,
         *,
         threads: bool = False,
-    ) -> list[Any]:
+    ) -> list[T]:
         """Call a function on every task, in parallel, with a progress bar; results in order."""
         jobs = (delayed(function)(*task) for task in tasks)
         results = []
@@ -222,12 +236,12 @@ class Context:
                     advance(1)
         return results
 
-    def pooled(self, by_fold: Iterable[Floats], n_columns: int) -> Floats:
-        """Return the rows of the folds' matrices in the order of :attr:`rows`."""
-        full = np.zeros((self.table.n_rows, n_columns))
-        for fold, part in zip(self.folds, by_fold, strict=True):
-            full[fold.test] = part
-        return full[self.rows]
+    def once(self, key: tuple[str | int, ...], make: Callable[[], T]) -> T:
+        """Return what ``make`` returns; made once for all methods of the comparison."""
+        if key not in self.memo:
+            self.memo[key] = make()
+        made: T = self.memo[key]
+        return made
 
     def mass(self, rows: Ints) -> Floats:
         """Return the weights of some rows as shares."""
@@ -236,7 +250,7 @@ class Context:
 
 
 def merged(model: LineModel) -> LineModel:
-    """Return a sum of linear models (a stack of one) as the linear model that it is."""
+    """Return a sum of linear models, such as a stack of one, as one linear model."""
     if not isinstance(model, SumLines):
         return model
     parts = [part for part in model.parts if isinstance(part, LinearLines)]
@@ -250,15 +264,15 @@ def merged(model: LineModel) -> LineModel:
 
 
 def prepare(
-    X: Any,
-    y: Any,
+    X: object,
+    y: object,
     *,
-    estimator: Any = "auto",
-    cv: Any = 5,
-    groups: Any = None,
-    sample_weight: Any = None,
-    weight_kind: Any = "auto",
-    cv_groups: Any = None,
+    estimator: object = "auto",
+    cv: object = 5,
+    groups: object = None,
+    sample_weight: object = None,
+    weight_kind: Literal["auto", "frequency", "sampling"] = "auto",
+    cv_groups: object = None,
     n_jobs: int | None = None,
     memory: int = DEFAULT_MEMORY,
     random_state: int = 0,
@@ -323,15 +337,13 @@ def prepare(
 
 
 def read_units(table: Table, groups: Groups | None) -> Units:
-    """Return the units that are given scores, and say which of them are constant."""
+    """Return the units that are given scores; warn of those that are constant."""
     columns: tuple[tuple[int, ...], ...]
     if groups is None:
         names, columns = table.names, tuple((j,) for j in range(len(table.columns)))
     else:
         names = groups.names
-        columns = tuple(
-            tuple(int(j) for j in np.flatnonzero(members)) for members in groups.membership
-        )
+        columns = tuple(tuple(np.flatnonzero(row).tolist()) for row in groups.membership)
     positions = tuple(
         np.array([p for c in unit for p in table.columns[c].positions], dtype=np.intp)
         for unit in columns
