@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,6 +87,24 @@ class Method(Protocol):
 
     def compute(self, context: Context) -> dict[str, Part]:
         """Return the method's importances by name (most methods have one)."""
+
+
+class OneStep(Method):
+    """A method with a correction for the regression's error, which its intervals need."""
+
+    debias: bool
+    corrected: ClassVar[str]
+    plain: ClassVar[str]
+
+    @property
+    def valid_intervals(self) -> bool:
+        """Whether the intervals are valid: with the correction only."""
+        return self.debias
+
+    @property
+    def inference(self) -> str:
+        """Why the intervals hold or not."""
+        return self.corrected if self.debias else self.plain
 
 
 def check_at_least_two(name: str, value: object) -> None:

@@ -37,7 +37,7 @@ from dfi._lines.linear import LINEAR_MODELS
 from dfi._models.crossfit import seed_estimator
 from dfi._models.learners import predicts_classes
 from dfi._models.stack import SuperLearner
-from dfi.methods.base import CONSERVATIVE, Method, Part, check_at_least_two
+from dfi.methods.base import CONSERVATIVE, OneStep, Part, check_at_least_two
 from dfi.methods.permutation import (
     choose_shifts,
     donor_rows,
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CPI(Method):
+class CPI(OneStep):
     """Conditional permutation importance.
 
     Parameters
@@ -92,29 +92,19 @@ class CPI(Method):
         "Incremental value: how much prediction is lost when the feature is replaced by a draw "
         "given the other features, without refitting?"
     )
+    corrected = (
+        "Residual term against the regression's error; the conditional law must hold "
+        f"(residuals independent of the other features). {CONSERVATIVE}"
+    )
+    plain = (
+        "The plain mean moves to first order with the regression's error: its intervals hold "
+        "for least squares, and are off centre for learners that shrink."
+    )
 
     def __post_init__(self) -> None:
         check_at_least_two("n_permutations", self.n_permutations)
         _check_learner("covariate_estimator", self.covariate_estimator, "predict")
         _check_learner("covariate_classifier", self.covariate_classifier, "predict_proba")
-
-    @property
-    def valid_intervals(self) -> bool:
-        """Whether the intervals are valid: with the residual term only."""
-        return self.debias
-
-    @property
-    def inference(self) -> str:
-        """Why the intervals hold or not."""
-        if not self.debias:
-            return (
-                "The plain mean moves to first order with the regression's error: its intervals "
-                "hold for least squares, and are off centre for learners that shrink."
-            )
-        return (
-            "Residual term against the regression's error; the conditional law must hold "
-            f"(residuals independent of the other features). {CONSERVATIVE}"
-        )
 
     def compute(self, context: Context) -> dict[str, Part]:
         """Draw each unit given the others and compare the losses."""
@@ -239,17 +229,7 @@ class ConditionalLaw:
     others, so that a conditional draw is :math:`\hat\nu_j(X_{-j})` plus another row's residual.
     Categorical columns: class probabilities. In a group the categorical columns come first, each
     given the outside and the earlier ones, then the numeric columns jointly given all of these.
-
-    Attributes
-    ----------
-    table : Table
-        The table.
-    categorical : tuple of (column, probabilities)
-        Fitted classifiers as functions of full rows, in order.
-    numeric : tuple of int
-        Numeric columns of the unit.
-    regressions : tuple of callable
-        Their fitted regressions, as functions of full rows.
+    Fitted classifiers and regressions are functions of full rows.
     """
 
     table: Table
@@ -384,14 +364,11 @@ def _covariate_learner(learner: Learner) -> Learner:
 
 def _covariate_classifier(learner: Learner) -> Learner:
     """Return the classifier of a categorical feature given the others."""
-    linear = is_linear(learner) or predicts_classes(learner)
-    classifier: Learner = (
-        make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-        if linear
-        else HistGradientBoostingClassifier(
-            learning_rate=0.1, max_iter=60, max_leaf_nodes=8, min_samples_leaf=10
-        )
+    classifier: Learner = HistGradientBoostingClassifier(
+        learning_rate=0.1, max_iter=60, max_leaf_nodes=8, min_samples_leaf=10
     )
+    if is_linear(learner) or predicts_classes(learner):
+        classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     return classifier
 
 

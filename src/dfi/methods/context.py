@@ -30,7 +30,7 @@ from dfi._models.parallel import in_parallel
 from dfi._models.progress import progress_bar
 from dfi._models.quality import regression_quality
 from dfi._models.seeds import seed_sequence
-from dfi.methods.submodels import Submodels, predict_once
+from dfi.methods.submodels import Submodels, positions_of, predict_once
 from dfi.warnings import ConstantColumnWarning, warn
 
 if TYPE_CHECKING:
@@ -50,27 +50,13 @@ SAMPLE_ROWS = 200
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What is given a score: the columns of the table, or groups of them.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Their names.
-    columns : tuple of tuple of int
-        The columns of the table in each unit.
-    positions : tuple of int ndarray
-        The matrix columns of each unit.
-    constant : ndarray of bool
-        Units that do not vary: they score 0, without a standard error.
-    grouped : bool
-        Whether the units are groups.
-    """
+    """What is given a score: the columns of the table, or groups of them."""
 
     names: tuple[str, ...]
-    columns: tuple[tuple[int, ...], ...]
-    positions: tuple[Ints, ...]
-    constant: Bools
-    grouped: bool
+    columns: tuple[tuple[int, ...], ...]  # of the table
+    positions: tuple[Ints, ...]  # the columns of the matrix
+    constant: Bools  # units that do not vary: they score 0, without a standard error
+    grouped: bool  # the units are groups
 
     def __len__(self) -> int:
         return len(self.names)
@@ -338,16 +324,10 @@ def prepare(
 
 def read_units(table: Table, groups: Groups | None) -> Units:
     """Return the units that are given scores; warn of those that are constant."""
-    columns: tuple[tuple[int, ...], ...]
-    if groups is None:
-        names, columns = table.names, tuple((j,) for j in range(len(table.columns)))
-    else:
-        names = groups.names
-        columns = tuple(tuple(np.flatnonzero(row).tolist()) for row in groups.membership)
-    positions = tuple(
-        np.array([p for c in unit for p in table.columns[c].positions], dtype=np.intp)
-        for unit in columns
-    )
+    names = table.names if groups is None else groups.names
+    membership = np.eye(table.n_columns) if groups is None else groups.membership
+    columns = tuple(tuple(np.flatnonzero(row).tolist()) for row in membership)
+    positions = tuple(np.array(positions_of(table, unit), dtype=np.intp) for unit in columns)
     constant = np.array([bool(table.constant[unit].all()) for unit in positions])
     if table.constant.all():
         raise ValueError("every column of X is constant: there is nothing to explain")

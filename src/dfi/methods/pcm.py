@@ -236,10 +236,7 @@ def _products(
 
 
 def testing_folds(
-    rows: Ints,
-    n_folds: int,
-    labels: Ints | None,
-    seed: np.random.SeedSequence,
+    rows: Ints, n_folds: int, labels: Ints | None, seed: np.random.SeedSequence
 ) -> list[tuple[Ints, Ints]]:
     """Return training and testing rows of each fold of the testing half; one fold is in sample."""
     if n_folds == 1:

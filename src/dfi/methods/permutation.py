@@ -61,7 +61,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi.methods.base import CONSERVATIVE, Method, Part, check_at_least_two
+from dfi.methods.base import CONSERVATIVE, OneStep, Part, check_at_least_two
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,7 +76,7 @@ OUTSIDE_SPAN = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
-class PFI(Method):
+class PFI(OneStep):
     """Marginal permutation importance.
 
     Parameters
@@ -96,25 +96,15 @@ class PFI(Method):
         "Marginal reliance: how much does the regression lean on the feature when its link to the "
         "other features is broken?"
     )
+    corrected = (
+        "Both roles of a row and the regression's error to first order, the latter on the span of "
+        "the columns and the fit: exact for linear regressions, approximate for others. "
+        f"{CONSERVATIVE}"
+    )
+    plain = "For the fitted models as they are; the regression's own error is left out."
 
     def __post_init__(self) -> None:
         check_at_least_two("n_permutations", self.n_permutations)
-
-    @property
-    def valid_intervals(self) -> bool:
-        """Whether the intervals are valid: with the correction only."""
-        return self.debias
-
-    @property
-    def inference(self) -> str:
-        """Why the intervals hold or not."""
-        if not self.debias:
-            return "For the fitted models as they are; the regression's own error is left out."
-        return (
-            "Both roles of a row and the regression's error to first order, the latter on the span "
-            "of the columns and the fit: exact for linear regressions, approximate for others. "
-            f"{CONSERVATIVE}"
-        )
 
     def compute(self, context: Context) -> dict[str, Part]:
         """Permute each unit within the held-out rows of each fold."""
@@ -122,7 +112,7 @@ class PFI(Method):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DLOCO(Method):
+class DLOCO(OneStep):
     """Decorrelated leave-one-covariate-out importance.
 
     Parameters
@@ -142,27 +132,15 @@ class DLOCO(Method):
         "Direct effect: how much would the regression vary with the feature if it were "
         "independent of the others?"
     )
+    corrected = (
+        "Hoeffding projection of the U-statistic and the regression's error to first order, the "
+        "latter on the span of the columns and the fit: exact for linear regressions, "
+        f"approximate for others. {CONSERVATIVE}"
+    )
+    plain = "For the fitted models as they are: a plain variance is positive for null features."
 
     def __post_init__(self) -> None:
         check_at_least_two("n_partners", self.n_partners)
-
-    @property
-    def valid_intervals(self) -> bool:
-        """Whether the intervals are valid: with the correction only."""
-        return self.debias
-
-    @property
-    def inference(self) -> str:
-        """Why the intervals hold or not."""
-        if not self.debias:
-            return (
-                "For the fitted models as they are: a plain variance is positive for null features."
-            )
-        return (
-            "Hoeffding projection of the U-statistic and the regression's error to first order, "
-            "the latter on the span of the columns and the fit: exact for linear regressions, "
-            f"approximate for others. {CONSERVATIVE}"
-        )
 
     def refuses(self, context: Context) -> str | None:
         """Return why folds are too small, or None."""
@@ -276,24 +254,12 @@ def score_units(
 
 @dataclass(frozen=True)
 class Swap:
-    """The held-out rows of one fold with one unit taken from other rows.
+    """The held-out rows of one fold with one unit taken from m other rows each, (n, m)."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (n, m)
-        Predictions of row i with the unit of its s-th donor.
-    donors : ndarray of shape (n, m)
-        The donors.
-    share : ndarray of shape (n, m)
-        Weight of each donor among those of its row.
-    missing : float
-        The share of all pairs that is missing: 0 when every row met every other.
-    """
-
-    values: Floats
+    values: Floats  # predictions of row i with the unit of its s-th donor
     donors: Ints
-    share: Floats
-    missing: float
+    share: Floats  # weight of each donor among those of its row
+    missing: float  # share of all pairs that was left out: 0 when every row met every other
 
     @property
     def mean(self) -> Floats:
@@ -364,11 +330,7 @@ def shift_error(kernel: Floats, mass: Floats, missing: float) -> float:
 
 
 def swapped_predictions(
-    rows: Floats,
-    positions: Ints,
-    donors: Ints,
-    predict: Callable[[Floats], Floats],
-    memory: int,
+    rows: Floats, positions: Ints, donors: Ints, predict: Callable[[Floats], Floats], memory: int
 ) -> Floats:
     """Return the predictions of rows with columns from their donors, (n, m)."""
     source = rows[:, positions]

@@ -296,24 +296,16 @@ class Game:
 
 @dataclass(frozen=True, eq=False)
 class Coalitions:
-    """Coalitions of players and the operator from their values to Shapley values.
+    """Coalitions of d players and the operator from their values to Shapley values.
 
-    Attributes
-    ----------
-    masks : ndarray of bool, shape (m, d)
-        The coalitions, the empty and the full one among them.
-    operator : ndarray of shape (d, m)
-        ``phi = operator @ values``.
-    monte_carlo_se : callable
-        Error of each Shapley value from sampling the coalitions, as a function of their values.
-    exact : bool
-        Whether all coalitions are there.
+    ``monte_carlo_se`` is the error of each Shapley value from sampling the coalitions, as a
+    function of their values.
     """
 
-    masks: Bools
-    operator: Floats
+    masks: Bools  # (m, d), the empty and the full coalition among them
+    operator: Floats  # (d, m): phi = operator @ values
     monte_carlo_se: Callable[[Floats], Floats]
-    exact: bool
+    exact: bool  # all coalitions are there
 
 
 def all_coalitions(d: int) -> Coalitions:

@@ -173,28 +173,17 @@ class Sobol(Method):
 class Indices:
     """Total (first entry) and first-order effects (second entry) of d blocks of coordinates.
 
-    Attributes
-    ----------
-    influence : ndarray of shape (2, n, d)
-        Influence values.
-    noise : ndarray of shape (2, d)
-        Monte-Carlo error of the scores.
-    sensitivity : ndarray of shape (2, d, d)
-        ``[:, k, j]``, of effect j to tilting coordinate j towards k, for the transport's error;
-        only where every block is one coordinate.
+    ``sensitivity[:, k, j]`` is that of effect j to tilting coordinate j towards k, for the
+    transport's error; only where every block is one coordinate.
     """
 
-    influence: Floats
-    noise: Floats
-    sensitivity: Floats
+    influence: Floats  # (2, n, d)
+    noise: Floats  # (2, d), Monte-Carlo error of the scores
+    sensitivity: Floats  # (2, d, d)
 
 
 def _decompose(
-    context: Context,
-    f: int,
-    blocks: Blocks,
-    transport: LinearTransport | None,
-    n_compositions: int,
+    context: Context, f: int, blocks: Blocks, transport: LinearTransport | None, n_compositions: int
 ) -> Indices:
     """Return the influence values of one fold's rows, the regression's error included."""
     fold, model = context.folds[f], context.line_models[f]
@@ -237,11 +226,7 @@ def _decompose(
 
 
 def _own_functions(
-    context: Context,
-    f: int,
-    coordinates: Floats,
-    blocks: Blocks,
-    transport: LinearTransport | None,
+    context: Context, f: int, coordinates: Floats, blocks: Blocks, transport: LinearTransport | None
 ) -> Floats:
     """Return what the model does with each block at the held-out rows: value minus block mean."""
     model = context.line_models[f]
@@ -255,12 +240,10 @@ def _own_functions(
     def predict(points: Floats) -> Floats:
         return model.predict(points if transport is None else transport.decode(points))
 
-    means = [
-        np.sum(
-            share * swapped_predictions(coordinates, block, donors, predict, context.memory), axis=1
-        )
-        for block in blocks
-    ]
+    means = []
+    for block in blocks:
+        swapped = swapped_predictions(coordinates, block, donors, predict, context.memory)
+        means.append(np.sum(share * swapped, axis=1))
     return np.asarray(value[:, None] - np.column_stack(means))
 
 
@@ -293,11 +276,8 @@ def _linear_indices(
         derivative[:-1, k] = change / span.scale
     variance = mass @ centred**2
     sensitivity = np.outer(slope * variance, slope) if slope.shape == (d,) else np.zeros((d, d))
-    both = np.stack([influence, influence])
-    return (
-        Indices(both, np.zeros((2, d)), np.stack([sensitivity, sensitivity])),
-        [derivative, derivative],
-    )
+    both = np.stack([influence] * 2), np.zeros((2, d)), np.stack([sensitivity] * 2)
+    return Indices(*both), [derivative, derivative]
 
 
 def _pick_freeze(
@@ -320,9 +300,8 @@ def _pick_freeze(
     for _ in range(n_compositions):
         first, second = _lenders(mass, d, generator)
         a, b = _compose(coordinates, blocks, first), _compose(coordinates, blocks, second)
-        compositions.append(
-            (first, second, predict(_points(a, decode)), predict(_points(b, decode)))
-        )
+        values = predict(_points(a, decode)), predict(_points(b, decode))
+        compositions.append((first, second, *values))
     centre = float(np.mean([0.5 * (a.mean() + b.mean()) for _, _, a, b in compositions]))
     influence, noise = np.empty((2, n, d)), np.empty((2, d))
     derivative = np.zeros((2, len(span.scale) + 1, d))
@@ -405,13 +384,7 @@ class _Sums:
         self.product, self.alone, self.tilted = np.zeros(p), np.zeros(p), np.zeros(p)
         self.mean, self.tilts = 0.0, 0
 
-    def add(
-        self,
-        total: Floats,
-        first_order: Floats,
-        first: Ints,
-        second: Ints,
-    ) -> None:
+    def add(self, total: Floats, first_order: Floats, first: Ints, second: Ints) -> None:
         """Take in the kernels of one composition, by the rows that lent each unit."""
         self.means.append((float(total.mean()), float(first_order.mean())))
         for k in range(self.d):
@@ -458,11 +431,7 @@ class _Sums:
             chance = (within / np.maximum(count - 1.0, 1.0)) @ mass
             deviation = mean - (mean @ mass)[:, None]
             observed = deviation**2 @ mass
-            kept = np.divide(
-                np.maximum(observed - chance, 0.0),
-                observed,
-                out=np.zeros(self.d),
-                where=observed > 0,
-            )
+            between = np.maximum(observed - chance, 0.0)
+            kept = np.divide(between, observed, out=np.zeros(self.d), where=observed > 0)
             values[kind] = score[kind] + 2.0 * (np.sqrt(kept) @ deviation)
         return values, noise

@@ -320,15 +320,11 @@ class FixedStack(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Floats) -> Floats:
         """Return the weighted sum of the members' predictions."""
-        parts = [
-            w
-            * (
-                forest_values(member, X)
-                if is_plain_forest(member)
-                else member.predict(rows_for(member, X))
-            )
-            for w, member in zip(self.weights, self.estimators_, strict=True)
-        ]
+        parts = []
+        for weight, member in zip(self.weights, self.estimators_, strict=True):
+            plain = is_plain_forest(member)
+            values = forest_values(member, X) if plain else member.predict(rows_for(member, X))
+            parts.append(weight * values)
         return np.asarray(np.sum(parts, axis=0))
 
 
