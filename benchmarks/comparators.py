@@ -23,7 +23,7 @@ from dfi.methods import CPI, LOCO, PFI
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dfi.methods import Comparator, Context
+    from dfi.methods import Context, Method
 
 
 def cpu_seconds(run: Callable[[], Any]) -> tuple[float, Any]:
@@ -33,7 +33,7 @@ def cpu_seconds(run: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - start, value
 
 
-def our_run(context: Context, method: Comparator) -> np.ndarray:
+def our_run(context: Context, method: Method) -> np.ndarray:
     """Return our scores; nothing but the fitted models is kept from earlier runs."""
     fresh = dataclasses.replace(context, memo={})
     return method.compute(fresh)[method.name].influence.mean(axis=0)
@@ -59,7 +59,7 @@ def main(n: int = 2000, trees: int = 500, permutations: int = 50, repeats: int =
     context = dfi.methods.prepare(sample.X, sample.y, estimator=forest, cv=2)
     linear = LinearRegression()
     draws = {"n_permutations": permutations, "random_state": 0}
-    pairs: dict[str, tuple[Comparator, Callable[[Any], Any]]] = {
+    pairs: dict[str, tuple[Method, Callable[[Any], Any]]] = {
         "pfi": (
             PFI(n_permutations=permutations, debias=False),
             lambda model: hidimstat.PFI(model, **draws),

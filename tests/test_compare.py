@@ -15,7 +15,7 @@ from sklearn.model_selection import RepeatedKFold
 from sklearn.tree import ExtraTreeRegressor
 
 import dfi
-from dfi.methods import COMPARATORS, CPI, DLOCO, LOCO, Comparator, Shapley
+from dfi.methods import CPI, DLOCO, LOCO, METHODS, Method, Shapley
 from dfi.warnings import WeakModelWarning
 
 
@@ -57,21 +57,21 @@ def test_monte_carlo_errors_are_kept_apart_from_sampling_errors() -> None:
 
 def test_every_method_states_its_question_and_validity(comparison: dfi.Comparison) -> None:
     names = [record.name for record in comparison.methods]
-    assert names == ["dfi", *COMPARATORS]
+    assert names == [*METHODS]
     questions = [record.question for record in comparison.methods]
     assert len(set(questions)) == len(questions)
     assert all(record.question.endswith("?") for record in comparison.methods)
     assert all(record.inference and record.seconds > 0 for record in comparison.methods)
     invalid = [record.name for record in comparison.methods if not record.valid_intervals]
     assert invalid == ["pcm"]
-    for make in COMPARATORS.values():
-        assert isinstance(make(), Comparator)
+    for make in METHODS.values():
+        assert isinstance(make(), Method)
 
 
 def test_summary_is_plain_and_complete(comparison: dfi.Comparison) -> None:
     summary = json.loads(json.dumps(comparison.summary()))
     assert summary["units"] == list("abcd")
-    assert [entry["name"] for entry in summary["methods"]] == ["dfi", *COMPARATORS]
+    assert [entry["name"] for entry in summary["methods"]] == [*METHODS]
     found = summary["methods"][1]["results"]["loco"]
     np.testing.assert_allclose(found["columns"]["score"], comparison["loco"].scores)
     assert summary["seconds"] > 0

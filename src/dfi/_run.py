@@ -12,8 +12,8 @@ import numpy as np
 
 from dfi._models.fits import prepare
 from dfi.inference.intervals import check_level
+from dfi.methods import resolve_methods
 from dfi.methods.disentangled import Disentangled
-from dfi.methods.registry import resolve_comparators
 from dfi.results.collection import Comparison, MethodRecord, Sensitivity
 from dfi.results.importance import Importance
 from dfi.results.specification import describe, versions
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dfi._models.fits import Fits
-    from dfi.methods.base import Comparator, Part
+    from dfi.methods.base import Method, Part
 
 
 NONE = np.zeros(0, dtype=np.bool_)
@@ -158,7 +158,10 @@ def compare(
     level = check_level(level)
     disentangled = Disentangled(**_dfi_options(dfi_options))
     everything = isinstance(methods, str) and methods == "all"
-    chosen = resolve_comparators(methods, disentangled)
+    chosen = [
+        disentangled if isinstance(method, Disentangled) and dfi_options else method
+        for method in resolve_methods(methods)
+    ]
     if isinstance(cv, str):
         raise TypeError(
             f"cv is {cv!r}: comparators refit the regression without features, so a fitted model "
@@ -187,7 +190,7 @@ def compare(
             raise ValueError(reason)
         found = {} if reason is not None else importances(fits, method, level)
         results |= {
-            key: result if groups is None or result.space == "group" else result.group()
+            key: result if result.default_groups is None else result.group()
             for key, result in found.items()
         }
         records.append(
@@ -350,7 +353,7 @@ def _dfi_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     return found
 
 
-def importances(fits: Fits, method: Comparator, level: float) -> dict[str, Importance]:
+def importances(fits: Fits, method: Method, level: float) -> dict[str, Importance]:
     """Compute a method and put each of its parts into a result with its specification."""
     return {
         key: importance(fits, method, key, part, level)
@@ -358,7 +361,7 @@ def importances(fits: Fits, method: Comparator, level: float) -> dict[str, Impor
     }
 
 
-def importance(fits: Fits, method: Comparator, key: str, part: Part, level: float) -> Importance:
+def importance(fits: Fits, method: Method, key: str, part: Part, level: float) -> Importance:
     """Put influence values into a result, with what they depend on."""
     diagnostics = dict(part.diagnostics)
     if part.monte_carlo_se is not None:
@@ -387,7 +390,7 @@ def importance(fits: Fits, method: Comparator, key: str, part: Part, level: floa
     )
 
 
-def _specification(fits: Fits, method: Comparator, key: str) -> dict[str, Any]:
+def _specification(fits: Fits, method: Method, key: str) -> dict[str, Any]:
     """Return what an estimate depends on, whatever the method."""
     parameters: dict[str, Any] = {}
     described: Any = method

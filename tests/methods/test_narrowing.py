@@ -12,7 +12,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 
 import dfi
-from dfi.methods.narrowing import NoColumns, narrowed
+from dfi._models.submodels import NoColumns, narrowed
 
 NAMES = ["age", "size", "region", "shape"]
 LEVELS = ["region", "shape"]

@@ -5,7 +5,7 @@ import pytest
 
 import dfi
 from dfi.methods import NLOCO
-from dfi.methods.nloco import ratio_influence
+from dfi.methods.loco import ratio_influence
 
 
 def test_influence_of_a_ratio_is_its_derivative_in_the_rows_mass():

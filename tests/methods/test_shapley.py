@@ -14,12 +14,16 @@ from sklearn.tree import DecisionTreeRegressor
 
 import dfi
 from dfi._data.folds import Fold
+from dfi._models.submodels import Submodels, least_squares_submodels
 from dfi.methods import Shapley
-from dfi.methods.coalitions import all_coalitions, order_and_reverse, sampled_coalitions
-from dfi.methods.game import Game
-from dfi.methods.refit import Submodels, least_squares_submodels
-from dfi.methods.shapley import players
-from dfi.methods.walks import walked_part
+from dfi.methods.shapley import (
+    Game,
+    all_coalitions,
+    order_and_reverse,
+    players,
+    sampled_coalitions,
+    walked_part,
+)
 from dfi.warnings import ApproximationWarning
 from paper.truths import gaussian_copula
 

@@ -9,7 +9,7 @@ import pytest
 
 import dfi
 from dfi.methods import DLOCO, PFI
-from dfi.methods.donors import as_donors, choose_shifts, donor_rows
+from dfi.methods.permutation import as_donors, choose_shifts, donor_rows
 
 
 def test_donors_are_balanced_and_never_the_row_itself() -> None:

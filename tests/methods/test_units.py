@@ -15,12 +15,12 @@ import dfi
 from dfi._data import read_table
 from dfi._models.predictor import forest_values, is_plain_forest
 from dfi._models.stack import SuperLearner
-from dfi.methods import CPI, NLOCO, Shapley
-from dfi.methods.refit import (
+from dfi._models.submodels import (
     FixedStack,
     submodel_learner,
     subtable,
 )
+from dfi.methods import CPI, NLOCO, Shapley
 from dfi.warnings import ConstantColumnWarning
 
 

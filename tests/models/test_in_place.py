@@ -18,7 +18,7 @@ import dfi
 from dfi._data import read_table
 from dfi._models.predictor import predictor_for
 from dfi._models.stack import SuperLearner, only_reads
-from dfi.methods.refit import FixedStack
+from dfi._models.submodels import FixedStack
 from dfi.plots import line_profile_data
 
 RNG = np.random.default_rng(0)

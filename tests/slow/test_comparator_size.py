@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dfi
-from dfi.methods import COMPARATORS, LOCO
+from dfi.methods import LOCO, METHODS
 from dfi.methods.base import CONSERVATIVE
 
 REPLICATIONS, N = 300, 300
@@ -71,7 +71,7 @@ def simulate(replications: int = REPLICATIONS) -> dict[str, Replications]:
     for seed in range(replications):
         sample = dfi.datasets.m1(N, rho=RHO, random_state=10_000 + seed)
         options: dict[str, Any] = {"estimator": "linear", "random_state": seed}
-        results = dict(dfi.compare(sample.X, sample.y, list(COMPARATORS), **options).results)
+        results = dict(dfi.compare(sample.X, sample.y, list(METHODS), **options).results)
         split = dfi.compare(sample.X, sample.y, LOCO(sample_split=True), **options)
         results["loco split"] = split["loco"]
         for key, result in results.items():

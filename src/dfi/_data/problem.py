@@ -62,6 +62,17 @@ class Units:
         """The units that vary."""
         return tuple(int(unit) for unit in np.flatnonzero(~self.constant))
 
+    def spread(self, players: Floats) -> Floats:
+        """Return values of all units from those of the units that vary, which come first."""
+        values = np.zeros((*players.shape[:-1], len(self)))
+        values[..., list(self.active)] = players[..., : len(self.active)]
+        return values
+
+    def members(self, positions: Ints) -> list[list[int]]:
+        """Return, for each unit, where its matrix columns stand among some of them."""
+        place = {int(p): k for k, p in enumerate(positions)}
+        return [[place[int(p)] for p in unit if int(p) in place] for unit in self.positions]
+
     def overlap(self) -> tuple[str, str] | None:
         """Return the names of two units with a column in common, or None."""
         owner: dict[int, str] = {}

@@ -2,35 +2,86 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Callable, Iterable
+
 from dfi._models.fits import Fits, prepare
-from dfi.methods.base import Comparator, Part
-from dfi.methods.cpi import CPI
+from dfi.methods.base import Method, Part
+from dfi.methods.conditional import CPI
 from dfi.methods.disentangled import Disentangled
-from dfi.methods.dloco import DLOCO
-from dfi.methods.loco import LOCO
-from dfi.methods.nloco import NLOCO
+from dfi.methods.loco import LOCO, NLOCO
 from dfi.methods.pcm import PCM
-from dfi.methods.pfi import PFI
+from dfi.methods.permutation import DLOCO, PFI
 from dfi.methods.r2 import R2
-from dfi.methods.registry import COMPARATORS, resolve_comparators
 from dfi.methods.shapley import Shapley
 from dfi.methods.sobol import Sobol
 
 __all__ = [
-    "COMPARATORS",
     "CPI",
     "DLOCO",
     "LOCO",
+    "METHODS",
     "NLOCO",
     "PCM",
     "PFI",
     "R2",
-    "Comparator",
     "Disentangled",
     "Fits",
+    "Method",
     "Part",
     "Shapley",
     "Sobol",
     "prepare",
-    "resolve_comparators",
+    "resolve_methods",
 ]
+
+METHODS: dict[str, Callable[[], Method]] = {
+    "dfi": Disentangled,
+    "loco": LOCO,
+    "nloco": NLOCO,
+    "dloco": DLOCO,
+    "pfi": PFI,
+    "cpi": CPI,
+    "shapley": Shapley,
+    "sobol": Sobol,
+    "pcm": PCM,
+    "r2": R2,
+}
+
+
+def resolve_methods(methods: object) -> list[Method]:
+    """Return the methods of ``"all"``, a name, an object or a list of them."""
+    if isinstance(methods, str) and methods == "all":
+        methods = list(METHODS)
+    if isinstance(methods, (str, type, Method)):
+        methods = [methods]
+    if not isinstance(methods, Iterable):
+        raise TypeError(
+            f"methods must be 'all', names or comparators, got {type(methods).__name__}"
+        )
+    chosen = [_resolve(method) for method in methods]
+    if not chosen:
+        raise ValueError("methods is empty: name at least one, or 'all'")
+    names = [method.name for method in chosen]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"method {name!r} is asked for twice: compare variants in two calls")
+    return chosen
+
+
+def _resolve(method: object) -> Method:
+    if isinstance(method, str):
+        if method in METHODS:
+            return METHODS[method]()
+        close = difflib.get_close_matches(method, METHODS, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else "."
+        raise ValueError(
+            f"unknown method {method!r}{hint} Known names: {', '.join(map(repr, METHODS))}"
+        )
+    if isinstance(method, type):
+        raise TypeError(
+            f"a method is the class {method.__name__}, not an instance: pass {method.__name__}()"
+        )
+    if not isinstance(method, Method):
+        raise TypeError(f"a method must be a name or a comparator, got {type(method).__name__}")
+    return method

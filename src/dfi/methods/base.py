@@ -1,10 +1,10 @@
-"""What a comparator is: a named question, and influence values that answer it."""
+"""What a method is: a named question, and influence values that answer it."""
 
 from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 SAMPLE_ROWS = 200
 
+CONSERVATIVE = (
+    "Where the score is 0 the limit is degenerate: the influence values vanish and the squared "
+    "error of the fits pulls the score below 0, so the one-sided test rejects less often than its "
+    "level (conservative)."
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -33,14 +39,14 @@ class Part:
     rows : ndarray of int
         The rows of the table that they belong to.
     monte_carlo_se : ndarray of shape (n_units,), optional
-        Error of the score from random permutations or sampled submodels, on top of and apart from
-        the sampling error: it can be made small by asking for more of them.
+        Error of the score from random permutations or sampled submodels, on top of the sampling
+        error and reported apart from it: more draws make it small.
     nonnegative : bool
         Whether the parameter cannot be negative.
     diagnostics : mapping
         What else a reader should know (JSON-like).
     space : {"attributed", "latent"}
-        Whether the units are features (or groups of them) or latent coordinates.
+        Whether units are features (or groups of them) or the latent coordinates of features.
     specification : mapping
         What the estimand depends on beyond the method's parameters (JSON-like).
     quality : Quality, optional
@@ -53,9 +59,9 @@ class Part:
     rows: Ints
     monte_carlo_se: Floats | None = None
     nonnegative: bool = True
-    diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    diagnostics: Mapping[str, object] = field(default_factory=dict)
     space: Literal["attributed", "latent"] = "attributed"
-    specification: Mapping[str, Any] = field(default_factory=dict)
+    specification: Mapping[str, object] = field(default_factory=dict)
     quality: Quality | None = None
     names: tuple[str, ...] | None = None
     degenerate: Bools | None = None
@@ -68,7 +74,7 @@ class Part:
 
 
 @runtime_checkable
-class Comparator(Protocol):
+class Method(Protocol):
     """A measure of importance: a frozen object with its parameters.
 
     Attributes
@@ -100,32 +106,43 @@ class Comparator(Protocol):
         """Why the intervals hold or not."""
 
     def refuses(self, fits: Fits) -> str | None:
-        """Return why these data have no such importance, or None."""
+        """Return why these data have no such importance, or None, as for most methods."""
+        del fits
+        return None
 
     def compute(self, fits: Fits) -> dict[str, Part]:
         """Return the method's importances by name (most methods have one)."""
 
 
-CONSERVATIVE = (
-    "Where the score is 0 the limit is degenerate: the influence values vanish and the squared "
-    "error of the fits pulls the score below 0, so the one-sided test rejects less often than its "
-    "level (conservative)."
-)
+class OneStep(Method):
+    """A method with a correction for the regression's error, which its intervals need."""
+
+    debias: bool
+    corrected: ClassVar[str]
+    plain: ClassVar[str]
+
+    @property
+    def valid_intervals(self) -> bool:
+        """Whether the intervals are valid: with the correction only."""
+        return self.debias
+
+    @property
+    def inference(self) -> str:
+        """Why the intervals hold or not."""
+        return self.corrected if self.debias else self.plain
 
 
 def check_at_least_two(name: str, value: object) -> None:
-    """Refuse a number of draws or folds that leaves nothing to compare."""
+    """Raise if a number of draws or folds leaves nothing to compare."""
     if not isinstance(value, numbers.Integral) or value < 2:
         raise ValueError(f"{name} must be at least 2 and a whole number, got {value!r}")
 
 
-def if_debiased(corrected: object, plain: object) -> Any:
-    """Return a property of comparators that choose: one value with ``debias``, one without."""
-
-    def chosen(comparator: Any) -> object:
-        return corrected if comparator.debias else plain
-
-    return property(chosen)
+def check_one_of(name: str, value: object, known: tuple[object, ...]) -> None:
+    """Raise if a parameter is none of the values that it can take; 1 is not True."""
+    if not any(isinstance(value, type(other)) and value == other for other in known):
+        *first, last = map(repr, known)
+        raise ValueError(f"{name} must be {', '.join(first)} or {last}, got {value!r}")
 
 
 def full_lines(fits: Fits) -> tuple[LineModel, ...]:

@@ -13,7 +13,7 @@ from dfi._models.parallel import progress_bar
 from dfi._models.quality import regression_quality
 from dfi.explained import explain_diagnostics, undetected_scores, unit_components, unit_membership
 from dfi.inference.score_transport import Task, score_transport
-from dfi.methods.base import Part
+from dfi.methods.base import Method, Part
 from dfi.score_form import resolve_form
 from dfi.transports.base import fit_transport
 from dfi.transports.choice import Auto, choose_transport
@@ -51,7 +51,7 @@ class Explained:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Disentangled:
+class Disentangled(Method):
     """Disentangled Feature Importance: shared signal, attributed through independent coordinates.
 
     Parameters
@@ -101,11 +101,6 @@ class Disentangled:
         """
         design = resolve_transport(self.transport)
         return resolve_form(self.score, self.G, "prefit" if given else None, design)
-
-    def refuses(self, fits: Fits) -> str | None:
-        """Return None: every table has this importance."""
-        del fits
-        return None
 
     def compute(self, fits: Fits) -> dict[str, Part]:
         """Return the attributed scores as ``"dfi"``, the latent ones inside."""

@@ -1,4 +1,4 @@
-r"""LOCO: what is lost when a feature is left out and the regression is refitted.
+r"""LOCO: what is lost when a feature is left out and the regression is refitted; and nLOCO.
 
 .. math:: \psi_j = E[(Y - \mu_{-j}(X_{-j}))^2 - (Y - \mu(X))^2] = E\operatorname{Var}(\mu(X)
           \mid X_{-j}),
@@ -18,25 +18,51 @@ about once in 7000: it is conservative, never too liberal. ``sample_split=True``
 as Williamson et al. (2023) do: the full model's loss is taken on one half of the rows and the
 reduced model's on the other, so the variance does not vanish; it costs precision (both losses keep
 their own noise). The projected covariance measure (``pcm``) is the more powerful test.
+
+**nLOCO** divides LOCO by a scale. The paper compares with "nLOCO (normalized LOCO)" and refers to
+Verdinelli and Wasserman, *Feature importance: a closer look at Shapley values and LOCO*
+(Statistical Science 2024, arXiv:2303.05981), without a formula. Of the source only the abstract was
+found, which ends by recommending "a slightly modified version of LOCO"; secondary summaries speak
+of normalised and decorrelated LOCO as extensions against collinearity; no public implementation was
+found. It therefore comes in two readings.
+
+``normalize="outcome"`` (default)
+    :math:`\psi_j / \operatorname{Var}(Y)`, the share of the outcome's variance that only this
+    feature explains. It falls with the correlation exactly as LOCO does, which is what the paper's
+    simulations report of nLOCO.
+``normalize="residual"``
+    :math:`\psi_j / E\operatorname{Var}(X_j \mid X_{-j})`, which is :math:`\beta_j^2` for a
+    (partially) linear model, free of the correlation: the reading that fits "modified to address
+    correlation". For a categorical column or a group the denominator is the sum over its numeric
+    columns.
+
+With numerator influence :math:`u`, denominator :math:`D` with influence :math:`v`, the delta method
+gives :math:`\hat\psi/\hat D + \{(u_i - \hat\psi) - (\hat\psi/\hat D)(v_i - \hat D)\}/\hat D`. For
+the residual variance :math:`v_i = \|x_{ij} - \hat\nu_j(x_{i,-j})\|^2`, out of fold: the error of
+the regression enters squared only.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfi.methods.base import CONSERVATIVE, Part
-from dfi.methods.refit import submodels
+from dfi._models.submodels import submodels
+from dfi.methods.base import CONSERVATIVE, Method, Part, check_one_of
+from dfi.methods.conditional import covariate_residuals
 
 if TYPE_CHECKING:
     from dfi._models.fits import Fits
     from dfi._types import Floats
 
+EXPLAINED = 1e-6
+"""Share of a feature's variance below which nothing but rounding and penalties is left of it."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class LOCO:
+class LOCO(Method):
     """Leave-one-covariate-out importance.
 
     Parameters
@@ -62,22 +88,17 @@ class LOCO:
             return "Losses on disjoint halves of the rows: intervals and test hold at the null too."
         return f"Loss differences of the same rows. {CONSERVATIVE}"
 
-    def refuses(self, fits: Fits) -> str | None:
-        """Every table has a LOCO."""
-        del fits
-        return None
-
     def compute(self, fits: Fits) -> dict[str, Part]:
         """Refit without each unit and compare the losses."""
-        full, reduced = losses(fits)
+        full, reduced = _losses(fits)
         influence = reduced - full[:, None]
         if self.sample_split:
-            influence = split_influence(fits, full, reduced)
+            influence = _split_influence(fits, full, reduced)
         influence[:, fits.units.constant] = 0.0
         return {self.name: Part(influence, fits.rows)}
 
 
-def losses(fits: Fits) -> tuple[Floats, Floats]:
+def _losses(fits: Fits) -> tuple[Floats, Floats]:
     """Return the squared errors of the full model, (n,), and without each unit, (n, n_units)."""
     y = fits.outcome.values[fits.rows]
     subsets = [fits.others(unit) for unit in range(len(fits.units))]
@@ -87,7 +108,7 @@ def losses(fits: Fits) -> tuple[Floats, Floats]:
     return fits.residuals**2, (y[:, None] - reduced) ** 2
 
 
-def split_influence(fits: Fits, full: Floats, reduced: Floats) -> Floats:
+def _split_influence(fits: Fits, full: Floats, reduced: Floats) -> Floats:
     r"""Return influence values of losses on disjoint halves A (full model) and B (reduced).
 
     :math:`u_i = \hat\psi + \frac{1\{i\in B\}}{\pi_B}(\ell^-_i - \bar\ell^-_B)
@@ -103,3 +124,94 @@ def split_influence(fits: Fits, full: Floats, reduced: Floats) -> Floats:
     centred_full = np.where(in_first, full - mean_full, 0.0) / share[0]
     centred_reduced = np.where(in_first[:, None], 0.0, reduced - mean_reduced) / share[1]
     return np.asarray(mean_reduced - mean_full + centred_reduced - centred_full[:, None])
+
+
+@dataclass(frozen=True, kw_only=True)
+class NLOCO(Method):
+    """Normalised leave-one-covariate-out importance.
+
+    Parameters
+    ----------
+    normalize : {"outcome", "residual"}, default="outcome"
+        Divide by Var(Y), or by the variance of the feature that the others do not explain.
+    sample_split : bool, default=False
+        As for :class:`~dfi.methods.loco.LOCO`.
+    """
+
+    normalize: Literal["outcome", "residual"] = "outcome"
+    sample_split: bool = False
+
+    name = "nloco"
+    valid_intervals = True
+
+    def __post_init__(self) -> None:
+        check_one_of("normalize", self.normalize, ("outcome", "residual"))
+
+    @property
+    def question(self) -> str:
+        """The question that the method answers."""
+        if self.normalize == "outcome":
+            return (
+                "Incremental value as a share: what part of Var(Y) does only this feature explain?"
+            )
+        return (
+            "Incremental value per unit of the feature's own variation: how steep is the regression"
+            " in the part of the feature that the others do not explain?"
+        )
+
+    @property
+    def inference(self) -> str:
+        """Why the intervals hold, and how the test behaves at the null."""
+        return "Delta method for the ratio. " + (
+            LOCO(sample_split=True).inference if self.sample_split else CONSERVATIVE
+        )
+
+    def refuses(self, fits: Fits) -> str | None:
+        """Return which unit the others explain entirely, or None.
+
+        This needs the regressions of the denominator, which are fitted once for both.
+        """
+        if self.normalize == "outcome":
+            return None
+        mass = fits.mass(fits.rows)
+        means = mass @ self._denominator(fits)
+        for unit in fits.units.active:
+            columns = fits.table.matrix[np.ix_(fits.rows, fits.units.positions[unit])]
+            variance = float(np.sum(mass @ (columns - mass @ columns) ** 2))
+            if means[unit] <= EXPLAINED * variance:
+                return (
+                    f"nloco with normalize='residual' divides by what the other features leave of "
+                    f"{fits.units.names[unit]!r}, and they explain it entirely: drop the "
+                    "feature, put it into one group with those that repeat it, or use "
+                    "normalize='outcome'"
+                )
+        return None
+
+    def compute(self, fits: Fits) -> dict[str, Part]:
+        """Divide the LOCO scores and carry the denominator's error along."""
+        reason = self.refuses(fits)
+        if reason is not None:
+            raise ValueError(reason)
+        numerator = LOCO(sample_split=self.sample_split).compute(fits)["loco"].influence
+        denominator = self._denominator(fits)
+        influence = ratio_influence(numerator, denominator, fits.mass(fits.rows))
+        influence[:, fits.units.constant] = 0.0
+        return {self.name: Part(influence, fits.rows)}
+
+    def _denominator(self, fits: Fits) -> Floats:
+        n_units = len(fits.units)
+        if self.normalize == "outcome":
+            y = fits.outcome.values[fits.rows]
+            square = (y - fits.mass(fits.rows) @ y) ** 2
+            return np.repeat(square[:, None], n_units, axis=1)
+        denominator = np.ones((len(fits.rows), n_units))
+        for unit, residual in covariate_residuals(fits).items():
+            denominator[:, unit] = np.sum(residual**2, axis=1)
+        return denominator
+
+
+def ratio_influence(numerator: Floats, denominator: Floats, mass: Floats) -> Floats:
+    """Return the influence values of the ratio of two column means."""
+    top, bottom = mass @ numerator, mass @ denominator
+    ratio = top / bottom
+    return np.asarray(ratio + ((numerator - top) - ratio * (denominator - bottom)) / bottom)

@@ -29,29 +29,30 @@ The influence values are scaled so that the score is ``T`` itself and its standa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import brentq
 
 from dfi._data import read_folds
 from dfi._models.learners import predicts_classes, resolve_learner
-from dfi.methods.base import Part, check_at_least_two
-from dfi.methods.covariates import is_linear
-from dfi.methods.refit import fit_on_columns, submodel_learner
+from dfi._models.submodels import fit_on_columns, submodel_learner
+from dfi.methods.base import Method, Part, check_at_least_two
+from dfi.methods.conditional import is_linear
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dfi._data import Table, Weights
     from dfi._models.fits import Fits
+    from dfi._models.submodels import Learner
     from dfi._types import Floats, Ints
 
     Function = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PCM:
+class PCM(Method):
     """Projected covariance measure.
 
     Parameters
@@ -101,16 +102,9 @@ class PCM:
         first, second = _halves(fits)
         learner = _regression(fits.learner)
         linear = is_linear(learner)
-        direction = fit_direction(
-            learner,
-            fits.table,
-            fits.outcome.values,
-            fits.data.fit_weights,
-            second,
-            fits.child("pcm direction"),
-            variance=self.estimate_variance,
-        )
-        learner = direction.lighter(learner, len(first))
+        direction = _fit_direction(fits, learner, second, variance=self.estimate_variance)
+        # a stack keeps its weights in the further regressions
+        learner = submodel_learner(learner, direction.model, len(first))
         tasks = [
             (
                 learner,
@@ -130,11 +124,10 @@ class PCM:
         ]
         influence = np.zeros((len(first), len(fits.units)))
         weights = fits.weights.take(first)
-        found = fits.workers.run(_products, tasks, "projected covariances")
-        for unit, values in zip(fits.units.active, found, strict=True):
+        products = fits.workers.run(_products, tasks, "projected covariances")
+        for unit, values in zip(fits.units.active, products, strict=True):
             error = float(weights.standard_error(values)[0])
-            scale = np.abs(values).max()
-            if error > 1e-12 * scale:
+            if error > 1e-12 * np.abs(values).max():
                 influence[:, unit] = values / error
         return {self.name: Part(influence, first, nonnegative=False)}
 
@@ -150,32 +143,20 @@ class Direction:
 
     predict: Function
     variance: Function
-    model: Any
-
-    def lighter(self, learner: Any, n_rows: int) -> Any:
-        """Return the learner of the further regressions: a stack keeps its weights."""
-        return submodel_learner(learner, self.model, n_rows)
+    model: object
 
 
-def _regression(learner: Any) -> Any:
-    """Return a learner that can regress predictions: a classifier gives way to a stack."""
+def _regression(learner: Learner) -> Learner:
+    """Return a learner that can regress predictions: a classifier is replaced by a stack."""
     final = learner.steps[-1][1] if hasattr(learner, "steps") else learner
     return resolve_learner("auto") if predicts_classes(final) else learner
 
 
-def fit_direction(
-    learner: Any,
-    table: Table,
-    y: Floats,
-    weights: Weights | None,
-    rows: Ints,
-    seed: np.random.SeedSequence,
-    *,
-    variance: bool,
-) -> Direction:
+def _fit_direction(fits: Fits, learner: Learner, rows: Ints, *, variance: bool) -> Direction:
     """Regress y, then its squared residuals, on all columns."""
-    seeds = seed.spawn(2)
-    columns = tuple(range(len(table.columns)))
+    table, y, weights = fits.table, fits.outcome.values, fits.data.fit_weights
+    seeds = fits.child("pcm direction").spawn(2)
+    columns = tuple(range(table.n_columns))
     predict = fit_on_columns(learner, table, columns, y, weights, rows, seeds[0])
     model = getattr(getattr(predict, "predictor", None), "model", None)
     if not variance:
@@ -219,7 +200,7 @@ def variance_floor(square: Floats, rough: Floats, share: Floats) -> float:
 
 
 def _products(
-    learner: Any,
+    learner: Learner,
     table: Table,
     others: tuple[int, ...],
     y: Floats,
@@ -255,10 +236,7 @@ def _products(
 
 
 def testing_folds(
-    rows: Ints,
-    n_folds: int,
-    labels: Ints | None,
-    seed: np.random.SeedSequence,
+    rows: Ints, n_folds: int, labels: Ints | None, seed: np.random.SeedSequence
 ) -> list[tuple[Ints, Ints]]:
     """Return training and testing rows of each fold of the testing half; one fold is in sample."""
     if n_folds == 1:

@@ -27,16 +27,23 @@ The fit is in sample, as these decompositions are defined; its optimism is of or
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
 from dfi._data.folds import Fold
-from dfi.methods.base import CONSERVATIVE, Part
-from dfi.methods.coalitions import EXACT_LIMIT, all_coalitions, sampled_coalitions
-from dfi.methods.refit import least_squares_submodels, positions_of
-from dfi.methods.shapley import players, refuse_overlap, shapley_part
+from dfi._models.submodels import least_squares_submodels, positions_of
+from dfi.methods.base import CONSERVATIVE, Method, Part
+from dfi.methods.shapley import (
+    EXACT_LIMIT,
+    all_coalitions,
+    coalition_numbers,
+    players,
+    refuse_overlap,
+    sampled_coalitions,
+    shapley_part,
+)
 
 if TYPE_CHECKING:
     from dfi._models.fits import Fits
@@ -47,7 +54,7 @@ ROWS_AT_ONCE = 4 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
-class R2:
+class R2(Method):
     """Decompositions of the linear model's explained variance.
 
     Parameters
@@ -83,27 +90,21 @@ class R2:
 
     def compute(self, fits: Fits) -> dict[str, Part]:
         """Return the decompositions asked for."""
-        found = {}
+        parts = {}
         if "genizi" in self.decompositions:
-            found["r2_genizi"] = _genizi(fits)
-        orders: list[str] = [name for name in self.decompositions if name != "genizi"]
-        if orders:
-            found |= {f"r2_{name}": part for name, part in _orders(fits, orders).items()}
-        return found
+            parts["r2_genizi"] = _genizi(fits)
+        if set(self.decompositions) != {"genizi"}:
+            parts |= _orders(fits, self.decompositions)
+        return parts
 
 
 def _genizi(fits: Fits) -> Part:
-    table = fits.table
-    active = np.flatnonzero(~table.constant)
-    y = fits.outcome.values[fits.rows]
-    mass = fits.mass(fits.rows)
-    influence = genizi_influence(table.matrix[np.ix_(fits.rows, active)], y, mass)
-    place = {int(column): k for k, column in enumerate(active)}
-    summed = np.zeros((len(y), len(fits.units)))
-    for unit in fits.units.active:
-        inside = [place[int(p)] for p in fits.units.positions[unit] if int(p) in place]
-        summed[:, unit] = influence[:, inside].sum(axis=1)
-    return Part(summed, fits.rows)
+    rows, active = fits.rows, np.flatnonzero(~fits.table.constant)
+    influence = genizi_influence(
+        fits.table.matrix[np.ix_(rows, active)], fits.outcome.values[rows], fits.mass(rows)
+    )
+    members = fits.units.members(active)
+    return Part(np.column_stack([influence[:, of_unit].sum(axis=1) for of_unit in members]), rows)
 
 
 def genizi_influence(matrix: Floats, y: Floats, mass: Floats) -> Floats:
@@ -141,9 +142,9 @@ def genizi_influence(matrix: Floats, y: Floats, mass: Floats) -> Floats:
     return np.asarray(influence - mass @ influence + score)
 
 
-def _orders(fits: Fits, names: list[str]) -> dict[str, Part]:
+def _orders(fits: Fits, names: tuple[Decomposition, ...]) -> dict[str, Part]:
     """Return LMG and dominance from all (or sampled) linear submodels."""
-    table, groups = fits.table, players(fits)
+    table, rows, groups = fits.table, fits.rows, players(fits)
     d = len(groups)
     if d <= EXACT_LIMIT:
         coalitions = all_coalitions(d)
@@ -154,36 +155,30 @@ def _orders(fits: Fits, names: list[str]) -> dict[str, Part]:
         positions_of(table, [c for k in np.flatnonzero(mask) for c in groups[k]])
         for mask in coalitions.masks
     ]
-    y = fits.outcome.values
     fitted = least_squares_submodels(
-        table.matrix, y, fits.weights.values, Fold(fits.rows, fits.rows), positions
+        table.matrix, fits.outcome.values, fits.weights.values, Fold(rows, rows), positions
     )
-    outcome = y[fits.rows]
-    centred = outcome - fits.mass(fits.rows) @ outcome
+    outcome = fits.outcome.values[rows]
+    centred = outcome - fits.mass(rows) @ outcome
     values = (centred**2)[:, None] - (outcome[:, None] - fitted) ** 2
     part = shapley_part(fits, coalitions, values)
-    found = {}
-    if "lmg" in names:
-        found["lmg"] = part
-    if "dominance" in names:
-        extra = dict(part.diagnostics)
-        if coalitions.exact:
-            average = fits.mass(fits.rows) @ values
-            extra["conditional"] = conditional_dominance(coalitions.masks, average).tolist()
-        found["dominance"] = Part(part.influence, part.rows, part.monte_carlo_se, diagnostics=extra)
-    return found
+    parts = {"r2_lmg": part, "r2_dominance": part}
+    if coalitions.exact:
+        profile = _conditional_dominance(coalitions.masks, fits.mass(rows) @ values)
+        diagnostics = {**part.diagnostics, "conditional": profile.tolist()}
+        parts["r2_dominance"] = replace(part, diagnostics=diagnostics)
+    return {f"r2_{name}": parts[f"r2_{name}"] for name in ("lmg", "dominance") if name in names}
 
 
-def conditional_dominance(masks: Bools, values: Floats) -> Floats:
+def _conditional_dominance(masks: Bools, values: Floats) -> Floats:
     """Return the average increment of each player (row) over submodels of each size (column)."""
     d = masks.shape[1]
-    number = masks @ (1 << np.arange(d))
+    number, sizes = coalition_numbers(masks), masks.sum(axis=1)
     value = np.empty(2**d)
     value[number] = values
-    sizes = masks.sum(axis=1)
-    result = np.zeros((d, d))
+    profile = np.zeros((d, d))
     for player in range(d):
         for size in range(d):
-            chosen = number[(sizes == size) & ~masks[:, player]]
-            result[player, size] = np.mean(value[chosen | (1 << player)] - value[chosen])
-    return result
+            without = number[(sizes == size) & ~masks[:, player]]
+            profile[player, size] = np.mean(value[without | (1 << player)] - value[without])
+    return profile

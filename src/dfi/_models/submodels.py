@@ -1,0 +1,445 @@
+"""Submodels: the regression refitted on some of the columns, scored on held-out rows.
+
+A learner that names its columns cannot be refitted as it is: ``ColumnTransformer([("levels",
+OneHotEncoder(), ["region"])])`` fails on a table without ``region``. It is narrowed first: what is
+missing from the table is left out of the learner, and what remains is what its author would have
+written for the smaller table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from dfi._data.outcome import Outcome
+from dfi._data.table import Table
+from dfi._models.crossfit import fit_model
+from dfi._models.encoders import column_names, keeps_columns, reads_raw_columns, takes_levels
+from dfi._models.predictor import forest_values, is_plain_forest, predict_once, predictor_for
+from dfi._models.stack import SuperLearner, default_members, rows_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from dfi._data import Fold, Weights
+    from dfi._data.columns import Column
+    from dfi._models.fits import Fits
+    from dfi._models.predictor import Predictor
+    from dfi._types import Floats, Ints
+
+Submodel: TypeAlias = tuple[int, frozenset[int]]
+"""A fold and the columns of the table that its regression is fitted on."""
+
+EIGENVALUE_FLOOR = 1e-11
+"""Share of the largest eigenvalue of a Gram matrix below which columns count as collinear."""
+
+
+class Learner(Protocol):
+    """What is asked of an estimator of scikit-learn, which ships no types."""
+
+    def fit(self, X: Floats, y: Floats) -> object:
+        """Fit the estimator."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return its parameters."""
+
+    def set_params(self, **parameters: object) -> object:
+        """Change some of its parameters."""
+
+
+def submodels(fits: Fits) -> Submodels:
+    """Return the submodels of a table; whatever was fitted for one method serves the next."""
+    return fits.keep("submodels", lambda: Submodels(fits))
+
+
+@dataclass(eq=False)
+class Submodels:
+    """Out-of-fold predictions of the regression on subsets of the columns.
+
+    Each is fitted with the fold's own seed, so that a submodel and the full model differ by their
+    columns alone. Least squares is solved from the Gram matrix of each fold's training rows, for
+    all subsets of one size at once; any other learner is refitted. Whatever was fitted is kept.
+    """
+
+    fits: Fits
+    _kept: dict[Submodel, Floats] = field(default_factory=dict)
+
+    @property
+    def closed_form(self) -> bool:
+        """Whether submodels are solved rather than refitted."""
+        return is_least_squares(self.fits.learner)
+
+    def predictions(self, subsets: Sequence[Sequence[int]], label: str = "refitting") -> Floats:
+        """Return the out-of-fold predictions of each subset of columns, (n_rows, n_subsets)."""
+        values = np.full((self.fits.table.n_rows, len(subsets)), np.nan)
+        by_fold = self.by_fold([subsets] * len(self.fits.folds), label)
+        for fold, predicted in zip(self.fits.folds, by_fold, strict=True):
+            values[fold.test] = predicted
+        return values
+
+    def by_fold(
+        self, subsets: Sequence[Sequence[Sequence[int]]], label: str = "refitting"
+    ) -> list[Floats]:
+        """Return each fold's held-out predictions from its own subsets of columns."""
+        keys = [[(k, frozenset(s)) for s in of_fold] for k, of_fold in enumerate(subsets)]
+        everything = frozenset(range(len(self.fits.table.columns)))
+        for k, fold in enumerate(self.fits.folds):
+            self._kept.setdefault((k, everything), self.fits.predictions[fold.test])
+        wanted = dict.fromkeys(key for of_fold in keys for key in of_fold)
+        missing = [key for key in wanted if key not in self._kept]
+        if missing:
+            self._kept |= self._fit(missing, label)
+        return [np.column_stack([self._kept[key] for key in of_fold]) for of_fold in keys]
+
+    def _fit(self, missing: list[Submodel], label: str) -> dict[Submodel, Floats]:
+        if self.closed_form:
+            return self._solve(missing)
+        tasks = []
+        for k, columns in missing:
+            fold, models = self.fits.folds[k], self.fits.full[k]
+            learner = submodel_learner(
+                self.fits.learner, models.predictors[0].model, len(fold.train)
+            )
+            # the full model's own seed: the two differ by their columns alone
+            seed = self.fits.child("fit", k, "full")
+            y, weights = self.fits.data.y, self.fits.data.fit_weights
+            tasks.append((learner, self.fits.table, sorted(columns), y, weights, fold, seed))
+        return dict(zip(missing, self.fits.workers.run(held_out, tasks, label), strict=True))
+
+    def _solve(self, missing: list[Submodel]) -> dict[Submodel, Floats]:
+        solved: dict[Submodel, Floats] = {}
+        for k, fold in enumerate(self.fits.folds):
+            keys = [key for key in missing if key[0] == k]
+            positions = [positions_of(self.fits.table, sorted(columns)) for _, columns in keys]
+            values = least_squares_submodels(
+                self.fits.data.matrix, self.fits.data.y, self.fits.weights.values, fold, positions
+            )
+            solved |= {key: values[:, m] for m, key in enumerate(keys)}
+        return solved
+
+
+def held_out(
+    learner: Learner,
+    table: Table,
+    columns: Sequence[int],
+    target: Floats,
+    weights: Weights | None,
+    fold: Fold,
+    seed: np.random.SeedSequence,
+) -> Floats:
+    """Return the predictions of a fold's held-out rows from some of the columns."""
+    model = fit_on_columns(learner, table, columns, target, weights, fold.train, seed)
+    return model(table.matrix[fold.test])
+
+
+def fit_on_columns(
+    learner: Learner,
+    table: Table,
+    columns: Sequence[int],
+    target: Floats,
+    weights: Weights | None,
+    rows: Ints,
+    seed: np.random.SeedSequence,
+) -> Callable[[Floats], Floats]:
+    """Fit a clone of the learner on some columns and rows; return it as a function of full rows.
+
+    Without columns the regression is the (weighted) mean of the target.
+    """
+    if not columns:
+        mass = None if weights is None else weights.values[rows]
+        return _Constant(float(np.average(target[rows], weights=mass)))
+    positions = positions_of(table, columns)
+    if is_least_squares(learner) and not reads_raw_columns(learner):
+        return least_squares(
+            table.matrix[rows][:, positions],
+            target[rows],
+            np.ones(len(rows)) if weights is None else weights.values[rows],
+            np.array(positions, dtype=np.intp),
+        )
+    reduced = subtable(table, columns)
+    if reads_raw_columns(learner) and len(columns) < len(table.columns):
+        try:
+            learner = narrowed(learner, table.names, reduced.names)
+        except NoColumns:
+            return fit_on_columns(learner, table, (), target, weights, rows, seed)
+    kind: Literal["binary", "real"] = "binary" if np.isin(target, (0.0, 1.0)).all() else "real"
+    model = fit_model(learner, reduced, Outcome(target, "target", kind), weights, rows, seed)
+    return _OnColumns(predictor_for(model, reduced, prefit=False), positions)
+
+
+@dataclass(frozen=True)
+class _Constant:
+    value: float
+
+    def __call__(self, points: Floats) -> Floats:
+        return np.full(len(points), self.value)
+
+
+@dataclass(frozen=True)
+class _Linear:
+    coefficients: Floats
+    intercept: float
+    positions: Ints
+
+    def __call__(self, points: Floats) -> Floats:
+        return np.asarray(points[:, self.positions] @ self.coefficients + self.intercept)
+
+
+@dataclass(frozen=True)
+class _OnColumns:
+    predictor: Predictor
+    positions: list[int]
+
+    def __call__(self, points: Floats) -> Floats:
+        return predict_once(self.predictor, np.ascontiguousarray(points[:, self.positions]))
+
+
+def subtable(table: Table, columns: Sequence[int]) -> Table:
+    """Return the table with only some of its columns, in their order."""
+    taken: list[Column] = []
+    width = 0
+    for index in columns:
+        column = table.columns[index]
+        taken.append(replace(column, positions=tuple(range(width, width + column.width))))
+        width += column.width
+    header: Any = table.header
+    return Table(
+        np.ascontiguousarray(table.matrix[:, np.array(positions_of(table, columns))]),
+        tuple(taken),
+        table.library,
+        None if header is None else header[list(columns)],
+        table.present,
+    )
+
+
+def positions_of(table: Table, columns: Sequence[int]) -> list[int]:
+    """Return the matrix columns of some columns of the table."""
+    return [p for index in columns for p in table.columns[index].positions]
+
+
+def is_least_squares(learner: Learner) -> bool:
+    """Return whether a learner is least squares with an intercept, columns scaled or not."""
+    if isinstance(learner, SuperLearner) and learner.members is not None:
+        return len(learner.members) == 1 and is_least_squares(learner.members[0][1])
+    if isinstance(learner, Pipeline):
+        # scaling does not change the fit
+        scaled = all(type(step) is StandardScaler for _, step in learner.steps[:-1])
+        return scaled and is_least_squares(learner.steps[-1][1])
+    if type(learner) is not LinearRegression:
+        return False
+    parameters = learner.get_params()
+    return bool(parameters["fit_intercept"]) and not parameters["positive"]
+
+
+def least_squares(
+    matrix: Floats, target: Floats, mass: Floats, positions: Ints
+) -> Callable[[Floats], Floats]:
+    """Fit (weighted) least squares on scaled columns and return it as a function of full rows."""
+    share, centre, scale, level = _moments(matrix, target, mass)
+    root = np.sqrt(share)
+    scaled = (matrix - centre) / scale * root[:, None]
+    solved = np.linalg.lstsq(scaled, root * (target - level), rcond=1e-9)[0] / scale
+    return _Linear(solved, level - float(centre @ solved), positions)
+
+
+def least_squares_submodels(
+    matrix: Floats, y: Floats, mass: Floats, fold: Fold, positions: Sequence[Sequence[int]]
+) -> Floats:
+    r"""Return held-out predictions of least squares on each set of matrix columns.
+
+    With the centred and scaled Gram matrix :math:`G` and :math:`c = X'y` of the training rows,
+    :math:`\hat\beta_S = G_{SS}^+ c_S`; sets of one size are solved together.
+    """
+    train = matrix[fold.train]
+    share, centre, scale, level = _moments(train, y[fold.train], mass[fold.train])
+    scaled = (train - centre) / scale
+    gram = (scaled * share[:, None]).T @ scaled
+    cross = scaled.T @ (share * (y[fold.train] - level))
+    coefficients = np.zeros((len(positions), matrix.shape[1]))
+    sizes = np.array([len(subset) for subset in positions])
+    for size in np.unique(sizes[sizes > 0]):
+        chosen = np.flatnonzero(sizes == size)
+        index = np.array([positions[int(k)] for k in chosen], dtype=np.intp)
+        blocks = gram[index[:, :, None], index[:, None, :]]
+        inverse = np.linalg.pinv(blocks, rcond=EIGENVALUE_FLOOR, hermitian=True)
+        solved = np.einsum("kab,kb->ka", inverse, cross[index])
+        rows = coefficients[chosen]
+        np.put_along_axis(rows, index, solved, axis=1)
+        coefficients[chosen] = rows
+    return np.asarray(level + ((matrix[fold.test] - centre) / scale) @ coefficients.T)
+
+
+def _moments(matrix: Floats, target: Floats, mass: Floats) -> tuple[Floats, Floats, Floats, float]:
+    """Return shares of the rows, mean and scale (1 if constant) of columns, mean of the target."""
+    share = mass / mass.sum()
+    centre, level = share @ matrix, float(share @ target)
+    scale = np.sqrt(share @ (matrix - centre) ** 2)
+    scale[scale == 0] = 1.0
+    return share, centre, scale, level
+
+
+class FixedStack(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A stack whose weights are given: only its members are fitted.
+
+    A submodel takes the weights that the full model of its fold found. They come from the same
+    training rows, so held-out rows stay unseen; the inner cross-validation is saved (about four
+    fits in five), and a submodel differs from the full model by its columns alone.
+    """
+
+    def __init__(self, *, members: list[tuple[str, Learner]], weights: list[float]) -> None:
+        self.members = members
+        self.weights = weights
+
+    def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
+        """Fit every member."""
+        self.n_features_in_ = np.shape(X)[1]
+        self.estimators_ = []
+        for _, member in self.members:
+            model = clone(member)
+            given = {} if sample_weight is None else weight_arguments(model, sample_weight)
+            self.estimators_.append(model.fit(rows_for(model, X), np.array(y), **given))
+        return self
+
+    def predict(self, X: Floats) -> Floats:
+        """Return the weighted sum of the members' predictions."""
+        parts = []
+        for weight, member in zip(self.weights, self.estimators_, strict=True):
+            plain = is_plain_forest(member)
+            values = forest_values(member, X) if plain else member.predict(rows_for(member, X))
+            parts.append(weight * values)
+        return np.asarray(np.sum(parts, axis=0))
+
+
+def submodel_learner(learner: Learner, full: object, n_rows: int) -> Learner:
+    """Return the learner of a fold's submodels: a stack keeps the weights of its full model."""
+    if not isinstance(learner, SuperLearner) or not isinstance(full, SuperLearner):
+        return learner
+    seed = full.random_state if isinstance(full.random_state, int) else 0
+    members = full.members if full.members is not None else default_members(seed, n_rows)
+    used = [
+        (member, float(weight))
+        for member, weight in zip(members, full.weights_, strict=True)
+        if weight > 0
+    ]
+    return FixedStack(members=[m for m, _ in used], weights=[w for _, w in used])
+
+
+def weight_arguments(model: Learner, weights: Floats) -> dict[str, Floats]:
+    """Return the argument of ``fit`` that takes the weights of the rows."""
+    prefix = f"{model.steps[-1][0]}__" if hasattr(model, "steps") else ""
+    return {f"{prefix}sample_weight": np.array(weights)}
+
+
+class NoColumns(Exception):
+    """Nothing that the learner reads is left."""
+
+
+def narrowed(learner: Learner, names: Sequence[str], kept: Collection[str]) -> Learner:
+    """Return an unfitted learner for some of the columns.
+
+    Parameters
+    ----------
+    learner : estimator
+        Written for a table with columns ``names``, in this order.
+    names, kept : sequence of str
+        The columns of that table, and those of the smaller one.
+
+    Raises
+    ------
+    NoColumns
+        The learner reads none of the columns that are left.
+    """
+    return _narrow(clone(learner), list(names), frozenset(kept))
+
+
+def _narrow(model: Learner, names: list[str], kept: frozenset[str]) -> Learner:
+    if isinstance(model, Pipeline):
+        for k, (name, step) in enumerate(model.steps):
+            model.steps[k] = (name, _narrow(step, names, kept))
+            if not keeps_columns(step):
+                break
+    elif isinstance(model, FeatureUnion):
+        model.transformer_list = _readable(model.transformer_list, names, kept)
+    elif isinstance(model, ColumnTransformer):
+        _narrow_transformer(model, names, kept)
+    elif takes_levels(model):
+        _narrow_levels(model, names, kept)
+    elif hasattr(model, "get_params") and not isinstance(model, type):
+        # A search, a vote, a stack, a transformed target: the models inside get the same table.
+        for key, value in model.get_params(deep=False).items():
+            if hasattr(value, "get_params"):
+                model.set_params(**{key: _narrow(value, names, kept)})
+            elif key == "estimators" and isinstance(value, list):
+                model.set_params(estimators=_readable(value, names, kept))
+    return model
+
+
+def _readable(
+    parts: list[tuple[str, Learner]], names: list[str], kept: frozenset[str]
+) -> list[tuple[str, Learner]]:
+    """Return the parts that still have something to read, narrowed."""
+    readable = []
+    for name, part in parts:
+        try:
+            readable.append((name, _narrow(part, names, kept)))
+        except NoColumns:
+            continue
+    if not readable:
+        raise NoColumns
+    return readable
+
+
+def _narrow_transformer(
+    transformer: ColumnTransformer, names: list[str], kept: frozenset[str]
+) -> None:
+    left = [name for name in names if name in kept]
+    spoken_for: set[str] = set()
+    parts = []
+    chooses = False
+    for name, part, columns in transformer.transformers:
+        if callable(columns):
+            # It chooses among the columns of the table that it is given.
+            chooses = True
+            parts.append((name, part, columns))
+            continue
+        read = column_names(columns, names)
+        spoken_for.update(read)
+        remaining = [column for column in read if column in kept]
+        if remaining:
+            narrow = part if isinstance(part, str) else _narrow(part, read, kept)
+            parts.append((name, narrow, _as_written(columns, remaining, left)))
+    rest = [name for name in names if name not in spoken_for]
+    if transformer.remainder not in ("drop", "passthrough") and set(rest) & kept and not chooses:
+        transformer.remainder = _narrow(transformer.remainder, rest, kept)
+    if not parts and (transformer.remainder == "drop" or not set(rest) & kept):
+        raise NoColumns
+    transformer.transformers = parts
+
+
+def _as_written(
+    columns: str | int | slice | Iterable[object], remaining: list[str], left: list[str]
+) -> str | int | list[str] | list[int]:
+    """Return columns by name or by place, as they were given."""
+    if isinstance(columns, str):
+        return columns
+    if isinstance(columns, int | np.integer):
+        return left.index(remaining[0])
+    by_name = not isinstance(columns, slice) and all(isinstance(item, str) for item in columns)
+    return remaining if by_name else [left.index(name) for name in remaining]
+
+
+def _narrow_levels(model: Learner, names: list[str], kept: frozenset[str]) -> None:
+    columns = model.get_params().get("categorical_features")
+    if columns is None:  # XGBoost goes by the columns' types
+        return
+    remaining = [column for column in column_names(columns, names) if column in kept]
+    left = [name for name in names if name in kept]
+    written = _as_written(columns, remaining, left) if remaining else None
+    model.set_params(categorical_features=written)
