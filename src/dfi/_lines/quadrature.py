@@ -200,9 +200,9 @@ class QuadratureLines:
                     if second is not None:
                         second[k, part, j] = (weighted * value.reshape(t.shape)).sum(axis=1)
         for k, j in np.argwhere(repeats):
-            for found in (mean, hermite, second):
-                if found is not None:
-                    found[k, :, j] = found[0, :, j]
+            for moment in (mean, hermite, second):
+                if moment is not None:
+                    moment[k, :, j] = moment[0, :, j]
         return LineMoments(mean, hermite, second)
 
     def _rules(self, reference: Reference, d: int) -> list[Callable[[int], tuple[Floats, Floats]]]:

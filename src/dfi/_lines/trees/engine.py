@@ -229,24 +229,24 @@ def _by_direction(
             at, rows = latent[j, block], points[block]
         step = step_below(laws[j], shifts[j])
         common = (at, steepness[j], laws[j], shifts[j], *ends, step)
-        found: tuple[Floats, ...]
+        moments: tuple[Floats, ...]
         if merged:
-            found = _merged(ensemble, nodes, rows, common, q)
+            moments = _merged(ensemble, nodes, rows, common, q)
         else:
             part = columns[:, block] if pieces is None else rows.T
             sums = (np.zeros((q, len(rows))), np.zeros((q, len(rows))))
             arena = arena_for(len(rows), nodes.depth)
             arena_moments(nodes, np.ascontiguousarray(part), *common, arena, *sums)
-            found = sums
+            moments = sums
         if pieces is not None:
-            found = tuple(pieces.sums(values) for values in found)
+            moments = tuple(pieces.sums(values) for values in moments)
         if square is not None:
-            square[:, block, j] = found[2]
-            mean[:, block, j] = found[0]
-            hermite[:, block, j] = found[1]
+            square[:, block, j] = moments[2]
+            mean[:, block, j] = moments[0]
+            hermite[:, block, j] = moments[1]
         else:
-            mean[:, block, j] = found[0] + ensemble.intercept
-            hermite[:, block, j] = found[1] + ensemble.intercept * laws[j].total
+            mean[:, block, j] = moments[0] + ensemble.intercept
+            hermite[:, block, j] = moments[1] + ensemble.intercept * laws[j].total
 
     blocks = list(_blocks(n, ROWS_PER_BLOCK))
     _run(task, ((j, block) for j in range(d) for block in blocks), n_threads)

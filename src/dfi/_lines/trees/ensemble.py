@@ -49,7 +49,7 @@ class NotTrees(Exception):
 
 
 def require(condition: object, reason: str) -> None:
-    """Give up on a model, with the reason, unless the condition holds."""
+    """Raise :class:`Unreadable` with the reason unless the condition holds."""
     if not condition:
         raise Unreadable(reason)
 
@@ -257,13 +257,13 @@ def one_hot_category(block: Block, columns: Ints, values: Floats) -> Category:
 
 def categories_in(ensemble: TreeEnsemble, levels: Levels) -> tuple[Category, ...]:
     """Return the categories whose one-hot columns the trees split on."""
-    found = []
+    categories = []
     for block in levels.blocks:
         used = block.positions[np.isin(block.positions, ensemble.feature)]
         if len(used):
             one_hot = (used == block.observed[:, None]).astype(np.float64)
-            found.append(one_hot_category(block, used, one_hot))
-    return tuple(found)
+            categories.append(one_hot_category(block, used, one_hot))
+    return tuple(categories)
 
 
 def tree_rows(
@@ -326,7 +326,7 @@ def _envelope(
     """
     line = np.arange(len(origin))
     at, place = low, np.argmax(origin + slope * low[:, None], axis=1)
-    found = []
+    pieces = []
     while len(line):
         rise = slope - slope[place][:, None]
         lead = origin[line, place][:, None] - origin[line]
@@ -335,10 +335,10 @@ def _envelope(
         following = np.argmin(crossing, axis=1)
         overtaken = np.maximum(np.take_along_axis(crossing, following[:, None], axis=1)[:, 0], at)
         end = np.minimum(overtaken, high[line])
-        found.append((line, at, end, place))
+        pieces.append((line, at, end, place))
         ongoing = overtaken < high[line]
         line, at, place = line[ongoing], end[ongoing], following[ongoing]
-    lines, starts, ends, places = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    lines, starts, ends, places = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     order = np.argsort(lines, kind="stable")
     # A level that is met at a single point has no piece; a line keeps its first in any case.
     order = order[(ends > starts)[order] | (np.diff(lines[order], prepend=-1) > 0)]

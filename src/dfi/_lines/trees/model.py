@@ -116,14 +116,14 @@ def tree_lines(
     """
     ensemble, reason = read_trees(model, column=column)
     if ensemble is not None:
-        found = TreeLines(ensemble, n_threads=n_threads)
+        trees = TreeLines(ensemble, n_threads=n_threads)
         if levels:
             ensemble = at_midpoints(ensemble, levels)
-            found = replace(found, ensemble=ensemble, categories=categories_in(ensemble, levels))
+            trees = replace(trees, ensemble=ensemble, categories=categories_in(ensemble, levels))
         own = _quick(model, predict, levels)
-        error = verify(ensemble, own, sample_points, read=found.predict)
+        error = verify(ensemble, own, sample_points, read=trees.predict)
         if error <= ensemble.tolerance:
-            return found
+            return trees
         reason = (
             f"{type(model).__name__}: the trees as read differ from the model's own predictions "
             f"by {error:.1e} of their scale"
@@ -157,10 +157,10 @@ def decoded_tree_lines(
         Where a pipeline ends in trees but cannot be followed exactly, with the reason.
     """
     try:
-        found = replace(_read(predictor), n_threads=n_threads)
-        error = largest_error(found, predictor, sample)
+        trees = replace(_read(predictor), n_threads=n_threads)
+        error = largest_error(trees, predictor, sample)
         require(
-            error <= found.ensemble.tolerance,
+            error <= trees.ensemble.tolerance,
             f"the trees as read differ from the model's own predictions by {error:.1e} of their "
             "scale",
         )
@@ -173,7 +173,7 @@ def decoded_tree_lines(
         message = f"{predictor.name}: {why}; its line means use quadrature"
         warn(message, ExactnessWarning)
         return None
-    return found
+    return trees
 
 
 def _read(predictor: Predictor) -> TreeLines:
@@ -267,7 +267,7 @@ def _require_one_switch(
     transform: Callable[[Floats], Floats],
     table: Table,
 ) -> None:
-    """Give up where a split sends the lowest and the highest value one way, some between another.
+    """Raise where a split sends the lowest and the highest value one way, some between another.
 
     Such is the indicator of a value that has observed values on both sides.
     """

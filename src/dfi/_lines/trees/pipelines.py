@@ -136,10 +136,10 @@ def _column_transformer_sources(step: ColumnTransformer, inputs: Ints, encodable
             continue
         given = inputs[_column_indices(columns, names, step.n_features_in_)]
         # A part without columns is never fitted.
-        found = follow_columns(inner, given, encodable) if len(given) else given
+        outputs = follow_columns(inner, given, encodable) if len(given) else given
         where = range(step.output_indices_[name].start, step.output_indices_[name].stop)
-        require(len(where) == len(found), f"the columns made by {name!r} are not followed")
-        placed.update(zip(where, (int(source) for source in found), strict=True))
+        require(len(where) == len(outputs), f"the columns made by {name!r} are not followed")
+        placed.update(zip(where, (int(source) for source in outputs), strict=True))
     return np.array([placed[k] for k in range(len(placed))], dtype=np.intp)
 
 

@@ -121,9 +121,9 @@ def verify(
     """
     probes = _probes(np.asarray(points, dtype=np.float64), n_probes)
     own = np.asarray(predict(probes), dtype=np.float64).reshape(len(probes))
-    found = (read or ensemble.predict)(probes)
+    ours = (read or ensemble.predict)(probes)
     scale = max(float(np.abs(own).max()), float(np.abs(ensemble.value).max()))
-    return float(np.abs(own - found).max() / (scale or 1.0))
+    return float(np.abs(own - ours).max() / (scale or 1.0))
 
 
 def _probes(points: Floats, n_probes: int) -> Floats:
