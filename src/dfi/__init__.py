@@ -10,18 +10,17 @@ from typing import Any
 from dfi import datasets, inference, methods, transports, warnings
 from dfi.compare import compare
 from dfi.estimator import DFI, explain
-from dfi.results.collection import Comparison
+from dfi.results.collection import Results
 from dfi.results.importance import Importance, load
-from dfi.sensitivity import Sensitivity, sensitivity
+from dfi.sensitivity import sensitivity
 from dfi.transports.gaussian import Gaussian, Semicontinuous
 
 __all__ = [
     "DFI",
-    "Comparison",
     "Gaussian",
     "Importance",
+    "Results",
     "Semicontinuous",
-    "Sensitivity",
     "__version__",
     "compare",
     "datasets",

@@ -8,11 +8,14 @@ import inspect
 import time
 from typing import TYPE_CHECKING, Any
 
+from dfi._data.fingerprint import fingerprint
 from dfi.estimator import DFI
+from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
 from dfi.methods.context import Context, prepare
 from dfi.methods.registry import resolve_comparators
-from dfi.results.collection import Comparison, MethodRecord
+from dfi.results.collection import MethodRecord, Results
+from dfi.results.file import describe_setting
 from dfi.results.importance import Importance
 
 if TYPE_CHECKING:
@@ -52,7 +55,7 @@ def compare(
     random_state: int = 0,
     progress: bool | None = None,
     dfi_options: Mapping[str, Any] | None = None,
-) -> Comparison:
+) -> Results:
     """Compute several importances on the same folds, each with its inference.
 
     Parameters
@@ -83,8 +86,8 @@ def compare(
 
     Returns
     -------
-    Comparison
-        ``results`` by name, ``table()``, ``questions()``, ``summary()`` and ``plot()``.
+    Results
+        The results by name, with ``table()``, ``questions()``, ``ranks()`` and ``plot()``.
 
     Examples
     --------
@@ -136,7 +139,7 @@ def compare(
         parts = {} if reason is not None else method.compute(context)
         for key, part in parts.items():
             results[key] = _importance(
-                context, method, key, part, level, _describe(estimator), random_state
+                context, method, key, part, level, describe_setting(estimator), random_state
             )
         records.append(
             MethodRecord(
@@ -149,7 +152,8 @@ def compare(
                 reason,
             )
         )
-    return Comparison(results, tuple(records), fit_seconds)
+    skipped = {r.name: r.skipped for r in records if r.skipped is not None}
+    return Results(results, tuple(records), fit_seconds, skipped)
 
 
 def _dfi_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -217,9 +221,8 @@ def _importance(
     if part.monte_carlo_se is not None:
         diagnostics["monte_carlo_se"] = part.monte_carlo_se.tolist()
     return Importance(
-        influence=part.influence,
+        basis=InfluenceRows(part.influence, context.weights.take(part.rows), part.rows),
         names=context.units.names,
-        weights=context.weights.take(part.rows),
         spec={
             "method": method.name,
             "result": key,
@@ -232,12 +235,16 @@ def _importance(
             "n_folds": len(context.folds),
             "weights": context.weights.kind,
             "random_state": random_state,
+            "n_rows": context.table.n_rows,
+            "data_sha256": fingerprint(
+                context.table.matrix, context.outcome.values, context.weights.values
+            ),
         },
         quality=context.quality,
         diagnostics=diagnostics,
         level=level,
         library=context.table.library,
-        space="latent" if "latent" in key else "group" if context.units.grouped else "attributed",
+        space=part.space or ("group" if context.units.grouped else "attributed"),
         degenerate=context.units.constant,
         nonnegative=part.nonnegative,
     )
@@ -248,9 +255,4 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
-    return _describe(value)
-
-
-def _describe(value: Any) -> str:
-    text = value if isinstance(value, str) else " ".join(repr(value).split())
-    return text if len(text) <= 300 else text[:297] + "..."
+    return describe_setting(value)

@@ -22,10 +22,11 @@ from dfi._models.progress import progress_bar
 from dfi._models.quality import regression_quality
 from dfi._models.seeds import seed_sequence
 from dfi.explained import FittedModels, assemble, explain_diagnostics, unit_membership
+from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
 from dfi.inference.score_transport import Task, score_transport
 from dfi.inference.second_order import FIXED
-from dfi.results.specification import describe, versions
+from dfi.results.file import describe_setting, versions
 from dfi.score_form import resolve_form
 from dfi.transports.base import fit_transport
 from dfi.transports.choice import Auto, choose_transport
@@ -235,7 +236,7 @@ class DFI(BaseEstimator):
             told = {key: item for key, item in result.diagnostics.items() if key != "sensitivity"}
             return replace(
                 result,
-                influence=by_unit,
+                basis=InfluenceRows(by_unit, result.weights, result.rows),
                 spec={**result.spec, "fixed_transport": True},
                 diagnostics={
                     **told,
@@ -316,7 +317,6 @@ class DFI(BaseEstimator):
             design, transport, scored, fitted, task, diagnose=self.diagnose, say=choice is None
         )
         context = {
-            "weights": weights.take(rows),
             "quality": quality,
             "level": self.level,
             "library": table.library,
@@ -331,7 +331,7 @@ class DFI(BaseEstimator):
         self._membership = unit_membership(table, transport)
         if scored.pooled is not None:
             self.pooled_ = scored.pooled
-        return assemble(table, transport, scored, context)
+        return assemble(table, transport, scored, weights.take(rows), rows, context)
 
     def _score_form(self, design: Any) -> ScoreForm:
         return resolve_form(self.score, self.G, self.cv, design)
@@ -386,8 +386,8 @@ class DFI(BaseEstimator):
             "score": fitted.form,
             "fixed_transport": self.fixed_transport,
             "G": self.G,
-            "estimator": describe(self.estimator),
-            "cv": describe(self.cv),
+            "estimator": describe_setting(self.estimator),
+            "cv": describe_setting(self.cv),
             "n_folds": len(fitted.folds),
             "n_repeats": self.n_repeats,
             "weights": fitted.weights.kind,

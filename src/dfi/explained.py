@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfi.checks import check_result
+from dfi.inference.influence import InfluenceRows
 from dfi.results.importance import Importance
 from dfi.warnings import InferenceWarning, warn
 
@@ -145,9 +146,24 @@ def warn_of_few_rows(n: int, d: int, design: Any) -> str:
 
 
 def assemble(
-    table: Table, transport: Any, scored: TransportedScores, context: dict[str, Any]
+    table: Table,
+    transport: Any,
+    scored: TransportedScores,
+    weights: Weights,
+    rows: Ints,
+    context: dict[str, Any],
 ) -> Importance:
-    """Sum the columns of each unit and put both spaces into one result."""
+    """Sum the columns of each unit and put both spaces into one result.
+
+    Parameters
+    ----------
+    table, transport, scored
+        The data, the fitted transport and the scores under it.
+    weights, rows
+        Weights of the rows that are explained, and where they stand in the table.
+    context : dict
+        The other fields of the result.
+    """
     membership = unit_membership(table, transport)
     degenerate = membership.sum(axis=0) == 0
     columns = np.maximum(membership.sum(axis=0), 1)
@@ -160,7 +176,7 @@ def assemble(
         "components": unit_components(table, transport),
     }  # fmt: skip
     latent_result = Importance(
-        influence=scored.latent @ membership,
+        basis=InfluenceRows(scored.latent @ membership, weights, rows),
         names=table.names,
         space="latent",
         degenerate=degenerate,
@@ -168,7 +184,7 @@ def assemble(
         **context,
     )
     return Importance(
-        influence=scored.attributed @ membership,
+        basis=InfluenceRows(scored.attributed @ membership, weights, rows),
         names=table.names,
         space="attributed",
         degenerate=degenerate,

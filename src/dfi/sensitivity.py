@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi._data import as_frame
 from dfi.estimator import DFI
+from dfi.results.collection import Results
 from dfi.transports.base import UnsuitableTransportError
 from dfi.transports.entropic import EntropicOT
 from dfi.transports.gaussian import Gaussian
@@ -18,100 +17,9 @@ from dfi.transports.registry import resolve_transport
 from dfi.warnings import TransportWarning, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from matplotlib.axes import Axes
-
-    from dfi._types import Floats, Ints
     from dfi.results.importance import Importance
-
-
-@dataclass(frozen=True)
-class Sensitivity:
-    """Results of the same models under several transports.
-
-    Attributes
-    ----------
-    results : tuple of Importance
-        One per setting, in the order given.
-    labels : tuple of str
-        The settings.
-    skipped : mapping of str to str
-        Settings that the data do not allow, with the reason.
-    """
-
-    results: tuple[Importance, ...]
-    labels: tuple[str, ...]
-    skipped: Mapping[str, str]
-
-    def __getitem__(self, label: str) -> Importance:
-        """Return the result of one setting."""
-        if label not in self.labels:
-            known = ", ".join(map(repr, self.labels))
-            raise KeyError(f"no setting {label!r}: the settings are {known}")
-        return self.results[self.labels.index(label)]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The features."""
-        return self.results[0].names
-
-    def scores(self) -> Floats:
-        """Return the attributed scores, shape (settings, features)."""
-        return np.stack([result.scores for result in self.results])
-
-    def ranks(self) -> Ints:
-        """Return the rank of every feature under every setting, 1 for the largest score."""
-        order = np.argsort(-self.scores(), axis=1, kind="stable")
-        ranks = np.empty_like(order)
-        np.put_along_axis(ranks, order, np.arange(1, order.shape[1] + 1)[None, :], axis=1)
-        return ranks
-
-    def rank_agreement(self) -> Floats:
-        """Return Spearman's correlation of the ranks between settings, (settings, settings)."""
-        if len(self.names) < 2:
-            return np.ones((len(self.labels), len(self.labels)))
-        return np.atleast_2d(np.corrcoef(self.ranks().astype(float)))
-
-    def table(self) -> Any:
-        """Return one row per setting and feature, in a dataframe of the input's library.
-
-        Columns: setting, feature, score, se, share, rank and the latent score.
-        """
-        settings, features = len(self.labels), len(self.names)
-        scores = self.scores()
-        total = scores.sum(axis=1, keepdims=True)
-        latent = np.stack(
-            [r.latent.scores if r.latent is not None else r.scores for r in self.results]
-        )
-        return as_frame(
-            {
-                "setting": np.repeat(np.array(self.labels, dtype=object), features),
-                "feature": np.tile(np.array(self.names, dtype=object), settings),
-                "score": scores.ravel(),
-                "se": np.stack([result.se for result in self.results]).ravel(),
-                "share": (scores / total).ravel(),
-                "rank": self.ranks().ravel(),
-                "latent_score": latent.ravel(),
-            },
-            self.results[0].library,
-        )
-
-    def plot(self, **options: Any) -> Axes:
-        """Draw every feature's score over the settings (:func:`dfi.plots.sensitivity`)."""
-        from dfi import plots
-
-        return plots.sensitivity(dict(zip(self.labels, self.results, strict=True)), **options)
-
-    def __repr__(self) -> str:
-        lines = [f"Sensitivity: {len(self.names)} features under {len(self.labels)} settings"]
-        width = max(map(len, (*self.labels, *self.skipped)))
-        for label, scores in zip(self.labels, self.scores(), strict=True):
-            leading = np.argsort(-scores, kind="stable")[:3]
-            shown = ", ".join(f"{self.names[unit]} {scores[unit]:.4g}" for unit in leading)
-            lines.append(f"{label:{width}s}  {shown}")
-        lines += [f"{label:{width}s}  skipped: {reason}" for label, reason in self.skipped.items()]
-        return "\n".join(lines)
 
 
 def sensitivity(
@@ -124,7 +32,7 @@ def sensitivity(
     sample_weight: Any = None,
     cv_groups: Any = None,
     **options: Any,
-) -> Sensitivity:
+) -> Results:
     """Explain the same fitted models under several transports, or over a grid of epsilon.
 
     Parameters
@@ -143,8 +51,8 @@ def sensitivity(
 
     Returns
     -------
-    Sensitivity
-        A setting that the data do not allow (too few rows for an entropic kernel, a missing
+    Results
+        By setting. One that the data do not allow (too few rows for an entropic kernel, a missing
         package) is in ``skipped`` with its reason.
 
     Examples
@@ -179,7 +87,7 @@ def sensitivity(
     if not results:
         reasons = "; ".join(f"{label}: {reason}" for label, reason in skipped.items())
         raise ValueError(f"no setting could be explained. {reasons}")
-    return Sensitivity(tuple(results.values()), tuple(results), skipped)
+    return Results(results, skipped=skipped, by="setting")
 
 
 def _settings(

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from dfi.plots.style import shorten
 from dfi.report.numbers import number, p_value, percent
-from dfi.results.text import UNRELATED
+from dfi.results.importance import UNRELATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -79,7 +79,7 @@ def sensitivity(
         found = explain_settings(
             **grid, solved=solved, **call_arguments(inputs, fitting, writing, console)
         )
-        results = dict(zip(found.labels, found.results, strict=True))
+        results = found.results
         title = f"How the answer about {target} depends on the transport"
         console.say(f"writing {out}")
         with folder.filling() as stage:

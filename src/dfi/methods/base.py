@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dfi._types import Floats, Ints
+    from dfi._types import Floats, Ints, Space
     from dfi.methods.context import Context
 
 
@@ -30,6 +30,8 @@ class Part:
         Whether the parameter cannot be negative.
     diagnostics : mapping
         What else a reader should know (JSON-like).
+    space : {"attributed", "latent", "group"}, optional
+        What the units are; by default those of the call, features or groups.
     """
 
     influence: Floats
@@ -37,6 +39,7 @@ class Part:
     monte_carlo_se: Floats | None = None
     nonnegative: bool = True
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    space: Space | None = None
 
 
 @runtime_checkable

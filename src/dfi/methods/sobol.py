@@ -148,6 +148,7 @@ class Sobol:
                 rows,
                 monte_carlo_se=np.sqrt(found.noise[k] ** 2 @ owner),
                 diagnostics={"transport": "gaussian"},
+                space="latent",
             )
             for k, kind in enumerate(("total", "first"))
         }

@@ -12,7 +12,7 @@ from dfi.plots.style import BLUE, GREY, axes_for_rows, check_top, label_rows, qu
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dfi.inference.multiplicity import Adjustment
+    from dfi.inference.tests import Adjustment
     from dfi.results.importance import Importance
 
 AXIS_LABEL = {

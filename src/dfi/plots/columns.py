@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi._types import Floats, Ints
-    from dfi.inference.multiplicity import Adjustment
+    from dfi.inference.tests import Adjustment
     from dfi.results.importance import Importance
 
     Column = NDArray[Any]
