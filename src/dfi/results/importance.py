@@ -433,19 +433,19 @@ class Importance:
         )
 
     def moments(self, sample: int = 0, *, random_state: int = 0) -> Importance:
-        """Return the same result without its rows, in a file of a few kilobytes.
+        """Return the same result without its rows: a few kilobytes, however many they are.
 
-        Scores, standard errors, intervals, tests, groups and contrasts are those of the rows to
-        rounding; simultaneous bands have the same law and other draws. Beyond 32 units the
-        skewness of groups is estimated from the sample of rows; without one, their intervals are
-        to be had with ``skewness=False``.
+        Scores, standard errors, intervals, tests, groups and contrasts equal those of the rows up
+        to rounding; simultaneous bands have the same law but other draws. Beyond 32 units the
+        skewness of groups is estimated from the sample of rows; without a sample, ask for their
+        intervals with ``skewness=False``.
 
         Parameters
         ----------
         sample : int, default=0
             How many rows to keep.
         random_state : int, default=0
-            Seed of their choice.
+            Seed of the sample.
         """
         return replace(
             self,
@@ -467,9 +467,9 @@ class Importance:
 
         On the same rows influence values are subtracted row by row,
         :math:`\operatorname{sd}(u_l - v_l)/\sqrt n`: what the two results share cancels. On
-        different tables variances add, :math:`\hat\sigma_u^2 + \hat\sigma_v^2`. Rows that only
-        some of which are shared are matched by their place in the table, and carry the covariance.
-        ``a - b`` is ``a.minus(b)``.
+        different tables variances add, :math:`\hat\sigma_u^2 + \hat\sigma_v^2`. Where two results
+        share some of the rows of a table, those rows carry the covariance. ``a - b`` is
+        ``a.minus(b)``.
 
         Parameters
         ----------
@@ -479,8 +479,8 @@ class Importance:
         same_rows : bool, optional
             Whether both are about one table, row by row. By default that is so where the
             fingerprints of the data (``spec["data_sha256"]``) agree, and tables with other
-            fingerprints are taken for independent samples. Say True for the same rows with other
-            features, weights or outcomes.
+            fingerprints are taken for independent samples. Pass True for the same rows with
+            transformed features or other weights.
 
         Returns
         -------
@@ -491,8 +491,8 @@ class Importance:
         Raises
         ------
         ValueError
-            The specifications differ in more than can be meant, or it is not known whether the
-            rows are the same.
+            The units, the space, or an entry of :data:`MUST_AGREE` in the specifications differ,
+            or it is not known whether the rows are the same.
         """
         _check_comparable(self, other)
         if same_rows is None:
@@ -500,9 +500,10 @@ class Importance:
         latent = None
         if self.latent is not None and other.latent is not None:
             latent = self.latent.minus(other.latent, same_rows=same_rows)
-        undetected = None
+        unrelated, undetected = self.unrelated & other.unrelated, None
         if self.undetected is not None and other.undetected is not None:
-            undetected = np.maximum(self.undetected, other.undetected)
+            largest = np.maximum(self.undetected, other.undetected)
+            undetected = np.where(unrelated, largest, 0.0)
         noise = [r.diagnostics.get("monte_carlo_se") for r in (self, other)]
         squares = [np.square(np.array(n, dtype=float)) for n in noise if n is not None]
         return replace(
@@ -511,7 +512,7 @@ class Importance:
             spec=_difference_spec(self, other, "the same table" if same_rows else "two tables"),
             diagnostics={"monte_carlo_se": np.sqrt(sum(squares))} if squares else {},
             degenerate=self.degenerate | other.degenerate,
-            unrelated=self.unrelated & other.unrelated,
+            unrelated=unrelated,
             undetected=undetected,
             components=self.components if self.components == other.components else None,
             spread=None,
@@ -720,13 +721,11 @@ def _difference_spec(first: Importance, second: Importance, rows: str) -> dict[s
 
 
 def _rebuild(record: dict[str, Json]) -> Importance:
-    return Importance(**record)
-
-
-def _assembled(record: dict[str, Json]) -> Importance:
-    """Return the result of a file's fields; the latent result comes first."""
+    """Return the result of its fields; a latent result may come as fields too."""
     latent = record["latent"]
-    return Importance(**{**record, "latent": None if latent is None else _assembled(latent)})
+    return Importance(
+        **{**record, "latent": _rebuild(latent) if isinstance(latent, dict) else latent}
+    )
 
 
 def load(path: str | os.PathLike[str]) -> Importance:
@@ -741,7 +740,7 @@ def load(path: str | os.PathLike[str]) -> Importance:
     """
     manifest, arrays = read_file(path)
     try:
-        return _assembled(unpack(manifest, arrays))
+        return _rebuild(unpack(manifest, arrays))
     except KeyError as error:
         raise FileFormatError(f"{path} is damaged: {error} is missing") from error
     except (TypeError, ValueError, AttributeError) as error:
