@@ -44,7 +44,7 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	@touch $@ $(VENV)/.installed-cli
 
 demo: $(VENV)/.installed-cli  ## explain scikit-learn's diabetes data: the table and a report
-	$(BIN)/python -m dfi.datasets.demo
+	$(BIN)/python -m dfi.cli.demo
 
 test: lint types unit  ## lint, types and all fast tests
 

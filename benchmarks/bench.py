@@ -267,7 +267,7 @@ def write_page(
         "## First call",
         "",
         "By how much the first exact call of a process exceeds the second (a forest of 20 trees):",
-        "kernels are compiled once, and later processes load them without numba.",
+        "kernels are compiled once, and later processes load them from numba's cache.",
         "",
         "| first call | s | CPU s |",
         "|---|---|---|",

@@ -1,12 +1,45 @@
-"""What the first exact call of a process costs on top of the second: compiling, or loading."""
+"""What it costs to start: importing, asking for help, and the first exact call of a process.
+
+That call compiles kernels, or loads them, on top of what the second one costs.
+"""
 
 from __future__ import annotations
 
 import os
+import resource
+import subprocess
+import sys
 import tempfile
 import time
 
 from measure import in_own_process
+
+SKLEARN = "import sklearn.base, sklearn.linear_model"
+PROGRAMS = {
+    "an empty program": ["-c", "pass"],
+    SKLEARN: ["-c", SKLEARN],
+    "import dfi": ["-c", "import dfi"],
+    "from dfi import explain, compare, sensitivity": [
+        "-c", "from dfi import explain, compare, sensitivity",
+    ],
+    "dfi --help": ["-m", "dfi.cli", "--help"],
+    "dfi explain --help": ["-m", "dfi.cli", "explain", "--help"],
+}  # fmt: skip
+
+
+def imports(repeats: int = 5) -> dict[str, float]:
+    """Return the CPU seconds of processes that only load, the least of a few tries."""
+
+    def seconds(arguments: list[str]) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    return {
+        name: min(seconds(arguments) for _ in range(repeats))
+        for name, arguments in PROGRAMS.items()
+    }
 
 
 def first_call() -> tuple[float, float]:
@@ -46,5 +79,7 @@ def start_up() -> dict[str, tuple[float, float]]:
 
 
 if __name__ == "__main__":
+    for name, cpu in imports().items():
+        print(f"{name}: {cpu:.2f} CPU s")
     for name, (wall, cpu) in start_up().items():
         print(f"{name}: {wall:.2f} s, {cpu:.2f} CPU s more than the second call")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from paper.reproduction import Study, Task
 from paper.writing import markdown_table, shown, write_csv, write_page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from paper.coverage_table_cells import Coverage
@@ -44,7 +44,7 @@ def claim_tasks(size: Size) -> list[Task]:
     # the pages give Monte-Carlo errors, which take two samples
     few = max(2, size.replications(quick=10, full=100))
     cheap = max(2, size.replications(quick=20, full=200))
-    listed: list[tuple[str, Any, dict[str, Any]]] = [
+    listed: list[tuple[str, Callable[..., Record], Mapping[str, object]]] = [
         ("variance", claims.conditional_variance, {"epsilons": EPSILONS, "refereed": REFEREED}),
         ("m2", claims.m2_total, {"correlations": (0.0, 0.2, 0.4, 0.8)}),
         ("drawing", claims.drawing_bias, {"draws": DRAWS, "n": 1000, "replications": few}),
@@ -72,9 +72,9 @@ def write_claims(records: Records, folder: Path, size: Size) -> None:
     write_page(folder / f"{NAME}.md", *_page(records, found, size))
 
 
-def _numbers(found: dict[str, Record]) -> list[dict[str, Any]]:
+def _numbers(found: dict[str, Record]) -> list[dict[str, object]]:
     """Return every number of every claim as a row of its own."""
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for key in ("variance", *(f"m3-{rho}" for rho in M3_CORRELATIONS), "m2", "drawing", "singular"):
         rows += _flat(key, found[key])
     for label, example in found["dependent"]["examples"].items():
@@ -82,7 +82,7 @@ def _numbers(found: dict[str, Record]) -> list[dict[str, Any]]:
     return rows
 
 
-def _flat(claim: str, record: Record) -> list[dict[str, Any]]:
+def _flat(claim: str, record: Record) -> list[dict[str, object]]:
     rows = []
     for quantity, value in record.items():
         for place, entry in _entries(value, ""):
@@ -90,7 +90,7 @@ def _flat(claim: str, record: Record) -> list[dict[str, Any]]:
     return rows
 
 
-def _entries(value: Any, place: str) -> Iterable[tuple[str, Any]]:
+def _entries(value: object, place: str) -> Iterable[tuple[str, object]]:
     if isinstance(value, dict):
         for key, item in value.items():
             yield from _entries(item, f"{place}{key} ")
@@ -178,7 +178,7 @@ def _below(rows: Sequence[Coverage], families: Sequence[str]) -> str:
     return f"{100 * lost / samples:.1f} %"
 
 
-def _coverage_row(here: Sequence[Coverage]) -> list[Any]:
+def _coverage_row(here: Sequence[Coverage]) -> list[object]:
     first = here[0]
     pairs = [
         *((feature, kind) for feature in ("X1", "X2") for kind in (PLAIN, AWARE)),

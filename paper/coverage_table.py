@@ -150,7 +150,7 @@ def coverage_tasks(size: Size) -> list[Task]:
         count = size.refits if learned else size.replications
         replications = count(quick=family.quick, full=family.full)
         sizes = family.sizes if size.full else family.quick_sizes or family.sizes
-        cell: dict[str, Any] = {"family": name, "trees": size.trees(quick=50, full=100)}
+        cell: dict[str, object] = {"family": name, "trees": size.trees(quick=50, full=100)}
         tasks += [
             Task(
                 f"{name}-rho-{rho}-n-{n}-{first:04d}",

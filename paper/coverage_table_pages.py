@@ -16,7 +16,7 @@ from paper.coverage_table import (
     SAMPLE_SIZES,
     coverage_tasks,
 )
-from paper.coverage_table_cells import NULLS_LABEL, collect, paper_coverage, select
+from paper.coverage_table_cells import BAND, NULLS_LABEL, collect, paper_coverage, select
 from paper.coverage_table_figures import LEARNED, draw_grid, draw_learned
 from paper.coverage_table_words import findings, replications_table
 from paper.reproduction import Study
@@ -41,7 +41,7 @@ def write_table(records: Records, folder: Path, size: Size) -> None:
     write_page(folder / f"{NAME}.md", *_page(rows, size))
 
 
-def _csv_row(row: Coverage) -> dict[str, Any]:
+def _csv_row(row: Coverage) -> dict[str, object]:
     return {
         "regression": FAMILIES[row.family].label,
         "method": row.method,
@@ -114,8 +114,8 @@ def _page(rows: Sequence[Coverage], size: Size) -> list[str]:
         "interval below 0 becomes the point 0 and covers a null. *Not projected* counts it as a "
         "miss. *Expanded* adds the n^(-1/2) expansion near the null.",
         f"![Coverage over the paper's grid]({NAME}.png)",
-        "Error bars are Monte-Carlo standard errors; the green band is 0.86 to 0.94, the dotted "
-        "line the nominal level.",
+        "Error bars are Monte-Carlo standard errors; the green band is "
+        f"{BAND[0]:g} to {BAND[1]:g}, the dotted line the nominal level.",
         "## What is found",
         *findings(rows),
         "## The nulls: the paper's table and ours",
@@ -180,8 +180,8 @@ def _kind_headings(kinds: Sequence[str]) -> list[str]:
     ]
 
 
-def _shares(here: Sequence[Coverage]) -> list[Any]:
-    cells: list[Any] = [here[0].replications]
+def _shares(here: Sequence[Coverage]) -> list[object]:
+    cells: list[object] = [here[0].replications]
     for feature in ("X1", "X2", NULLS_LABEL):
         for kind in (PLAIN, AWARE_BELOW, AWARE):
             if feature == NULLS_LABEL or kind != AWARE_BELOW:

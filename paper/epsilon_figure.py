@@ -176,7 +176,7 @@ def _legend() -> list[Line2D]:
     ]  # fmt: skip
 
 
-def _rows(records: Records) -> list[dict[str, Any]]:
+def _rows(records: Records) -> list[dict[str, object]]:
     rows = []
     for record in records.values():
         theory = population(record["form"], [point["epsilon"] for point in record["grid"]])

@@ -21,7 +21,7 @@ read in several ways: :data:`READINGS`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from scipy import stats
@@ -33,7 +33,7 @@ from dfi.inference import expand_standard_errors
 from paper.reproduction import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from paper.reproduction import Record, Size
 
     Floats = NDArray[np.float64]
+
+T = TypeVar("T")
 
 OUTCOMES = ("sens50", "ic50.censored")
 ESTIMATORS = ("published", "default", "in-sample")
@@ -90,7 +92,7 @@ def hiv_tasks(size: Size) -> list[Task]:
 
 
 def check_data(size: Size) -> None:
-    """Read the data once, so that what is missing is missed before anything is fitted."""
+    """Read the data once, so that a missing file is noticed before anything is fitted."""
     try:
         for outcome in OUTCOMES:
             read_hiv(outcome, size.data)
@@ -107,7 +109,7 @@ def read_hiv(outcome: str, data: str | None) -> HIVData:
     return load_hiv(known, folder=data, download=data is None, as_frame=False)
 
 
-def standardized(y: Any) -> Floats:
+def standardized(y: Floats) -> Floats:
     """Return an outcome of mean 0 and variance 1."""
     values = np.asarray(y, dtype=np.float64)
     return np.asarray((values - values.mean()) / values.std())
@@ -125,7 +127,13 @@ def explain_split(
 
 
 def explain_table(
-    X: Floats, y: Floats, groups: Any, *, estimator: str, trees: int, seed: int
+    X: Floats,
+    y: Floats,
+    groups: Mapping[str, Sequence[int]],
+    *,
+    estimator: str,
+    trees: int,
+    seed: int,
 ) -> Record:
     """Explain a table of varying numeric columns and return what its groups are given.
 
@@ -192,13 +200,14 @@ def explain_table(
     }
 
 
-def members(groups: Mapping[str, Any], units: Iterable[Any]) -> NDArray[np.bool_]:
+def members(groups: Mapping[str, Iterable[T]], units: Iterable[T]) -> NDArray[np.bool_]:
     """Return which of the units each group holds, of shape (groups, units)."""
     listed = list(units)
-    return np.array([np.isin(listed, list(held)) for held in groups.values()])
+    held = [set(group) for group in groups.values()]
+    return np.array([[unit in group for unit in listed] for group in held])
 
 
-def group_flow(weights: Floats, latent_scores: Floats, membership: Any) -> Floats:
+def group_flow(weights: Floats, latent_scores: Floats, membership: NDArray[np.bool_]) -> Floats:
     r"""Return how much of each group's score comes from the latent coordinates of each group.
 
     Entry (g, h) is :math:`\sum_{l \in g} \sum_{j \in h} W_{lj}^2 \phi_{Z_j} / c_j` where
@@ -276,7 +285,7 @@ def describe_groups(data: str | None = None) -> Record:
     }
 
 
-def mean_correlation(matrix: Floats, membership: Any) -> Floats:
+def mean_correlation(matrix: Floats, membership: NDArray[np.bool_]) -> Floats:
     """Return the mean absolute correlation of pairs of different features, one of each group."""
     member = np.asarray(membership, dtype=np.float64)
     absolute = np.abs(np.corrcoef(matrix, rowvar=False))

@@ -202,7 +202,7 @@ def draw_ranks(ax: Axes, record: Record, title: str) -> None:
     ax.set_ylabel("rank")
 
 
-def _rows(forms: dict[str, Record]) -> list[dict[str, Any]]:
+def _rows(forms: dict[str, Record]) -> list[dict[str, object]]:
     return [
         {
             "form": form,

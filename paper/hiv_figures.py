@@ -15,7 +15,7 @@ from paper.style import BLACK, BLUE, GREY, HEAT_MAP, ORANGE, SKY, VERMILION, qui
 from paper.writing import save_figure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -68,7 +68,7 @@ class Splits:
         """Return Z-scores, (splits, groups)."""
         return self.scores / self.se(kind)
 
-    def _stack(self, part: Any) -> Floats:
+    def _stack(self, part: Callable[[Record], object]) -> Floats:
         rows = [part(record) for record in self.records]
         return np.asarray(rows, dtype=np.float64)
 

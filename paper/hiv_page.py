@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
@@ -15,6 +15,8 @@ from paper.writing import markdown_table, shown, write_csv, write_page
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from paper.hiv_figures import Splits
     from paper.reproduction import Record, Records, Size
@@ -33,7 +35,8 @@ fitted on half of the training rows) and *in-sample* (the published score of a f
 it was fitted on, which is no estimate of importance and is here for comparison: its residuals are
 too small, so its scores and Z-scores are too large).
 
-With 611 rows for 832 columns the correlation matrix is singular: the latent coordinates get the
+With {n_rows} rows for {n_features} columns the correlation matrix is singular: the latent \
+coordinates get the
 random part that makes them independent, where a pseudo-inverse leaves their variance below 1.
 
 The paper fits on one half and scores on the other. The case study in the authors' public package
@@ -69,7 +72,7 @@ def write_hiv(records: Records, folder: Path, size: Size) -> None:
     write_page(
         folder / "hiv.md",
         f"# {TITLE}",
-        REMARKS,
+        REMARKS.format_map(main.records[0]),
         f"![{TITLE}](hiv.png)",
         CAPTION.format(size=size.words, splits=len(main.records), se=DRAWN_SE),
         "## Leading groups",
@@ -97,7 +100,7 @@ def write_hiv(records: Records, folder: Path, size: Size) -> None:
     )
 
 
-def _rows(found: Iterable[Splits], about: Record) -> list[dict[str, Any]]:
+def _rows(found: Iterable[Splits], about: Record) -> list[dict[str, object]]:
     return [
         {
             "outcome": splits.outcome,
@@ -119,10 +122,9 @@ def _rows(found: Iterable[Splits], about: Record) -> list[dict[str, Any]]:
 
 
 def _leaders(found: Iterable[Splits], sizes: Sequence[int]) -> str:
-    rows: list[list[Any]] = [[OUTCOMES[0], "paper", None, "5, 6, 1, 2, 3, 8, 4", *[None] * 4]]
+    rows: list[list[object]] = [[OUTCOMES[0], "paper", None, "5, 6, 1, 2, 3, 8, 4", *[None] * 4]]
     for splits in found:
         totals = [record["total"] for record in splits.records]
-        # NumPy sorts the three leaders of each split the same way as the mean's.
         leaders = [frozenset(np.argsort(-row, kind="stable")[:3] + 1) for row in splits.scores]
         lead = sum(group == LEADERS for group in leaders)
         rows.append(
@@ -141,7 +143,7 @@ def _leaders(found: Iterable[Splits], sizes: Sequence[int]) -> str:
     return markdown_table(headings, rows)
 
 
-def _rank_correlation(scores: Any, sizes: Sequence[int]) -> float:
+def _rank_correlation(scores: NDArray[np.float64], sizes: Sequence[int]) -> float:
     return float(stats.spearmanr(scores, sizes).statistic)
 
 

@@ -104,7 +104,7 @@ class Task:
 
     key: str
     function: Callable[..., Record]
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, object] = field(default_factory=dict)
     measured: bool = False
 
     @property
@@ -263,7 +263,7 @@ def _run(task: Task, checkpoints: Checkpoints) -> None:
         checkpoints.write(task, task.function(**task.arguments))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return numbers and lists that JSON knows; what is not a number becomes None."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from paper.claims import m2_total
 from paper.reproduction import Study
 from paper.simulated import FAMILIES, REFITTED, sample, simulation_tasks
 from paper.style import (
@@ -223,7 +224,7 @@ def _caption(size: Size) -> str:
     )
 
 
-def _rows(panels: dict[float | None, list[Bars]]) -> list[dict[str, Any]]:
+def _rows(panels: dict[float | None, list[Bars]]) -> list[dict[str, object]]:
     return [
         {
             "rho": "" if rho is None else rho,
@@ -255,7 +256,7 @@ def _panel_table(bars: Sequence[Bars]) -> str:
     return markdown_table(headings, rows)
 
 
-def _row(label: str, count: Any, unit: str, bar: Bars, truth: float | None) -> list[Any]:
+def _row(label: str, count: object, unit: str, bar: Bars, truth: float | None) -> list[object]:
     mean, spread, error = float(bar.mean[0]), float(bar.spread[0]), float(bar.error[0])
     few = len(bar.scores) < ENOUGH
     gap = None if truth is None or few else f"{(mean - truth) / error:+.1f}"
@@ -309,6 +310,7 @@ M1 = _simulation_study(
     "dLOCO, Shapley and DFI give it at least 16; only Shapley and DFI find X2 informative, and "
     "DFI's total stays near Var(E[Y|X]) = 25.",
 )
+_M2_TRUTH = m2_total([0.8])
 M2 = _simulation_study(
     "figure-2",
     "Figure 2: the nonlinear model M2",
@@ -317,7 +319,8 @@ M2 = _simulation_study(
     "The paper: all methods find X1 and X2 equally important, LOCO and Shapley underestimate "
     "them, and DFI's total is close to the signal's variance. That last claim does not hold at "
     "strong correlation: in the latent coordinates cos(X1) + cos(X2) is not additive, and the "
-    "population total is 22.8 at ρ = 0.8 where the signal's variance is 16.2.",
+    f"population total is {_M2_TRUTH['total'][0]:.1f} at ρ = 0.8 where the signal's variance is "
+    f"{_M2_TRUTH['variance'][0]:.1f}.",
 )
 M3 = _simulation_study(
     "figure-3",

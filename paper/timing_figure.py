@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from paper.reproduction import Records, Size
+    from paper.reproduction import Record, Records, Size
     from paper.timing import Grid
 
 NAME = "figure-time"
@@ -84,7 +84,7 @@ Costs = dict[tuple[str, int, int], Cost]
 
 def collect_costs(records: Records) -> Costs:
     """Return the costs by method, rows and columns; methods not installed are not there."""
-    found: dict[tuple[str, int, int], list[Any]] = {}
+    found: dict[tuple[str, int, int], list[Record]] = {}
     for record in records.values():
         if record["installed"]:
             found.setdefault((record["method"], record["n"], record["d"]), []).append(record)
@@ -170,7 +170,7 @@ def _part_labels(ax: Axes) -> None:
         text.set_position((20, (value - own) * points))
 
 
-def _csv_row(record: dict[str, Any]) -> dict[str, Any]:
+def _csv_row(record: Record) -> dict[str, object]:
     seconds = {name: record.get(name, "") for name in ("fit", "scores")}
     return {
         "method": record["method"],

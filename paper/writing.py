@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def write_csv(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+def write_csv(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
     """Write rows of numbers in full precision; the first row names the columns."""
     rows = list(rows)
     stream = io.StringIO()
@@ -23,7 +23,7 @@ def write_csv(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     path.write_text(stream.getvalue(), encoding="utf-8")
 
 
-def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a Markdown table; numbers to four digits, None as a dash."""
     lines = [_line(headings), _line("---" for _ in headings)]
     lines += [_line(shown(cell) for cell in row) for row in rows]
@@ -34,7 +34,7 @@ def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def shown(value: Any, digits: int = 4) -> str:
+def shown(value: object, digits: int = 4) -> str:
     """Return a number in a few digits, as a reader wants it."""
     if value is None:
         return "-"

@@ -35,7 +35,7 @@ def test_readme_shows_the_table_it_promises():
     assert len(shown.strip().splitlines()) == 11
 
 
-@pytest.mark.parametrize("name", ["dfi.estimator", "dfi.results.importance"])
+@pytest.mark.parametrize("name", ["dfi._run", "dfi._sklearn", "dfi.results.importance"])
 def test_docstring_examples(name):
     outcome = doctest.testmod(importlib.import_module(name))
     assert outcome.failed == 0

@@ -5,15 +5,15 @@ from __future__ import annotations
 __version__ = "0.1.0"
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING
 
-from dfi import datasets, inference, methods, transports, warnings
-from dfi.compare import compare
-from dfi.estimator import DFI, explain
-from dfi.results.collection import Results
-from dfi.results.importance import Importance, load
-from dfi.sensitivity import sensitivity
-from dfi.transports.gaussian import Gaussian, Semicontinuous
+if TYPE_CHECKING:
+    from dfi import datasets, inference, methods, plots, report, transports, warnings
+    from dfi._run import compare, explain, sensitivity
+    from dfi._sklearn import DFI
+    from dfi.results.collection import Results
+    from dfi.results.importance import Importance, load
+    from dfi.transports.gaussian import Gaussian, Semicontinuous
 
 __all__ = [
     "DFI",
@@ -35,12 +35,27 @@ __all__ = [
     "warnings",
 ]
 
+_HOMES = {
+    "dfi._run": ("compare", "explain", "sensitivity"),
+    "dfi._sklearn": ("DFI",),
+    "dfi.results.collection": ("Results",),
+    "dfi.results.importance": ("Importance", "load"),
+    "dfi.transports.gaussian": ("Gaussian", "Semicontinuous"),
+}
+"""Where the public names are defined; names that are not here are namespaces."""
 
-def __getattr__(name: str) -> Any:
-    # drawing and reporting come last: they load matplotlib and jinja2 when first asked for
-    if name in ("plots", "report"):
-        return importlib.import_module(f"dfi.{name}")
-    raise AttributeError(f"module 'dfi' has no attribute {name!r}")
+if not TYPE_CHECKING:  # to a type checker, a module with __getattr__ has every name
+
+    def __getattr__(name: str) -> object:
+        # Names load when they are first used: `dfi --help` waits for no library of numbers.
+        if name not in __all__:
+            raise AttributeError(f"module 'dfi' has no attribute {name!r}")
+        home = next((home for home, names in _HOMES.items() if name in names), None)
+        if home is None:
+            return importlib.import_module(f"dfi.{name}")
+        module = importlib.import_module(home)
+        globals().update({public: getattr(module, public) for public in _HOMES[home]})
+        return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -1,68 +1,30 @@
-"""From scored rows to a result: its units, its checks, its diagnostics."""
+"""What a reader needs to judge a result: its units, its checks, its diagnostics."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dfi.checks import check_result
-from dfi.inference.influence import InfluenceRows
-from dfi.results.importance import Importance
 from dfi.warnings import InferenceWarning, warn
 
 if TYPE_CHECKING:
-    from dfi._data import Outcome, Table, Weights
-    from dfi._lines.choose import LineOptions
-    from dfi._models.crossfit import FoldModels
-    from dfi._scoring.latent import ScoreForm
+    from dfi._data import Table
+    from dfi._models.fits import Fits
     from dfi._scoring.transported import TransportedScores
-    from dfi._types import Bools, Floats, Ints
+    from dfi._types import Floats, Ints
     from dfi.inference.score_transport import Task
 
 ROWS_PER_COLUMN = 6
 """Rows for each latent coordinate up to which scores are visibly biased."""
 
 
-@dataclass(frozen=True)
-class FittedModels:
-    """Everything that does not depend on the transport: the data, the folds and their models.
-
-    Attributes
-    ----------
-    folds : tuple of FoldModels
-        The fitted models and their held-out rows.
-    table, outcome, weights, groups
-        The data as read.
-    rows : ndarray of int
-        The rows that are held out at least once: those that are explained.
-    constant : ndarray of bool
-        The matrix columns that do not vary among them.
-    form, options
-        How latent scores and line means are taken.
-    diagnosis_seed, transport_seed : SeedSequence
-        For the diagnostics, and for what is random in a transport.
-    """
-
-    folds: tuple[FoldModels, ...]
-    table: Table
-    outcome: Outcome
-    weights: Weights
-    groups: Any
-    rows: Ints
-    constant: Bools
-    form: ScoreForm
-    options: LineOptions
-    diagnosis_seed: np.random.SeedSequence
-    transport_seed: np.random.SeedSequence
-
-
 def explain_diagnostics(
     design: Any,
     transport: Any,
     scored: TransportedScores,
-    fitted: FittedModels,
+    fits: Fits,
     task: Task,
     *,
     diagnose: bool,
@@ -76,8 +38,8 @@ def explain_diagnostics(
         The specification and the fitted transport.
     scored : TransportedScores
         The scores under it.
-    fitted : FittedModels
-        The data.
+    fits : Fits
+        The data and the models.
     task : Task
         What was scored.
     diagnose : bool
@@ -85,7 +47,7 @@ def explain_diagnostics(
     say : bool
         Warn of dependence that is left.
     """
-    n, d = len(fitted.rows), transport.n_latent
+    n, d = len(fits.rows), transport.n_latent
     found: dict[str, Any] = {
         "lines": scored.rule,
         "n_latent": d,
@@ -93,7 +55,7 @@ def explain_diagnostics(
         "asymptotics": warn_of_few_rows(n, dependent_columns(transport), design),
         **scored.diagnostics,
     }
-    membership = unit_membership(fitted.table, transport)
+    membership = unit_membership(fits.table, transport)
     linear = getattr(transport, "linear", transport)
     if hasattr(linear, "kernel_variance"):
         found |= {
@@ -102,13 +64,19 @@ def explain_diagnostics(
             "random_kernel": bool(linear.kernel_variance.any()),
             "collinear_units": collinear_units(linear, np.argmax(membership, axis=1)),
         }
-    components = unit_components(fitted.table, transport)
+    components = unit_components(fits.table, transport)
     if components is not None:
         found["n_components"] = len(components)
         found["largest_component"] = max(map(len, components))
     if diagnose:
         found |= check_result(
-            design, transport, scored, task, membership, seed=fitted.diagnosis_seed, say=say
+            design,
+            transport,
+            scored,
+            task,
+            membership,
+            seed=fits.child("diagnosis"),
+            say=say,
         )
     return found
 
@@ -143,56 +111,6 @@ def warn_of_few_rows(n: int, d: int, design: Any) -> str:
         InferenceWarning,
     )
     return f"at most {ROWS_PER_COLUMN} rows for each column: scores are biased"
-
-
-def assemble(
-    table: Table,
-    transport: Any,
-    scored: TransportedScores,
-    weights: Weights,
-    rows: Ints,
-    context: dict[str, Any],
-) -> Importance:
-    """Sum the columns of each unit and put both spaces into one result.
-
-    Parameters
-    ----------
-    table, transport, scored
-        The data, the fitted transport and the scores under it.
-    weights, rows
-        Weights of the rows that are explained, and where they stand in the table.
-    context : dict
-        The other fields of the result.
-    """
-    membership = unit_membership(table, transport)
-    degenerate = membership.sum(axis=0) == 0
-    columns = np.maximum(membership.sum(axis=0), 1)
-    unrelated = np.zeros(len(table.names), dtype=np.bool_)
-    if scored.unread is not None:
-        unrelated = ~degenerate & ((~scored.unread).astype(np.float64) @ membership == 0)
-    context = {
-        **context, "unrelated": unrelated,
-        "undetected": undetected_scores(transport, scored, membership) * unrelated,
-        "components": unit_components(table, transport),
-    }  # fmt: skip
-    latent_result = Importance(
-        basis=InfluenceRows(scored.latent @ membership, weights, rows),
-        names=table.names,
-        space="latent",
-        degenerate=degenerate,
-        spread=_spread(scored.latent_by_repeat @ membership),
-        **context,
-    )
-    return Importance(
-        basis=InfluenceRows(scored.attributed @ membership, weights, rows),
-        names=table.names,
-        space="attributed",
-        degenerate=degenerate,
-        spread=_spread(scored.attributed_by_repeat @ membership),
-        latent=latent_result,
-        attribution=membership.T @ scored.attribution @ membership / columns,
-        **context,
-    )
 
 
 def collinear_units(linear: Any, owner: Ints) -> bool:
@@ -256,7 +174,3 @@ def undetected_scores(transport: Any, scored: TransportedScores, membership: Flo
         return np.zeros(membership.shape[1])
     total = max(0.0, float(scored.latent_by_repeat.mean(axis=0).sum()))
     return np.asarray(0.5 * total * np.max(membership * missed[:, None], axis=0, initial=0.0))
-
-
-def _spread(by_repeat: Floats) -> Floats | None:
-    return by_repeat.std(axis=0, ddof=1) if len(by_repeat) > 1 else None

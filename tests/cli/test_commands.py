@@ -89,7 +89,7 @@ def test_compare_refuses_unknown_methods(table, run):
 
 
 def test_demo_ends_with_the_path_of_the_report(place, monkeypatch):
-    import dfi.datasets.demo as demo
+    import dfi.cli.demo as demo
 
     monkeypatch.setattr(
         demo, "explain", lambda *a, **k: dfi.explain(*a, **{**k, "estimator": "linear"})
@@ -145,7 +145,7 @@ def test_shell_completion_knows_options():
 
 
 def test_demo_needs_no_dataframe_library(monkeypatch):
-    import dfi.datasets.demo as demo
+    import dfi.cli.demo as demo
 
     monkeypatch.setattr(
         demo,
@@ -201,3 +201,12 @@ def test_sensitivity_says_once_what_it_leaves_out(frame, run, place):
     assert done.exit_code == 0, done.output
     assert done.stderr.count("knothe-rosenblatt is left out: ") == 1
     assert done.stderr.count("left out") == 1
+
+
+def test_help_and_completion_know_the_names_of_the_library():
+    from dfi._models.learners import LEARNERS
+    from dfi.cli import options
+    from dfi.transports.registry import TRANSPORTS
+
+    assert tuple(LEARNERS) == options.MODELS
+    assert tuple(TRANSPORTS) == options.TRANSPORTS

@@ -8,8 +8,7 @@ import polars as pl
 import pytest
 
 from dfi.cli import main
-from dfi.cli.failures import Failure
-from dfi.cli.outputs import OutputFolder
+from dfi.cli.console import Failure, OutputFolder
 
 BASE = "a,b,y\n" + "".join(f"{k % 7},{k % 5},{k % 11 + 0.5}\n" for k in range(60))
 
@@ -172,7 +171,7 @@ def test_full_disk(run, place, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device", "report.html")
 
-    monkeypatch.setattr("dfi.cli.explain.write_report", full)
+    monkeypatch.setattr("dfi.report.write_report", full)
     done = run("explain", "data.csv", "-y", "y", "-m", "linear")
     assert_one_sentence(done, 5, "no space left on device")
     assert [file.name for file in place.iterdir()] == ["data.csv"]

@@ -67,7 +67,7 @@ def test_killed_while_writing_leaves_the_old_files_whole(table, place):
     assert CliRunner().invoke(app, arguments).exit_code == 0
     before = contents(place / "out")
     program = (
-        "import os, signal, dfi.cli.explain as e\n"
+        "import os, signal, dfi.report as e\n"
         "e.write_report = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
         "from dfi.cli import main; main()"
     )

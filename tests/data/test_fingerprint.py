@@ -3,7 +3,7 @@ import pandas as pd
 import polars as pl
 
 import dfi
-from dfi._data.fingerprint import fingerprint
+from dfi._data.problem import fingerprint
 
 
 def test_fingerprint_knows_values_order_and_shape():

@@ -13,7 +13,7 @@ import pytest
 
 import dfi.datasets.hiv as hiv
 from dfi.datasets import load_hiv
-from dfi.datasets.download import cache_folder, fetch
+from dfi.datasets.hiv import cache_folder, fetch
 
 DATA = Path(os.environ.get("DFI_DATA", "")) / "hiv"
 with_data = pytest.mark.skipif(

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import dfi
-from dfi.methods import PFI
-from dfi.methods.context import prepare
+from dfi.methods import PFI, prepare
 
 HALVES = [(np.arange(30, 60), np.arange(30)), (np.arange(30), np.arange(30, 60))]
 

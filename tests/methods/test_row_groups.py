@@ -7,15 +7,14 @@ import pytest
 from sklearn.neighbors import KNeighborsRegressor
 
 import dfi
-from dfi.methods import LOCO, PCM
-from dfi.methods.context import Context, prepare
+from dfi.methods import LOCO, PCM, Fits, prepare
 from dfi.methods.pcm import testing_folds as folds_of_testing_half
 
 SIZE = 3
 LABELS = np.repeat([f"patient {k}" for k in range(40)], SIZE)
 
 
-def grouped_context(estimator: object = "linear") -> Context:
+def grouped_context(estimator: object = "linear") -> Fits:
     sample = dfi.datasets.m1(len(LABELS), d=3)
     return prepare(sample.X, sample.y, estimator=estimator, cv=4, cv_groups=LABELS)
 

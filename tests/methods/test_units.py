@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 
 import dfi
 from dfi._data import read_table
-from dfi._models.forests import forest_values, is_plain_forest
+from dfi._models.predictor import forest_values, is_plain_forest
 from dfi._models.stack import SuperLearner
 from dfi.methods import CPI, NLOCO, Shapley
 from dfi.methods.refit import (

@@ -10,8 +10,9 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dfi._data import read_folds, read_outcome, read_table, read_weights
+from dfi._data import Data, read_folds, read_outcome, read_table, read_weights
 from dfi._models.crossfit import cross_fit, seed_estimator
+from dfi._models.seeds import Seeds
 
 GENERATOR = np.random.default_rng(0)
 # the first column is the row number: a model can say which rows it saw
@@ -32,10 +33,14 @@ class Recorder(RegressorMixin, BaseEstimator):
 
 def fit(learner, *, halves, labels=None, weights=None, y=Y, seed=1):
     repeats = read_folds(4, 40, n_repeats=2, groups=labels, random_state=0)
-    return repeats, cross_fit(
-        learner, read_table(X), read_outcome(y, 40), weights, repeats,
-        halves=halves, seed=np.random.SeedSequence(seed), labels=labels,
-    )  # fmt: skip
+    data = Data(
+        read_table(X),
+        read_outcome(y, 40),
+        read_weights(None, 40) if weights is None else weights,
+        weighted=weights is not None,
+        row_groups=labels,
+    )
+    return repeats, cross_fit(learner, data, repeats, halves=halves, seeds=Seeds(seed))
 
 
 def test_models_never_see_the_rows_they_are_held_against():
@@ -105,10 +110,8 @@ def test_folds_have_seeds_of_their_own():
 def test_progress_is_told_of_every_fold():
     steps = []
     repeats = read_folds(4, 40, random_state=0)
-    cross_fit(
-        Ridge(), read_table(X), read_outcome(Y, 40), None, repeats,
-        halves=False, seed=np.random.SeedSequence(0), advance=steps.append,
-    )  # fmt: skip
+    data = Data(read_table(X), read_outcome(Y, 40), read_weights(None, 40))
+    cross_fit(Ridge(), data, repeats, halves=False, seeds=Seeds(0), advance=steps.append)
     assert steps == [1, 1, 1, 1]
 
 

@@ -19,7 +19,7 @@ from dfi._data import read_table
 from dfi._models.predictor import predictor_for
 from dfi._models.stack import SuperLearner, only_reads
 from dfi.methods.refit import FixedStack
-from dfi.plots.profile import line_profile_data
+from dfi.plots import line_profile_data
 
 RNG = np.random.default_rng(0)
 N = 90

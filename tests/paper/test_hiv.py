@@ -14,7 +14,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from sklearn.ensemble import RandomForestRegressor
 
-from dfi.estimator import DFI
+from dfi import DFI
 from dfi.transports.gaussian import Semicontinuous
 from dfi.warnings import WeakModelWarning
 from paper import hiv, hiv_epsilon, hiv_figures, hiv_page

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dfi.plots.overlap import clustered_order, correlated_blocks, overlap
-from dfi.plots.style import short_names, shorten
+from dfi.results.views import clustered_order, correlated_blocks, overlap, short_names, shorten
 
 
 def squared_root(correlation):

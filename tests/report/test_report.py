@@ -1,6 +1,8 @@
 import dataclasses
 import json
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
@@ -19,7 +21,7 @@ from dfi.report import (
 )
 from dfi.report.charts import Scale, bars, scatter
 from dfi.report.numbers import nice_ticks, number, p_value, percent
-from dfi.report.provenance import call_text
+from dfi.report.summary import call_text
 from dfi.results.file import thaw
 
 
@@ -289,6 +291,24 @@ def test_result_writes_its_report_and_shows_itself(build, tmp_path):
     path = result.report(tmp_path / "r.html", target="y")
     assert "What explains y?" in path.read_text(encoding="utf-8")
     assert result._repr_html_() == compact_html(result)
+
+
+def test_neither_a_notebook_nor_a_report_loads_pyplot(build, tmp_path):
+    saved = build(groups={"g": ["f0", "f1"]}).save(tmp_path / "result.dfi")
+    code = f"""
+import sys
+import dfi
+result = dfi.load({str(saved)!r})
+assert "<table" in result._repr_html_()
+assert "matplotlib.pyplot" not in sys.modules, "a notebook"
+result.report({str(tmp_path / "r.html")!r})
+dfi.report.write_comparison_report({{"a": result, "b": result}}, {str(tmp_path / "c.html")!r})
+assert not [name for name in sys.modules if name.startswith("matplotlib")], "a report"
+"""
+    done = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_comparison_report_in_the_order_of_the_first(build):

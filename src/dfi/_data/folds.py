@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.model_selection import GroupKFold
 
-from dfi._data.vectors import read_vector
+from dfi._data.columns import read_vector
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
+from dfi._data.columns import read_vector
 from dfi._data.frames import is_series, is_table, open_frame
-from dfi._data.vectors import read_vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

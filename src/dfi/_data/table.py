@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from dfi._data.columns import Column, Reading, read_column
+from dfi._data.columns import Column, Reading, read_array_column, read_column
 from dfi._data.frames import (
     Library,
     build_frame,
@@ -23,7 +23,6 @@ from dfi._data.frames import (
     sparse_bytes,
 )
 from dfi._data.levels import Levels, read_levels
-from dfi._data.vectors import read_array_column
 from dfi.warnings import ManyLevelsWarning, warn
 
 if TYPE_CHECKING:

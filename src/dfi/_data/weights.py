@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dfi._data.vectors import read_vector
+from dfi._data.columns import read_vector
 from dfi.warnings import WeightWarning, warn
 
 if TYPE_CHECKING:

@@ -13,19 +13,19 @@ from sklearn.utils.validation import has_fit_parameter
 from dfi._data.folds import Fold, split_halves
 from dfi._models.encoders import reads_raw_columns
 from dfi._models.learners import predicts_classes
-from dfi._models.parallel import in_parallel
+from dfi._models.parallel import in_parallel, thread_pools
 from dfi._models.predictor import Predictor, brief, predictor_for
-from dfi._models.threads import thread_pools
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy as np
-    from numpy.typing import NDArray
 
     from dfi._data.outcome import Outcome
+    from dfi._data.problem import Data
     from dfi._data.table import Table
     from dfi._data.weights import Weights
+    from dfi._models.seeds import Seeds
     from dfi._types import Advance, Ints
 
 SMALL_FIT = 200_000
@@ -48,14 +48,11 @@ class FoldModels:
 
 def cross_fit(
     learner: Any,
-    table: Table,
-    outcome: Outcome,
-    weights: Weights | None,
+    data: Data,
     repeats: Sequence[Sequence[Fold]],
     *,
     halves: bool,
-    seed: np.random.SeedSequence,
-    labels: NDArray[Any] | None = None,
+    seeds: Seeds,
     n_jobs: int | None = None,
     advance: Advance | None = None,
 ) -> tuple[FoldModels, ...]:
@@ -65,24 +62,21 @@ def cross_fit(
     ----------
     learner : estimator
         Unfitted; cloned for each fit.
-    table, outcome, weights
-        The data; ``weights`` None fits without weights.
+    data : Data
+        The rows; groups of rows are kept together when training rows are halved.
     repeats : sequence of sequences of Fold
         The folds of each repeat.
     halves : bool
         Fit two models on disjoint halves of each fold's training rows.
-    seed : SeedSequence
+    seeds : Seeds
         One child per fold, so that results do not depend on scheduling.
-    labels : ndarray, optional
-        Group labels of the rows, kept together when training rows are halved.
     """
     tasks = [(r, fold) for r, folds in enumerate(repeats) for fold in folds]
-    seeds = seed.spawn(len(tasks))
-    if weights is not None:
+    if data.weighted:
         check_takes_weights(learner)
     jobs = (
-        delayed(_fit_fold)(learner, table, outcome, weights, r, fold, halves, child, labels)
-        for (r, fold), child in zip(tasks, seeds, strict=True)
+        delayed(_fit_fold)(learner, data, r, fold, halves, seeds.child(place))
+        for place, (r, fold) in enumerate(tasks)
     )
     fitted = []
     for models in in_parallel(jobs, n_jobs):
@@ -93,26 +87,19 @@ def cross_fit(
 
 
 def _fit_fold(
-    learner: Any,
-    table: Table,
-    outcome: Outcome,
-    weights: Weights | None,
-    repeat: int,
-    fold: Fold,
-    halves: bool,
-    seed: np.random.SeedSequence,
-    labels: NDArray[Any] | None,
+    learner: Any, data: Data, repeat: int, fold: Fold, halves: bool, seeds: Seeds
 ) -> FoldModels:
-    split_seed, score_seed, *fit_seeds = seed.spawn(4)
-    parts = [fold.train]
+    parts: tuple[Ints, ...] = (fold.train,)
     if halves:
-        stratify = outcome.values if outcome.kind == "binary" else None
-        parts = list(split_halves(fold.train, split_seed, y=stratify, groups=labels))
-    predictors = tuple(
-        predictor_for(fit_model(learner, table, outcome, weights, rows, child), table, prefit=False)
-        for rows, child in zip(parts, fit_seeds, strict=False)
-    )
-    return FoldModels(repeat, fold.test, predictors, score_seed)
+        stratify = data.y if data.outcome.kind == "binary" else None
+        split = seeds.child("halves").sequence()
+        parts = split_halves(fold.train, split, y=stratify, groups=data.row_groups)
+    predictors = []
+    for place, rows in enumerate(parts):
+        seed = (seeds.child("half", place) if halves else seeds.child("full")).sequence()
+        model = fit_model(learner, data.table, data.outcome, data.fit_weights, rows, seed)
+        predictors.append(predictor_for(model, data.table, prefit=False))
+    return FoldModels(repeat, fold.test, tuple(predictors), seeds.child("score").sequence())
 
 
 def fit_model(

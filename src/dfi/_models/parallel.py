@@ -1,18 +1,76 @@
-"""Parallel tasks: results as they come, and workers that leave Ctrl-C to their caller."""
+"""Parallel tasks and their progress bars; workers that leave Ctrl-C to their caller."""
 
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any
 
-from joblib import Parallel, effective_n_jobs
+from joblib import Parallel, delayed, effective_n_jobs
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
+from threadpoolctl import ThreadpoolController
+from tqdm.auto import tqdm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from dfi._types import Advance
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who does the work: how many tasks at a time, and whether somebody watches.
+
+    Attributes
+    ----------
+    n_jobs : int, optional
+        Parallel tasks, in joblib's counting; results do not depend on it.
+    progress : bool, optional
+        Show progress bars; by default at a terminal only.
+    """
+
+    n_jobs: int | None = None
+    progress: bool | None = None
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        tasks: Sequence[tuple[Any, ...]],
+        label: str,
+        *,
+        threads: bool = False,
+    ) -> list[Any]:
+        """Call a function on every task, in parallel, with a progress bar; results in order."""
+        jobs = (delayed(function)(*task) for task in tasks)
+        results = []
+        with progress_bar(self.progress, label, len(tasks)) as advance:
+            for result in in_parallel(jobs, self.n_jobs, threads=threads):
+                results.append(result)
+                if advance is not None:
+                    advance(1)
+        return results
+
+
+@contextmanager
+def progress_bar(progress: bool | None, label: str, total: int) -> Iterator[Advance | None]:
+    """Yield the advance of a progress bar, or None where none is wanted."""
+    shown = sys.stderr.isatty() if progress is None else progress
+    if not shown:
+        yield None
+        return
+    with tqdm(total=total, desc=label, leave=False) as bar:
+        yield bar.update
+
+
+@cache
+def thread_pools() -> ThreadpoolController:
+    """Return the process's thread pools; looking them up takes longer than a small fit."""
+    return ThreadpoolController()
 
 
 def in_parallel(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -221,3 +222,28 @@ def _check_columns(model: Any, table: Table, name: str) -> None:
             f"this {name} was fitted on {count} columns, but X has {table.matrix.shape[1]}"
             + ("" if table.matrix.shape[1] == len(table.columns) else " after one-hot encoding")
         )
+
+
+def predict_once(predictor: Predictor, points: Floats) -> Floats:
+    """Return the predictions of a fitted model that is asked once."""
+    if predictor.view == "matrix" and is_plain_forest(predictor.model):
+        return forest_values(predictor.model, points)
+    return predictor(points)
+
+
+def is_plain_forest(model: Any) -> bool:
+    """Return whether a fitted model is scikit-learn's forest of one outcome."""
+    return type(model) in (RandomForestRegressor, ExtraTreesRegressor) and model.n_outputs_ == 1
+
+
+def forest_values(model: Any, points: Floats) -> Floats:
+    """Return the mean of a forest's trees, as its own ``predict`` does.
+
+    That sets up a job and checks the rows for every tree, which for a thousand rows takes longer
+    than to walk down the tree: 0.12 of 0.15 seconds for 600 rows and 500 trees.
+    """
+    rows = np.ascontiguousarray(points, dtype=np.float32)
+    total = np.zeros(len(rows))
+    for tree in model.estimators_:
+        total += tree.tree_.predict(rows)[:, 0]
+    return np.asarray(total / len(model.estimators_))

@@ -1,25 +1,62 @@
-"""The root of all seeds."""
+"""Seeds by name, so that no draw depends on what was drawn before it or on scheduling."""
 
 from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
 
 import numpy as np
 
 
-def seed_sequence(random_state: object) -> np.random.SeedSequence:
-    """Return the root of all seeds of a call.
+@dataclass(frozen=True)
+class Seeds:
+    """A tree of seeds: every name has a child of its own, whatever else was asked for.
 
-    Parameters
+    Attributes
     ----------
-    random_state : int or None
-        A whole number of 0 or more; None asks the operating system, for a result that no second
-        call repeats.
+    entropy : int
+        The root.
+    key : tuple of int
+        The way from the root to here.
     """
-    whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
-    if random_state is not None and not (whole and int(random_state) >= 0):  # type: ignore[call-overload]
-        raise ValueError(
-            f"random_state must be a whole number of 0 or more, or None, got {random_state!r}"
-        )
-    return np.random.SeedSequence(random_state)  # type: ignore[arg-type]
+
+    entropy: int
+    key: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, random_state: object) -> Seeds:
+        """Return the root of all seeds of a call.
+
+        Parameters
+        ----------
+        random_state : int or None
+            A whole number of 0 or more; with None the operating system is asked, and no second
+            call repeats the result.
+        """
+        if random_state is None:
+            return cls(int(np.random.SeedSequence().entropy))  # type: ignore[arg-type]
+        whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+        if not whole or int(random_state) < 0:  # type: ignore[call-overload]
+            raise ValueError(
+                f"random_state must be a whole number of 0 or more, or None, got {random_state!r}"
+            )
+        return cls(int(random_state))  # type: ignore[call-overload]
+
+    def child(self, *names: str | int) -> Seeds:
+        """Return the seeds below some names."""
+        return Seeds(self.entropy, (*self.key, *(zlib.crc32(str(name).encode()) for name in names)))
+
+    def sequence(self) -> np.random.SeedSequence:
+        """Return this seed for numpy; a new object each time, because spawning has memory."""
+        return np.random.SeedSequence(self.entropy, spawn_key=self.key)
+
+    def generator(self) -> np.random.Generator:
+        """Return a generator that starts here."""
+        return np.random.default_rng(self.sequence())
+
+    def integer(self) -> int:
+        """Return a number for libraries that take seeds of 32 bits."""
+        return int(self.sequence().generate_state(1)[0])
 
 
 def named_seed(seed: np.random.SeedSequence, name: str) -> np.random.SeedSequence:

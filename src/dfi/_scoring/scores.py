@@ -223,7 +223,7 @@ def fold_lines(
 ) -> FoldLines:
     """Read the models of one fold."""
     held_out = matrix[fold.test]
-    kernel_seed, *draw_seeds = fold.seed.spawn(1 + len(fold.predictors))
+    kernel_seed, *draw_seeds = unspent(fold.seed).spawn(1 + len(fold.predictors))
     sample = held_out[:: max(1, len(held_out) // SAMPLE_ROWS)]
     models = [
         line_model(predictor, sample, options, square=form == "cpi", seed=seed)

@@ -1,4 +1,7 @@
-"""The command line: explain, compare, sensitivity, show, report, demo."""
+"""The command line: explain, compare, sensitivity, show, report, demo, reproduce.
+
+Modules that ``dfi --help`` loads import no library of numbers: the commands do, when they run.
+"""
 
 from __future__ import annotations
 

@@ -1,34 +1,125 @@
-"""What a command says: results on standard output, everything else on standard error."""
+"""What a command says, how it ends, and where it writes.
+
+Results go to standard output, everything else to standard error. Whatever goes wrong becomes one
+sentence and one exit code:
+
+==== ==============================================================================
+0    done
+1    a defect in dfi or in a model: something that nobody foresaw
+2    the command was written wrongly (an unknown option, a missing argument)
+3    an input could not be read: missing, no permission, empty, ragged, wrong encoding
+4    the data or the options were refused: no such column, text where numbers are needed
+5    an output could not be written: it exists already, no permission, disk full
+130  interrupted (Ctrl-C); 143 terminated
+==== ==============================================================================
+"""
 
 from __future__ import annotations
 
+import functools
+import json
+import os
+import shutil
+import signal
 import sys
+import threading
+import uuid
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
+import typer
 from rich.console import Console as RichConsole
-from rich.table import Table
 from rich.text import Text
 
-from dfi.plots.style import shorten
-from dfi.report.numbers import number, p_value, percent
-from dfi.results.importance import UNRELATED
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+    from types import FrameType
 
-    from dfi.results.importance import Importance
+    Rows = Sequence[Mapping[str, Any]]
+
+P = ParamSpec("P")
+
+DEFECT, INPUT, REFUSED, OUTPUT, INTERRUPTED, TERMINATED = 1, 3, 4, 5, 130, 143
+
+
+class Failure(Exception):
+    """A foreseen failure: a sentence and an exit code."""
+
+    def __init__(self, sentence: str, code: int) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+class Terminated(BaseException):
+    """The process was asked to end; unwinding removes what is half-written."""
+
+
+def _terminate(_signal: int, _frame: FrameType | None) -> None:
+    raise Terminated
+
+
+def exit_code(error: BaseException) -> int:
+    """Return the exit code of an exception."""
+    if isinstance(error, Failure):
+        return error.code
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, Terminated):
+        return TERMINATED
+    if isinstance(error, OSError):
+        return OUTPUT
+    if isinstance(error, ValueError):
+        from dfi.results.file import FileFormatError
+
+        return INPUT if isinstance(error, FileFormatError) else REFUSED
+    return REFUSED if isinstance(error, TypeError) else DEFECT
+
+
+def sentence(error: BaseException) -> str:
+    """Return the message of an exception, on one line."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted: nothing was written"
+    if isinstance(error, Terminated):
+        return "terminated: nothing was written"
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this table"
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror.lower()}"
+    text = " ".join(str(error).split())
+    if exit_code(error) == DEFECT:
+        kind = type(error).__name__
+        return f"unexpected {kind}: {text} (run again with --debug and report it)"
+    return text
+
+
+def guarded(command: Callable[P, None]) -> Callable[P, None]:
+    """Let a command end with one sentence and its exit code, or with a traceback under --debug."""
+
+    @functools.wraps(command)
+    def run(*arguments: P.args, **options: P.kwargs) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, _terminate)
+        try:
+            command(*arguments, **options)
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except (Exception, KeyboardInterrupt, Terminated) as error:
+            if options.get("debug"):
+                raise
+            code = exit_code(error)
+            if options.get("as_json"):
+                print_json({"error": sentence(error), "exit_code": code})
+            Console(quiet=False).error(sentence(error))
+            raise typer.Exit(code) from None
+
+    return run
 
 
 class Console:
-    """Standard error for people, quiet where it was asked for.
-
-    Parameters
-    ----------
-    quiet : bool
-        Whether only warnings and errors are said.
-    """
+    """Standard error for people; a quiet one says warnings and errors only."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
@@ -60,7 +151,7 @@ class Console:
     def warnings(self) -> Iterator[None]:
         """Say Python warnings as sentences."""
 
-        def show(message: Warning | str, category: type[Warning], *_: Any) -> None:
+        def show(message: Warning | str, category: type[Warning], *_: object) -> None:
             if not issubclass(category, (DeprecationWarning, PendingDeprecationWarning)):
                 self.warn(str(message))
 
@@ -70,19 +161,28 @@ class Console:
             yield
 
 
-def print_table(rows: list[dict[str, Any]], *, level: float, top: int | None, unit: str) -> None:
+def print_json(summary: Mapping[str, object]) -> None:
+    """Print one object for machines."""
+    typer.echo(json.dumps(summary, ensure_ascii=False, allow_nan=False))
+
+
+def print_table(rows: Rows, *, level: float, top: int, unit: str) -> None:
     """Print the leading units as an aligned table on standard output."""
+    from rich.table import Table
+
+    from dfi.report.numbers import number, p_value, percent
+    from dfi.results.importance import UNRELATED
+    from dfi.results.views import shorten
+
     table = Table(box=None, pad_edge=False)
     table.add_column(unit, overflow="fold")
     for heading in ("score", "interval", "adjusted p", "of variance"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows[:top]:
-        name = Text(shorten(row["name"], 48), style="bold" if row["significant"] else "")
-        low, high = number(row["ci_low"]), number(row["ci_high"])
         table.add_row(
-            name,
+            Text(shorten(row["name"], 48), style="bold" if row["significant"] else ""),
             number(row["score"]),
-            f"{low} to {high}",
+            f"{number(row['ci_low'])} to {number(row['ci_high'])}",
             p_value(row["p_adj"]),
             percent(row["share"]),
         )
@@ -91,7 +191,7 @@ def print_table(rows: list[dict[str, Any]], *, level: float, top: int | None, un
     if not out.is_terminal:
         out = RichConsole(highlight=False, width=max(120, out.width))
     out.print(table)
-    if top is not None and len(rows) > top:
+    if len(rows) > top:
         out.print(Text(f"... and {len(rows) - top} more"))
     out.print(Text(f"{percent(level)} intervals; p adjusted by Holm over all {len(rows)}"))
     unrelated = sum(row["unrelated"] for row in rows)
@@ -99,8 +199,11 @@ def print_table(rows: list[dict[str, Any]], *, level: float, top: int | None, un
         out.print(Text(f"{unrelated} with a score of exactly 0: {UNRELATED}"))
 
 
-def leading(rows: list[dict[str, Any]]) -> str:
+def leading(rows: Rows) -> str:
     """Return the first three units with their scores and intervals on one line."""
+    from dfi.report.numbers import number
+    from dfi.results.views import shorten
+
     return "; ".join(
         f"{shorten(row['name'], 30)} {number(row['score'])} "
         f"[{number(row['ci_low'])}, {number(row['ci_high'])}]"
@@ -108,9 +211,58 @@ def leading(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def headline(result: Importance, rows: list[dict[str, Any]], seconds: float, where: str) -> str:
-    """Return the one line that a log keeps of a run."""
-    return (
-        f"explained {result.quality.n_rows} rows x {len(rows)} features, "
-        f"R2 {result.quality.r2:.3f}: {leading(rows)} ({seconds:.1f} s) -> {where}"
-    )
+class OutputFolder:
+    """A folder that is filled beside its place and moved into it when everything is there.
+
+    Existing files are replaced only with ``force``; ``names`` are those known beforehand, and
+    ``written`` those that are in their place.
+    """
+
+    def __init__(self, path: Path, names: Sequence[str], *, force: bool) -> None:
+        self.path = path
+        self.written: list[str] = []
+        if path.exists() and not path.is_dir():
+            raise Failure(f"{path} is a file, not a folder; choose another --out", OUTPUT)
+        if not force:
+            self._refuse_to_replace([name for name in names if (path / name).exists()])
+        self._protected = set() if force or not path.exists() else {f.name for f in path.iterdir()}
+        parent = path.parent
+        if not parent.is_dir():
+            raise Failure(f"the folder {parent} does not exist; create it first", OUTPUT)
+        if not os.access(path if path.is_dir() else parent, os.W_OK | os.X_OK):
+            raise Failure(f"nothing may be written in {parent}: permission denied", OUTPUT)
+
+    @contextmanager
+    def filling(self) -> Iterator[Path]:
+        """Yield a folder to write into; at the end its files are moved into place.
+
+        A run that ends in between (Ctrl-C, an error, a full disk) leaves nothing behind; one that
+        is killed leaves a hidden folder ending in ``.tmp``. What was there before stays whole.
+        """
+        stage = self.path.parent / f".{self.path.name}.{uuid.uuid4().hex[:12]}.tmp"
+        stage.mkdir()
+        try:
+            yield stage
+            names = sorted(file.name for file in stage.iterdir())
+            # some names are known only when the files are there
+            self._refuse_to_replace(sorted(self._protected.intersection(names)))
+            if self.path.exists():
+                for name in names:
+                    os.replace(stage / name, self.path / name)
+            else:
+                os.rename(stage, self.path)
+            self.written += [name for name in names if name not in self.written]
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+
+    def outputs(self) -> dict[str, str]:
+        """Return the files that were written, by name; not what else is in the folder."""
+        return {name: str(self.path / name) for name in sorted(self.written)}
+
+    def _refuse_to_replace(self, names: Sequence[str]) -> None:
+        if names:
+            raise Failure(
+                f"{self.path} already has {', '.join(names)}; choose another --out, or replace "
+                "them with --force",
+                OUTPUT,
+            )

@@ -1,20 +1,24 @@
-"""The options that commands share."""
+"""The options of the commands, each declared once."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any
 
 import typer
 
-from dfi._models.learners import LEARNERS
-from dfi.transports.registry import TRANSPORTS
+MODELS = ("auto", "linear", "ridge", "boosting", "forest", "extra_trees")
+TRANSPORTS = ("gaussian", "copula", "entropic", "knothe-rosenblatt", "semicontinuous", "auto")
+"""The library's own names, written again so that help and completion need not load it."""
 
-# typer reads these annotations at run time, where Optional is what its older versions understand
-# ruff: noqa: UP045
+EPSILONS = "0,0.01,0.1,0.5,1"
 
-_INPUT, _RUN, _OUTPUT = "Reading", "Method", "Running and writing"
+_reading = partial(typer.Option, rich_help_panel="Reading")
+_method = partial(typer.Option, rich_help_panel="Method")
+_running = partial(typer.Option, rich_help_panel="Running and writing")
 
 
 class Missing(StrEnum):
@@ -39,8 +43,16 @@ class WeightKind(StrEnum):
     sampling = "sampling"
 
 
+class Space(StrEnum):
+    """Which scores to show."""
+
+    attributed = "attributed"
+    latent = "latent"
+    group = "group"
+
+
 def _models(incomplete: str) -> list[str]:
-    return [name for name in LEARNERS if name.startswith(incomplete)]
+    return [name for name in MODELS if name.startswith(incomplete)]
 
 
 def _transports(incomplete: str) -> list[str]:
@@ -54,124 +66,146 @@ Data = Annotated[
         show_default=False,
     ),
 ]
-Target = Annotated[
-    str,
-    typer.Option("--target", "-y", help="column to explain", rich_help_panel=_INPUT),
-]
-Drop = Annotated[
-    Optional[list[str]],
-    typer.Option(help="columns to leave out, separated by commas", rich_help_panel=_INPUT),
-]
-Format = Annotated[
-    Optional[str],
-    typer.Option(
-        "--format",
-        help="csv, tsv, parquet, arrow, feather or jsonl, where the name does not tell",
-        rich_help_panel=_INPUT,
-    ),
-]
-Encoding = Annotated[
-    str, typer.Option(help="encoding of CSV, TSV and JSON lines", rich_help_panel=_INPUT)
-]
-MissingRows = Annotated[
-    Missing,
-    typer.Option("--missing", help="rows with missing values", rich_help_panel=_INPUT),
-]
+Target = Annotated[str, _reading("--target", "-y", help="column to explain")]
 Groups = Annotated[
-    Optional[str],
-    typer.Option(
-        help="table of groups: columns feature and group, or a 0/1 table",
-        rich_help_panel=_INPUT,
-    ),
+    str | None, _reading(help="table of groups: columns feature and group, or a 0/1 table")
 ]
-Weights = Annotated[
-    Optional[str], typer.Option(help="column of row weights", rich_help_panel=_INPUT)
-]
+Drop = Annotated[list[str] | None, _reading(help="columns to leave out, separated by commas")]
+Weights = Annotated[str | None, _reading(help="column of row weights")]
 WhatWeightsMean = Annotated[
     WeightKind,
-    typer.Option(
+    _reading(
         "--weight-kind",
         help="frequency: each row stands for so many equal ones; sampling: survey weights; "
         "auto: whole numbers are counts",
-        rich_help_panel=_INPUT,
     ),
 ]
 Time = Annotated[
-    Optional[str],
-    typer.Option(
-        help="column that orders the rows: models are fitted on the past", rich_help_panel=_INPUT
-    ),
+    str | None, _reading(help="column that orders the rows: models are fitted on the past")
 ]
 RowGroups = Annotated[
-    Optional[str],
-    typer.Option(
-        "--cv-groups",
-        help="column of labels: rows of one label stay together",
-        rich_help_panel=_INPUT,
+    str | None, _reading("--cv-groups", help="column of labels: rows of one label stay together")
+]
+MissingRows = Annotated[Missing, _reading("--missing", help="rows with missing values")]
+Format = Annotated[
+    str | None,
+    _reading(
+        "--format", help="csv, tsv, parquet, arrow, feather or jsonl, where the name does not tell"
     ),
+]
+Encoding = Annotated[str, _reading(help="encoding of CSV, TSV and JSON lines")]
+
+Methods = Annotated[str, _method(help="all, or names separated by commas")]
+Transports = Annotated[
+    str | None, _method("--transports", help="names of transports, separated by commas")
+]
+Epsilons = Annotated[
+    str | None, _method(help=f"values of epsilon, separated by commas; {EPSILONS} by default")
+]
+Solved = Annotated[
+    bool, _method("--solved", help="epsilons of entropic transport solved on the rows")
 ]
 Model = Annotated[
     str,
-    typer.Option(
-        "--model",
-        "-m",
-        help=f"{', '.join(LEARNERS)}, or a .joblib file",
-        autocompletion=_models,
-        rich_help_panel=_RUN,
+    _method(
+        "--model", "-m", help=f"{', '.join(MODELS)}, or a .joblib file", autocompletion=_models
     ),
 ]
 Trust = Annotated[
-    bool,
-    typer.Option(
-        "--trust-model",
-        help="allow a .joblib file to be loaded: it runs code",
-        rich_help_panel=_RUN,
-    ),
+    bool, _method("--trust-model", help="allow a .joblib file to be loaded: it runs code")
 ]
 Transport = Annotated[
     str,
-    typer.Option(
-        help=f"how features are disentangled: {', '.join(TRANSPORTS)}",
-        autocompletion=_transports,
-        rich_help_panel=_RUN,
+    _method(
+        help=f"how features are disentangled: {', '.join(TRANSPORTS)}", autocompletion=_transports
     ),
 ]
-Epsilon = Annotated[
-    Optional[float],
-    typer.Option(min=0.0, help="entropy weight of the transport", rich_help_panel=_RUN),
-]
+Epsilon = Annotated[float | None, _method(min=0.0, help="entropy weight of the transport")]
 Components = Annotated[
-    Optional[Dependence],
-    typer.Option(
-        help="auto: columns of no proven dependence share nothing; none: every sample correlation "
-        "counts; the transport's own default otherwise",
-        rich_help_panel=_RUN,
+    Dependence | None,
+    _method(
+        help="auto: columns without proven dependence share nothing; none: every sample "
+        "correlation counts; the transport's own default otherwise",
         show_default=False,
     ),
 ]
-Folds = Annotated[int, typer.Option(min=2, help="folds of cross-fitting", rich_help_panel=_RUN)]
-Repeats = Annotated[int, typer.Option(min=1, help="repeated random splits", rich_help_panel=_RUN)]
-Level = Annotated[float, typer.Option(help="level of the intervals", rich_help_panel=_RUN)]
-Seed = Annotated[int, typer.Option(help="seed of splits, fits and draws", rich_help_panel=_RUN)]
-Out = Annotated[
-    Optional[Path],
-    typer.Option("--out", "-o", help="folder for the outputs", rich_help_panel=_OUTPUT),
-]
-Jobs = Annotated[
-    Optional[int],
-    typer.Option("--jobs", "-j", help="parallel tasks; -1 for all cores", rich_help_panel=_OUTPUT),
-]
-Quiet = Annotated[
-    bool,
-    typer.Option("--quiet", "-q", help="say only warnings and errors", rich_help_panel=_OUTPUT),
-]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="print one JSON object for machines", rich_help_panel=_OUTPUT)
-]
-Force = Annotated[
-    bool, typer.Option("--force", "-f", help="replace existing outputs", rich_help_panel=_OUTPUT)
-]
-Debug = Annotated[
-    bool, typer.Option("--debug", help="show the traceback of an error", rich_help_panel=_OUTPUT)
-]
+Folds = Annotated[int, _method(min=2, help="folds of cross-fitting")]
+Repeats = Annotated[int, _method(min=1, help="repeated random splits")]
+Level = Annotated[float, _method(help="level of the intervals")]
+Seed = Annotated[int, _method(help="seed of splits, fits and draws")]
+
+Out = Annotated[Path | None, _running("--out", "-o", help="folder for the outputs")]
+Jobs = Annotated[int | None, _running("--jobs", "-j", help="parallel tasks; -1 for all cores")]
+Quiet = Annotated[bool, _running("--quiet", "-q", help="say only warnings and errors")]
+AsJson = Annotated[bool, _running("--json", help="print one JSON object for machines")]
+Force = Annotated[bool, _running("--force", "-f", help="replace existing outputs")]
+Debug = Annotated[bool, _running("--debug", help="show the traceback of an error")]
+
 Top = Annotated[int, typer.Option(min=1, help="features to print")]
+Result = Annotated[
+    Path, typer.Argument(help="a .dfi file, or a folder with result.dfi", show_default=False)
+]
+ScoreSpace = Annotated[Space, typer.Option("--space", help="which scores")]
+Page = Annotated[
+    Path | None, typer.Option("--out", "-o", help="the page; beside the result by default")
+]
+Title = Annotated[str | None, typer.Option(help="headline of the page")]
+OutcomeName = Annotated[str | None, typer.Option("--target", help="name of the outcome")]
+DemoFolder = Annotated[Path, typer.Option("--out", "-o", help="folder for the report")]
+
+Study = Annotated[str, typer.Argument(help="a figure or table, or all", show_default=False)]
+Full = Annotated[
+    bool,
+    typer.Option("--full/--quick", help="the paper's sizes, or reduced ones that take minutes"),
+]
+PaperFolder = Annotated[
+    Path, typer.Option("--out", "-o", help="folder for tables, figures and pages")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="go on where an earlier run stopped")]
+Seeds = Annotated[
+    int | None, typer.Option(min=1, help="replications, where not the paper's number")
+]
+RefitSeeds = Annotated[
+    int | None, typer.Option(min=1, help="replications of methods that refit or draw")
+]
+RefitTrees = Annotated[int | None, typer.Option(min=1, help="trees of forests that are refitted")]
+PaperData = Annotated[
+    Path | None, typer.Option("--data", help="folder of the HIV-1 data; else DFI_DATA")
+]
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options that explaining, comparing and varying the transport share."""
+
+    data: str
+    target: str
+    groups: str | None
+    drop: list[str] | None
+    weights: str | None
+    weight_kind: WeightKind
+    time: str | None
+    cv_groups: str | None
+    missing: Missing
+    file_format: str | None
+    encoding: str
+    model: str
+    trust_model: bool
+    folds: int
+    level: float
+    seed: int
+    out: Path | None
+    jobs: int | None
+    quiet: bool
+    as_json: bool
+    force: bool
+
+    @classmethod
+    def among(cls, parameters: dict[str, Any]) -> Request:
+        """Pick the shared options from all parameters of a command."""
+        return cls(**{field.name: parameters[field.name] for field in fields(cls)})
+
+
+def split_names(names: list[str] | None) -> list[str]:
+    """Return the names of options that may be repeated or separated by commas."""
+    return [part.strip() for entry in names or [] for part in entry.split(",") if part.strip()]

@@ -7,17 +7,21 @@ import sys
 import time as clock
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Optional
 
 import typer
 
 from dfi.cli import options
-from dfi.cli.console import Console
-from dfi.cli.failures import INTERRUPTED, OUTPUT, REFUSED, TERMINATED, Failure, Terminated, guarded
-from dfi.cli.outputs import OutputFolder
-
-# typer reads these annotations at run time, where Optional is what its older versions understand
-# ruff: noqa: UP045
+from dfi.cli.console import (
+    INTERRUPTED,
+    OUTPUT,
+    REFUSED,
+    TERMINATED,
+    Console,
+    Failure,
+    OutputFolder,
+    Terminated,
+    guarded,
+)
 
 RECORDS = "records"
 PAPER = "paper"
@@ -47,30 +51,15 @@ def find_paper() -> tuple[ModuleType, ModuleType]:
 
 @guarded
 def reproduce(
-    name: Annotated[str, typer.Argument(help="a figure or table, or all", show_default=False)],
-    full: Annotated[
-        bool,
-        typer.Option("--full/--quick", help="the paper's sizes, or reduced ones that take minutes"),
-    ] = False,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="folder for tables, figures and pages")
-    ] = Path("dfi-paper"),
+    name: options.Study,
+    full: options.Full = False,
+    out: options.PaperFolder = Path("dfi-paper"),
     jobs: options.Jobs = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="go on where an earlier run stopped")
-    ] = False,
-    seeds: Annotated[
-        Optional[int], typer.Option(min=1, help="replications, where not the paper's number")
-    ] = None,
-    refit_seeds: Annotated[
-        Optional[int], typer.Option(min=1, help="replications of methods that refit or draw")
-    ] = None,
-    refit_trees: Annotated[
-        Optional[int], typer.Option(min=1, help="trees of forests that are refitted")
-    ] = None,
-    data: Annotated[
-        Optional[Path], typer.Option("--data", help="folder of the HIV-1 data; else DFI_DATA")
-    ] = None,
+    resume: options.Resume = False,
+    seeds: options.Seeds = None,
+    refit_seeds: options.RefitSeeds = None,
+    refit_trees: options.RefitTrees = None,
+    data: options.PaperData = None,
     quiet: options.Quiet = False,
     force: options.Force = False,
     debug: options.Debug = False,
@@ -89,15 +78,15 @@ def reproduce(
     names = [file for study in studies for file in study.files]
     folder = OutputFolder(out, names, force=force or resume)
     records = out / RECORDS
-    kept = [study.name for study in studies if (records / study.kept_in).is_dir()]
-    if kept and not (resume or force):
+    recorded = [study.name for study in studies if (records / study.kept_in).is_dir()]
+    if recorded and not (resume or force):
         raise Failure(
-            f"{records} has records of {', '.join(kept)}: go on with them by --resume, or start "
-            "anew with --force",
+            f"{records} has records of {', '.join(recorded)}: go on with them by --resume, or "
+            "start anew with --force",
             OUTPUT,
         )
     for study in studies:
-        study.tasks(size)  # data that are missing are missed before hours have passed
+        study.tasks(size)  # fail on missing data now, not after hours
     begun: set[str] = set()
     for study in studies:
         started = clock.monotonic()

@@ -1,35 +1,42 @@
-"""Tables from files or standard input: CSV, TSV, Parquet, Arrow, Feather, JSON lines; gzip."""
+"""Tables: read from files or standard input, taken apart by the roles of columns, written.
+
+CSV, TSV, Parquet, Arrow, Feather and JSON lines, also gzipped.
+"""
 
 from __future__ import annotations
 
 import csv
+import difflib
 import gzip
 import io
+import json
 import sys
 import zlib
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
+from sklearn.model_selection import TimeSeriesSplit
 
-from dfi.cli.failures import INPUT, Failure
+from dfi.cli.console import INPUT, REFUSED, Failure
+from dfi.cli.options import Missing, split_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-FORMATS = {
-    "csv": "csv",
-    "txt": "csv",
-    "tsv": "tsv",
-    "tab": "tsv",
-    "parquet": "parquet",
-    "pq": "parquet",
-    "arrow": "arrow",
-    "feather": "arrow",
-    "ipc": "arrow",
-    "jsonl": "jsonl",
-    "ndjson": "jsonl",
+    from dfi.cli.console import Console
+    from dfi.cli.options import Request
+
+ENDINGS = {
+    "csv": ("csv", "txt"),
+    "tsv": ("tsv", "tab"),
+    "parquet": ("parquet", "pq"),
+    "arrow": ("arrow", "feather", "ipc"),
+    "jsonl": ("jsonl", "ndjson"),
 }
+FORMATS = {ending: kind for kind, endings in ENDINGS.items() for ending in endings}
 MISSING = ["NA", "N/A", "null", "NULL"]
 _GZIP, _PARQUET, _ARROW, _STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 
@@ -37,28 +44,21 @@ _GZIP, _PARQUET, _ARROW, _STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\x
 def read_file(
     path: str, *, file_format: str | None = None, encoding: str = "utf-8"
 ) -> pl.DataFrame:
-    """Read a table.
+    """Read a table from a file, or from standard input where the path is ``-``.
 
-    Parameters
-    ----------
-    path : str
-        A file, or ``-`` for standard input.
-    file_format : str, optional
-        One of csv, tsv, parquet, arrow (feather), jsonl; by default told from the name, then from
-        the first bytes.
-    encoding : str
-        Encoding of CSV and TSV.
+    The format is told from the name, then from the first bytes, where it is not given.
     """
     label = "standard input" if path == "-" else path
     content = _content(path, label)
     if not content.strip():
         raise Failure(f"{label} is empty", INPUT)
-    found = _format(path, file_format, content, label)
+    kind = _format(path, file_format, content, label)
     try:
-        frame: pl.DataFrame = _READERS[found](content, label, encoding)
+        frame = _READERS[kind](content, label, encoding)
     except (pl.exceptions.PolarsError, OSError, ValueError) as error:
-        kind = "Arrow" if found == "arrow" else found.upper()
-        raise Failure(f"{label} cannot be read as {kind}: {_first_line(error)}", INPUT) from error
+        name = "Arrow" if kind == "arrow" else kind.upper()
+        reason = str(error).strip().split("\n")[0].strip().rstrip(".") or type(error).__name__
+        raise Failure(f"{label} cannot be read as {name}: {reason}", INPUT) from error
     if frame.width == 0 or frame.height == 0:
         raise Failure(f"{label} has no {'columns' if frame.width == 0 else 'rows'}", INPUT)
     return frame
@@ -99,18 +99,14 @@ def _format(path: str, file_format: str | None, content: bytes, label: str) -> s
         return FORMATS[suffixes[-1]]
     if suffixes and suffixes[-1] in ("xls", "xlsx", "ods"):
         raise Failure(f"{label} is a spreadsheet; save it as CSV first", INPUT)
-    for magic, found in ((_PARQUET, "parquet"), (_ARROW, "arrow"), (_STREAM, "arrow")):
+    for magic, kind in ((_PARQUET, "parquet"), (_ARROW, "arrow"), (_STREAM, "arrow")):
         if content.startswith(magic):
-            return found
+            return kind
     start = content[:4096].lstrip()
     if start.startswith(b"{"):
         return "jsonl"
     first = start.split(b"\n", 1)[0]
     return "tsv" if first.count(b"\t") > first.count(b",") else "csv"
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n")[0].strip().rstrip(".") or type(error).__name__
 
 
 def _decoded(content: bytes, label: str, encoding: str) -> bytes:
@@ -133,35 +129,32 @@ def _decoded(content: bytes, label: str, encoding: str) -> bytes:
     return text.encode("utf-8")
 
 
-def _read_delimited(separator: str) -> Any:
-    def read(content: bytes, label: str, encoding: str) -> pl.DataFrame:
-        text = _decoded(content, label, encoding)
-        header = next(_rows(text, separator), (0, []))[1]
-        _check_header(header, label)
-        other = next((mark for mark in ";\t|" if len(header) == 1 and mark in header[0]), None)
-        if other is not None and other != separator:
-            raise Failure(
-                f"{label} seems to be separated by {other!r}, not by {separator!r}: "
-                + ("read it with --format tsv" if other == "\t" else "save it with commas first"),
-                INPUT,
-            )
-        try:
-            frame = pl.read_csv(
-                text,
-                separator=separator,
-                infer_schema_length=None,
-                null_values=MISSING,
-                try_parse_dates=True,
-            )
-        except pl.exceptions.PolarsError:
-            _refuse_ragged(text, separator, len(header), label)
-            raise
-        # polars fills short lines with missing values: they would show in the last column
-        if frame.height and frame[:, -1].null_count():
-            _refuse_ragged(text, separator, len(header), label)
-        return frame
-
-    return read
+def _read_delimited(separator: str, content: bytes, label: str, encoding: str) -> pl.DataFrame:
+    text = _decoded(content, label, encoding)
+    header = next(_rows(text, separator), (0, []))[1]
+    _check_header(header, label)
+    other = next((mark for mark in ";\t|" if len(header) == 1 and mark in header[0]), None)
+    if other is not None and other != separator:
+        raise Failure(
+            f"{label} seems to be separated by {other!r}, not by {separator!r}: "
+            + ("read it with --format tsv" if other == "\t" else "save it with commas first"),
+            INPUT,
+        )
+    try:
+        frame = pl.read_csv(
+            text,
+            separator=separator,
+            infer_schema_length=None,
+            null_values=MISSING,
+            try_parse_dates=True,
+        )
+    except pl.exceptions.PolarsError:
+        _refuse_ragged(text, separator, len(header), label)
+        raise
+    # polars fills short lines with missing values: they would show in the last column
+    if frame.height and frame[:, -1].null_count():
+        _refuse_ragged(text, separator, len(header), label)
+    return frame
 
 
 def _rows(text: bytes, separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -208,10 +201,131 @@ def _read_jsonl(content: bytes, label: str, encoding: str) -> pl.DataFrame:
     return pl.read_ndjson(_decoded(content, label, encoding), infer_schema_length=None)
 
 
-_READERS: dict[str, Any] = {
-    "csv": _read_delimited(","),
-    "tsv": _read_delimited("\t"),
+_READERS: dict[str, Callable[[bytes, str, str], pl.DataFrame]] = {
+    "csv": partial(_read_delimited, ","),
+    "tsv": partial(_read_delimited, "\t"),
     "parquet": _read_parquet,
     "arrow": _read_arrow,
     "jsonl": _read_jsonl,
 }
+
+
+def read_groups_file(path: str) -> pl.DataFrame | dict[str, list[str]]:
+    """Return groups from a table, or from a JSON object ``{group: [features]}``."""
+    if path.lower().endswith(".json"):
+        try:
+            members = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise Failure(f"{path} cannot be read: {error.strerror}", INPUT) from None
+        except ValueError as error:
+            raise Failure(f"{path} is not JSON: {error}", INPUT) from None
+        if not isinstance(members, dict):
+            raise Failure(f"{path} must be a JSON object of groups and their features", INPUT)
+        return members
+    frame = read_file(path)
+    if frame.width != 2 or any(dtype != pl.String for dtype in frame.dtypes):
+        return frame
+    # Two columns of text: features and their groups; a feature may be in several.
+    members = {}
+    for feature, group in frame.iter_rows():
+        if feature is not None and group is not None:
+            members.setdefault(group, []).append(feature)
+    return members
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A table taken apart by the roles of its columns."""
+
+    features: pl.DataFrame
+    target: pl.Series
+    weights: pl.Series | None
+    row_groups: pl.Series | None
+    cv: int | TimeSeriesSplit
+
+
+def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection:
+    """Take a table apart: what is neither dropped nor named by a role is a feature."""
+    target, weights, time, row_groups = roles = (
+        request.target, request.weights, request.time, request.cv_groups,
+    )  # fmt: skip
+    for option, name in zip(("target", "weights", "time", "cv-groups"), roles, strict=True):
+        if name is not None:
+            _require(frame, name, f"--{option}")
+    drop = split_names(request.drop)
+    for name in drop:
+        _require(frame, name, "--drop")
+    if target in drop:
+        raise Failure(f"the target {target!r} is also named by --drop", REFUSED)
+    special = {name for name in roles if name is not None}
+    features = [name for name in frame.columns if name not in {*drop, *special}]
+    if not features:
+        raise Failure("no feature is left: every column is the target or left out", REFUSED)
+    frame = _without_missing(frame.select([*features, *special]), request.missing, console)
+    if time is not None:
+        frame = frame.sort(time, maintain_order=True)
+    return Selection(
+        features=frame.select(features),
+        target=_numeric(frame[target]),
+        weights=None if weights is None else frame[weights],
+        row_groups=None if row_groups is None else frame[row_groups],
+        cv=request.folds if time is None else TimeSeriesSplit(n_splits=request.folds),
+    )
+
+
+def _require(frame: pl.DataFrame, name: str, option: str) -> None:
+    if name in frame.columns:
+        return
+    by_case = [column for column in frame.columns if column.lower() == name.lower()]
+    close = by_case or difflib.get_close_matches(name, frame.columns, n=3)
+    listed = close or frame.columns[:10]
+    lead = "did you mean" if close else "the columns are"
+    end = "?" if close else ", ..." if len(frame.columns) > len(listed) else ""
+    raise Failure(
+        f"{option}: there is no column {name!r}; {lead} {', '.join(map(repr, listed))}{end}",
+        REFUSED,
+    )
+
+
+def _numeric(target: pl.Series) -> pl.Series:
+    if target.dtype == pl.Boolean or target.dtype.is_numeric():
+        return target
+    example = target.drop_nulls().head(1).to_list()
+    shown = f" (for instance {str(example[0])[:30]!r})" if example else ""
+    raise Failure(
+        f"the target {target.name!r} is not numeric{shown}: it must be a quantity or 0/1", REFUSED
+    )
+
+
+def _without_missing(frame: pl.DataFrame, missing: Missing, console: Console) -> pl.DataFrame:
+    floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
+    frame = frame.with_columns(pl.col(floats).fill_nan(None)) if floats else frame
+    counts = frame.null_count().row(0, named=True)
+    holes = {name: count for name, count in counts.items() if count}
+    if not holes:
+        return frame
+    if missing is Missing.drop:
+        whole = frame.drop_nulls()
+        if whole.height == 0:
+            raise Failure("every row has a missing value; drop columns with --drop", REFUSED)
+        console.warn(
+            f"{frame.height - whole.height} of {frame.height} rows with missing values left out"
+        )
+        return whole
+    worst, *others = sorted(holes, key=lambda name: -holes[name])
+    named = [f"{name!r} has {holes[name]}" for name in others[:3]]
+    if len(others) > 3:
+        named.append(f"{len(others) - 3} more columns have some")
+    more = f" ({', '.join(named)})" if named else ""
+    values = "value" if holes[worst] == 1 else "values"
+    raise Failure(
+        f"column {worst!r} has {holes[worst]} missing {values}{more}: "
+        "leave such rows out with --missing drop, columns with --drop, or fill them first",
+        REFUSED,
+    )
+
+
+def write_tables(table: pl.DataFrame, folder: Path, stem: str) -> None:
+    """Write a table as CSV and Parquet."""
+    table.write_csv(folder / f"{stem}.csv")
+    table.write_parquet(folder / f"{stem}.parquet")

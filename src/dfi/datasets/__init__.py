@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from dfi.datasets.hiv import HIVData, load_hiv
-from dfi.datasets.regressions import Linear, Regression
-from dfi.datasets.simulations import Simulation, exponential, linear_truth, m1, m2, m3, m4
+from dfi.datasets.simulations import (
+    Linear,
+    Regression,
+    Simulation,
+    exponential,
+    linear_truth,
+    m1,
+    m2,
+    m3,
+    m4,
+)
 
 __all__ = [
     "HIVData",

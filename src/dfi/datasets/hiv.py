@@ -8,8 +8,13 @@ after Williamson and others (2023). The data are not part of this package: see :
 from __future__ import annotations
 
 import csv
+import hashlib
+import http.client
 import io
 import os
+import tempfile
+import urllib.error
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,10 +22,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dfi._data import as_frame as build
-from dfi.datasets.download import TIMEOUT, cache_folder, fetch, verify
 
 if TYPE_CHECKING:
     from dfi._types import Floats
+
+TIMEOUT = 30.0
+LARGEST = 100 * 2**20
 
 Outcome = Literal["sens50", "sens80", "ic50.censored"]
 
@@ -134,7 +141,7 @@ def load_hiv(
     ConnectionError, TimeoutError
         The download fails.
     ValueError
-        A file has another checksum, or the outcome is unknown.
+        The checksum of a file differs, or the outcome is unknown.
 
     Notes
     -----
@@ -244,3 +251,82 @@ def _features(names: tuple[str, ...], matrix: Floats, as_frame: bool | str) -> A
     library = "numpy" if as_frame is True else str(as_frame)
     table = build(dict(zip(names, matrix.T, strict=True)), library)
     return matrix if isinstance(table, dict) else table
+
+
+def cache_folder() -> Path:
+    """Return the user's cache folder for data: ``$XDG_CACHE_HOME/dfi``, else ``~/.cache/dfi``."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    # The specification says that a relative path is to be ignored.
+    root = Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache"
+    return root / "dfi"
+
+
+def verify(content: bytes, expected: str, where: str, remedy: str) -> None:
+    """Raise a ValueError if the content has another SHA-256 checksum."""
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != expected:
+        raise ValueError(
+            f"{where} has the SHA-256 checksum {digest[:16]}... instead of {expected[:16]}... "
+            f"({len(content)} bytes): {remedy}"
+        )
+
+
+def fetch(url: str, target: Path, expected: str, *, timeout: float = TIMEOUT) -> Path:
+    """Download a file over http, check it, and move it into place: whole or not at all.
+
+    Raises
+    ------
+    ConnectionError
+        The server cannot be reached, refuses, or breaks off.
+    TimeoutError
+        It does not answer in time.
+    ValueError
+        The checksum differs, or the address is not http or https.
+    """
+    content = _read(url, timeout)
+    verify(content, expected, url, "the file was cut short or has changed; nothing was kept")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _write_whole(target, content)
+    return target
+
+
+def _write_whole(target: Path, content: bytes) -> None:
+    """Write a file under another name beside its place, and rename it when it is whole."""
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _read(url: str, timeout: float) -> bytes:
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"the address must start with http:// or https://, got {url!r}")
+    try:
+        with urllib.request.urlopen(url, timeout=timeout) as answer:  # noqa: S310
+            content: bytes = answer.read(LARGEST)
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise ConnectionError(
+            f"{url} answered {error.code} ({error.reason}): pass another base_url, or a folder "
+            "that has the file"
+        ) from None
+    except TimeoutError:
+        raise _late(url, timeout) from None
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, TimeoutError):
+            raise _late(url, timeout) from None
+        raise ConnectionError(
+            f"{url} could not be reached ({error.reason}): check the network, or pass a folder "
+            "that has the file"
+        ) from None
+    except (http.client.HTTPException, OSError) as error:
+        raise ConnectionError(f"the transfer of {url} broke off ({error}): try again") from None
+    return content
+
+
+def _late(url: str, timeout: float) -> TimeoutError:
+    return TimeoutError(f"{url} did not answer within {timeout:g} seconds: try again later")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dfi._models.fits import Fits, prepare
 from dfi.methods.base import Comparator, Part
-from dfi.methods.context import Context, prepare
 from dfi.methods.cpi import CPI
+from dfi.methods.disentangled import Disentangled
 from dfi.methods.dloco import DLOCO
 from dfi.methods.loco import LOCO
 from dfi.methods.nloco import NLOCO
@@ -25,7 +26,8 @@ __all__ = [
     "PFI",
     "R2",
     "Comparator",
-    "Context",
+    "Disentangled",
+    "Fits",
     "Part",
     "Shapley",
     "Sobol",

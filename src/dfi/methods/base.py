@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from dfi._lines.choose import LineOptions, line_model
+from dfi._lines.linear import LinearLines
+from dfi._lines.sums import SumLines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dfi._types import Floats, Ints, Space
-    from dfi.methods.context import Context
+    from dfi._lines.base import LineModel
+    from dfi._models.fits import Fits
+    from dfi._models.quality import Quality
+    from dfi._types import Bools, Floats, Ints
+
+SAMPLE_ROWS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +40,14 @@ class Part:
         Whether the parameter cannot be negative.
     diagnostics : mapping
         What else a reader should know (JSON-like).
-    space : {"attributed", "latent", "group"}, optional
-        What the units are; by default those of the call, features or groups.
+    space : {"attributed", "latent"}
+        Whether the units are features (or groups of them) or latent coordinates.
+    specification : mapping
+        What the estimand depends on beyond the method's parameters (JSON-like).
+    quality : Quality, optional
+        Fit of the models behind the values, where it is not that of the full models.
+    names, degenerate, unrelated, undetected, components, spread, latent, attribution
+        As in :class:`dfi.Importance`; by default the units of the data.
     """
 
     influence: Floats
@@ -39,7 +55,17 @@ class Part:
     monte_carlo_se: Floats | None = None
     nonnegative: bool = True
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
-    space: Space | None = None
+    space: Literal["attributed", "latent"] = "attributed"
+    specification: Mapping[str, Any] = field(default_factory=dict)
+    quality: Quality | None = None
+    names: tuple[str, ...] | None = None
+    degenerate: Bools | None = None
+    unrelated: Bools | None = None
+    undetected: Floats | None = None
+    components: tuple[tuple[str, ...], ...] | None = None
+    spread: Floats | None = None
+    latent: Part | None = None
+    attribution: Floats | None = None
 
 
 @runtime_checkable
@@ -74,10 +100,10 @@ class Comparator(Protocol):
     def inference(self) -> str:
         """Why the intervals hold or not."""
 
-    def refuses(self, context: Context) -> str | None:
+    def refuses(self, fits: Fits) -> str | None:
         """Return why these data have no such importance, or None."""
 
-    def compute(self, context: Context) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, Part]:
         """Return the method's importances by name (most methods have one)."""
 
 
@@ -101,3 +127,31 @@ def if_debiased(corrected: object, plain: object) -> Any:
         return corrected if comparator.debias else plain
 
     return property(chosen)
+
+
+def full_lines(fits: Fits) -> tuple[LineModel, ...]:
+    """Return the full model of each fold, read into closed form or trees where it can be."""
+
+    def read() -> tuple[LineModel, ...]:
+        found = []
+        for models in fits.full:
+            rows = fits.table.matrix[models.test]
+            sample = rows[:: max(1, len(rows) // SAMPLE_ROWS)]
+            found.append(_merged(line_model(models.predictors[0], sample, LineOptions())))
+        return tuple(found)
+
+    return fits.keep("full lines", read)
+
+
+def _merged(model: LineModel) -> LineModel:
+    """Return a sum of linear models (a stack of one) as the linear model that it is."""
+    if not isinstance(model, SumLines):
+        return model
+    parts = [part for part in model.parts if isinstance(part, LinearLines)]
+    if len(parts) < len(model.parts):
+        return model
+    pairs = list(zip(model.weights, parts, strict=True))
+    return LinearLines(
+        np.sum([weight * part.coefficients for weight, part in pairs], axis=0),
+        model.intercept + sum(weight * part.intercept for weight, part in pairs),
+    )

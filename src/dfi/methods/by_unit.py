@@ -9,17 +9,17 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from dfi._models.fits import Fits
     from dfi._types import Floats
-    from dfi.methods.context import Context
 
 
-def units_and_folds(context: Context) -> list[tuple[int, int]]:
+def units_and_folds(fits: Fits) -> list[tuple[int, int]]:
     """Return the tasks of a method: each unit that varies, in each fold."""
-    return [(unit, f) for unit in context.units.active for f in range(len(context.folds))]
+    return [(unit, f) for unit in fits.units.active for f in range(len(fits.folds))]
 
 
 def score_units(
-    context: Context,
+    fits: Fits,
     score: Callable[..., tuple[Floats, float]],
     arguments: Sequence[tuple[Any, ...]],
     label: str,
@@ -28,10 +28,10 @@ def score_units(
 
     Parameters
     ----------
-    context : Context
+    fits : Fits
         The data, folds and models.
     score : callable
-        ``score(context, f, unit, *arguments)`` returns values of the held-out rows of fold f,
+        ``score(fits, f, unit, *arguments)`` returns values of the held-out rows of fold f,
         (..., n), and the Monte-Carlo error of their mean.
     arguments : sequence of tuple
         Further arguments, in the order of :func:`units_and_folds`.
@@ -41,23 +41,23 @@ def score_units(
     Returns
     -------
     values : ndarray of shape (..., n, n_units)
-        In the order of ``context.rows``; 0 for constant units.
+        In the order of ``fits.rows``; 0 for constant units.
     noise : ndarray of shape (n_units,)
         Monte-Carlo error of each unit's mean: folds draw independently of each other.
     """
-    tasks = units_and_folds(context)
-    found = context.run(
+    tasks = units_and_folds(fits)
+    found = fits.workers.run(
         score,
-        [(context, f, unit, *more) for (unit, f), more in zip(tasks, arguments, strict=True)],
+        [(fits, f, unit, *more) for (unit, f), more in zip(tasks, arguments, strict=True)],
         label,
         threads=True,
     )
-    n_units = len(context.units)
-    values = np.zeros((*found[0][0].shape[:-1], context.table.n_rows, n_units))
+    n_units = len(fits.units)
+    values = np.zeros((*found[0][0].shape[:-1], fits.table.n_rows, n_units))
     variance = np.zeros(n_units)
-    total = context.weights.values[context.rows].sum()
+    total = fits.weights.values[fits.rows].sum()
     for (unit, f), (part, error) in zip(tasks, found, strict=True):
-        test = context.folds[f].test
+        test = fits.folds[f].test
         values[..., test, unit] = part
-        variance[unit] += (context.weights.values[test].sum() / total * error) ** 2
-    return values[..., context.rows, :], np.sqrt(variance)
+        variance[unit] += (fits.weights.values[test].sum() / total * error) ** 2
+    return values[..., fits.rows, :], np.sqrt(variance)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi._data import Fold, Table, Weights
+    from dfi._models.fits import Fits
     from dfi._types import Floats, Ints
-    from dfi.methods.context import Context
 
     Rows = Ints
 
@@ -240,31 +240,31 @@ def _probabilities(
     return _ClassProbabilities(model, positions, n_levels)
 
 
-def covariate_residuals(context: Context, learner: Any = None) -> dict[int, Floats]:
+def covariate_residuals(fits: Fits, learner: Any = None) -> dict[int, Floats]:
     """Return, for each unit that varies, what the others do not explain of its matrix columns.
 
     Out of fold, one array of shape (n, width of the unit) per unit. Indicator columns of a
     categorical column are regressed too: this is a variance, not a draw.
     """
-    chosen = covariate_learner(context.learner) if learner is None else learner
+    chosen = covariate_learner(fits.learner) if learner is None else learner
     tasks, places = [], []
-    for unit in context.units.active:
-        others = context.others(unit)
-        for k, position in enumerate(context.units.positions[unit]):
-            for f, fold in enumerate(context.folds):
-                seed = context.child("covariate residuals", unit, k, f)
+    for unit in fits.units.active:
+        others = fits.others(unit)
+        for k, position in enumerate(fits.units.positions[unit]):
+            for f, fold in enumerate(fits.folds):
+                seed = fits.child("covariate residuals", unit, k, f)
                 tasks.append(
-                    (chosen, context.table, others, position, context.fit_weights, fold, seed)
+                    (chosen, fits.table, others, position, fits.data.fit_weights, fold, seed)
                 )
                 places.append((unit, k, fold))
     result = {
-        unit: np.zeros((context.table.n_rows, len(context.units.positions[unit])))
-        for unit in context.units.active
+        unit: np.zeros((fits.table.n_rows, len(fits.units.positions[unit])))
+        for unit in fits.units.active
     }
-    found = context.run(_residual, tasks, "regressing each feature on the others")
+    found = fits.workers.run(_residual, tasks, "regressing each feature on the others")
     for (unit, k, fold), values in zip(places, found, strict=True):
         result[unit][fold.test, k] = values
-    return {unit: values[context.rows] for unit, values in result.items()}
+    return {unit: values[fits.rows] for unit, values in result.items()}
 
 
 def _residual(

@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi.methods.base import CONSERVATIVE, Part, check_at_least_two, if_debiased
+from dfi._lines.quadrature import DEFAULT_MEMORY
+from dfi.methods.base import CONSERVATIVE, Part, check_at_least_two, full_lines, if_debiased
 from dfi.methods.by_unit import score_units, units_and_folds
 from dfi.methods.covariates import (
     ConditionalLaw,
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dfi._data import Table
+    from dfi._models.fits import Fits
     from dfi._types import Floats, Ints
-    from dfi.methods.context import Context
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,65 +96,63 @@ class CPI:
         check_learner("covariate_estimator", self.covariate_estimator, "predict")
         check_learner("covariate_classifier", self.covariate_classifier, "predict_proba")
 
-    def refuses(self, context: Context) -> str | None:
+    def refuses(self, fits: Fits) -> str | None:
         """Every table has a CPI."""
-        del context
+        del fits
         return None
 
-    def compute(self, context: Context) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, Part]:
         """Draw each unit given the others and compare the losses."""
-        learner = self.covariate_estimator or covariate_learner(context.learner)
-        classifier = self.covariate_classifier or covariate_classifier(context.learner)
-        laws = context.run(
+        learner = self.covariate_estimator or covariate_learner(fits.learner)
+        classifier = self.covariate_classifier or covariate_classifier(fits.learner)
+        laws = fits.workers.run(
             fit_law,
             [
                 (
-                    context.table,
-                    context.units.columns[unit],
-                    context.others(unit),
+                    fits.table,
+                    fits.units.columns[unit],
+                    fits.others(unit),
                     learner,
                     classifier,
-                    context.fit_weights,
-                    context.folds[f].train,
-                    context.child("conditional law", unit, f),
+                    fits.data.fit_weights,
+                    fits.folds[f].train,
+                    fits.child("conditional law", unit, f),
                 )
-                for unit, f in units_and_folds(context)
+                for unit, f in units_and_folds(fits)
             ],
             "fitting conditional laws",
         )
         (product, square, variance), noise = score_units(
-            context, _score, [(law, self.n_permutations) for law in laws], "conditional draws"
+            fits, _score, [(law, self.n_permutations) for law in laws], "conditional draws"
         )
-        mass = context.mass(context.rows)
+        mass = fits.mass(fits.rows)
         plain = product * (2.0 if self.debias else 1.0) + 0.5 * square + 0.5 * variance
         efficient = 2.0 * product + square
         influence = efficient - mass @ efficient + mass @ plain
-        influence[:, context.units.constant] = 0.0
-        return {self.name: Part(influence, context.rows, monte_carlo_se=noise)}
+        influence[:, fits.units.constant] = 0.0
+        return {self.name: Part(influence, fits.rows, monte_carlo_se=noise)}
 
 
-def _score(
-    context: Context, f: int, unit: int, law: ConditionalLaw, count: int
-) -> tuple[Floats, float]:
+def _score(fits: Fits, f: int, unit: int, law: ConditionalLaw, count: int) -> tuple[Floats, float]:
     """Return e*delta, delta^2 (free of the draws' noise) and v, (3, n); Monte-Carlo error."""
-    fold, predict = context.folds[f], context.predictors[f]
-    rows = context.table.matrix[fold.test]
-    value = context.predictions[fold.test]
-    residual = context.outcome.values[fold.test] - value
+    fold, predict = fits.folds[f], full_lines(fits)[f].predict
+    rows = fits.table.matrix[fold.test]
+    value = fits.predictions[fold.test]
+    residual = fits.outcome.values[fold.test] - value
     if law.single_class:
         column, probabilities = law.categorical[0]
         chance = probabilities(rows)
-        drawn = _levels(context.table, column, rows, chance.shape[1], predict)
+        drawn = _levels(fits.table, column, rows, chance.shape[1], predict)
         mean = np.sum(chance * drawn, axis=1)
         variance = np.sum(chance * (drawn - mean[:, None]) ** 2, axis=1)
         delta = value - mean
         return np.stack([residual * delta, delta**2, variance]), 0.0
-    generator = np.random.default_rng(context.child("conditional draws", unit, f))
+    generator = np.random.default_rng(fits.child("conditional draws", unit, f))
     order, shifts = choose_shifts(len(rows), count, generator)
     donors = donor_rows(order, shifts)
-    drawn = _draws(law, rows, donors, predict, context.memory, generator)
+    drawn = _draws(law, rows, donors, predict, DEFAULT_MEMORY, generator)
     k = len(shifts)
-    mass = context.weights.values[fold.test]
+    mass = fits.weights.values[fold.test]
     share = donor_shares(mass, donors)
     mean = np.sum(share * drawn, axis=1)
     variance = np.sum(share * (drawn - mean[:, None]) ** 2, axis=1) * k / max(1, k - 1)

@@ -37,8 +37,8 @@ from dfi.methods.donors import as_donors, shift_error
 from dfi.methods.swaps import model_term, swap, swapped_part
 
 if TYPE_CHECKING:
+    from dfi._models.fits import Fits
     from dfi._types import Floats
-    from dfi.methods.context import Context
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,22 +73,22 @@ class DLOCO:
     def __post_init__(self) -> None:
         check_at_least_two("n_partners", self.n_partners)
 
-    def refuses(self, context: Context) -> str | None:
+    def refuses(self, fits: Fits) -> str | None:
         """Return why folds are too small, or None."""
-        if min(len(fold.test) for fold in context.folds) < 3:
+        if min(len(fold.test) for fold in fits.folds) < 3:
             return "dloco compares at least three held-out rows: use fewer folds"
         return None
 
-    def compute(self, context: Context) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, Part]:
         """Give every held-out row the unit of others and take variances."""
-        return {self.name: swapped_part(context, _score, self.n_partners, self.debias, self.name)}
+        return {self.name: swapped_part(fits, _score, self.n_partners, self.debias, self.name)}
 
 
-def _score(context: Context, f: int, unit: int, count: int, debias: bool) -> tuple[Floats, float]:
+def _score(fits: Fits, f: int, unit: int, count: int, debias: bool) -> tuple[Floats, float]:
     """Return the influence values of a fold's rows and the Monte-Carlo error of their mean."""
-    fold = context.folds[f]
-    mass = context.weights.values[fold.test]
-    swapped = swap(context, f, unit, count)
+    fold = fits.folds[f]
+    mass = fits.weights.values[fold.test]
+    swapped = swap(fits, f, unit, count)
     # sum of squared shares is 1/m for equal weights: the variance's degrees of freedom
     freedom = 1.0 - np.sum(swapped.share**2, axis=1, keepdims=True)
     deviation = swapped.values - np.sum(swapped.share * swapped.values, axis=1, keepdims=True)
@@ -97,6 +97,6 @@ def _score(context: Context, f: int, unit: int, count: int, debias: bool) -> tup
     given = as_donors(kernel, mass, swapped.donors)
     influence = received + given - np.average(given, weights=mass)
     factor = 2.0 * deviation / np.maximum(freedom, 1e-12)
-    term = model_term(context, f, unit, swapped, factor)
+    term = model_term(fits, f, unit, swapped, factor)
     influence += term if debias else term - np.average(term, weights=mass)
     return influence, shift_error(kernel, mass, swapped.complete)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi.methods.coalitions import EXACT_LIMIT, all_coalitions
-from dfi.methods.refit import least_squares_submodels, positions_of
+from dfi.methods.refit import least_squares_submodels, positions_of, submodels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dfi._models.fits import Fits
     from dfi._types import Bools, Floats, Ints
-    from dfi.methods.context import Context
 
     Masks = Bools
 
@@ -30,13 +30,13 @@ class Game:
 
     Attributes
     ----------
-    context : Context
+    fits : Fits
         Rows, folds and submodels of the comparison.
     groups : list of tuple of int
         The columns of each player.
     """
 
-    context: Context
+    fits: Fits
     groups: list[tuple[int, ...]]
 
     @property
@@ -47,26 +47,26 @@ class Game:
     @cached_property
     def constant(self) -> frozenset[int]:
         """The columns of the table that do not vary, which no player owns."""
-        return frozenset(np.flatnonzero(self.context.table.constant_units).tolist())
+        return frozenset(np.flatnonzero(self.fits.table.constant_units).tolist())
 
     def values(self, masks: Sequence[Masks]) -> list[Floats]:
         """Return the values of each fold's coalitions on its held-out rows, (n_test, m)."""
         subsets = [[self._columns(mask) for mask in chosen] for chosen in masks]
-        found = self.context.submodels.by_fold(subsets, "refitting submodels")
+        found = submodels(self.fits).by_fold(subsets, "refitting submodels")
         return [
             self._gain(fold.test, predictions, predictions[:, ~chosen.any(axis=1)][:, :1])
-            for fold, predictions, chosen in zip(self.context.folds, found, masks, strict=True)
+            for fold, predictions, chosen in zip(self.fits.folds, found, masks, strict=True)
         ]
 
     def _columns(self, mask: Masks) -> tuple[int, ...]:
         own = tuple(c for player in np.flatnonzero(mask) for c in self.groups[player])
-        n_columns = len(self.context.table.columns)
+        n_columns = len(self.fits.table.columns)
         # the full model has been fitted with the columns that do not vary
         whole = len(own) == n_columns - len(self.constant)
         return tuple(range(n_columns)) if whole else own
 
     def _gain(self, rows: Ints, predictions: Floats, baseline: Floats) -> Floats:
-        y = self.context.outcome.values[rows, None]
+        y = self.fits.outcome.values[rows, None]
         return np.asarray((y - baseline) ** 2 - (y - predictions) ** 2)
 
     def linear(self, k: int) -> tuple[Floats, Floats] | None:
@@ -79,15 +79,15 @@ class Game:
         values : ndarray of shape (n_test, 2 ** d)
             Those values; a coalition stands at the number whose binary digits are its members.
         """
-        context, fold = self.context, self.context.folds[k]
-        width = context.table.matrix.shape[1]
+        fits, fold = self.fits, self.fits.folds[k]
+        width = fits.table.matrix.shape[1]
         small = self.d <= EXACT_LIMIT and 2**self.d * len(fold.test) <= MOST_NUMBERS
         if not small or 2**self.d * width**3 > MOST_OPERATIONS:
             return None
         coalitions = all_coalitions(self.d)
-        positions = [positions_of(context.table, self._columns(mask)) for mask in coalitions.masks]
+        positions = [positions_of(fits.table, self._columns(mask)) for mask in coalitions.masks]
         predictions = least_squares_submodels(
-            context.table.matrix, context.outcome.values, context.weights.values, fold, positions
+            fits.table.matrix, fits.outcome.values, fits.weights.values, fold, positions
         )
         values = self._gain(fold.test, predictions, predictions[:, :1])
         return values @ coalitions.operator.T, values

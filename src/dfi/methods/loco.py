@@ -28,10 +28,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi.methods.base import CONSERVATIVE, Part
+from dfi.methods.refit import submodels
 
 if TYPE_CHECKING:
+    from dfi._models.fits import Fits
     from dfi._types import Floats
-    from dfi.methods.context import Context
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,40 +62,40 @@ class LOCO:
             return "Losses on disjoint halves of the rows: intervals and test hold at the null too."
         return f"Loss differences of the same rows. {CONSERVATIVE}"
 
-    def refuses(self, context: Context) -> str | None:
+    def refuses(self, fits: Fits) -> str | None:
         """Every table has a LOCO."""
-        del context
+        del fits
         return None
 
-    def compute(self, context: Context) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, Part]:
         """Refit without each unit and compare the losses."""
-        full, reduced = losses(context)
+        full, reduced = losses(fits)
         influence = reduced - full[:, None]
         if self.sample_split:
-            influence = split_influence(context, full, reduced)
-        influence[:, context.units.constant] = 0.0
-        return {self.name: Part(influence, context.rows)}
+            influence = split_influence(fits, full, reduced)
+        influence[:, fits.units.constant] = 0.0
+        return {self.name: Part(influence, fits.rows)}
 
 
-def losses(context: Context) -> tuple[Floats, Floats]:
+def losses(fits: Fits) -> tuple[Floats, Floats]:
     """Return the squared errors of the full model, (n,), and without each unit, (n, n_units)."""
-    y = context.outcome.values[context.rows]
-    subsets = [context.others(unit) for unit in range(len(context.units))]
-    for unit in np.flatnonzero(context.units.constant):
-        subsets[unit] = tuple(range(len(context.table.columns)))
-    reduced = context.submodels.predictions(subsets, "refitting without each unit")[context.rows]
-    return context.residuals**2, (y[:, None] - reduced) ** 2
+    y = fits.outcome.values[fits.rows]
+    subsets = [fits.others(unit) for unit in range(len(fits.units))]
+    for unit in np.flatnonzero(fits.units.constant):
+        subsets[unit] = tuple(range(len(fits.table.columns)))
+    reduced = submodels(fits).predictions(subsets, "refitting without each unit")[fits.rows]
+    return fits.residuals**2, (y[:, None] - reduced) ** 2
 
 
-def split_influence(context: Context, full: Floats, reduced: Floats) -> Floats:
+def split_influence(fits: Fits, full: Floats, reduced: Floats) -> Floats:
     r"""Return influence values of losses on disjoint halves A (full model) and B (reduced).
 
     :math:`u_i = \hat\psi + \frac{1\{i\in B\}}{\pi_B}(\ell^-_i - \bar\ell^-_B)
     - \frac{1\{i\in A\}}{\pi_A}(\ell_i - \bar\ell_A)`, whose mean is
     :math:`\hat\psi = \bar\ell^-_B - \bar\ell_A` and whose variance is that of the difference.
     """
-    in_first = np.isin(context.rows, context.halves("loco", "halves")[0])
-    mass = context.mass(context.rows)
+    in_first = np.isin(fits.rows, fits.split_rows("loco", "halves")[0])
+    mass = fits.mass(fits.rows)
     first, second = mass * in_first, mass * ~in_first
     share = first.sum(), second.sum()
     mean_full = first @ full / share[0]

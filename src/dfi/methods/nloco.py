@@ -35,8 +35,8 @@ from dfi.methods.covariates import covariate_residuals
 from dfi.methods.loco import LOCO
 
 if TYPE_CHECKING:
+    from dfi._models.fits import Fits
     from dfi._types import Floats
-    from dfi.methods.context import Context
 
 EXPLAINED = 1e-6
 """Share of a feature's variance below which nothing but rounding and penalties is left of it."""
@@ -83,35 +83,35 @@ class NLOCO:
             LOCO(sample_split=True).inference if self.sample_split else CONSERVATIVE
         )
 
-    def refuses(self, context: Context) -> str | None:
+    def refuses(self, fits: Fits) -> str | None:
         """Every table has an nLOCO."""
-        del context
+        del fits
         return None
 
-    def compute(self, context: Context) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, Part]:
         """Divide the LOCO scores and carry the denominator's error along."""
-        numerator = LOCO(sample_split=self.sample_split).compute(context)["loco"].influence
-        denominator = self._denominator(context)
-        influence = ratio_influence(numerator, denominator, context.mass(context.rows))
-        influence[:, context.units.constant] = 0.0
-        return {self.name: Part(influence, context.rows)}
+        numerator = LOCO(sample_split=self.sample_split).compute(fits)["loco"].influence
+        denominator = self._denominator(fits)
+        influence = ratio_influence(numerator, denominator, fits.mass(fits.rows))
+        influence[:, fits.units.constant] = 0.0
+        return {self.name: Part(influence, fits.rows)}
 
-    def _denominator(self, context: Context) -> Floats:
-        n_units = len(context.units)
+    def _denominator(self, fits: Fits) -> Floats:
+        n_units = len(fits.units)
         if self.normalize == "outcome":
-            y = context.outcome.values[context.rows]
-            square = (y - context.mass(context.rows) @ y) ** 2
+            y = fits.outcome.values[fits.rows]
+            square = (y - fits.mass(fits.rows) @ y) ** 2
             return np.repeat(square[:, None], n_units, axis=1)
-        denominator = np.ones((len(context.rows), n_units))
-        mass = context.mass(context.rows)
-        for unit, residual in covariate_residuals(context).items():
+        denominator = np.ones((len(fits.rows), n_units))
+        mass = fits.mass(fits.rows)
+        for unit, residual in covariate_residuals(fits).items():
             denominator[:, unit] = np.sum(residual**2, axis=1)
-            columns = context.table.matrix[np.ix_(context.rows, context.units.positions[unit])]
+            columns = fits.table.matrix[np.ix_(fits.rows, fits.units.positions[unit])]
             variance = float(np.sum(mass @ (columns - mass @ columns) ** 2))
             if mass @ denominator[:, unit] <= EXPLAINED * variance:
                 raise ValueError(
                     f"nloco with normalize='residual' divides by what the other features leave of "
-                    f"{context.units.names[unit]!r}, and they explain it entirely: drop the "
+                    f"{fits.units.names[unit]!r}, and they explain it entirely: drop the "
                     "feature, put it into one group with those that repeat it, or use "
                     "normalize='outcome'"
                 )

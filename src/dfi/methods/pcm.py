@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dfi._data import Table, Weights
+    from dfi._models.fits import Fits
     from dfi._types import Floats, Ints
-    from dfi.methods.context import Context
 
     Function = Callable[[Floats], Floats]
 
@@ -80,14 +80,14 @@ class PCM:
     def __post_init__(self) -> None:
         check_at_least_two("n_folds", self.n_folds)
 
-    def refuses(self, context: Context) -> str | None:
+    def refuses(self, fits: Fits) -> str | None:
         """Return why there are too few rows, or too few groups of rows, or None."""
-        if len(context.rows) < 8 * self.n_folds:
+        if len(fits.rows) < 8 * self.n_folds:
             return f"pcm splits the rows in halves and folds and needs {8 * self.n_folds} rows"
-        labels = context.row_groups
-        if labels is None or is_linear(_regression(context.learner)):
+        labels = fits.data.row_groups
+        if labels is None or is_linear(_regression(fits.learner)):
             return None
-        n_groups = len(np.unique(labels[_halves(context)[0]]))
+        n_groups = len(np.unique(labels[_halves(fits)[0]]))
         if n_groups < self.n_folds:
             return (
                 f"pcm splits the groups of rows in halves, and the testing half in {self.n_folds} "
@@ -96,42 +96,42 @@ class PCM:
             )
         return None
 
-    def compute(self, context: Context) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, Part]:
         """Split the rows once and test every unit."""
-        first, second = _halves(context)
-        learner = _regression(context.learner)
+        first, second = _halves(fits)
+        learner = _regression(fits.learner)
         linear = is_linear(learner)
         direction = fit_direction(
             learner,
-            context.table,
-            context.outcome.values,
-            context.fit_weights,
+            fits.table,
+            fits.outcome.values,
+            fits.data.fit_weights,
             second,
-            context.child("pcm direction"),
+            fits.child("pcm direction"),
             variance=self.estimate_variance,
         )
         learner = direction.lighter(learner, len(first))
         tasks = [
             (
                 learner,
-                context.table,
-                context.others(unit),
-                context.outcome.values,
-                context.weights.values,
-                context.fit_weights,
+                fits.table,
+                fits.others(unit),
+                fits.outcome.values,
+                fits.weights.values,
+                fits.data.fit_weights,
                 first,
                 second,
                 direction,
                 1 if linear else self.n_folds,
-                context.row_groups,
-                context.child("pcm", unit),
+                fits.data.row_groups,
+                fits.child("pcm", unit),
             )
-            for unit in context.units.active
+            for unit in fits.units.active
         ]
-        influence = np.zeros((len(first), len(context.units)))
-        weights = context.weights.take(first)
-        found = context.run(_products, tasks, "projected covariances")
-        for unit, values in zip(context.units.active, found, strict=True):
+        influence = np.zeros((len(first), len(fits.units)))
+        weights = fits.weights.take(first)
+        found = fits.workers.run(_products, tasks, "projected covariances")
+        for unit, values in zip(fits.units.active, found, strict=True):
             error = float(weights.standard_error(values)[0])
             scale = np.abs(values).max()
             if error > 1e-12 * scale:
@@ -139,9 +139,9 @@ class PCM:
         return {self.name: Part(influence, first, nonnegative=False)}
 
 
-def _halves(context: Context) -> tuple[Ints, Ints]:
+def _halves(fits: Fits) -> tuple[Ints, Ints]:
     """Return the rows that test and those that the direction is learned on."""
-    return context.halves("pcm halves", stratify=True)
+    return fits.split_rows("pcm halves", stratify=True)
 
 
 @dataclass(frozen=True)

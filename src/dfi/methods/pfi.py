@@ -27,8 +27,8 @@ from dfi.methods.donors import as_donors, shift_error
 from dfi.methods.swaps import model_term, swap, swapped_part
 
 if TYPE_CHECKING:
+    from dfi._models.fits import Fits
     from dfi._types import Floats
-    from dfi.methods.context import Context
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,29 +63,27 @@ class PFI:
     def __post_init__(self) -> None:
         check_at_least_two("n_permutations", self.n_permutations)
 
-    def refuses(self, context: Context) -> str | None:
+    def refuses(self, fits: Fits) -> str | None:
         """Every table has a PFI."""
-        del context
+        del fits
         return None
 
-    def compute(self, context: Context) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, Part]:
         """Permute each unit within the held-out rows of each fold."""
-        return {
-            self.name: swapped_part(context, _score, self.n_permutations, self.debias, self.name)
-        }
+        return {self.name: swapped_part(fits, _score, self.n_permutations, self.debias, self.name)}
 
 
-def _score(context: Context, f: int, unit: int, count: int, debias: bool) -> tuple[Floats, float]:
+def _score(fits: Fits, f: int, unit: int, count: int, debias: bool) -> tuple[Floats, float]:
     """Return the influence values of a fold's rows and the Monte-Carlo error of their mean."""
-    fold = context.folds[f]
-    y, value = context.outcome.values[fold.test], context.predictions[fold.test]
-    mass = context.weights.values[fold.test]
-    swapped = swap(context, f, unit, count)
+    fold = fits.folds[f]
+    y, value = fits.outcome.values[fold.test], fits.predictions[fold.test]
+    mass = fits.weights.values[fold.test]
+    swapped = swap(fits, f, unit, count)
     # the row's own loss is taken off first: at the null the kernel then vanishes with the score
     kernel = (y[:, None] - swapped.values) ** 2 - ((y - value) ** 2)[:, None]
     given = as_donors(kernel, mass, swapped.donors)
     influence = np.sum(swapped.share * kernel, axis=1) + given - np.average(given, weights=mass)
     factor = -2.0 * (value[:, None] - swapped.values)
-    term = model_term(context, f, unit, swapped, factor)
+    term = model_term(fits, f, unit, swapped, factor)
     influence += term if debias else term - np.average(term, weights=mass)
     return influence, shift_error(kernel, mass, swapped.complete)

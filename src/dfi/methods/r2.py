@@ -39,8 +39,8 @@ from dfi.methods.refit import least_squares_submodels, positions_of
 from dfi.methods.shapley import players, refuse_overlap, shapley_part
 
 if TYPE_CHECKING:
+    from dfi._models.fits import Fits
     from dfi._types import Bools, Floats
-    from dfi.methods.context import Context
 
 Decomposition = Literal["genizi", "lmg", "dominance"]
 ROWS_AT_ONCE = 4 * 2**20
@@ -77,33 +77,33 @@ class R2:
                 f"{self.decompositions!r}"
             )
 
-    def refuses(self, context: Context) -> str | None:
+    def refuses(self, fits: Fits) -> str | None:
         """Return why overlapping groups have no decomposition, or None."""
-        return refuse_overlap(self.name, context)
+        return refuse_overlap(self.name, fits)
 
-    def compute(self, context: Context) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, Part]:
         """Return the decompositions asked for."""
         found = {}
         if "genizi" in self.decompositions:
-            found["r2_genizi"] = _genizi(context)
+            found["r2_genizi"] = _genizi(fits)
         orders: list[str] = [name for name in self.decompositions if name != "genizi"]
         if orders:
-            found |= {f"r2_{name}": part for name, part in _orders(context, orders).items()}
+            found |= {f"r2_{name}": part for name, part in _orders(fits, orders).items()}
         return found
 
 
-def _genizi(context: Context) -> Part:
-    table = context.table
+def _genizi(fits: Fits) -> Part:
+    table = fits.table
     active = np.flatnonzero(~table.constant)
-    y = context.outcome.values[context.rows]
-    mass = context.mass(context.rows)
-    influence = genizi_influence(table.matrix[np.ix_(context.rows, active)], y, mass)
+    y = fits.outcome.values[fits.rows]
+    mass = fits.mass(fits.rows)
+    influence = genizi_influence(table.matrix[np.ix_(fits.rows, active)], y, mass)
     place = {int(column): k for k, column in enumerate(active)}
-    summed = np.zeros((len(y), len(context.units)))
-    for unit in context.units.active:
-        inside = [place[int(p)] for p in context.units.positions[unit] if int(p) in place]
+    summed = np.zeros((len(y), len(fits.units)))
+    for unit in fits.units.active:
+        inside = [place[int(p)] for p in fits.units.positions[unit] if int(p) in place]
         summed[:, unit] = influence[:, inside].sum(axis=1)
-    return Part(summed, context.rows)
+    return Part(summed, fits.rows)
 
 
 def genizi_influence(matrix: Floats, y: Floats, mass: Floats) -> Floats:
@@ -141,34 +141,34 @@ def genizi_influence(matrix: Floats, y: Floats, mass: Floats) -> Floats:
     return np.asarray(influence - mass @ influence + score)
 
 
-def _orders(context: Context, names: list[str]) -> dict[str, Part]:
+def _orders(fits: Fits, names: list[str]) -> dict[str, Part]:
     """Return LMG and dominance from all (or sampled) linear submodels."""
-    table, groups = context.table, players(context)
+    table, groups = fits.table, players(fits)
     d = len(groups)
     if d <= EXACT_LIMIT:
         coalitions = all_coalitions(d)
     else:
-        generator = np.random.default_rng(context.child("orders"))
+        generator = np.random.default_rng(fits.child("orders"))
         coalitions = sampled_coalitions(d, max(2000, 40 * d), generator)
     positions = [
         positions_of(table, [c for k in np.flatnonzero(mask) for c in groups[k]])
         for mask in coalitions.masks
     ]
-    y = context.outcome.values
+    y = fits.outcome.values
     fitted = least_squares_submodels(
-        table.matrix, y, context.weights.values, Fold(context.rows, context.rows), positions
+        table.matrix, y, fits.weights.values, Fold(fits.rows, fits.rows), positions
     )
-    outcome = y[context.rows]
-    centred = outcome - context.mass(context.rows) @ outcome
+    outcome = y[fits.rows]
+    centred = outcome - fits.mass(fits.rows) @ outcome
     values = (centred**2)[:, None] - (outcome[:, None] - fitted) ** 2
-    part = shapley_part(context, coalitions, values)
+    part = shapley_part(fits, coalitions, values)
     found = {}
     if "lmg" in names:
         found["lmg"] = part
     if "dominance" in names:
         extra = dict(part.diagnostics)
         if coalitions.exact:
-            average = context.mass(context.rows) @ values
+            average = fits.mass(fits.rows) @ values
             extra["conditional"] = conditional_dominance(coalitions.masks, average).tolist()
         found["dominance"] = Part(part.influence, part.rows, part.monte_carlo_se, diagnostics=extra)
     return found

@@ -15,8 +15,7 @@ from dfi._data.outcome import Outcome
 from dfi._data.table import Table
 from dfi._models.crossfit import fit_model
 from dfi._models.encoders import reads_raw_columns
-from dfi._models.forests import forest_values, is_plain_forest
-from dfi._models.predictor import predictor_for
+from dfi._models.predictor import forest_values, is_plain_forest, predict_once, predictor_for
 from dfi._models.stack import SuperLearner, default_members, rows_for
 from dfi.methods.narrowing import NoColumns, narrowed
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from dfi._data import Fold, Weights
     from dfi._data.columns import Column
-    from dfi._models.crossfit import FoldModels
+    from dfi._models.fits import Fits
     from dfi._models.predictor import Predictor
     from dfi._types import Floats, Ints
 
@@ -138,13 +137,6 @@ class _OnColumns:
         return predict_once(self.predictor, np.ascontiguousarray(points[:, self.positions]))
 
 
-def predict_once(predictor: Predictor, points: Floats) -> Floats:
-    """Return the predictions of a fitted model that is asked once."""
-    if predictor.view == "matrix" and is_plain_forest(predictor.model):
-        return forest_values(predictor.model, points)
-    return predictor(points)
-
-
 class FixedStack(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A stack whose weights are given: only its members are fitted.
 
@@ -214,6 +206,11 @@ def is_least_squares(learner: Any) -> bool:
     )
 
 
+def submodels(fits: Fits) -> Submodels:
+    """Return the submodels of a table; those asked for twice are kept."""
+    return fits.keep("submodels", lambda: Submodels(fits))
+
+
 @dataclass(eq=False)
 class Submodels:
     """Out-of-fold predictions of the regression on subsets of the columns.
@@ -223,27 +220,19 @@ class Submodels:
     all subsets of one size at once; any other learner is refitted.
     """
 
-    learner: Any
-    table: Table
-    outcome: Outcome
-    weights: Weights | None
-    folds: Sequence[Fold]
-    models: Sequence[FoldModels]
-    full: Floats
-    run: Callable[..., list[Any]]
-    n_fits: int = 0
+    fits: Fits
     _kept: dict[tuple[int, frozenset[int]], Floats] = field(default_factory=dict)
 
     @property
     def closed_form(self) -> bool:
         """Whether submodels are solved rather than refitted."""
-        return is_least_squares(self.learner)
+        return is_least_squares(self.fits.learner)
 
     def predictions(self, subsets: Sequence[Sequence[int]], label: str = "refitting") -> Floats:
         """Return the out-of-fold predictions of each subset of columns, (n_rows, n_subsets)."""
-        found = np.full((self.table.n_rows, len(subsets)), np.nan)
-        parts = self.by_fold([subsets] * len(self.folds), label)
-        for fold, values in zip(self.folds, parts, strict=True):
+        found = np.full((self.fits.table.n_rows, len(subsets)), np.nan)
+        parts = self.by_fold([subsets] * len(self.fits.folds), label)
+        for fold, values in zip(self.fits.folds, parts, strict=True):
             found[fold.test] = values
         return found
 
@@ -252,9 +241,9 @@ class Submodels:
     ) -> list[Floats]:
         """Return the predictions of each fold's held-out rows from subsets of its own."""
         keys = [[frozenset(subset) for subset in chosen] for chosen in subsets]
-        everything = frozenset(range(len(self.table.columns)))
-        for k, fold in enumerate(self.folds):
-            self._kept.setdefault((k, everything), self.full[fold.test])
+        everything = frozenset(range(len(self.fits.table.columns)))
+        for k, fold in enumerate(self.fits.folds):
+            self._kept.setdefault((k, everything), self.fits.predictions[fold.test])
         wanted = dict.fromkeys((k, key) for k, chosen in enumerate(keys) for key in chosen)
         missing = [place for place in wanted if place not in self._kept]
         if missing:
@@ -266,32 +255,38 @@ class Submodels:
     def _fit(
         self, missing: list[tuple[int, frozenset[int]]], label: str
     ) -> dict[tuple[int, frozenset[int]], Floats]:
-        self.n_fits += len(missing)
         if self.closed_form:
             return self._solve(missing)
         tasks = []
         for k, key in missing:
-            fold, models = self.folds[k], self.models[k]
-            learner = submodel_learner(self.learner, models.predictors[0].model, len(fold.train))
-            # a fresh object each time: spawning has no memory between methods
-            seed = np.random.SeedSequence(
-                models.seed.entropy, spawn_key=(*models.seed.spawn_key, 7)
-            )
+            fold, models = self.fits.folds[k], self.fits.full[k]
+            fitted = models.predictors[0].model
+            learner = submodel_learner(self.fits.learner, fitted, len(fold.train))
+            # the full model's own seed: the two differ by their columns alone
+            seed = self.fits.child("fit", k, "full")
             tasks.append(
-                (learner, self.table, sorted(key), self.outcome.values, self.weights, fold, seed)
+                (
+                    learner,
+                    self.fits.table,
+                    sorted(key),
+                    self.fits.data.y,
+                    self.fits.data.fit_weights,
+                    fold,
+                    seed,
+                )
             )
-        return dict(zip(missing, self.run(held_out, tasks, label), strict=True))
+        return dict(zip(missing, self.fits.workers.run(held_out, tasks, label), strict=True))
 
     def _solve(
         self, missing: list[tuple[int, frozenset[int]]]
     ) -> dict[tuple[int, frozenset[int]], Floats]:
-        mass = np.ones(self.table.n_rows) if self.weights is None else self.weights.values
+        mass = self.fits.weights.values
         found: dict[tuple[int, frozenset[int]], Floats] = {}
-        for k, fold in enumerate(self.folds):
+        for k, fold in enumerate(self.fits.folds):
             places = [place for place in missing if place[0] == k]
-            positions = [positions_of(self.table, sorted(key)) for _, key in places]
+            positions = [positions_of(self.fits.table, sorted(key)) for _, key in places]
             solved = least_squares_submodels(
-                self.table.matrix, self.outcome.values, mass, fold, positions
+                self.fits.table.matrix, self.fits.data.y, mass, fold, positions
             )
             found |= {place: solved[:, m] for m, place in enumerate(places)}
         return found

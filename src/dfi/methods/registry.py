@@ -8,6 +8,7 @@ from typing import Any
 
 from dfi.methods.base import Comparator
 from dfi.methods.cpi import CPI
+from dfi.methods.disentangled import Disentangled
 from dfi.methods.dloco import DLOCO
 from dfi.methods.loco import LOCO
 from dfi.methods.nloco import NLOCO
@@ -30,38 +31,37 @@ COMPARATORS: dict[str, Callable[[], Comparator]] = {
 }
 
 
-def resolve_comparators(methods: Any, also: tuple[str, ...] = ()) -> list[Comparator | str]:
-    """Return the comparators of ``"all"``, a name, an object or a list of them.
+METHODS: dict[str, Callable[[], Comparator]] = {"dfi": Disentangled, **COMPARATORS}
+
+
+def resolve_comparators(methods: Any, disentangled: Disentangled | None = None) -> list[Comparator]:
+    """Return the methods of ``"all"``, a name, an object or a list of them.
 
     Parameters
     ----------
     methods : str, Comparator or iterable of these
         What the user asked for.
-    also : tuple of str
-        Further names that the caller knows; they come back as they are.
+    disentangled : Disentangled, optional
+        What ``"dfi"`` stands for.
     """
-    known = (*also, *COMPARATORS)
     if isinstance(methods, str) and methods == "all":
-        return [*also, *(make() for make in COMPARATORS.values())]
+        methods = list(METHODS)
     if isinstance(methods, (str, type, Comparator)):
         methods = [methods]
     if not isinstance(methods, Iterable):
         raise TypeError(
             f"methods must be 'all', names or comparators, got {type(methods).__name__}"
         )
-    chosen: list[Comparator | str] = []
+    chosen: list[Comparator] = []
     for method in methods:
         if isinstance(method, str):
-            if method in also:
-                chosen.append(method)
-            elif method in COMPARATORS:
-                chosen.append(COMPARATORS[method]())
-            else:
-                close = difflib.get_close_matches(method, known, n=1)
+            if method not in METHODS:
+                close = difflib.get_close_matches(method, METHODS, n=1)
                 hint = f"; did you mean {close[0]!r}?" if close else "."
-                raise ValueError(
-                    f"unknown method {method!r}{hint} Known names: {', '.join(map(repr, known))}"
-                )
+                known = ", ".join(map(repr, METHODS))
+                raise ValueError(f"unknown method {method!r}{hint} Known names: {known}")
+            given = disentangled if method == Disentangled.name else None
+            chosen.append(given or METHODS[method]())
         elif isinstance(method, type):
             raise TypeError(
                 f"a method is the class {method.__name__}, not an instance: pass "
@@ -73,7 +73,7 @@ def resolve_comparators(methods: Any, also: tuple[str, ...] = ()) -> list[Compar
             raise TypeError(f"a method must be a name or a comparator, got {type(method).__name__}")
     if not chosen:
         raise ValueError("methods is empty: name at least one, or 'all'")
-    names = [method if isinstance(method, str) else method.name for method in chosen]
+    names = [method.name for method in chosen]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"method {name!r} is asked for twice: compare variants in two calls")

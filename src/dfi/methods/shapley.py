@@ -43,12 +43,13 @@ from dfi.methods.coalitions import (
     sampled_coalitions,
 )
 from dfi.methods.game import Game
+from dfi.methods.refit import submodels
 from dfi.methods.walks import walked_part
 from dfi.warnings import ApproximationWarning, warn
 
 if TYPE_CHECKING:
+    from dfi._models.fits import Fits
     from dfi._types import Floats
-    from dfi.methods.context import Context
 
 AFFORDABLE_REFITS = 64
 Sampling = Literal["auto", "permutations", "coalitions"]
@@ -107,41 +108,41 @@ class Shapley:
         if self.n_permutations is not None and self.n_coalitions is not None:
             raise ValueError("give n_permutations or n_coalitions, not both")
 
-    def refuses(self, context: Context) -> str | None:
+    def refuses(self, fits: Fits) -> str | None:
         """Return why overlapping groups have no Shapley value, or None."""
-        return refuse_overlap(self.name, context)
+        return refuse_overlap(self.name, fits)
 
-    def compute(self, context: Context) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, Part]:
         """Refit the submodels and apply the Shapley operator to the rows' values."""
-        game = Game(context, players(context))
-        if self._takes_all(context, game.d):
+        game = Game(fits, players(fits))
+        if self._takes_all(fits, game.d):
             part = _shared_design(game, all_coalitions(game.d))
-        elif self._sampling(context) == "permutations":
-            pairs = self._pairs(len(context.folds), game.d)
+        elif self._sampling(fits) == "permutations":
+            pairs = self._pairs(len(fits.folds), game.d)
             self._say_limit(game.d, f"{2 * sum(pairs)} orders over {len(pairs)} folds")
-            part = walked_part(game, pairs, context.child("orders"))
+            part = walked_part(game, pairs, fits.child("orders"))
         else:
-            solved = context.submodels.closed_form
+            solved = submodels(fits).closed_form
             count = self.n_coalitions or (max(2000, 40 * game.d) if solved else 8 * game.d)
             self._say_limit(game.d, f"about {count} coalitions")
-            generator = np.random.default_rng(context.child("coalitions"))
+            generator = np.random.default_rng(fits.child("coalitions"))
             part = _shared_design(game, sampled_coalitions(game.d, count, generator))
-        _say_noise(context, part)
+        _say_noise(fits, part)
         return {self.name: part}
 
-    def _takes_all(self, context: Context, d: int) -> bool:
+    def _takes_all(self, fits: Fits, d: int) -> bool:
         """Tell whether every submodel is to be used."""
         if d == 1 or self.exact is True:
             return d <= EXACT_LIMIT
         if self.exact is False or self.n_coalitions is not None or self.n_permutations is not None:
             return False
-        affordable = context.submodels.closed_form or 2**d <= AFFORDABLE_REFITS
+        affordable = submodels(fits).closed_form or 2**d <= AFFORDABLE_REFITS
         return d <= EXACT_LIMIT and affordable
 
-    def _sampling(self, context: Context) -> str:
+    def _sampling(self, fits: Fits) -> str:
         if self.sampling != "auto":
             return self.sampling
-        if self.n_permutations is not None or not context.submodels.closed_form:
+        if self.n_permutations is not None or not submodels(fits).closed_form:
             return "permutations"
         return "coalitions"
 
@@ -164,10 +165,10 @@ class Shapley:
             )
 
 
-def _say_noise(context: Context, part: Part) -> None:
+def _say_noise(fits: Fits, part: Part) -> None:
     """Warn where most of an error comes from sampling submodels."""
     noise = np.zeros(0) if part.monte_carlo_se is None else part.monte_carlo_se
-    total = context.weights.take(part.rows).standard_error(part.influence)
+    total = fits.weights.take(part.rows).standard_error(part.influence)
     total = np.nan_to_num(total)
     # Nulls have small errors of either kind, which nobody need care about.
     matters = total > 0.25 * np.max(total, initial=0.0)
@@ -177,7 +178,7 @@ def _say_noise(context: Context, part: Part) -> None:
     worst = ruled[np.argmax(noise[ruled])]
     warn(
         f"Shapley values from sampled submodels: most of the error of {len(ruled)} of "
-        f"{len(noise)} scores comes from sampling them (at worst {context.units.names[worst]!r}, "
+        f"{len(noise)} scores comes from sampling them (at worst {fits.units.names[worst]!r}, "
         f"{noise[worst]:.3g} of {total[worst]:.3g}); ask for more orders (n_permutations) or for "
         f"exact=True (up to {EXACT_LIMIT} units)",
         ApproximationWarning,
@@ -186,16 +187,16 @@ def _say_noise(context: Context, part: Part) -> None:
 
 def _shared_design(game: Game, coalitions: Coalitions) -> Part:
     """Return Shapley values from coalitions that all folds share."""
-    parts = game.values([coalitions.masks] * len(game.context.folds))
-    values = np.full((game.context.table.n_rows, len(coalitions.masks)), np.nan)
-    for fold, part in zip(game.context.folds, parts, strict=True):
+    parts = game.values([coalitions.masks] * len(game.fits.folds))
+    values = np.full((game.fits.table.n_rows, len(coalitions.masks)), np.nan)
+    for fold, part in zip(game.fits.folds, parts, strict=True):
         values[fold.test] = part
-    return shapley_part(game.context, coalitions, values[game.context.rows])
+    return shapley_part(game.fits, coalitions, values[game.fits.rows])
 
 
-def refuse_overlap(name: str, context: Context) -> str | None:
+def refuse_overlap(name: str, fits: Fits) -> str | None:
     """Return why a method cannot take overlapping groups, or None."""
-    pair = context.units.overlap()
+    pair = fits.units.overlap()
     if pair is None:
         return None
     return (
@@ -204,28 +205,28 @@ def refuse_overlap(name: str, context: Context) -> str | None:
     )
 
 
-def players(context: Context) -> list[tuple[int, ...]]:
+def players(fits: Fits) -> list[tuple[int, ...]]:
     """Return the columns of each player: units that vary, then columns outside of all groups."""
-    inside = {c for columns in context.units.columns for c in columns}
-    constant = set(np.flatnonzero(context.table.constant_units).tolist())
+    inside = {c for columns in fits.units.columns for c in columns}
+    constant = set(np.flatnonzero(fits.table.constant_units).tolist())
     outside = [
-        (c,) for c in range(len(context.table.columns)) if c not in inside and c not in constant
+        (c,) for c in range(len(fits.table.columns)) if c not in inside and c not in constant
     ]
-    return [context.units.columns[unit] for unit in context.units.active] + outside
+    return [fits.units.columns[unit] for unit in fits.units.active] + outside
 
 
-def shapley_part(context: Context, coalitions: Coalitions, values: Floats) -> Part:
+def shapley_part(fits: Fits, coalitions: Coalitions, values: Floats) -> Part:
     """Apply the operator to the rows' values; players outside of the units are left out."""
-    active = list(context.units.active)
-    influence = np.zeros((len(values), len(context.units)))
+    active = list(fits.units.active)
+    influence = np.zeros((len(values), len(fits.units)))
     influence[:, active] = values @ coalitions.operator.T[:, : len(active)]
-    noise = np.zeros(len(context.units))
-    average = context.mass(context.rows) @ values
+    noise = np.zeros(len(fits.units))
+    average = fits.mass(fits.rows) @ values
     noise[active] = coalitions.monte_carlo_se(average)[: len(active)]
     d = coalitions.masks.shape[1]
     return Part(
-        _widened(influence, noise, context),
-        context.rows,
+        _widened(influence, noise, fits),
+        fits.rows,
         monte_carlo_se=noise,
         diagnostics={
             "submodels": len(coalitions.masks),
@@ -235,9 +236,9 @@ def shapley_part(context: Context, coalitions: Coalitions, values: Floats) -> Pa
     )
 
 
-def _widened(influence: Floats, noise: Floats, context: Context) -> Floats:
+def _widened(influence: Floats, noise: Floats, fits: Fits) -> Floats:
     """Return influence values spread about their mean until they count a Monte-Carlo error too."""
-    weights = context.weights.take(context.rows)
+    weights = fits.weights.take(fits.rows)
     error = weights.standard_error(influence)
     ratio = np.divide(noise, error, out=np.zeros_like(noise), where=error > 0)
     centre = weights.mean(influence)

@@ -42,9 +42,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfi._lines.linear import LinearLines
+from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._scoring.latent import LatentScores
 from dfi.inference.transport_terms import MapInfluence, latent_terms
-from dfi.methods.base import CONSERVATIVE, Part, check_at_least_two
+from dfi.methods.base import CONSERVATIVE, Part, check_at_least_two, full_lines
 from dfi.methods.donors import choose_shifts, donor_rows, donor_shares, swapped_predictions
 from dfi.methods.pick_freeze import Indices, linear_indices, pick_freeze
 from dfi.methods.shapley import players, refuse_overlap
@@ -54,8 +55,8 @@ from dfi.transports.gaussian import Gaussian
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dfi._models.fits import Fits
     from dfi._types import Floats
-    from dfi.methods.context import Context
     from dfi.transports.gaussian import LinearTransport
 
 
@@ -92,42 +93,42 @@ class Sobol:
     def __post_init__(self) -> None:
         check_at_least_two("n_compositions", self.n_compositions)
 
-    def refuses(self, context: Context) -> str | None:
+    def refuses(self, fits: Fits) -> str | None:
         """Return why the units have no Sobol index, or None."""
-        if min(len(fold.test) for fold in context.folds) < 3:
+        if min(len(fold.test) for fold in fits.folds) < 3:
             return "sobol composes rows of at least three held-out ones: use fewer folds"
-        return refuse_overlap(self.name, context)
+        return refuse_overlap(self.name, fits)
 
-    def compute(self, context: Context) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, Part]:
         """Decompose the full model of every fold over its held-out rows."""
-        groups = players(context)
+        groups = players(fits)
         blocks = [
-            np.array([p for c in group for p in context.table.columns[c].positions], dtype=np.intp)
+            np.array([p for c in group for p in fits.table.columns[c].positions], dtype=np.intp)
             for group in groups
         ]
-        active = list(context.units.active)
-        found = self._pooled(context, blocks, None)
+        active = list(fits.units.active)
+        found = self._pooled(fits, blocks, None)
         parts = {}
         for k, kind in enumerate(("total", "first")):
-            influence = np.zeros((len(context.rows), len(context.units)))
+            influence = np.zeros((len(fits.rows), len(fits.units)))
             influence[:, active] = found.influence[k][:, : len(active)]
-            noise = np.zeros(len(context.units))
+            noise = np.zeros(len(fits.units))
             noise[active] = found.noise[k][: len(active)]
-            parts[f"sobol_{kind}"] = Part(influence, context.rows, monte_carlo_se=noise)
+            parts[f"sobol_{kind}"] = Part(influence, fits.rows, monte_carlo_se=noise)
         if self.latent:
-            parts |= self._latent(context)
+            parts |= self._latent(fits)
         return parts
 
-    def _latent(self, context: Context) -> dict[str, Part]:
-        table, rows = context.table, context.rows
+    def _latent(self, fits: Fits) -> dict[str, Part]:
+        table, rows = fits.table, fits.rows
         transport = Gaussian().fit(
-            table.matrix[rows], context.weights.take(rows), table.constant, columns=table.columns
+            table.matrix[rows], fits.weights.take(rows), table.constant, columns=table.columns
         )
         if transport.kernel_variance.any():
             return {}  # collinear columns: latent rows are random, which DFI integrates
         d = transport.n_latent
         blocks = [np.array([j], dtype=np.intp) for j in range(d)]
-        found = self._pooled(context, blocks, transport)
+        found = self._pooled(fits, blocks, transport)
         carried = MapInfluence(transport, transport.standardize(table.matrix[rows]))
         influence = [
             values
@@ -137,10 +138,10 @@ class Sobol:
             )
             for values, tilt in zip(found.influence, found.sensitivity, strict=True)
         ]
-        owner = np.zeros((d, len(context.units)))
+        owner = np.zeros((d, len(fits.units)))
         place = {int(p): k for k, p in enumerate(transport.active)}
-        for unit in context.units.active:
-            inside = [place[int(p)] for p in context.units.positions[unit] if int(p) in place]
+        for unit in fits.units.active:
+            inside = [place[int(p)] for p in fits.units.positions[unit] if int(p) in place]
             owner[inside, unit] = 1.0
         return {
             f"sobol_latent_{kind}": Part(
@@ -154,47 +155,45 @@ class Sobol:
         }
 
     def _pooled(
-        self, context: Context, blocks: list[NDArray[Any]], transport: LinearTransport | None
+        self, fits: Fits, blocks: list[NDArray[Any]], transport: LinearTransport | None
     ) -> Indices:
         """Decompose every fold and pool rows, Monte-Carlo errors and sensitivities."""
-        tasks = [
-            (context, f, blocks, transport, self.n_compositions) for f in range(len(context.folds))
-        ]
-        by_fold = context.run(_decompose, tasks, "composing rows", threads=True)
+        tasks = [(fits, f, blocks, transport, self.n_compositions) for f in range(len(fits.folds))]
+        by_fold = fits.workers.run(_decompose, tasks, "composing rows", threads=True)
         d = len(blocks)
-        influence = np.zeros((2, context.table.n_rows, d))
+        influence = np.zeros((2, fits.table.n_rows, d))
         noise, sensitivity = np.zeros((2, d)), np.zeros((2, d, d))
-        total = context.weights.values[context.rows].sum()
-        for fold, indices in zip(context.folds, by_fold, strict=True):
-            share = context.weights.values[fold.test].sum() / total
+        total = fits.weights.values[fits.rows].sum()
+        for fold, indices in zip(fits.folds, by_fold, strict=True):
+            share = fits.weights.values[fold.test].sum() / total
             influence[:, fold.test] = indices.influence
             noise += (share * indices.noise) ** 2
             sensitivity += share * indices.sensitivity
-        return Indices(influence[:, context.rows], np.sqrt(noise), sensitivity)
+        return Indices(influence[:, fits.rows], np.sqrt(noise), sensitivity)
 
 
 def _own_functions(
-    context: Context,
+    fits: Fits,
     f: int,
     coordinates: Floats,
     blocks: list[NDArray[Any]],
     transport: LinearTransport | None,
 ) -> Floats:
     """Return what the model does with each block at the held-out rows: value minus block mean."""
-    model = context.line_models[f]
-    value = context.predictions[context.folds[f].test]
+    model = full_lines(fits)[f]
+    value = fits.predictions[fits.folds[f].test]
     if isinstance(model, LinearLines):
         return np.zeros((len(value), len(blocks)))  # within the span of the columns
-    generator = np.random.default_rng(context.child("own functions", f))
+    generator = np.random.default_rng(fits.child("own functions", f))
     donors = donor_rows(*choose_shifts(len(value), N_DONORS, generator))
-    share = donor_shares(context.weights.values[context.folds[f].test], donors)
+    share = donor_shares(fits.weights.values[fits.folds[f].test], donors)
 
     def predict(points: Floats) -> Floats:
         return model.predict(points if transport is None else transport.decode(points))
 
     means = [
         np.sum(
-            share * swapped_predictions(coordinates, block, donors, predict, context.memory), axis=1
+            share * swapped_predictions(coordinates, block, donors, predict, DEFAULT_MEMORY), axis=1
         )
         for block in blocks
     ]
@@ -202,19 +201,19 @@ def _own_functions(
 
 
 def _decompose(
-    context: Context,
+    fits: Fits,
     f: int,
     blocks: list[NDArray[Any]],
     transport: LinearTransport | None,
     n_compositions: int,
 ) -> Indices:
     """Return the influence values of one fold's rows, the regression's error included."""
-    fold, model = context.folds[f], context.line_models[f]
-    rows = context.table.matrix[fold.test]
-    mass = context.mass(fold.test)
-    value = context.predictions[fold.test]
-    residual = context.outcome.values[fold.test] - value
-    span = riesz_span(context, f)
+    fold, model = fits.folds[f], full_lines(fits)[f]
+    rows = fits.table.matrix[fold.test]
+    mass = fits.mass(fold.test)
+    value = fits.predictions[fold.test]
+    residual = fits.outcome.values[fold.test] - value
+    span = riesz_span(fits, f)
     coordinates = rows if transport is None else transport.encode(rows)
     if isinstance(model, LinearLines):
         directions = np.eye(rows.shape[1]) if transport is None else transport.directions
@@ -223,13 +222,13 @@ def _decompose(
         )
     else:
         generator = np.random.default_rng(
-            context.child("compositions", f, "features" if transport is None else "latent")
+            fits.child("compositions", f, "features" if transport is None else "latent")
         )
         decode = None if transport is None else transport.decode
         indices, derivative = pick_freeze(
             model.predict, coordinates, decode, blocks, mass, span, n_compositions, generator
         )
-    own = _own_functions(context, f, coordinates, blocks, transport)
+    own = _own_functions(fits, f, coordinates, blocks, transport)
     influence = [
         part
         # two draws of a block differ by the model alone: the derivative along it is twice the score

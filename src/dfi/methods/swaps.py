@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi.methods.base import Part
+from dfi._lines.quadrature import DEFAULT_MEMORY
+from dfi.methods.base import Part, full_lines
 from dfi.methods.by_unit import score_units, units_and_folds
 from dfi.methods.donors import choose_shifts, donor_rows, donor_shares, swapped_predictions
 from dfi.methods.model_error import RieszSpan
@@ -15,8 +16,8 @@ from dfi.methods.model_error import RieszSpan
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dfi._models.fits import Fits
     from dfi._types import Floats, Ints
-    from dfi.methods.context import Context
 
 KEPT_BYTES = 64 * 2**20
 
@@ -43,67 +44,66 @@ class Swap:
     complete: float
 
 
-def swap(context: Context, f: int, unit: int, count: int) -> Swap:
+def swap(fits: Fits, f: int, unit: int, count: int) -> Swap:
     """Return the swapped predictions of a fold; small ones are kept for the next method."""
-    key = ("swap", f, unit, count)
-    if key in context.memo:
-        found: Swap = context.memo[key]
-        return found
-    fold = context.folds[f]
-    rows = context.table.matrix[fold.test]
-    generator = np.random.default_rng(context.child("swaps", f))
+    small = 24 * len(fits.rows) * count * len(fits.units) <= KEPT_BYTES
+    if not small:
+        return _swapped(fits, f, unit, count)
+    return fits.keep(("swap", f, unit, count), lambda: _swapped(fits, f, unit, count))
+
+
+def _swapped(fits: Fits, f: int, unit: int, count: int) -> Swap:
+    fold = fits.folds[f]
+    rows = fits.table.matrix[fold.test]
+    generator = np.random.default_rng(fits.child("swaps", f))
     donors = donor_rows(*choose_shifts(len(rows), count, generator))
     values = swapped_predictions(
-        rows, context.units.positions[unit], donors, context.predictors[f], context.memory
+        rows, fits.units.positions[unit], donors, full_lines(fits)[f].predict, DEFAULT_MEMORY
     )
-    share = donor_shares(context.weights.values[fold.test], donors)
+    share = donor_shares(fits.weights.values[fold.test], donors)
     missing = 1.0 - donors.shape[1] / (len(rows) - 1)
-    result = Swap(values, donors, share, missing)
-    if 24 * len(context.rows) * count * len(context.units) <= KEPT_BYTES:
-        context.memo[key] = result
-    return result
+    return Swap(values, donors, share, missing)
 
 
 def swapped_part(
-    context: Context,
+    fits: Fits,
     score: Callable[..., tuple[Floats, float]],
     count: int,
     debias: bool,
     name: str,
 ) -> Part:
     """Score every unit of every fold from ``count`` swaps per row and pool the rows."""
-    arguments = [(count, debias)] * len(units_and_folds(context))
-    influence, noise = score_units(context, score, arguments, f"{name}: swapping rows")
-    return Part(influence, context.rows, monte_carlo_se=noise)
+    arguments = [(count, debias)] * len(units_and_folds(fits))
+    influence, noise = score_units(fits, score, arguments, f"{name}: swapping rows")
+    return Part(influence, fits.rows, monte_carlo_se=noise)
 
 
-def riesz_span(context: Context, f: int) -> RieszSpan:
+def riesz_span(fits: Fits, f: int) -> RieszSpan:
     """Return the span of a fold, made once."""
-    key = ("span", f)
-    if key not in context.memo:
-        fold = context.folds[f]
-        context.memo[key] = RieszSpan(
-            context.table.matrix[fold.train],
-            context.weights.values[fold.train],
-            context.predictors[f],
-        )
-    span: RieszSpan = context.memo[key]
-    return span
+    fold = fits.folds[f]
+    return fits.keep(
+        ("span", f),
+        lambda: RieszSpan(
+            fits.table.matrix[fold.train],
+            fits.weights.values[fold.train],
+            full_lines(fits)[f].predict,
+        ),
+    )
 
 
-def model_term(context: Context, f: int, unit: int, swapped: Swap, factor: Floats) -> Floats:
+def model_term(fits: Fits, f: int, unit: int, swapped: Swap, factor: Floats) -> Floats:
     r"""Return what the regression's error adds to each held-out row, (n,).
 
     The derivative of the score is :math:`h \mapsto E[c(X, X')\,h(X')]` over swapped rows, with
     ``factor[i, s]`` the value of :math:`c` at row i with its s-th donor.
     """
-    fold = context.folds[f]
-    rows, value = context.table.matrix[fold.test], context.predictions[fold.test]
-    span = riesz_span(context, f)
-    mass = context.mass(fold.test)
+    fold = fits.folds[f]
+    rows, value = fits.table.matrix[fold.test], fits.predictions[fold.test]
+    span = riesz_span(fits, f)
+    mass = fits.mass(fold.test)
     weight = mass[:, None] * swapped.share * factor
     received = weight.sum(axis=1)
-    positions = context.units.positions[unit]
+    positions = fits.units.positions[unit]
     derivative = np.empty(rows.shape[1] + 1)
     derivative[:-1] = received @ rows
     derivative[positions] = np.einsum("is,isk->k", weight, rows[:, positions][swapped.donors])
@@ -113,7 +113,7 @@ def model_term(context: Context, f: int, unit: int, swapped: Swap, factor: Float
     return span.correction(
         rows,
         value,
-        context.outcome.values[fold.test] - value,
+        fits.outcome.values[fold.test] - value,
         ((derivative - total * span.centre) / span.scale)[:, None],
         np.array([total]),
         (value - mean)[:, None],

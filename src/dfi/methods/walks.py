@@ -38,6 +38,7 @@ import numpy as np
 from dfi.methods.base import Part
 from dfi.methods.coalitions import order_and_reverse
 from dfi.methods.game import numbers
+from dfi.methods.refit import submodels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,18 +50,18 @@ if TYPE_CHECKING:
 
 def walked_part(game: Game, n_pairs: Sequence[int], seed: np.random.SeedSequence) -> Part:
     """Return Shapley values from so many pairs of orders in each fold."""
-    context = game.context
+    fits = game.fits
     designs = [
         [order_and_reverse(game.d, np.random.default_rng(child)) for child in each.spawn(count)]
-        for count, each in zip(n_pairs, seed.spawn(len(context.folds)), strict=True)
+        for count, each in zip(n_pairs, seed.spawn(len(fits.folds)), strict=True)
     ]
     masks = [np.concatenate([design.masks for design in chosen]) for chosen in designs]
     values = game.values(masks)
-    known = np.zeros((context.table.n_rows, game.d))
+    known = np.zeros((fits.table.n_rows, game.d))
     sampled = []
     # Where the regression is solved itself, its own game is what the user asked to sample.
-    controlled = not context.submodels.closed_form
-    for k, fold in enumerate(context.folds):
+    controlled = not submodels(fits).closed_form
+    for k, fold in enumerate(fits.folds):
         linear = game.linear(k) if controlled else None
         controlled = linear is not None
         differences = values[k]
@@ -69,16 +70,16 @@ def walked_part(game: Game, n_pairs: Sequence[int], seed: np.random.SeedSequence
             differences = differences - linear[1][:, numbers(masks[k])]
         sampled.append(_along(designs[k], differences))
     noise, added = _monte_carlo(game, sampled)
-    for fold, walks in zip(context.folds, sampled, strict=True):
+    for fold, walks in zip(fits.folds, sampled, strict=True):
         known[fold.test] += walks.mean(axis=0)
-    n_units, active = len(context.units), list(context.units.active)
-    influence = np.zeros((len(context.rows), n_units))
-    influence[:, active] = (known + added)[context.rows, : len(active)]
+    n_units, active = len(fits.units), list(fits.units.active)
+    influence = np.zeros((len(fits.rows), n_units))
+    influence[:, active] = (known + added)[fits.rows, : len(active)]
     error = np.zeros(n_units)
     error[active] = noise[: len(active)]
     return Part(
         influence,
-        context.rows,
+        fits.rows,
         monte_carlo_se=error,
         diagnostics={
             "submodels": max(len(np.unique(chosen, axis=0)) for chosen in masks),
@@ -98,24 +99,24 @@ def _along(designs: list[Coalitions], values: Floats) -> Floats:
 
 def _monte_carlo(game: Game, sampled: list[Floats]) -> tuple[Floats, Floats]:
     """Return the Monte-Carlo error of each player, and what tells the rows of it."""
-    context = game.context
-    folds = [fold.test for fold in context.folds]
-    mass = np.array([context.weights.values[rows].sum() for rows in folds])
+    fits = game.fits
+    folds = [fold.test for fold in fits.folds]
+    mass = np.array([fits.weights.values[rows].sum() for rows in folds])
     share = mass / mass.sum()
     pairs = np.array([len(walks) for walks in sampled])
-    added = np.zeros((context.table.n_rows, game.d))
+    added = np.zeros((fits.table.n_rows, game.d))
     freedom = int(np.sum(pairs - 1))
     if freedom == 0:
         return np.full(game.d, np.nan), added
-    means = [context.mass(rows) @ walks for rows, walks in zip(folds, sampled, strict=True)]
+    means = [fits.mass(rows) @ walks for rows, walks in zip(folds, sampled, strict=True)]
     away = [found - found.mean(axis=0) for found in means]
     of_one = sum(np.sum(found**2, axis=0) for found in away) / freedom
     factor = float(np.sum(share**2 / pairs))
     # Rows with deviations e of share c each add size^2 c sum(e^2) / n to the variance of a mean.
-    total = context.weights.take(context.rows).total
+    total = fits.weights.take(fits.rows).total
     several = pairs > 1
     size = np.sqrt(total * factor / (freedom * np.mean(share[several] / pairs[several])))
     for rows, deviation in zip(folds, away, strict=True):
         added[rows] = size * deviation[np.arange(len(rows)) % len(deviation)]
-    added[context.rows] -= context.mass(context.rows) @ added[context.rows]
+    added[fits.rows] -= fits.mass(fits.rows) @ added[fits.rows]
     return np.sqrt(of_one * factor), added

@@ -8,20 +8,37 @@ alone.
 
 from __future__ import annotations
 
+import difflib
+from typing import TYPE_CHECKING
+
 from dfi.plots.attribution import (
     amplification,
     amplification_data,
     attribution,
     attribution_data,
+    groups,
+    groups_data,
     latent_attributed,
     latent_attributed_data,
 )
-from dfi.plots.bars import importance, importance_data
 from dfi.plots.comparison import comparison, comparison_data, sensitivity, sensitivity_data
-from dfi.plots.diagnostics import diagnostics, diagnostics_data
-from dfi.plots.groups import groups, groups_data
-from dfi.plots.profile import line_profile, line_profile_data
-from dfi.plots.result import plot_result
+from dfi.plots.scores import (
+    diagnostics,
+    diagnostics_data,
+    importance,
+    importance_data,
+    line_profile,
+    line_profile_data,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from dfi.results.importance import Importance
 
 __all__ = [
     "amplification",
@@ -44,3 +61,23 @@ __all__ = [
     "sensitivity",
     "sensitivity_data",
 ]
+
+_KINDS: dict[str, Callable[..., Axes | NDArray[np.object_]]] = {
+    "importance": importance,
+    "latent_attributed": latent_attributed,
+    "attribution": attribution,
+    "amplification": amplification,
+    "groups": groups,
+    "diagnostics": diagnostics,
+}
+
+
+def plot_result(
+    result: Importance, kind: str = "importance", **options: object
+) -> Axes | NDArray[np.object_]:
+    """Draw a result with the plot of a name; what :meth:`dfi.Importance.plot` does."""
+    if kind not in _KINDS:
+        close = difflib.get_close_matches(str(kind), _KINDS, n=1)
+        lead = f"did you mean {close[0]!r}? The plots are" if close else "the plots are"
+        raise ValueError(f"unknown plot {kind!r}; {lead} {', '.join(_KINDS)}.")
+    return _KINDS[kind](result, **options)

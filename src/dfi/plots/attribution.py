@@ -1,35 +1,30 @@
-"""From latent coordinates to features: two scores per unit, the weights between, amplification."""
+"""From latent coordinates to features: two scores per unit, the weights between, groups."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import PowerNorm
+from scipy import stats
 
-from dfi.plots.columns import frame_like, ranking, result_columns, take
-from dfi.plots.overlap import clustered_order, overlap
-from dfi.plots.style import (
-    BLUE,
-    GREY,
-    HEAT_MAP,
-    ORANGE,
-    axes_for_rows,
-    check_top,
-    label_rows,
-    new_axes,
-    quiet_frame,
-    short_names,
-)
+from dfi._data.groups import read_groups
+from dfi.plots import style
+from dfi.results import views
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike, NDArray
 
     from dfi._types import Floats, Ints
     from dfi.results.importance import Importance
+    from dfi.results.views import Columns, Names
 
 
-def latent_of(result: Importance) -> Importance:
+def _latent_of(result: Importance) -> Importance:
     """Return the latent side of a result, or say that it has none."""
     if result.latent is None:
         raise ValueError(
@@ -39,33 +34,21 @@ def latent_of(result: Importance) -> Importance:
     return result.latent
 
 
-def attribution_of(result: Importance) -> Floats:
-    """Return the attribution weights of a result, or say that it has none."""
-    if result.attribution is None:
-        raise ValueError(
-            f"this result ({result.space}) has no attribution weights; "
-            "draw the attributed result of dfi.explain"
-        )
-    return result.attribution
-
-
-def _both(result: Importance, top: int | None) -> dict[str, Any]:
-    """Return both scores of the leading units, ordered by the larger of the two."""
-    latent = result_columns(latent_of(result))
-    attributed = result_columns(result)
-    order = ranking(np.fmax(latent["score"], attributed["score"]))
-    order = order[: check_top(top, len(result.names))]
-    columns: dict[str, Any] = {"feature": attributed["feature"][order]}
-    for side, values in (("latent", latent), ("attributed", attributed)):
-        for key in ("score", "ci_low", "ci_high"):
+def _latent_attributed_data(result: Importance, *, top: int | None = 20) -> Columns:
+    """Return the numbers behind :func:`latent_attributed`, ordered by the larger score."""
+    sides = {
+        "latent": views.unit_columns(_latent_of(result)),
+        "attributed": views.unit_columns(result),
+    }
+    order = views.leading(np.fmax(sides["latent"]["score"], sides["attributed"]["score"]), top)
+    columns: Columns = {"feature": sides["attributed"]["feature"][order]}
+    for side, values in sides.items():
+        for key in ("score", "ci_low", "ci_high", "significant"):
             columns[f"{side}_{key}"] = values[key][order]
-        columns[f"{side}_significant"] = values["significant"][order]
     return columns
 
 
-def latent_attributed_data(result: Importance, *, top: int | None = 20) -> Any:
-    """Return the numbers behind :func:`latent_attributed`."""
-    return frame_like(result, _both(result, top))
+latent_attributed_data = style.as_table(_latent_attributed_data)
 
 
 def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
@@ -87,14 +70,16 @@ def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | No
     -------
     Axes
     """
-    shown = _both(result, top)
+    shown = _latent_attributed_data(result, top=top)
     n_shown = len(shown["feature"])
-    ax = axes_for_rows(ax, n_shown)
+    ax = style.axes_for_rows(ax, n_shown)
     rows = np.arange(n_shown)
-    ax.hlines(rows, shown["latent_score"], shown["attributed_score"], color=GREY, linewidth=1.5)
+    ax.hlines(
+        rows, shown["latent_score"], shown["attributed_score"], color=style.GREY, linewidth=1.5
+    )
     for side, colour, marker, shift in (
-        ("latent", ORANGE, "D", -0.16),
-        ("attributed", BLUE, "o", 0.16),
+        ("latent", style.ORANGE, "D", -0.16),
+        ("attributed", style.BLUE, "o", 0.16),
     ):
         ax.hlines(
             rows + shift, shown[f"{side}_ci_low"], shown[f"{side}_ci_high"], color=colour, alpha=0.6
@@ -108,37 +93,26 @@ def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | No
             color=colour,
             label=side,
         )
-    ax.axvline(0.0, color="black", linewidth=0.8)
-    ax.set_ylim(n_shown - 0.4, -0.6)
-    label_rows(ax, [str(name) for name in shown["feature"]])
+    style.zero_line(ax)
+    style.label_rows(ax, shown["feature"])
     ax.set_xlabel("importance (variance of the outcome)", fontsize=9)
-    if n_shown < len(result.names):
-        ax.set_title(f"the {n_shown} largest of {len(result.names)}", loc="left", fontsize=10)
-    ax.legend(frameon=False, fontsize=8, loc="lower right")
-    quiet_frame(ax)
+    style.say_how_many(ax, n_shown, len(result.names))
+    style.small_legend(ax)
     return ax
 
 
-def clustered_weights(result: Importance, top: int | None) -> tuple[Ints, Floats]:
-    """Return the leading units, similar ones together, and the weights among them."""
-    weights = attribution_of(result)
-    chosen = np.sort(ranking(result.scores)[: check_top(top, len(result.names))])
-    order = chosen[clustered_order(overlap(weights)[np.ix_(chosen, chosen)])]
-    return order, weights[np.ix_(order, order)]
-
-
-def attribution_data(result: Importance, *, top: int | None = 30) -> Any:
+def _attribution_data(result: Importance, *, top: int | None = 30) -> Columns:
     """Return the weights behind :func:`attribution` as a long table: feature, latent, weight."""
-    order, weights = clustered_weights(result, top)
+    order, weights = views.clustered_weights(result, top)
     names = np.array(result.names, dtype=object)[order]
-    return frame_like(
-        result,
-        {
-            "feature": np.repeat(names, len(names)),
-            "latent": np.tile(names, len(names)),
-            "weight": weights.ravel(),
-        },
-    )
+    return {
+        "feature": np.repeat(names, len(names)),
+        "latent": np.tile(names, len(names)),
+        "weight": weights.ravel(),
+    }
+
+
+attribution_data = style.as_table(_attribution_data)
 
 
 def attribution(result: Importance, *, top: int | None = 30, ax: Axes | None = None) -> Axes:
@@ -161,27 +135,26 @@ def attribution(result: Importance, *, top: int | None = 30, ax: Axes | None = N
     -------
     Axes
     """
-    order, weights = clustered_weights(result, top)
+    order, weights = views.clustered_weights(result, top)
     side = float(min(max(4.0, 2.4 + 0.2 * len(order)), 12.0))
-    ax = new_axes(side + 0.8, side) if ax is None else ax
-    draw_heat_map(ax, weights, [result.names[k] for k in order], "share of the latent score")
+    ax = style.new_axes(side + 0.8, side) if ax is None else ax
+    _draw_heat_map(ax, weights, [result.names[k] for k in order], "share of the latent score")
     ax.set_xlabel("latent coordinate", fontsize=9)
     ax.set_ylabel("feature", fontsize=9)
-    if len(order) < len(result.names):
-        ax.set_title(f"the {len(order)} largest of {len(result.names)}", loc="left", fontsize=10)
+    style.say_how_many(ax, len(order), len(result.names))
     return ax
 
 
-def draw_heat_map(ax: Axes, values: Floats, names: list[str], label: str) -> None:
-    """Draw a labelled square heat map with values in [0, 1] where there is room for them."""
+def _draw_heat_map(ax: Axes, values: Floats, names: Names, label: str) -> None:
+    """Draw a labelled square heat map, with the values in the cells where there is room."""
     # The square root gives the many small weights a colour of their own.
     highest = max(1.0, float(np.max(values)))
-    image = ax.imshow(values, cmap=HEAT_MAP, norm=PowerNorm(0.5, vmin=0.0, vmax=highest))
+    image = ax.imshow(values, cmap=style.HEAT_MAP, norm=PowerNorm(0.5, vmin=0.0, vmax=highest))
     ax.set_aspect("auto")
+    style.label_rows(ax, names, width=22)
+    style.label_columns(ax, names, width=16)
     ax.set_xlim(-0.5, len(names) - 0.5)
     ax.set_ylim(len(names) - 0.5, -0.5)
-    label_rows(ax, names, width=22)
-    label_rows(ax, names, axis="x", width=16, rotation=90)
     if len(names) <= 8:
         for (row, column), value in np.ndenumerate(values):
             ax.text(
@@ -197,24 +170,20 @@ def draw_heat_map(ax: Axes, values: Floats, names: list[str], label: str) -> Non
     bar.set_label(label, fontsize=9)
 
 
-def _amplification(result: Importance) -> dict[str, Any]:
-    latent = latent_of(result)
-    columns = result_columns(result)
-    latent_score = np.asarray(latent.scores)
-    safe = np.where(latent_score > 0, latent_score, np.nan)
-    found = {
+def _amplification_data(result: Importance) -> Columns:
+    """Return the numbers behind :func:`amplification`, for all features."""
+    latent, columns = _latent_of(result).scores, views.unit_columns(result)
+    ratios = {
         "feature": columns["feature"],
-        "latent_score": latent_score,
+        "latent_score": latent,
         "attributed_score": columns["score"],
-        "amplification": columns["score"] / safe,
+        "amplification": columns["score"] / np.where(latent > 0, latent, np.nan),
         "significant": columns["significant"],
     }
-    return take(found, ranking(result.scores))
+    return style.take(ratios, views.ranking(result.scores))
 
 
-def amplification_data(result: Importance) -> Any:
-    """Return the numbers behind :func:`amplification`, for all features."""
-    return frame_like(result, _amplification(result))
+amplification_data = style.as_table(_amplification_data)
 
 
 def amplification(result: Importance, *, top: int | None = 8, ax: Axes | None = None) -> Axes:
@@ -236,15 +205,16 @@ def amplification(result: Importance, *, top: int | None = 8, ax: Axes | None = 
     -------
     Axes
     """
-    shown = _amplification(result)
-    ax = new_axes(5.6, 5.2) if ax is None else ax
+    shown = _amplification_data(result)
+    n_named = len(views.leading(result.scores, top))
+    ax = style.new_axes(5.6, 5.2) if ax is None else ax
     x, y = shown["latent_score"], shown["attributed_score"]
     low = float(min(x.min(), y.min(), 0.0))
     high = float(max(x.max(), y.max())) or 1.0
-    ax.axline((0.0, 0.0), slope=1.0, color=GREY, linestyle="--", linewidth=1.0, label="equal")
-    for chosen, colour, marker, label in (
-        (~shown["significant"], GREY, "o", "not significant"),
-        (shown["significant"], BLUE, "D", "significant"),
+    ax.axline((0.0, 0.0), slope=1.0, color=style.GREY, linestyle="--", linewidth=1.0, label="equal")
+    for chosen, face, edge, marker, label in (
+        (~shown["significant"], "none", style.GREY, "o", "not significant"),
+        (shown["significant"], style.BLUE, style.BLUE, "D", "significant"),
     ):
         if chosen.any():
             ax.plot(
@@ -253,22 +223,21 @@ def amplification(result: Importance, *, top: int | None = 8, ax: Axes | None = 
                 linestyle="none",
                 marker=marker,
                 markersize=5,
-                markerfacecolor=colour if label == "significant" else "none",
-                markeredgecolor=colour,
+                markerfacecolor=face,
+                markeredgecolor=edge,
                 label=label,
             )
     margin = 0.06 * (high - low)
     ax.set_xlim(low - margin, high + 3 * margin)
     ax.set_ylim(low - margin, high + 2 * margin)
-    _name_points(ax, x, y, shown["feature"], check_top(top, len(x)))
+    _name_points(ax, x, y, views.short_names(shown["feature"][:n_named], 18))
     ax.set_xlabel("latent score", fontsize=9)
     ax.set_ylabel("attributed score", fontsize=9)
-    ax.legend(frameon=False, fontsize=8, loc="lower right")
-    quiet_frame(ax)
+    style.small_legend(ax)
     return ax
 
 
-def _name_points(ax: Axes, x: Floats, y: Floats, names: Any, count: int) -> None:
+def _name_points(ax: Axes, x: Floats, y: Floats, labels: Sequence[str]) -> None:
     """Name the first points whose label does not cover one that is already written."""
     box = ax.get_window_extent()
     (x_low, x_high), (y_low, y_high) = ax.get_xlim(), ax.get_ylim()
@@ -276,11 +245,9 @@ def _name_points(ax: Axes, x: Floats, y: Floats, names: Any, count: int) -> None
         [(x - x_low) / (x_high - x_low) * box.width, (y - y_low) / (y_high - y_low) * box.height]
     )
     scale = ax.figure.dpi / 72.0
-    labels = short_names([str(name) for name in names[:count]], 18)
     written: list[tuple[float, float, float, float]] = []
-    for k in range(count):
-        text = labels[k]
-        width, height = 5.2 * scale * len(text), 11.0 * scale
+    for k, label in enumerate(labels):
+        width, height = 5.2 * scale * len(label), 11.0 * scale
         left = points[k, 0] + width + 6 * scale > box.width
         start = points[k, 0] - width - 6 * scale if left else points[k, 0] + 6 * scale
         place = (start, points[k, 1] - height / 2, start + width, points[k, 1] + height / 2)
@@ -291,7 +258,7 @@ def _name_points(ax: Axes, x: Floats, y: Floats, names: Any, count: int) -> None
             continue
         written.append(place)
         ax.annotate(
-            text,
+            label,
             (float(x[k]), float(y[k])),
             xytext=(-6 if left else 6, 0),
             textcoords="offset points",
@@ -300,3 +267,142 @@ def _name_points(ax: Axes, x: Floats, y: Floats, names: Any, count: int) -> None
             fontsize=8,
             parse_math=False,
         )
+
+
+def _by_group(result: Importance, groups: object) -> Importance:
+    if result.space != "group":
+        return result.group(groups)
+    if groups is not None:
+        raise ValueError("this result is about groups already; leave groups out")
+    return result
+
+
+def _groups_data(result: Importance, groups: object = None, *, top: int | None = 20) -> Columns:
+    """Return the numbers behind the first two panels of :func:`groups`.
+
+    ``significant_alone`` is one test at a time, ``significant`` with Bonferroni's correction.
+    """
+    grouped = _by_group(result, groups)
+    columns = views.unit_columns(grouped, adjust="bonferroni")
+    columns["significant_alone"] = columns["p"] <= 1.0 - grouped.level
+    return style.take(columns, views.leading(grouped.scores, top))
+
+
+groups_data = style.as_table(_groups_data)
+
+
+def groups(
+    result: Importance,
+    groups: object = None,
+    *,
+    top: int | None = 20,
+    correlation: ArrayLike | None = None,
+    axes: Sequence[Axes] | None = None,
+) -> NDArray[np.object_]:
+    """Draw groups of features: scores, z statistics, dependence between groups, attribution.
+
+    Parameters
+    ----------
+    result : Importance
+        A result by feature, or by group.
+    groups : mapping, frame or Groups, optional
+        The groups; by default those that the result was made with.
+    top : int or None, default=20
+        How many groups, the largest first.
+    correlation : array-like of shape (p, p), optional
+        Correlation matrix of the features. The third panel then shows the average absolute
+        correlation between the members of groups, as in the paper; without it, their overlap in
+        the latent space, which the result itself holds.
+    axes : sequence of four Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    ndarray of four Axes
+    """
+    grouped = _by_group(result, groups)
+    columns = _groups_data(grouped, top=top)
+    names = columns["feature"]
+    order = views.leading(grouped.scores, top)
+    if correlation is None:
+        dependence = views.overlap(views.attribution_of(grouped))[np.ix_(order, order)]
+        label = "overlap of latent signal"
+    else:
+        dependence = _mean_correlation(result, groups, np.asarray(correlation, dtype=float), order)
+        label = "mean |correlation| of members"
+    weights = views.attribution_of(grouped)[np.ix_(order, order)]
+    if axes is None:
+        height = min(2 * (1.4 + 0.3 * len(names)), style.MAX_HEIGHT)
+        _, grid = plt.subplots(2, 2, figsize=(12.0, max(height, 6.5)), layout="constrained")
+        panels = list(grid.ravel())
+    else:
+        panels = list(axes)
+        if len(panels) != 4:
+            raise ValueError(f"the group panel needs 4 axes, got {len(panels)}")
+    _draw_bars(panels[0], columns)
+    _draw_statistics(panels[1], columns, 1.0 - grouped.level, len(grouped.names))
+    _draw_heat_map(panels[2], dependence, names, label)
+    _draw_heat_map(panels[3], weights, names, "attribution weight")
+    titles = ("score, one standard error", "z statistic", label, "attribution between groups")
+    for letter, ax, title in zip("abcd", panels, titles, strict=True):
+        ax.set_title(f"({letter}) {title}", loc="left", fontsize=10)
+    return np.array(panels, dtype=object)
+
+
+def _draw_bars(ax: Axes, columns: Columns) -> None:
+    ax.barh(
+        np.arange(len(columns["score"])),
+        columns["score"],
+        xerr=np.nan_to_num(columns["se"]),
+        height=0.66,
+        color=[style.BLUE if s else "white" for s in columns["significant"]],
+        edgecolor=[style.BLUE if s else style.GREY for s in columns["significant"]],
+        error_kw={"linewidth": 1.2, "capsize": 2},
+    )
+    style.zero_line(ax)
+    style.label_rows(ax, columns["feature"], width=24)
+    ax.set_xlabel("importance of the group", fontsize=9)
+    style.quiet_frame(ax)
+
+
+def _draw_statistics(ax: Axes, columns: Columns, alpha: float, n_groups: int) -> None:
+    z = np.nan_to_num(columns["z"])
+    rows = np.arange(len(z))
+    alone, corrected = columns["significant_alone"], columns["significant"]
+    ax.hlines(rows, 0.0, z, color=style.GREY, linewidth=1.2)
+    for chosen, marker, colour, label in (
+        (~alone, "o", style.GREY, "not significant"),
+        (alone & ~corrected, "s", style.ORANGE, f"p ≤ {alpha:.3g}"),
+        (corrected, "D", style.VERMILION, f"p ≤ {alpha / n_groups:.2g} (Bonferroni)"),
+    ):
+        if chosen.any():
+            ax.plot(z[chosen], rows[chosen], marker, color=colour, label=label)
+    ax.axvline(stats.norm.isf(alpha), color=style.ORANGE, linestyle="--", linewidth=1.0)
+    ax.axvline(
+        stats.norm.isf(alpha / n_groups), color=style.VERMILION, linestyle=":", linewidth=1.2
+    )
+    style.zero_line(ax)
+    style.label_rows(ax, columns["feature"], width=24)
+    ax.set_xlabel("z (one-sided test of a positive score)", fontsize=9)
+    style.small_legend(ax)
+
+
+def _mean_correlation(
+    result: Importance, groups: object, correlation: Floats, order: Ints
+) -> Floats:
+    """Return the average absolute correlation of the members of each pair of groups."""
+    if result.space == "group":
+        raise ValueError("pass the result by feature together with correlation, not by group")
+    p = len(result.names)
+    if correlation.shape != (p, p):
+        raise ValueError(f"correlation must have shape {(p, p)}, got {correlation.shape}")
+    chosen = result.default_groups if groups is None else read_groups(groups, result.names)
+    if chosen is None:
+        raise ValueError("no groups were given: pass groups={'name': ['unit', ...], ...}")
+    members = chosen.membership[order].astype(float)
+    absolute = np.abs(np.nan_to_num(correlation))
+    np.fill_diagonal(absolute, 0.0)
+    pairs = np.outer(members.sum(axis=1), members.sum(axis=1)) - members @ members.T
+    total = members @ absolute @ members.T
+    mean = np.divide(total, pairs, out=np.ones_like(total), where=pairs > 0)
+    return np.asarray(mean)

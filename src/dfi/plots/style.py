@@ -1,88 +1,69 @@
-"""What all plots share: colours, labels that fit, and axes of a fitting size."""
+"""What all plots share: colours, labels that fit, axes of a fitting size, and their tables."""
 
 from __future__ import annotations
 
+import functools
 import math
-import unicodedata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 import matplotlib.pyplot as plt
 import numpy as np
 
+from dfi._data import as_frame
+from dfi.results.views import NAME_WIDTH, Columns, short_names
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from dfi._types import Ints
+    from dfi.results.importance import Importance
+    from dfi.results.views import Names
 
-BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
+P = ParamSpec("P")
+
+BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
     "#000000",
     "#E69F00",
     "#56B4E9",
     "#009E73",
-    "#F0E442",
     "#0072B2",
     "#D55E00",
     "#CC79A7",
 )
-"""The palette of Okabe and Ito."""
+"""The palette of Okabe and Ito, without its yellow."""
 
 GREY = "#8C8C8C"
 CYCLE = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY, BLACK)
 HEAT_MAP = "cividis"
 """A perceptually uniform colour map that is the same to readers with and without deuteranomaly."""
 
-NAME_WIDTH = 28
 ROW_HEIGHT = 0.27
 MAX_HEIGHT = 40.0
 LABEL_PIXELS = 11.0
 
 
-def shorten(name: str, width: int = NAME_WIDTH) -> str:
-    """Return a name on one line, cut in the middle where it is too long.
+def as_table(
+    columns: Callable[Concatenate[Importance, P], Columns],
+) -> Callable[Concatenate[Importance, P], Any]:
+    """Return the public twin of a function ``_name_data`` that gives the columns behind a plot.
 
-    Both ends are kept: the names of derived features often differ only at their end.
+    It gives them as a table of the library that the result answers in.
     """
-    printable = "".join(" " if unicodedata.category(c).startswith("C") else c for c in name)
-    flat = " ".join(printable.split()) or "(no name)"
-    if len(flat) <= width:
-        return flat
-    head = math.ceil((width - 1) * 0.6)
-    return f"{flat[:head]}…{flat[len(flat) - (width - 1 - head) :]}"
+
+    @functools.wraps(columns)
+    def table(result: Importance, *args: P.args, **options: P.kwargs) -> Any:
+        return as_frame(columns(result, *args, **options), result.library)
+
+    table.__name__ = table.__qualname__ = columns.__name__.lstrip("_")
+    # mypy takes the parameter that Concatenate adds as one without a name
+    return table  # type: ignore[return-value]
 
 
-def short_names(names: Sequence[str], width: int = NAME_WIDTH) -> list[str]:
-    """Shorten many names and keep different names different.
-
-    Names that would be cut to the same label are cut around the place where they first differ;
-    where that does not help, they are numbered.
-    """
-    labels = [shorten(name, width) for name in names]
-    for again in (_around_difference, _numbered):
-        alike: dict[str, list[int]] = {}
-        for position, label in enumerate(labels):
-            alike.setdefault(label, []).append(position)
-        for positions in alike.values():
-            if len(positions) > 1:
-                found = again([names[k] for k in positions], width)
-                for position, label in zip(positions, found, strict=True):
-                    labels[position] = label
-    return labels
-
-
-def _around_difference(names: Sequence[str], width: int) -> list[str]:
-    flat = [shorten(name, len(name) + 1) for name in names]
-    first, last = min(flat), max(flat)
-    different = (k for k, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1])
-    start = max(next(different, len(first)) - 2, 0)
-    return [shorten(f"{name[:4]}…{name[start : start + width - 6]}", width) for name in flat]
-
-
-def _numbered(names: Sequence[str], width: int) -> list[str]:
-    ends = [f" ({k})" for k in range(1, len(names) + 1)]
-    return [shorten(n, width - len(end)) + end for n, end in zip(names, ends, strict=True)]
+def take(columns: Columns, rows: Ints) -> Columns:
+    """Return some rows of columns."""
+    return {name: values[rows] for name, values in columns.items()}
 
 
 def new_axes(width: float = 7.0, height: float = 4.5) -> Axes:
@@ -98,29 +79,43 @@ def axes_for_rows(ax: Axes | None, n_rows: int, width: float = 7.0) -> Axes:
     return new_axes(width, float(min(1.3 + ROW_HEIGHT * n_rows, MAX_HEIGHT)))
 
 
-def label_rows(
-    ax: Axes, names: Sequence[str], *, axis: str = "y", width: int = NAME_WIDTH, **text: Any
-) -> None:
-    """Label the positions 0, 1, ... with names; where they would overlap, only every k-th.
+def label_rows(ax: Axes, names: Names, *, width: int = NAME_WIDTH) -> None:
+    """Label the rows 0, 1, ... from the top; where labels would overlap, only every k-th.
 
     Names are text, not markup: a dollar sign stays a dollar sign.
     """
-    box = ax.get_window_extent()
-    pixels = (box.height if axis == "y" else box.width) * 72.0 / ax.get_figure(root=True).dpi  # type: ignore[union-attr]
-    step = max(1, math.ceil(len(names) * LABEL_PIXELS / max(pixels, 1.0)))
-    positions = np.arange(0, len(names), step)
-    labels = short_names(names, width)[::step]
-    place = ax.set_yticks if axis == "y" else ax.set_xticks
-    place(positions, labels=labels, parse_math=False, fontsize=9, **text)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    positions, labels = _fitting(ax, ax.get_window_extent().height, names, width)
+    ax.set_yticks(positions, labels=labels, parse_math=False, fontsize=9)
 
 
-def check_top(top: int | None, available: int) -> int:
-    """Return how many units to show."""
-    if top is None:
-        return available
-    if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1:
-        raise ValueError(f"top must be a positive whole number or None, got {top!r}")
-    return int(min(top, available))
+def label_columns(ax: Axes, names: Names, *, width: int) -> None:
+    """Label the columns 0, 1, ..., as :func:`label_rows` does, with upright names."""
+    positions, labels = _fitting(ax, ax.get_window_extent().width, names, width)
+    ax.set_xticks(positions, labels=labels, parse_math=False, fontsize=9, rotation=90)
+
+
+def _fitting(ax: Axes, pixels: float, names: Names, width: int) -> tuple[Ints, list[str]]:
+    points = pixels * 72.0 / ax.get_figure(root=True).dpi  # type: ignore[union-attr]
+    step = max(1, math.ceil(len(names) * LABEL_PIXELS / max(points, 1.0)))
+    return np.arange(0, len(names), step), short_names(names, width)[::step]
+
+
+def say_how_many(ax: Axes, n_shown: int, n_units: int) -> None:
+    """Title the axes where not all units are shown."""
+    if n_shown < n_units:
+        ax.set_title(f"the {n_shown} largest of {n_units}", loc="left", fontsize=10)
+
+
+def zero_line(ax: Axes) -> None:
+    """Mark a score of 0."""
+    ax.axvline(0.0, color="black", linewidth=0.8)
+
+
+def small_legend(ax: Axes) -> None:
+    """Name what is drawn, at the lower right, and leave only the axes that carry numbers."""
+    ax.legend(frameon=False, fontsize=8, loc="lower right")
+    quiet_frame(ax)
 
 
 def quiet_frame(ax: Axes) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dfi.report.comparison import comparison_html, summarize_comparison, write_comparison_report
-from dfi.report.page import compact_html, report_html, write_report
-from dfi.report.summary import summarize
+from dfi.report.page import (
+    compact_html,
+    comparison_html,
+    report_html,
+    write_comparison_report,
+    write_report,
+)
+from dfi.report.summary import summarize, summarize_comparison
 
 __all__ = [
     "compact_html",

@@ -7,18 +7,17 @@ is legible on a telephone, on a wide screen and on paper, without any script.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dfi.plots.diagnostics import latent_measures
-from dfi.plots.style import short_names
 from dfi.report.numbers import nice_ticks, number, percent
+from dfi.results.views import latent_measures, short_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi.results.importance import Importance
+    from dfi.results.views import Plain
 
-    Row = dict[str, Any]
     Box = tuple[float, float, float, float]
 
 MAX_BARS = 25
@@ -28,19 +27,32 @@ NARROW, WIDE = (290.0, 330.0), (440.0, 360.0)
 
 
 class Scale:
-    """A linear map of numbers to percent, with a margin at both ends."""
+    """A linear map of numbers to percent, with a margin at both ends.
 
-    def __init__(self, low: float, high: float, margin: float = 0.03) -> None:
+    ``upwards`` counts from the bottom: the vertical axis of SVG points down.
+    """
+
+    def __init__(
+        self, low: float, high: float, margin: float = 0.03, *, upwards: bool = False
+    ) -> None:
         if not high > low:
             low, high = low - 0.5, high + 0.5
         pad = margin * (high - low)
         self.low, self.high = low - (pad if low < 0 else 0.0), high + pad
+        self.upwards = upwards
 
     def __call__(self, value: float) -> float:
         """Return where a number lies."""
-        return round(100.0 * (value - self.low) / (self.high - self.low), 3)
+        at = round(100.0 * (value - self.low) / (self.high - self.low), 3)
+        return round(100 - at, 3) if self.upwards else at
 
-    def ticks(self, count: int = 4) -> list[dict[str, Any]]:
+    def interval(self, row: Plain) -> Plain:
+        """Return where the interval of a unit lies; None where there is none."""
+        low, high = row["ci_low"], row["ci_high"]
+        known = low is not None and high is not None
+        return {"low": self(low) if known else None, "high": self(high) if known else None}
+
+    def ticks(self, count: int = 4) -> list[Plain]:
         """Return round numbers with their places."""
         return [
             {"at": self(value), "label": number(0.0 if abs(value) < 1e-12 else value)}
@@ -48,28 +60,20 @@ class Scale:
         ]
 
 
-def _values(rows: Sequence[Row], *keys: str) -> list[float]:
+def _values(rows: Sequence[Plain], *keys: str) -> list[float]:
     return [row[key] for row in rows for key in keys if row[key] is not None]
 
 
-def bars(
-    rows: Sequence[Row],
-    limit: int = MAX_BARS,
-    scale: Scale | None = None,
-    *,
-    floor: float | None = None,
-) -> dict[str, Any]:
+def bars(rows: Sequence[Plain], limit: int = MAX_BARS, *, floor: float | None = None) -> Plain:
     """Return bars with intervals for the first rows, and where the score of noise lies."""
     shown = list(rows[:limit])
-    if scale is None:
-        ends = _values(shown, "score", "ci_low", "ci_high")
-        scale = Scale(min([0.0, *ends]), max([0.0, floor or 0.0, *ends]))
+    ends = _values(shown, "score", "ci_low", "ci_high")
+    scale = Scale(min([0.0, *ends]), max([0.0, floor or 0.0, *ends]))
     zero = scale(0.0)
     labels = short_names([row["name"] for row in shown], LABEL_WIDTH)
     drawn = []
     for position, (row, label) in enumerate(zip(shown, labels, strict=True)):
         end = scale(row["score"] or 0.0)
-        known = row["ci_low"] is not None and row["ci_high"] is not None
         drawn.append(
             {
                 "index": position,
@@ -77,8 +81,7 @@ def bars(
                 "name": row["name"],
                 "x": min(zero, end),
                 "width": round(abs(end - zero), 3),
-                "low": scale(row["ci_low"]) if known else None,
-                "high": scale(row["ci_high"]) if known else None,
+                **scale.interval(row),
                 "significant": row["significant"],
                 "value": number(row["score"]),
             }
@@ -92,48 +95,49 @@ def bars(
     }
 
 
-def overview(rows: Sequence[Row]) -> dict[str, Any] | None:
+def overview(rows: Sequence[Plain]) -> Plain | None:
     """Return every score by rank, where there are more than bars can show."""
     if len(rows) <= MAX_BARS:
         return None
     ends = _values(rows, "score", "ci_low", "ci_high")
-    vertical = Scale(min([0.0, *ends]), max([0.0, *ends]))
+    scale = Scale(min([0.0, *ends]), max([0.0, *ends]), upwards=True)
     step = 100.0 / len(rows)
-    points = []
-    for position, row in enumerate(rows):
-        known = row["ci_low"] is not None and row["ci_high"] is not None
-        points.append(
-            {
-                "index": position,
-                "x": round(step * (position + 0.5), 3),
-                "y": round(100 - vertical(row["score"] or 0.0), 3),
-                "low": round(100 - vertical(row["ci_low"]), 3) if known else None,
-                "high": round(100 - vertical(row["ci_high"]), 3) if known else None,
-                "significant": row["significant"],
-            }
-        )
+    points = [
+        {
+            "index": position,
+            "x": round(step * (position + 0.5), 3),
+            "y": scale(row["score"] or 0.0),
+            **scale.interval(row),
+            "significant": row["significant"],
+        }
+        for position, row in enumerate(rows)
+    ]
     ranks = [k for k in nice_ticks(1, len(rows), 4) if k >= 1]
     return {
         "points": points,
-        "ticks": [{**tick, "at": round(100 - tick["at"], 3)} for tick in vertical.ticks()],
+        "ticks": scale.ticks(),
         "ranks": [{"at": round(step * (k - 0.5), 3), "label": f"{k:.0f}"} for k in ranks],
-        "zero": round(100 - vertical(0.0), 3),
+        "zero": scale(0.0),
     }
 
 
-def scatter(rows: Sequence[Row], named: int = 12) -> dict[str, Any] | None:
+def scatter(rows: Sequence[Plain], named: int = 12) -> Plain | None:
     """Return the attributed against the latent scores, with names that do not overlap."""
-    known = [(k, row) for k, row in enumerate(rows) if row["latent"] is not None]
-    known = [(k, row) for k, row in known if row["score"] is not None]
+    known = [
+        (k, row)
+        for k, row in enumerate(rows)
+        if row["latent"] is not None and row["score"] is not None
+    ]
     if len(known) < 2:
         return None
     ends = _values([row for _, row in known], "latent", "score")
-    scale = Scale(min([0.0, *ends]), max(ends), margin=0.05)
-    points = [
+    across = Scale(min([0.0, *ends]), max(ends), margin=0.05)
+    up = Scale(min([0.0, *ends]), max(ends), margin=0.05, upwards=True)
+    points: list[Plain] = [
         {
             "index": k,
-            "x": scale(row["latent"]),
-            "y": round(100 - scale(row["score"]), 3),
+            "x": across(row["latent"]),
+            "y": up(row["score"]),
             "significant": row["significant"],
         }
         for k, row in known
@@ -141,51 +145,43 @@ def scatter(rows: Sequence[Row], named: int = 12) -> dict[str, Any] | None:
     return {
         "points": points,
         "names": _names(points, [row["name"] for _, row in known], named),
-        "x_ticks": scale.ticks(3),
-        "y_ticks": [{**tick, "at": round(100 - tick["at"], 3)} for tick in scale.ticks(5)],
+        "x_ticks": across.ticks(3),
+        "y_ticks": up.ticks(5),
     }
 
 
-def _names(points: list[dict[str, Any]], names: list[str], count: int) -> list[dict[str, Any]]:
+def _names(points: list[Plain], names: list[str], count: int) -> list[Plain]:
     """Name the first points where the name covers no mark and no other name, narrow or wide."""
-    taken = [[_around(point, size) for point in points[:200]] for size in (NARROW, WIDE)]
+    taken = [[_box(point, size, -5, 5, 5) for point in points[:200]] for size in (NARROW, WIDE)]
     written = []
     for point, label in zip(points, short_names(names[:count], 16), strict=False):
         length = 6.6 * len(label)
         for anchor, shift in (("start", 9.0), ("end", -9.0 - length)):
-            places = []
-            for size, boxes in zip((NARROW, WIDE), taken, strict=True):
-                x, y = point["x"] * size[0] / 100, point["y"] * size[1] / 100
-                place = (x + shift, y - 7, x + shift + length, y + 7)
-                if place[0] < 0 or place[2] > size[0] or any(_meet(place, b) for b in boxes):
-                    break
-                places.append(place)
-            if len(places) == len(taken):
+            places = [_box(point, size, shift, shift + length, 7) for size in (NARROW, WIDE)]
+            if all(
+                place[0] >= 0 and place[2] <= size[0] and not any(_meet(place, b) for b in boxes)
+                for place, size, boxes in zip(places, (NARROW, WIDE), taken, strict=True)
+            ):
                 for boxes, place in zip(taken, places, strict=True):
                     boxes.append(place)
-                written.append(
-                    {
-                        "x": point["x"],
-                        "y": point["y"],
-                        "dx": 9 if anchor == "start" else -9,
-                        "anchor": anchor,
-                        "label": label,
-                    }
-                )
+                dx = 9 if anchor == "start" else -9
+                at = {"x": point["x"], "y": point["y"], "dx": dx}
+                written.append({**at, "anchor": anchor, "label": label})
                 break
     return written
 
 
-def _around(point: dict[str, Any], size: tuple[float, float]) -> Box:
+def _box(point: Plain, size: tuple[float, float], left: float, right: float, half: float) -> Box:
+    """Return a box in pixels that reaches from left to right of a point and half above it."""
     x, y = point["x"] * size[0] / 100, point["y"] * size[1] / 100
-    return (x - 5, y - 5, x + 5, y + 5)
+    return (x + left, y - half, x + right, y + half)
 
 
 def _meet(a: Box, b: Box) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
-def heat_map(weights: dict[str, Any] | None, rows: Sequence[Row]) -> dict[str, Any] | None:
+def heat_map(weights: Plain | None, rows: Sequence[Plain]) -> Plain | None:
     """Return the attribution weights as cells; the ink is the square root of the weight."""
     if weights is None:
         return None
@@ -214,7 +210,7 @@ def heat_map(weights: dict[str, Any] | None, rows: Sequence[Row]) -> dict[str, A
     }
 
 
-def folds(quality: dict[str, Any]) -> dict[str, Any]:
+def folds(quality: Plain) -> Plain:
     """Return R2, overall and by fold, between the smallest of them (or 0) and 1."""
     by_fold = [value for value in quality["r2_by_fold"] if value is not None]
     scale = Scale(min([0.0, quality["r2"], *by_fold]), 1.0, margin=0.0)
@@ -226,16 +222,16 @@ def folds(quality: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def latent_bars(result: Importance) -> list[dict[str, Any]]:
+def latent_bars(result: Importance) -> list[Plain]:
     """Return what is left in the latent coordinates beside the level of chance."""
     try:
-        found = latent_measures(result)
+        columns = latent_measures(result)
     except ValueError:
         return []
-    highest = max(float(found["value"].max()), float(found["chance"].max()), 0.05) * 1.05
+    highest = max(float(columns["value"].max()), float(columns["chance"].max()), 0.05) * 1.05
     return [
         {
-            "label": str(label),
+            "label": label,
             "width": round(100 * float(value) / highest, 2),
             "chance": round(100 * float(chance) / highest, 2),
             "value": f"{value:.3f}",
@@ -243,6 +239,6 @@ def latent_bars(result: Importance) -> list[dict[str, Any]]:
             "beyond": bool(value > chance),
         }
         for label, value, chance in zip(
-            found["measure"], found["value"], found["chance"], strict=True
+            columns["measure"], columns["value"], columns["chance"], strict=True
         )
     ]

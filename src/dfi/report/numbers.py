@@ -37,12 +37,6 @@ def p_value(value: float | None) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def finite(value: float) -> float | None:
-    """Return a number, or None for what JSON does not know."""
-    value = float(value)
-    return value if math.isfinite(value) else None
-
-
 def nice_ticks(low: float, high: float, count: int = 4) -> list[float]:
     """Return about ``count`` round numbers between ``low`` and ``high``."""
     span = high - low

@@ -9,17 +9,19 @@ import uuid
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
 from dfi.report import charts
 from dfi.report.numbers import number, p_value, percent
-from dfi.report.summary import summarize, unit_rows
+from dfi.report.summary import summarize, summarize_comparison
+from dfi.results.views import unit_rows
 
 if TYPE_CHECKING:
     from dfi.results.importance import Importance
+    from dfi.results.views import Plain, ResultsByLabel
 
 TABLE_COLUMNS = (
     ("score", "score"),
@@ -32,20 +34,22 @@ TABLE_COLUMNS = (
     ("share", "of variance"),
     ("latent", "latent"),
 )
+SHOWN_OF_EACH = 15
+"""Bars of each method in a comparison."""
 
 
 @cache
-def environment() -> Environment:
+def _templates() -> Environment:
     """Return the templates; every value is escaped where it is written."""
-    found = Environment(
+    templates = Environment(
         loader=PackageLoader("dfi.report"),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update(number=number, percent=percent, p_value=p_value)
-    return found
+    templates.filters.update(number=number, percent=percent, p_value=p_value)
+    return templates
 
 
 @cache
@@ -53,16 +57,21 @@ def _asset(name: str) -> str:
     return resources.files("dfi.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def page_assets() -> dict[str, Any]:
-    """Return style and script, and the policy that lets a browser run this script and no other."""
+def _page(template: str, **values: object) -> str:
+    """Return a page with its style and script, which is the only one that a browser may run."""
     script = _asset("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return {
-        "style": Markup(_asset("style.css")),  # noqa: S704 - our own file
-        "script": Markup(script),  # noqa: S704 - our own file
-        "policy": "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
-    }
+    return (
+        _templates()
+        .get_template(template)
+        .render(
+            style=Markup(_asset("style.css")),  # noqa: S704 - our own file
+            script=Markup(script),  # noqa: S704 - our own file
+            policy="default-src 'none'; base-uri 'none'; form-action 'none'; "
+            f"style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
+            **values,
+        )
+    )
 
 
 def report_html(
@@ -70,7 +79,7 @@ def report_html(
     *,
     title: str | None = None,
     target: str | None = None,
-    groups: Any = None,
+    groups: object = None,
 ) -> str:
     """Return the report of a result as one HTML page.
 
@@ -86,31 +95,27 @@ def report_html(
     summary = summarize(result, title=title, target=target, groups=groups)
     features = summary["features"]
     columns = [c for c in TABLE_COLUMNS if any(row[c[0]] is not None for row in features)]
-    return (
-        environment()
-        .get_template("report.html")
-        .render(
-            summary=summary,
-            columns=columns,
-            charts={
-                "bars": charts.bars(features, floor=summary["noise"]["floor"]),
-                "overview": charts.overview(features),
-                "scatter": charts.scatter(features),
-                "heat": charts.heat_map(summary["weights"], features),
-                "folds": charts.folds(summary["quality"]),
-                "groups": None if summary["groups"] is None else charts.bars(summary["groups"]),
-                "latent": charts.latent_bars(result),
-            },
-            data={
-                "features": features,
-                "columns": [["rank", "rank"], ["name", summary["unit"]], *map(list, columns)],
-                "groups": summary["groups"] or [],
-                "level": summary["level"],
-                "spec": summary["spec"],
-                "file": "importance",
-            },
-            **page_assets(),
-        )
+    return _page(
+        "report.html",
+        summary=summary,
+        columns=columns,
+        charts={
+            "bars": charts.bars(features, floor=summary["noise"]["floor"]),
+            "overview": charts.overview(features),
+            "scatter": charts.scatter(features),
+            "heat": charts.heat_map(summary["weights"], features),
+            "folds": charts.folds(summary["quality"]),
+            "groups": None if summary["groups"] is None else charts.bars(summary["groups"]),
+            "latent": charts.latent_bars(result),
+        },
+        data={
+            "features": features,
+            "columns": [["rank", "rank"], ["name", summary["unit"]], *map(list, columns)],
+            "groups": summary["groups"] or [],
+            "level": summary["level"],
+            "spec": summary["spec"],
+            "file": "importance",
+        },
     )
 
 
@@ -118,7 +123,7 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
     """Return a small table with bars for notebooks: no script, no style outside of itself."""
     features = unit_rows(result)
     return (
-        environment()
+        _templates()
         .get_template("compact.html")
         .render(
             chart=charts.bars(features, rows),
@@ -132,13 +137,54 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
     )
 
 
+def comparison_html(
+    results: ResultsByLabel, *, title: str | None = None, target: str | None = None
+) -> str:
+    """Return the report of several results as one HTML page."""
+    summary = summarize_comparison(results, title=title, target=target)
+    methods: list[Plain] = summary["methods"]
+    features = []
+    for position, name in enumerate(summary["names"]):
+        rows = [method["rows"][position] for method in methods]
+        lines = [
+            f"{method['label']}: {number(row['score'])} "
+            f"({number(row['ci_low'])} to {number(row['ci_high'])})"
+            for method, row in zip(methods, rows, strict=True)
+        ]
+        features.append(
+            {
+                "rank": position + 1,
+                "name": name,
+                "significant": rows[0]["significant"],
+                "lines": lines,
+                **{f"m{k}": row["score"] for k, row in enumerate(rows)},
+            }
+        )
+    columns = [(f"m{k}", method["label"]) for k, method in enumerate(methods)]
+    return _page(
+        "comparison.html",
+        summary=summary,
+        features=features,
+        columns=columns,
+        multiples=[charts.bars(method["rows"], SHOWN_OF_EACH) for method in methods],
+        data={
+            "features": features,
+            "columns": [["rank", "rank"], ["name", "feature"], *([k, v, v] for k, v in columns)],
+            "groups": [],
+            "level": summary["level"],
+            "spec": summary["specs"],
+            "file": "comparison",
+        },
+    )
+
+
 def write_report(
     result: Importance,
     path: str | os.PathLike[str],
     *,
     title: str | None = None,
     target: str | None = None,
-    groups: Any = None,
+    groups: object = None,
     overwrite: bool = False,
 ) -> Path:
     """Write the report of a result to a file, all or nothing, and return its path.
@@ -156,12 +202,37 @@ def write_report(
     overwrite : bool, default=False
         Whether an existing file may be replaced.
     """
-    refuse_existing(path, overwrite=overwrite)
-    return write_page(path, report_html(result, title=title, target=target, groups=groups))
+    _refuse(path, overwrite=overwrite)
+    return _write(path, report_html(result, title=title, target=target, groups=groups))
 
 
-def refuse_existing(path: str | os.PathLike[str], *, overwrite: bool) -> None:
-    """Refuse a path that cannot or must not be written, before any work is done."""
+def write_comparison_report(
+    results: ResultsByLabel,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    target: str | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write the report of several results to a file, all or nothing, and return its path.
+
+    Parameters
+    ----------
+    results : mapping of str to Importance, or a comparison
+        The results.
+    path : path-like
+        Where to write.
+    title, target : str, optional
+        Headline, and the name of the outcome.
+    overwrite : bool, default=False
+        Whether an existing file may be replaced.
+    """
+    _refuse(path, overwrite=overwrite)
+    return _write(path, comparison_html(results, title=title, target=target))
+
+
+def _refuse(path: str | os.PathLike[str], *, overwrite: bool) -> None:
+    """Raise if a path cannot or must not be written, before any work is done."""
     where = Path(path)
     if where.is_dir():
         raise IsADirectoryError(f"{where} is a folder; give the name of a file")
@@ -171,7 +242,7 @@ def refuse_existing(path: str | os.PathLike[str], *, overwrite: bool) -> None:
         raise FileExistsError(f"{where} exists already; pass overwrite=True to replace it")
 
 
-def write_page(path: str | os.PathLike[str], page: str) -> Path:
+def _write(path: str | os.PathLike[str], page: str) -> Path:
     """Write a page under a temporary name and move it into place."""
     where = Path(path)
     temporary = where.with_name(f".{where.name}.{uuid.uuid4().hex}.tmp")

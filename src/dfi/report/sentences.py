@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dfi.report.numbers import number, p_value, percent
 from dfi.results.importance import UNRELATED
@@ -12,19 +12,20 @@ from dfi.results.importance import UNRELATED
 if TYPE_CHECKING:
     from dfi._models.quality import Quality
     from dfi.results.importance import Importance
+    from dfi.results.views import Plain
 
 WEAK_R2 = 0.1
 """Below this out-of-fold R2 the report warns that the regression explains little."""
 
 
 def leading_sentences(
-    features: Sequence[dict[str, Any]], level: float, target: str | None
+    features: Sequence[Plain], level: float, target: str | None
 ) -> list[dict[str, str]]:
     """Return one sentence for each leading unit: its score, its interval, how sure it is."""
     return [{"name": row["name"], "text": _leading(row, level, target)} for row in features]
 
 
-def _leading(row: dict[str, Any], level: float, target: str | None) -> str:
+def _leading(row: Plain, level: float, target: str | None) -> str:
     outcome = f"the variance of {target}" if target else "the variance of the outcome"
     if row["unrelated"]:
         text = f"score exactly 0: {UNRELATED}."
@@ -61,7 +62,7 @@ def _p(value: float | None) -> str:
     return text if text.startswith("<") else f"= {text}"
 
 
-def quality_sentences(quality: Quality) -> dict[str, Any]:
+def quality_sentences(quality: Quality) -> Plain:
     """Return how good the regression was, and a warning where it explains little."""
     spread = quality.r2_spread
     text = (
@@ -93,22 +94,22 @@ def quality_sentences(quality: Quality) -> dict[str, Any]:
 
 def alarm_sentences(result: Importance) -> list[str]:
     """Return the reasons to distrust the result, each as a sentence."""
-    found = result.diagnostics.get("alarms")
-    if not isinstance(found, Sequence) or isinstance(found, str):
+    alarms = result.diagnostics.get("alarms")
+    if not isinstance(alarms, Sequence) or isinstance(alarms, str):
         return []
-    return [f"{str(text)[0].upper()}{str(text)[1:].rstrip('.')}." for text in found if text]
+    return [f"{str(text)[0].upper()}{str(text)[1:].rstrip('.')}." for text in alarms if text]
 
 
 def noise_sentence(result: Importance) -> str | None:
     """Return what a column of noise scores here; None where the result does not know."""
-    found = result.diagnostics.get("noise_floor")
-    if not isinstance(found, Mapping):
+    noise = result.diagnostics.get("noise_floor")
+    if not isinstance(noise, Mapping):
         return None
-    if "not_measured" in found:
-        return f"What a column of noise would score was not measured: {found['not_measured']}."
+    if "not_measured" in noise:
+        return f"What a column of noise would score was not measured: {noise['not_measured']}."
     variance = result.quality.outcome_variance
-    floor, upper = float(found["floor"]), float(found["upper"])
-    count = len(found["probes"])
+    floor, upper = float(noise["floor"]), float(noise["upper"])
+    count = len(noise["probes"])
     if upper == 0.0:
         return (
             f"A column of pure noise scores exactly 0 here: {count} of them were put beside the "
@@ -118,103 +119,86 @@ def noise_sentence(result: Importance) -> str | None:
     return (
         f"A column of pure noise scores up to {number(floor)}{share} here, and at most "
         f"{number(upper)} with a confidence of 95 %: {count} of them, normal numbers and permuted "
-        f"copies of features, were put beside the table and scored on {found['n_rows']} rows."
+        f"copies of features, were put beside the table and scored on {noise['n_rows']} rows."
     )
 
 
-def check_notes(result: Importance) -> list[dict[str, Any]]:
-    """Return what the checks found: noise, totals and fidelity, in plain words."""
-    notes: list[dict[str, Any]] = []
+def diagnostic_sentences(result: Importance) -> list[Plain]:
+    """Return what the diagnostics say; ``serious`` marks what limits the reading."""
+    diagnostics = result.diagnostics
+    asymptotics = str(diagnostics.get("asymptotics"))
+    notes = [*_dependence(result), *_checks(result)]
+    if "biased" in asymptotics or "do not hold" in asymptotics:
+        notes += _note(
+            "There are six rows or fewer for each column: the scores themselves are biased, large "
+            "ones towards zero and small ones upwards, and standard errors do not show it.",
+            serious=True,
+        )
+    if diagnostics.get("collinear_units"):
+        notes += _note(
+            "Some columns are duplicated or collinear; the signal of such columns is shared "
+            "equally among them."
+        )
+    if diagnostics.get("standard_errors") == "fixed transport":
+        notes += _note(
+            "The transport was taken as known in the standard errors: intervals of scores above "
+            "zero are too short.",
+            serious=True,
+        )
+    return notes
+
+
+def _note(text: str, *, serious: bool = False) -> list[Plain]:
+    return [{"serious": serious, "text": text}]
+
+
+def _dependence(result: Importance) -> list[Plain]:
+    """Say how dependent the transport leaves latent coordinates, and whether it matters."""
+    latent = result.diagnostics.get("latent")
+    if not isinstance(latent, Mapping):
+        return []
+    value = latent.get("max_distance_correlation")
+    chance = latent.get("null_distance_correlation")
+    if not isinstance(value, float) or not isinstance(chance, float):
+        return []
+    numbers = f"distance correlation {value:.2f}, chance reaches {chance:.2f}"
+    if latent.get("dependent", value > chance):
+        return _note(
+            f"The transport leaves dependence between latent coordinates ({numbers}): they are "
+            "uncorrelated but not independent, so signal that is shared in a nonlinear way is not "
+            "fully disentangled.",
+            serious=True,
+        )
+    if value > chance:
+        return _note(f"Little dependence between latent coordinates is left ({numbers}).")
+    return _note(f"No dependence between latent coordinates is left beyond chance ({numbers}).")
+
+
+def _checks(result: Importance) -> list[Plain]:
+    """Return what the checks of noise, totals and fidelity saw, in plain words."""
+    notes: list[Plain] = []
     noise, totals, fidelity = (
         result.diagnostics.get(key) for key in ("noise_floor", "totals", "fidelity")
     )
     text = noise_sentence(result)
     if text is not None and isinstance(noise, Mapping):
         probes = noise.get("probes", ())
-        significant = any(probe["p_adj"] <= noise["level"] for probe in probes)
-        notes.append({"serious": significant, "text": text})
+        notes += _note(text, serious=any(probe["p_adj"] <= noise["level"] for probe in probes))
     if isinstance(totals, Mapping) and isinstance(totals.get("of_explained"), float):
-        notes.append(
-            {
-                "serious": bool(totals["above_variance"] or totals["doubtful"] or totals["low"]),
-                "text": f"The scores add up to {totals['of_explained']:.2f} times the variance "
-                f"that the regression explains ({totals['of_variance']:.2f} times that of the "
-                "outcome): 1 is what additive regressions give, 2 what interactions of two latent "
-                "coordinates can.",
-            }
+        notes += _note(
+            f"The scores add up to {totals['of_explained']:.2f} times the variance that the "
+            f"regression explains ({totals['of_variance']:.2f} times that of the outcome): 1 is "
+            "what additive regressions give, 2 what interactions of two latent coordinates can.",
+            serious=bool(totals["above_variance"] or totals["doubtful"] or totals["low"]),
         )
     if isinstance(fidelity, Mapping) and fidelity:
-        ratio, shift = fidelity["variance_ratio"], fidelity["mean_shift"]
-        verdict = (
-            "the model was asked about places where there are no rows"
-            if fidelity["far"]
-            else "the model was asked about rows like those of the data"
-        )
-        notes.append(
-            {
-                "serious": bool(fidelity["far"]),
-                "text": "Where all latent coordinates are drawn independently, predictions have "
-                f"{ratio:.2f} times the variance that they have at the rows, and a mean that is "
-                f"{abs(shift):.2f} standard deviations {'lower' if shift < 0 else 'higher'}: "
-                f"{verdict}.",
-            }
-        )
-    return notes
-
-
-def _dependence(value: float, chance: float, dependent: bool) -> dict[str, Any]:
-    """Say how dependent latent coordinates are left, and whether it matters."""
-    numbers = f"distance correlation {value:.2f}, chance reaches {chance:.2f}"
-    if dependent:
-        text = (
-            f"The transport leaves dependence between latent coordinates ({numbers}): they are "
-            "uncorrelated but not independent, so signal that is shared in a nonlinear way is not "
-            "fully disentangled."
-        )
-    elif value > chance:
-        text = f"Little dependence between latent coordinates is left ({numbers})."
-    else:
-        text = f"No dependence between latent coordinates is left beyond chance ({numbers})."
-    return {"serious": dependent, "text": text}
-
-
-def diagnostic_sentences(result: Importance) -> list[dict[str, Any]]:
-    """Return what the diagnostics say; ``serious`` marks what limits the reading."""
-    found = result.diagnostics
-    notes: list[dict[str, Any]] = []
-    latent = found.get("latent")
-    if isinstance(latent, Mapping):
-        value, chance = (
-            latent.get("max_distance_correlation"),
-            latent.get("null_distance_correlation"),
-        )
-        if isinstance(value, float) and isinstance(chance, float):
-            notes.append(_dependence(value, chance, bool(latent.get("dependent", value > chance))))
-    notes += check_notes(result)
-    asymptotics = str(found.get("asymptotics"))
-    if "biased" in asymptotics or "do not hold" in asymptotics:
-        notes.append(
-            {
-                "serious": True,
-                "text": "There are six rows or fewer for each column: the scores themselves are "
-                "biased, large ones towards zero and small ones upwards, and standard errors do "
-                "not show it.",
-            }
-        )
-    if found.get("collinear_units"):
-        notes.append(
-            {
-                "serious": False,
-                "text": "Some columns are duplicated or collinear; the signal of such columns is "
-                "shared equally among them.",
-            }
-        )
-    if found.get("standard_errors") == "fixed transport":
-        notes.append(
-            {
-                "serious": True,
-                "text": "The transport was taken as known in the standard errors: intervals of "
-                "scores above zero are too short.",
-            }
+        ratio, shift, far = (fidelity[key] for key in ("variance_ratio", "mean_shift", "far"))
+        asked = "places where there are no rows" if far else "rows like those of the data"
+        notes += _note(
+            "Where all latent coordinates are drawn independently, predictions have "
+            f"{ratio:.2f} times the variance that they have at the rows, and a mean that is "
+            f"{abs(shift):.2f} standard deviations {'lower' if shift < 0 else 'higher'}: the "
+            f"model was asked about {asked}.",
+            serious=bool(far),
         )
     return notes

@@ -1,16 +1,15 @@
-"""What a report says about one result, as a plain dict: the template only arranges it."""
+"""What a report says about results, as plain dicts: the templates only arrange it."""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
 
-from dfi.plots.columns import ranking, result_columns
-from dfi.report.blocks import block_summaries
-from dfi.report.numbers import finite
-from dfi.report.provenance import call_text, flat_items, versions
+from dfi.report.numbers import number, percent
 from dfi.report.sentences import (
     alarm_sentences,
     diagnostic_sentences,
@@ -18,17 +17,24 @@ from dfi.report.sentences import (
     noise_sentence,
     quality_sentences,
 )
+from dfi.results import views
 from dfi.results.file import thaw
+from dfi.transports.registry import TRANSPORTS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfi._types import Floats
     from dfi.results.importance import Importance
+    from dfi.results.views import Block, Plain, ResultsByLabel
 
 LEADING = 5
-SPACES = {
-    "attributed": ("feature", "features"),
-    "latent": ("latent coordinate", "latent coordinates"),
-    "group": ("group", "groups"),
-}
+SHOWN_WEIGHTS = 20
+SHOWN_BLOCKS = 6
+SHOWN_MEMBERS = 8
+BLOCK_LABEL = 26
+_ARGUMENTS = ("estimator", "transport", "cv", "n_repeats", "score", "random_state")
+_NO_RECORD: Plain = {"question": None, "inference": None, "valid": True, "seconds": None}
 
 
 def summarize(
@@ -36,8 +42,8 @@ def summarize(
     *,
     title: str | None = None,
     target: str | None = None,
-    groups: Any = None,
-) -> dict[str, Any]:
+    groups: object = None,
+) -> Plain:
     """Return everything that a report shows.
 
     Parameters
@@ -59,9 +65,9 @@ def summarize(
     spec = thaw(result.spec)
     if target is None and isinstance(spec.get("target"), str):
         target = spec["target"]
-    singular, plural = SPACES[result.space]
-    features = unit_rows(result)
-    grouped = _grouped(result, groups)
+    singular, plural = views.SPACES[result.space]
+    features = views.unit_rows(result)
+    total = result.total
     return {
         "title": title or (f"What explains {target}?" if target else "Feature importance"),
         "target": target,
@@ -81,108 +87,275 @@ def summarize(
         "noise": _noise(result),
         "quality": quality_sentences(result.quality),
         "total": {
-            "value": finite(result.total.value),
-            "low": finite(result.total.ci_low),
-            "high": finite(result.total.ci_high),
+            "value": views.finite(total.value),
+            "low": views.finite(total.ci_low),
+            "high": views.finite(total.ci_high),
         },
-        "blocks": block_summaries(result),
+        "blocks": _blocks(result),
         "weights": _weights(result),
-        "groups": None if grouped is None else unit_rows(grouped),
-        "diagnostics": flat_items(_measured(thaw(result.diagnostics))),
+        "groups": _groups(result, groups),
+        "diagnostics": _items(_measured(thaw(result.diagnostics))),
         "diagnostic_notes": diagnostic_sentences(result),
         "spec": spec,
-        "spec_items": flat_items(
+        "spec_items": _items(
             {k: v for k, v in spec.items() if k not in ("versions", "data_sha256", "call")}
         ),
-        "versions": versions(spec),
+        "versions": _versions(spec),
         "data_sha256": spec.get("data_sha256"),
         "call": call_text(spec),
     }
 
 
-def _noise(result: Importance) -> dict[str, Any]:
+def _noise(result: Importance) -> Plain:
     """Return what noise scores: the floor where it is above 0, the probes, and a sentence."""
-    found = result.diagnostics.get("noise_floor")
-    known = thaw(found) if isinstance(found, Mapping) else {}
+    measured = result.diagnostics.get("noise_floor")
+    known: Plain = thaw(measured) if isinstance(measured, Mapping) else {}
     floor = known.get("floor")
     return {
-        "floor": finite(floor) if isinstance(floor, float) and floor > 0 else None,
+        "floor": views.finite(floor) if isinstance(floor, float) and floor > 0 else None,
         "probes": [
-            {
-                **probe,
-                "name": f"{probe['like']}, permuted" if probe["like"] else "normal numbers",
-            }
+            {**probe, "name": f"{probe['like']}, permuted" if probe["like"] else "normal numbers"}
             for probe in known.get("probes", ())
         ],
         "text": noise_sentence(result),
     }
 
 
-def _measured(diagnostics: dict[str, Any]) -> dict[str, Any]:
+def _measured(diagnostics: Plain) -> Plain:
     """Return the diagnostics without what the page says in sentences and tables."""
-    kept = {key: value for key, value in diagnostics.items() if key != "alarms"}
-    if isinstance(kept.get("noise_floor"), dict):
-        kept["noise_floor"] = {k: v for k, v in kept["noise_floor"].items() if k != "probes"}
-    return kept
+    rest = {key: value for key, value in diagnostics.items() if key != "alarms"}
+    if isinstance(rest.get("noise_floor"), dict):
+        rest["noise_floor"] = {k: v for k, v in rest["noise_floor"].items() if k != "probes"}
+    return rest
 
 
-def unit_rows(result: Importance) -> list[dict[str, Any]]:
-    """Return one dict per unit, the largest score first."""
-    columns = result_columns(result)
-    latent = None if result.latent is None else result.latent.scores
-    own = own_shares(result)
-    variance = result.quality.outcome_variance
-    rows = []
-    for rank, unit in enumerate(ranking(result.scores)):
-        row: dict[str, Any] = {"rank": rank + 1, "name": result.names[unit]}
-        for key in ("score", "se", "ci_low", "ci_high", "z", "p", "p_adj"):
-            row[key] = finite(columns[key][unit])
-        row["significant"] = bool(columns["significant"][unit])
-        row["unrelated"] = bool(result.unrelated[unit])
-        row["share"] = finite(result.scores[unit] / variance) if variance > 0 else None
-        row["latent"] = None if latent is None else finite(latent[unit])
-        row["own"] = None if own is None else finite(own[unit])
-        row["spread"] = None if result.spread is None else finite(result.spread[unit])
-        rows.append(row)
-    return rows
-
-
-def own_shares(result: Importance) -> np.ndarray[Any, np.dtype[np.float64]] | None:
-    """Return the share of each attributed score that comes from the unit's own latent coordinate.
-
-    None where the attributed scores are not the weighted latent ones (a nonlinear decoder, or
-    categorical units whose columns were summed), so that no such share exists.
-    """
-    if result.latent is None or result.attribution is None:
-        return None
-    parts = result.attribution * result.latent.scores
-    total = parts.sum(axis=1)
-    scale = max(float(np.abs(result.scores).max()), 1e-300)
-    if np.max(np.abs(total - result.scores)) > 0.02 * scale:
-        return None
-    own = np.diag(parts)
-    valid = (total > 0) & (own >= 0)
-    share = np.divide(own, total, out=np.full(len(total), np.nan), where=valid)
-    # Noise below zero elsewhere can push a share past one.
-    return np.where(share <= 1.0, share, np.nan)
-
-
-def _weights(result: Importance) -> dict[str, Any] | None:
+def _weights(result: Importance) -> Plain | None:
     """Return the attribution weights among the leading units, similar ones together."""
-    from dfi.plots.attribution import clustered_weights
-
     if result.attribution is None or len(result.names) < 2:
         return None
-    order, weights = clustered_weights(result, 20)
-    rank = np.empty(len(result.names), dtype=int)
-    rank[ranking(result.scores)] = np.arange(len(result.names))
+    order, weights = views.clustered_weights(result, SHOWN_WEIGHTS)
+    rank = np.argsort(views.ranking(result.scores))
     return {
         "rank": [int(rank[k]) for k in order],
         "values": [[round(float(v), 4) for v in row] for row in weights],
     }
 
 
-def _grouped(result: Importance, groups: Any) -> Importance | None:
+def _groups(result: Importance, groups: object) -> list[Plain] | None:
     if result.space == "group" or (groups is None and result.default_groups is None):
         return None
-    return result.group(groups)
+    return views.unit_rows(result.group(groups))
+
+
+def _blocks(result: Importance) -> Plain:
+    """Return the correlated blocks with the largest scores, each with a sentence and its members.
+
+    ``known`` is False where the result holds no attribution weights; ``tested`` says whether the
+    blocks are the result's dependence components.
+    """
+    known = result.attribution is not None and result.latent is not None
+    blocks = views.component_blocks(result) if known else None
+    tested = blocks is not None
+    shown: list[Plain] = []
+    if result.attribution is not None and result.latent is not None:
+        blocks = views.correlated_blocks(result.attribution) if blocks is None else blocks
+        blocks.sort(key=lambda block: -float(result.scores[list(block.members)].sum()))
+        weights, latent = result.attribution, result.latent.scores
+        shown = [_block(result, weights, latent, block) for block in blocks[:SHOWN_BLOCKS]]
+    return {
+        "known": known,
+        "n_blocks": len(blocks or ()),
+        "shown": shown,
+        "tested": tested,
+        "n_components": len(result.components or ()),
+    }
+
+
+def _block(result: Importance, weights: Floats, latent: Floats, block: Block) -> Plain:
+    members = np.array(block.members, dtype=np.intp)
+    members = members[views.ranking(result.scores[members])]
+    scores = result.scores[members]
+    total = float(scores.sum())
+    labels = views.short_names([result.names[k] for k in members], BLOCK_LABEL)
+    received = weights[np.ix_(members, members)].copy()
+    np.fill_diagonal(received, 0.0)
+    rows = [
+        {
+            "name": result.names[k],
+            "label": label,
+            "latent": views.finite(latent[k]),
+            "score": views.finite(result.scores[k]),
+            "share": views.finite(result.scores[k] / total) if total > 0 else None,
+            "kept": views.finite(weights[k, k]),
+        }
+        for k, label in zip(members, labels, strict=True)
+    ]
+    others = f" and {len(labels) - 3} more" if len(labels) > 3 else ""
+    return {
+        "heading": ", ".join(labels[:3]) + others,
+        "overlap": block.mean_overlap,
+        "total": total,
+        "members": rows[:SHOWN_MEMBERS],
+        "n_hidden": max(0, len(rows) - SHOWN_MEMBERS),
+        "text": _block_sentence(labels, scores, latent[members], received),
+    }
+
+
+def _block_sentence(labels: list[str], scores: Floats, latent: Floats, received: Floats) -> str:
+    total = float(scores.sum())
+    if total <= 0:
+        return f"They share no measurable signal: their scores add up to {number(total)}."
+    lead = (
+        f"Together they are attributed {number(total)}; {labels[0]} gets "
+        f"{percent(float(scores[0]) / total)} of it."
+    )
+    carried = received * np.clip(latent, 0.0, None)
+    to, source = np.unravel_index(int(np.argmax(carried)), carried.shape)
+    share = float(received[to, source])
+    if share < 0.01 or latent[source] <= 0:
+        return lead
+    return (
+        f"{lead} The largest exchange: {percent(share)} of the latent score of {labels[source]} "
+        f"is attributed to {labels[to]}, because the two move together."
+    )
+
+
+def call_text(spec: Plain) -> str:
+    """Return the call behind a result: the recorded one, or one rebuilt from the specification."""
+    recorded = spec.get("call")
+    if isinstance(recorded, str):
+        return recorded
+    known = [f"{key}={_argument(key, spec)}" for key in _ARGUMENTS if key in spec]
+    if not known:
+        return "not recorded"
+    method = spec.get("method", "dfi")
+    if method == "dfi":
+        return f"dfi.explain(X, y, {', '.join(known)})"
+    return f"dfi.compare(X, y, [{method!r}], {', '.join(known)})"
+
+
+def _argument(key: str, spec: Plain) -> str:
+    value = spec[key]
+    text = str(value)
+    if key == "transport" and text in TRANSPORTS:
+        options = _transport_options(TRANSPORTS[text], spec)
+        if options:
+            return f"dfi.transports.{TRANSPORTS[text].__name__}({options})"
+    # objects were recorded by their text; long ones (a list of splits) are only named
+    if key == "cv" and text.startswith("["):
+        return "splits"
+    if (key == "cv" and text.isdigit()) or (key in ("cv", "estimator") and "(" in text):
+        return text
+    return repr(value)
+
+
+def _transport_options(kind: type[object], spec: Plain) -> str:
+    """Return what the specification says that is not the transport's default."""
+    options = []
+    if spec.get("epsilon"):
+        options.append(f"epsilon={spec['epsilon']!r}")
+    if "components" in spec and spec["components"] != getattr(kind, "components", None):
+        options.append(f"components={spec['components']!r}")
+    return ", ".join(options)
+
+
+def _versions(spec: Plain) -> dict[str, str]:
+    """Return the recorded versions of the libraries, and the Python that wrote the report."""
+    recorded = spec.get("versions")
+    known = {str(k): str(v) for k, v in recorded.items()} if isinstance(recorded, dict) else {}
+    return {**known, "Python (of the report)": platform.python_version()}
+
+
+def _items(values: Plain, prefix: str = "") -> list[dict[str, str]]:
+    """Return nested values as a flat list of names and texts."""
+    items: list[dict[str, str]] = []
+    for key, value in values.items():
+        if isinstance(value, dict):
+            items += _items(value, f"{prefix}{key}, ")
+        else:
+            items.append({"name": f"{prefix}{key}".replace("_", " "), "value": _text(value)})
+    return items
+
+
+def _text(value: object) -> str:
+    if value is None or value == []:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list):
+        shown = ", ".join(_text(item) for item in value[:30])
+        return shown + (f", … ({len(value)} in all)" if len(value) > 30 else "")
+    return str(value)
+
+
+def summarize_comparison(
+    results: ResultsByLabel, *, title: str | None = None, target: str | None = None
+) -> Plain:
+    """Return everything that a comparison's report shows, as plain values.
+
+    Parameters
+    ----------
+    results : mapping of str to Importance, or a comparison
+        The results, the one that sets the order first. A comparison's records (question, validity
+        of its intervals, seconds) are shown where it has them.
+    title, target : str, optional
+        Headline, and the name of the outcome.
+    """
+    by_label = views.read_results(results)
+    first = next(iter(by_label.values()))
+    records, skipped = _records(results)
+    ranked = {label: views.unit_rows(result) for label, result in by_label.items()}
+    names = [row["name"] for row in next(iter(ranked.values()))]
+    methods: list[Plain] = []
+    for label, rows in ranked.items():
+        by_name = {row["name"]: row for row in rows}
+        aligned = [by_name[name] for name in names]
+        leaders = [f"{row['name']} ({number(row['score'])})" for row in rows[:3]]
+        methods.append(
+            {
+                "label": label,
+                "rows": aligned,
+                "agreement": _agreement(methods[0]["rows"] if methods else aligned, aligned),
+                "leaders": ", ".join(leaders),
+                **records.get(label, _NO_RECORD),
+            }
+        )
+    singular, plural = views.SPACES[first.space]
+    return {
+        "title": title or f"{len(by_label)} answers side by side",
+        "target": target,
+        "unit": singular,
+        "units": plural,
+        "level": first.level,
+        "names": names,
+        "methods": methods,
+        "skipped": skipped,
+        "quality": quality_sentences(first.quality),
+        "versions": _versions(thaw(first.spec)),
+        "specs": {label: thaw(result.spec) for label, result in by_label.items()},
+    }
+
+
+def _records(results: ResultsByLabel) -> tuple[dict[str, Plain], list[str]]:
+    """Return what a comparison knows about its methods, by label, and why it left some out."""
+    methods = getattr(results, "methods", ())
+    records: dict[str, Plain] = {}
+    for record in methods:
+        for label in record.results:
+            records[label] = {
+                "question": record.question,
+                "inference": record.inference,
+                "valid": record.valid_intervals,
+                "seconds": record.seconds,
+            }
+    return records, [f"{m.name}: {m.skipped}" for m in methods if m.skipped is not None]
+
+
+def _agreement(first: Sequence[Plain], other: Sequence[Plain]) -> float | None:
+    """Return Spearman's rank correlation of the scores, None where it does not exist."""
+    a, b = ([row["score"] for row in rows] for rows in (first, other))
+    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return None
+    return float(stats.spearmanr(a, b).statistic)

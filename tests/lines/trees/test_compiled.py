@@ -1,37 +1,35 @@
-"""Kernels on disk: the bits of numba's dispatch, without numba, whatever happens to the files."""
+"""Kernels under numba: the same bits from disk, memory and Python, whatever the folder."""
 
 from __future__ import annotations
 
 import logging
 import os
+import shutil
 import subprocess
 import sys
-from collections import defaultdict
 from dataclasses import replace
+from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
-from dfi._lines.trees import compilation, compiled, stored
+import dfi
+from dfi._lines.trees import compiled
 from dfi._lines.trees import engine as engine_module
-from dfi._lines.trees.compiled import Compiled
+from dfi._lines.trees.compiled import Kernel, only_ours
 from dfi._lines.trees.engine import line_moments
 from dfi._lines.trees.readers import read_trees
 
 from .conftest import make_lines
 
+KERNELS = ["arena", "path", "merged"]
+
 
 def scale(x, factor, out):
     for k in range(x.size):
         out[k] = factor * x[k]
-
-
-def allocate(x, factor, out):
-    double = np.empty(x.size)
-    for k in range(x.size):
-        double[k] = factor * x[k]
-        out[k] = double[k]
 
 
 def refuse(x, factor, out):
@@ -48,22 +46,8 @@ def scaled(kernel, factor=3.0):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    return tmp_path / "dfi"
-
-
-@pytest.fixture
-def compilations(monkeypatch):
-    """Names of the kernels compiled since."""
-    names = []
-    compile_kernel = compilation.compile_kernel
-
-    def noted(function, *rest):
-        names.append(function.__name__)
-        return compile_kernel(function, *rest)
-
-    monkeypatch.setattr(compilation, "compile_kernel", noted)
-    return names
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    return tmp_path
 
 
 @pytest.fixture(scope="module")
@@ -74,216 +58,303 @@ def forest():
     return read_trees(model)[0], x
 
 
-@pytest.mark.parametrize("kernel", ["arena", "path", "merged"])
-def test_every_kernel_has_the_bits_of_numbas_dispatch(forest, kernel, kind, monkeypatch):
+def everything(forest, kernel, kind, n=60):
     ensemble, x = forest
-    link = "logistic" if kernel == "merged" else "identity"
-    ensemble = replace(ensemble, link=link)
-    lines = make_lines(x[:60], kind=kind, q=2)
+    ensemble = replace(ensemble, link="logistic" if kernel == "merged" else "identity")
+    lines = make_lines(x[:n], kind=kind, q=2)
+    moments = line_moments(ensemble, lines, kernel=kernel, n_threads=1)
+    square = moments.mean if moments.square is None else moments.square
+    return moments.mean, moments.hermite, square, ensemble.predict(x[:n])
 
-    def everything():
-        moments = line_moments(ensemble, lines, kernel=kernel, n_threads=1)
-        square = moments.mean if moments.square is None else moments.square
-        return moments.mean, moments.hermite, square, ensemble.predict(x)
 
-    linked = everything()
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_kernels_kept_on_disk_have_the_bits_of_those_in_memory(forest, kernel, kind, monkeypatch):
+    kept = everything(forest, kernel, kind)
     for name in ("predict_sums", f"{kernel}_moments"):
         used = getattr(engine_module, name)
-        assert used._native
-        assert None not in used._native.values()
-        monkeypatch.setattr(used, "_native", defaultdict(lambda: None))
-    monkeypatch.setattr(Compiled, "_load", lambda *_: None)
-    for ours, theirs in zip(linked, everything(), strict=True):
+        monkeypatch.setattr(used, "dispatcher", compiled._uncached(used.function))
+    for ours, theirs in zip(kept, everything(forest, kernel, kind), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_bodies_of_kernels_run_outside_numba(forest, kernel, kind, monkeypatch):
+    native = everything(forest, kernel, kind, n=4)
+    for name in ("predict_sums", f"{kernel}_moments"):
+        used = getattr(engine_module, name)
+        monkeypatch.setattr(used, "dispatcher", used.function)
+    for ours, theirs in zip(native, everything(forest, kernel, kind, n=4), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_rows_that_cannot_be_written_to_are_no_reason_to_compile(
+    forest, kernel, kind, tmp_path, monkeypatch
+):
+    plain = everything(forest, kernel, kind)
+    used = [engine_module.predict_sums, getattr(engine_module, f"{kernel}_moments")]
+    before = [list(one.dispatcher.signatures) for one in used]
+    ensemble, x = forest
+    np.save(tmp_path / "x.npy", x)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    ensemble = replace(ensemble, threshold=ensemble.threshold.copy())
+    ensemble.threshold.flags.writeable = False
+    for ours, theirs in zip(plain, everything((ensemble, mapped), kernel, kind), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert before == [list(one.dispatcher.signatures) for one in used]
 
 
 PROCESS = """
 import hashlib, sys
 import numpy as np
+from dfi._lines.trees import compiled
+compiled.SOURCES += int(sys.argv[1])
 from dfi._lines.base import Lines, Reference
-from dfi._lines.trees.engine import line_moments
+from dfi._lines.trees.engine import arena_moments, line_moments
 from dfi._lines.trees.ensemble import single_tree
 tree = single_tree([0, -1, -1], [0.3, 0, 0], [1, -1, -1], [2, -1, -1], [0, 1, 7], n_features=1)
 x = np.linspace(-1, 1, 9)[:, None]
 lines = Lines(x, x, np.ones((1, 1)), Reference.gaussian(), np.zeros((1, 1)))
 mean = line_moments(tree, lines, kernel="arena").mean
 digest = hashlib.sha256(mean.tobytes() + tree.predict(x).tobytes()).hexdigest()
-print(digest, "numba" in sys.modules)
+stats = getattr(arena_moments.dispatcher, "stats", None)
+print(digest, stats and sum(stats.cache_hits.values()), stats and stats.cache_path)
 """
 
 
-def test_a_later_process_needs_no_numba_and_two_may_compile_at_once(tmp_path):
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-
-    def start():
-        command = [sys.executable, "-W", "error", "-c", PROCESS]
-        return subprocess.Popen(  # noqa: S603
-            command, env=environment, stdout=subprocess.PIPE, text=True
-        )
-
-    first, other = start(), start()
-    digest, with_numba = first.communicate()[0].split()
-    assert with_numba == "True"
-    assert other.communicate()[0].split()[0] == digest
-    names = sorted(path.name.split("-")[0] for path in (tmp_path / "dfi").iterdir())
-    assert names == ["arena_moments", "predict_sums", "preorder"]
-    assert start().communicate()[0].split() == [digest, "False"]
+def start(folder, *, sources=0, **environment):
+    command = [sys.executable, "-W", "error", "-c", PROCESS, str(sources)]
+    variables = {**os.environ, "NUMBA_CACHE_DIR": str(folder), **environment}
+    return subprocess.Popen(  # noqa: S603
+        command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
-def cut_short(content):
-    return content[: len(content) // 2]
+def outcome(process):
+    """Return the digest, how often the arena kernel was loaded, and its folder."""
+    out, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert not errors
+    digest, hits, path = out.split()
+    return digest, hits, path
 
 
-def one_bit_flipped(content):
-    return content[:-100] + bytes([content[-100] ^ 1]) + content[-99:]
+def test_numba_is_imported_by_the_first_exact_call_alone():
+    code = "import sys, dfi; assert 'numba' not in sys.modules, 'numba'"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    """A folder of kernels that two processes compiled at once, and what they computed."""
+    folder = tmp_path_factory.mktemp("kernels")
+    first, other = start(folder), start(folder)
+    digest = outcome(first)[0]
+    assert outcome(other)[0] == digest
+    return folder, digest
+
+
+def test_a_later_process_loads_what_two_compiled_at_once(filled):
+    folder, digest = filled
+    assert outcome(start(folder))[:2] == (digest, "1")
+    names = {path.name.split("-")[0].split(".")[1] for path in folder.rglob("*.nbc")}
+    assert names == {"arena_moments", "predict_sums", "preorder"}
+
+
+def test_a_change_of_any_kernels_source_compiles_all_anew(filled, tmp_path):
+    folder, digest = filled
+    assert outcome(start(folder, sources=1))[:2] == (digest, "0")
+    package = Path(compiled.__file__).parent
+    files = [path for name in compiled.KERNEL_FILES for path in package.glob(name)]
+    for path in files:
+        shutil.copy(path, tmp_path)
+    assert compiled._checksum(tmp_path) == compiled.SOURCES
+    sums = {compiled.SOURCES}
+    for path in files:
+        with (tmp_path / path.name).open("a") as file:
+            file.write("\n")
+        sums.add(compiled._checksum(tmp_path))
+    assert len(sums) == len(files) + 1
+    marked = ("@Kernel", "@inlined", "@chosen_by_type")
+    for path in package.glob("*.py"):
+        if any(f"\n{mark}" in path.read_text() for mark in marked):
+            assert path in files
 
 
 @pytest.mark.parametrize(
-    "damage", [cut_short, one_bit_flipped, lambda _: b"", lambda _: b"\n" * 40]
+    ("ending", "damage"),
+    [
+        ("nbc", lambda content: content[: len(content) // 2]),
+        ("nbc", lambda _: b""),
+        ("nbi", lambda _: b""),
+        ("nbi", lambda _: b"\n" * 40),
+    ],
 )
-def test_a_damaged_file_is_compiled_again(folder, compilations, damage):
-    scaled(Compiled(scale))
-    scaled(Compiled(scale))
-    assert compilations == ["scale"]
-    (path,) = folder.iterdir()
-    whole = path.read_bytes()
-    path.write_bytes(damage(whole))
-    scaled(Compiled(scale))
-    assert compilations == ["scale", "scale"]
-    scaled(Compiled(scale))
-    assert compilations == ["scale", "scale"]
-    assert [path] == list(folder.iterdir())
+def test_damaged_files_are_passed_over(filled, tmp_path, damage, ending):
+    folder, digest = filled
+    shutil.copytree(folder, tmp_path / "copy")
+    for path in (tmp_path / "copy").rglob(f"*.{ending}"):
+        path.write_bytes(damage(path.read_bytes()))
+    assert outcome(start(tmp_path / "copy"))[0] == digest
 
 
-def test_a_file_under_another_name_is_not_taken(folder, compilations):
-    scaled(Compiled(scale))
-    (path,) = folder.iterdir()
-    assert stored.read_code(path.stem, b"another key") is None
-
-
-def test_a_folder_that_cannot_be_written_compiles_in_memory(tmp_path, monkeypatch, compilations):
+def test_a_package_that_cannot_be_written_to_without_a_home(filled, tmp_path):
+    source = Path(dfi.__file__).parent
+    shutil.copytree(source, tmp_path / "dfi", ignore=shutil.ignore_patterns("__pycache__"))
+    # A file where the folder would be, for a user who may write anywhere.
+    (tmp_path / "dfi" / "_lines" / "trees" / "__pycache__").touch()
     (tmp_path / "file").touch()
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
-    kernel = Compiled(scale)
-    scaled(kernel)
-    scaled(kernel, 5.0)
-    assert compilations == ["scale"]
-    assert None not in kernel._native.values()
+    nowhere = str(tmp_path / "file" / "folder")
+    process = start(
+        nowhere,
+        PYTHONPATH=str(tmp_path),
+        HOME=nowhere,
+        XDG_CACHE_HOME=nowhere,
+        LOCALAPPDATA=nowhere,
+    )
+    digest, hits, path = outcome(process)
+    assert (digest, hits, path) == (filled[1], "0", "None")
 
 
-def test_the_users_folder_is_used_where_the_package_cannot_be_written(
-    tmp_path, monkeypatch, compilations
+@pytest.mark.skipif(sys.platform == "win32", reason="folders have no modes there")
+def test_nothing_is_read_from_or_kept_in_a_folder_that_others_may_write(filled, tmp_path):
+    folder, digest = filled
+    shutil.copytree(folder, tmp_path / "shared")
+    (tmp_path / "shared").chmod(0o777)
+    for path in (tmp_path / "shared").rglob("*.nb?"):
+        path.write_bytes(b"poison")
+    assert outcome(start(tmp_path / "shared")) == (digest, "0", "None")
+    assert {path.read_bytes() for path in (tmp_path / "shared").rglob("*.nb?")} == {b"poison"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders have no modes there")
+@pytest.mark.parametrize(
+    ("above", "mode", "safe"),
+    [
+        (0o755, 0o755, True),
+        (0o700, 0o700, True),
+        (0o755, 0o757, False),
+        (0o755, 0o1777, False),
+        (0o755, 0o775, False),
+        (0o1777, 0o755, True),
+        (0o777, 0o755, False),
+        (0o775, 0o755, False),
+    ],
+)
+def test_which_folders_are_only_ours(tmp_path, monkeypatch, above, mode, safe):
+    monkeypatch.setattr(compiled, "_is_private_group", lambda _: False)
+    folder = tmp_path / "above" / "folder"
+    folder.mkdir(parents=True)
+    folder.chmod(mode)
+    folder.parent.chmod(above)
+    assert only_ours(folder) == safe
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    assert only_ours(link) == safe
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders have no modes there")
+def test_folders_of_others_of_our_group_and_none(tmp_path, monkeypatch):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    folder.chmod(0o775)
+    monkeypatch.setattr(compiled, "_is_private_group", lambda number: number == os.getegid())
+    os.chown(folder, -1, os.getegid())
+    assert only_ours(folder)
+    assert not only_ours(tmp_path / "missing")
+    if os.geteuid() == 0:
+        link = tmp_path / "link"
+        link.symlink_to(folder)
+        os.chown(link, 12345, -1, follow_symlinks=False)
+        assert not only_ours(link)
+        os.chown(folder, 12345, -1)
+    else:
+        monkeypatch.setattr(compiled.os, "geteuid", lambda: 12345)
+    assert not only_ours(folder)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no groups there")
+@pytest.mark.parametrize(
+    ("group_name", "members", "private"),
+    [("ann", [], True), ("ann", ["ann"], True), ("ann", ["ann", "bob"], False), ("lab", [], False)],
+)
+def test_a_private_group_has_the_users_name_and_nobody_else(
+    monkeypatch, group_name, members, private
 ):
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    monkeypatch.setattr(stored.sys, "platform", "linux")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert list(stored.folders()) == [stored.HERE / "__pycache__", tmp_path / "dfi"]
-    (tmp_path / "file").touch()
-    monkeypatch.setattr(stored, "HERE", tmp_path / "file")
-    scaled(Compiled(scale))
-    scaled(Compiled(scale))
-    assert compilations == ["scale"]
-    assert len(list((tmp_path / "dfi").iterdir())) == 1
+    import grp
+    import pwd
+
+    user = pwd.struct_passwd(("ann", "x", 7, 8, "", "/", "/bin/sh"))
+    group = grp.struct_group((group_name, "x", 8, members))
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: user)
+    monkeypatch.setattr(grp, "getgrgid", lambda _: group)
+    compiled._is_private_group.cache_clear()
+    assert compiled._is_private_group(8) == private
+    assert not compiled._is_private_group(9)
+
+    def unknown(_):
+        raise KeyError
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    compiled._is_private_group.cache_clear()
+    assert not compiled._is_private_group(8)
+    compiled._is_private_group.cache_clear()
 
 
-def test_the_key_knows_sources_versions_processor_and_settings(monkeypatch):
-    import llvmlite.binding as llvm
-
-    def key():
-        stored.environment.cache_clear()
-        return stored.environment()
-
-    keys = {key()}
-    changes = [
-        (stored, "SOURCES", [*stored.SOURCES[:-1], stored.SOURCES[-1] + b" "]),
-        (stored, "version", lambda _: "0.1"),
-        (llvm, "get_host_cpu_name", lambda: "a processor"),
-        (llvm, "get_process_triple", lambda: "a-b-c"),
-    ]
-    for place, name, value in changes:
-        with monkeypatch.context() as patch:
-            patch.setattr(place, name, value)
-            keys.add(key())
-    monkeypatch.setenv("NUMBA_OPT", "1")
-    keys.add(key())
-    stored.environment.cache_clear()
-    assert len(keys) == 6
-    names = b"".join(stored.SOURCES)
-    for name in (b"def arena_moments", b"def _rank", b"def compile_kernel", b"class Compiled"):
-        assert name in names
+def test_kernels_run_without_compilation(filled):
+    digest, hits, path = outcome(start(filled[0], NUMBA_DISABLE_JIT="1"))
+    assert (digest, hits, path) == (filled[1], "None", "None")
 
 
-def test_another_key_or_kind_of_arguments_is_another_file(folder, compilations, monkeypatch):
-    scaled(Compiled(scale))
-    monkeypatch.setattr(compiled, "environment", lambda: b"another")
-    kernel = Compiled(scale)
+def test_a_full_disk_is_no_error(folder, monkeypatch, caplog):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.save", full)
+    kernel = Kernel(scale)
+    with caplog.at_level(logging.INFO):
+        scaled(kernel)
+    scaled(kernel, 5.0)
+    assert "scale is compiled in memory" in caplog.text
+    assert not list(folder.rglob("*.nbc"))
+
+
+def test_kernels_are_kept_by_kind_of_arguments(folder):
+    scaled(Kernel(scale))
+    scaled(Kernel(scale), 2)
+    kernel = Kernel(scale)
     scaled(kernel)
     scaled(kernel, 2)
-    assert compilations == ["scale"] * 3
-    assert len(list(folder.iterdir())) == 3
-
-
-@pytest.mark.parametrize("symbols", ["missing", "none"])
-def test_what_cannot_be_linked_is_left_to_numba(folder, monkeypatch, caplog, symbols):
-    if symbols == "missing":
-        monkeypatch.setattr(compilation, "_symbols", lambda _: ("no_such_symbol",))
-    else:
-        monkeypatch.setattr(compiled, "_engine", lambda: None)
-    kernel = Compiled(scale)
-    with caplog.at_level(logging.INFO):
-        scaled(kernel)
-    assert list(kernel._native.values()) == [None]
-    assert "scale is left to numba" in caplog.text
-
-
-def test_a_kernel_that_allocates_is_left_to_numba(folder, caplog):
-    kernel = Compiled(allocate)
-    with caplog.at_level(logging.INFO):
-        scaled(kernel)
-    assert list(kernel._native.values()) == [None]
-    assert not folder.exists()
+    assert sum(kernel.dispatcher.stats.cache_hits.values()) == 2
+    assert len(list(folder.rglob("*.nbc"))) == 2
 
 
 def test_an_error_inside_a_kernel_is_not_lost(folder):
-    kernel = Compiled(refuse)
+    kernel = Kernel(refuse)
     kernel(np.zeros(1), -1.0, np.zeros(1))
-    with pytest.raises(RuntimeError, match="the compiled kernel refuse failed"):
+    with pytest.raises(ValueError, match="no"):
         kernel(np.zeros(1), 1.0, np.zeros(1))
 
 
-def test_arguments_given_before_are_those_given_together(folder, compilations):
-    x, out = np.arange(4.0), np.empty((2, 4))
-    kernel = Compiled(scale)
-    double = kernel.bind(x, 2.0)
-    for row in out:
-        double(row)
-    np.testing.assert_array_equal(out, [2 * x, 2 * x])
-    scaled(kernel)
-    assert compilations == ["scale"]
-
-
-def test_arrays_must_be_contiguous():
-    with pytest.raises(TypeError, match="contiguous"):
-        Compiled(scale)(np.zeros(6)[::2], 1.0, np.zeros(3))
-
-
-def test_compilation_is_announced_once_and_on_a_terminal_only(
-    folder, monkeypatch, caplog, capsys, compilations
-):
+def test_compilation_is_announced_once_and_on_a_terminal_only(folder, monkeypatch, caplog, capsys):
     for at_terminal in (False, True):
         compiled.announce_compilation.cache_clear()
-        monkeypatch.setenv("NUMBA_OPT", f"{2 + at_terminal}")
-        stored.environment.cache_clear()
         monkeypatch.setattr(compiled.sys.stderr, "isatty", lambda at=at_terminal: at)
+        kinds = (np.float32, np.float64) if at_terminal else (np.int32, np.int64)
         with caplog.at_level(logging.INFO):
-            scaled(Compiled(scale))
-            scaled(Compiled(scale), 2)
+            for kind in kinds:
+                Kernel(scale)(np.ones(2, kind), 2.0, np.empty(2))
         assert caplog.text.count("compiling kernels, once") == 1
         assert capsys.readouterr().err.count("compiling kernels, once") == at_terminal
         compiled.announce_compilation.cache_clear()
         caplog.clear()
         with caplog.at_level(logging.INFO):
-            scaled(Compiled(scale))
+            Kernel(scale)(np.ones(2, kinds[0]), 2.0, np.empty(2))
         assert "compiling" not in caplog.text
-    stored.environment.cache_clear()
-    assert compilations == ["scale"] * 4
+
+
+def test_what_others_compile_is_not_announced(caplog):
+    compiled.announce_compilation.cache_clear()
+    with caplog.at_level(logging.INFO):
+        numba.njit(lambda x: x + 1)(1.0)
+    assert "compiling" not in caplog.text

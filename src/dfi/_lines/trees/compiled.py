@@ -1,191 +1,186 @@
-"""Kernels compiled once by numba and run by later processes without numba.
+"""Kernels compiled by numba, kept in numba's own cache where only their user can write.
 
-Importing numba, filling its registries and reading its own cache cost a later process half a second
-before its first exact line mean. The kernels need none of it: they allocate nothing, raise nothing
-and take arrays, numbers, and named tuples of these. Each is compiled once per kind of arguments for
-one pointer to packed arguments (:mod:`dfi._lines.trees.compilation`); the object code is kept on
-disk (:mod:`dfi._lines.trees.stored`), and a later process links it with ``llvmlite.binding`` and
-calls it through ctypes, which releases the interpreter lock. Where that fails, numba's own dispatch
-takes over.
+numba keeps what it compiles in ``NUMBA_CACHE_DIR``, in ``__pycache__`` beside the source, or in the
+user's cache folder, whichever comes first and can be written to. What it finds there is unpickled
+and run, and numba asks neither who owns the folder nor who else may write to it: a folder that
+anyone else could have put a file in is not used (:func:`only_ours`). Where there is no folder,
+where its files are damaged and where the disk is full, kernels are compiled in memory.
 
-Measured against kernels that allocate under numba's dispatch: the first call of a later process
-costs 0.11 CPU seconds more than the second (0.62 to 0.86 on busy cores), of which the import of
-llvmlite is 0.05; the first call ever 3 (7), all kernels for both laws 12 (28). Second moments take
-0.7 of the time, means along paths 0.9, along parallel lines the same to within the noise of 2 %;
-all give the same bits, in 50 MB less memory. Packing takes about 4e-6 for an array, 0.6e-4 for a
-call of the arena kernel.
+The first exact call of a later process costs 0.35 CPU seconds more than the second, the first call
+ever 2.0 (``benchmarks/startup.py``). Linking object code without numba took 0.04 and 1.7, and 440
+lines on private interfaces of numba and LLVM.
 """
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import functools
+import hashlib
 import logging
-import struct
+import os
+import stat
 import sys
-import threading
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Generic, ParamSpec, TypeVar
 
+import numba
 import numpy as np
-
-from dfi._lines.trees.stored import Code, checksum, environment, read_code, write_code
+from numba.core import event
+from numba.extending import overload, register_jitable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    F = TypeVar("F", bound=Callable[..., Any])
+    from numpy.typing import ArrayLike, NDArray
 
 logger = logging.getLogger(__name__)
 
-# What kernels call: (function, what stands for it given numba's types of the arguments).
-inlined_functions: list[tuple[Callable[..., Any], Callable[..., Any]]] = []
+P = ParamSpec("P")
+Scalar = TypeVar("Scalar", bound=np.generic)
 
-_lock = threading.Lock()
-
-
-class Native(NamedTuple):
-    """A linked kernel: how its arguments are packed, and the function of where they are."""
-
-    layout: struct.Struct
-    call: Callable[[bytes], int]
+HERE = Path(__file__).parent
+KERNEL_FILES = ("compiled.py", "kernels_*.py")
 
 
-class Compiled:
-    """A kernel, compiled for each kind of arguments that it is called with.
+def _checksum(folder: Path) -> int:
+    """Return a number that changes with any source that kernels are compiled from."""
+    sources = [path.read_bytes() for name in KERNEL_FILES for path in sorted(folder.glob(name))]
+    return int.from_bytes(hashlib.sha256(b"\0".join(sources)).digest()[:7], "little")
+
+
+SOURCES = _checksum(HERE)
+"""Default of every kernel's last parameter, and so a part of numba's key of what it keeps.
+
+numba itself looks at the kernel's own file alone: after an update of the law, which lies in another
+one, it would go on running the old code.
+"""
+
+# Inlined by LLVM: inlining by numba makes the same code in twice the time.
+inlined = register_jitable(forceinline=True)
+chosen_by_type = functools.partial(overload, strict=False, jit_options={"forceinline": True})
+
+
+class Kernel(Generic[P]):
+    """A function compiled for each kind of arguments that it is called with.
 
     Parameters
     ----------
     function : callable
         A function in the language of numba that allocates nothing, raises nothing and returns
-        nothing. It takes C-contiguous arrays, integers, floats, and named tuples of these.
+        nothing. Its last parameter is ``_sources``, :data:`SOURCES` by default.
     """
 
-    def __init__(self, function: Callable[..., None]) -> None:
+    functions: ClassVar[set[Callable[..., None]]] = set()
+
+    def __init__(self, function: Callable[P, None]) -> None:
         functools.update_wrapper(self, function)
         self.function = function
-        self._native: dict[str, Native | None] = {}
+        self.dispatcher = _cached(function) or _uncached(function)
+        self.functions.add(function)
 
-    def __call__(self, *arguments: Any) -> None:
+    def __call__(self, *arguments: P.args, **others: P.kwargs) -> None:
         """Run the kernel, loaded or compiled at the first call."""
-        self.bind()(*arguments)
-
-    def bind(self, *common: Any) -> Callable[..., None]:
-        """Return the kernel with its first arguments given, packed once for many calls."""
-        common_words: list[Any] = []
-        common_kinds = [_flatten(argument, common_words) for argument in common]
-
-        def call(*others: Any) -> None:
-            words = common_words.copy()
-            kind = ",".join([*common_kinds, *[_flatten(argument, words) for argument in others]])
-            if kind not in self._native:
-                self._load(kind, (*common, *others), words)
-            native = self._native[kind]
-            if native is None:
-                self.plain(*common, *others)
-            elif native.call(native.layout.pack(*words)):
-                raise RuntimeError(f"the compiled kernel {self.function.__name__} failed")
-
-        return call
-
-    @functools.cached_property
-    def plain(self) -> Callable[..., None]:
-        """The kernel under numba's own dispatch."""
-        from dfi._lines.trees.compilation import dispatch
-
-        return dispatch(self.function)
-
-    def _load(self, kind: str, arguments: tuple[Any, ...], words: list[Any]) -> None:
-        with _lock:
-            if kind not in self._native:
-                try:
-                    call = link(*self._code(kind, arguments))
-                    layout = "".join("d" if isinstance(word, float) else "q" for word in words)
-                    self._native[kind] = Native(struct.Struct(layout), call)
-                # Whatever another version of numba or LLVM refuses, dispatch is there.
-                except Exception as error:
-                    logger.info("%s is left to numba: %r", self.function.__name__, error)
-                    self._native[kind] = None
-
-    def _code(self, kind: str, arguments: tuple[Any, ...]) -> tuple[str, Code]:
-        """Return the name of the code's entry and the code."""
-        key = checksum(environment(), self.function.__name__.encode(), kind.encode())
-        entry = f"{self.function.__name__}-{key.hex()[:20]}"
-        code = read_code(entry, key)
-        if code is None:
-            announce_compilation()
-            from dfi._lines.trees.compilation import compile_kernel
-
-            code = compile_kernel(self.function, arguments, entry)
-            write_code(entry, key, code)
-        return entry, code
+        try:
+            self.dispatcher(*arguments, **others)
+        # Kernels raise nothing, so this one has not begun: its files are damaged, and unpickling
+        # may raise anything, or the disk is full.
+        except Exception as error:
+            logger.info("%s is compiled in memory: %r", self.function.__name__, error)
+            self.dispatcher = _uncached(self.function)
+            self.dispatcher(*arguments, **others)
 
 
-def inlined(function: F) -> F:
-    """Let kernels call a function."""
-    inlined_functions.append((function, lambda *_arguments: function))
-    return function
+def _uncached(function: Callable[P, None], *, cache: bool = False) -> Callable[P, None]:
+    compiled: Callable[P, None] = numba.njit(nogil=True, error_model="numpy", cache=cache)(function)
+    return compiled
 
 
-def chosen_by_type(function: Callable[..., Any]) -> Callable[[F], F]:
-    """Let kernels call a function; what is decorated picks its body by the arguments' types."""
+def _cached(function: Callable[P, None]) -> Callable[P, None] | None:
+    """Return a kernel that is kept on disk, None where there is no folder that is safe."""
+    try:
+        kernel = _uncached(function, cache=True)
+    except RuntimeError as error:
+        # No folder can be written to.
+        logger.info("compiled kernels are not kept: %s", error)
+        return None
+    # Without compilation (NUMBA_DISABLE_JIT) the kernel is the function itself.
+    stats = getattr(kernel, "stats", None)
+    if stats is None or only_ours(Path(stats.cache_path)):
+        return kernel
+    logger.info("compiled kernels are not kept in %s: others may write there", stats.cache_path)
+    return None
 
-    def register(choose: F) -> F:
-        inlined_functions.append((function, choose))
-        return choose
 
-    return register
+def only_ours(folder: Path) -> bool:
+    """Return whether nobody but this user and root can put a file into a folder.
+
+    The folder and all above it must belong to the user or root and be writable by no others. The
+    group may write where it is the user's private one, as is the custom where the umask is 002.
+    A folder above may be writable by all if it is sticky, as ``/tmp`` is: others cannot replace
+    what is not theirs there. Symbolic links must belong to the user or root, too. Windows, which
+    keeps its permissions elsewhere, is taken at its word: its folders are the user's by default.
+    """
+    if sys.platform == "win32":
+        return True
+    try:
+        chains = {
+            path: path in (folder.absolute(), folder.resolve())
+            for end in (folder.resolve(), folder.absolute())
+            for path in (end, *end.parents)
+        }
+        return all(_is_ours(path.lstat(), last=last) for path, last in chains.items())
+    except OSError:
+        return False
 
 
-def _flatten(value: Any, words: list[Any]) -> str:
-    """Append the numbers that a kernel is given for an argument; return their kind."""
-    if isinstance(value, np.ndarray):
-        if not (value.flags.c_contiguous and value.flags.aligned):
-            raise TypeError("kernels take contiguous arrays")
-        words.append(value.ctypes.data)
-        words.extend(value.shape)
-        return f"{value.dtype.str}{value.ndim}"
-    if isinstance(value, tuple):
-        return f"{type(value).__name__}({','.join([_flatten(part, words) for part in value])})"
-    words.append(value)
-    return "float" if isinstance(value, float) else "int"
+def _is_ours(status: os.stat_result, *, last: bool) -> bool:
+    if status.st_uid not in (os.geteuid(), 0):
+        return False
+    if stat.S_ISLNK(status.st_mode):
+        return True
+    if not last and status.st_mode & stat.S_ISVTX:
+        return True
+    shared = status.st_mode & stat.S_IWGRP and not _is_private_group(status.st_gid)
+    return not (shared or status.st_mode & stat.S_IWOTH)
 
 
 @functools.cache
-def _engine() -> Any:
-    import llvmlite.binding as llvm
+def _is_private_group(number: int) -> bool:
+    import grp
+    import pwd
 
-    # Needed by older versions of llvmlite, refused by newer ones.
-    with contextlib.suppress(RuntimeError):
-        llvm.initialize()
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    try:
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(number)
+    except KeyError:
+        return False
+    same = user.pw_gid == number and user.pw_name == group.gr_name
+    return same and set(group.gr_mem) <= {user.pw_name}
 
 
-def link(entry: str, code: Code) -> Callable[[bytes], int]:
-    """Link object code into this process; return its entry."""
-    import llvmlite.binding as llvm
+def kernel_array(values: ArrayLike, dtype: type[Scalar]) -> NDArray[Scalar]:
+    """Return an array as kernels take it, copied only where it must be.
 
-    # LLVM ends the process over a symbol that it does not find.
-    missing = [symbol for symbol in code.symbols if not llvm.address_of_symbol(symbol)]
-    if missing:
-        raise RuntimeError(f"no {', '.join(missing)} in this process")
-    engine = _engine()
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code.machine))
-    engine.finalize_object()
-    address = engine.get_function_address(entry)
-    if not address:
-        raise RuntimeError(f"no {entry} in the object code")
-    call: Callable[[bytes], int] = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p)(address)
-    return call
+    An array that is not contiguous, or that cannot be written to (memory-mapped rows of a parallel
+    worker, a column of pandas), would be another kind of argument, for which numba compiles anew.
+    """
+    return np.require(values, dtype, ["C", "W"])
+
+
+class _Announcer(event.Listener):
+    def on_start(self, event: event.Event) -> None:
+        if event.data["dispatcher"].py_func in Kernel.functions:
+            announce_compilation()
+
+    def on_end(self, event: event.Event) -> None:
+        pass
 
 
 @functools.cache
 def announce_compilation() -> None:
-    """Say once, at a terminal, that kernels are being compiled."""
+    """Tell once, at a terminal, that kernels are being compiled."""
     message = "dfi: compiling kernels, once; later runs load them from disk"
     logger.info(message)
     if sys.stderr.isatty():
         sys.stderr.write(message + "\n")
+
+
+event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]

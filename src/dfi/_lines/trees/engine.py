@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import expit
 
 from dfi._lines.base import LineMoments
+from dfi._lines.trees.compiled import kernel_array
 from dfi._lines.trees.kernels_arena import arena_for, arena_moments
 from dfi._lines.trees.kernels_law import Law, coordinate_law, step_below, tabulate
 from dfi._lines.trees.kernels_merged import jumps_for, merged_moments
@@ -28,8 +29,12 @@ if TYPE_CHECKING:
 
     from dfi._lines.base import Lines
     from dfi._lines.trees.ensemble import TreeEnsemble
+    from dfi._lines.trees.kernels_law import CoordinateLaw
     from dfi._lines.trees.levels import Category
     from dfi._types import Floats, Ints
+
+    # Parallel lines: latent values, steepness, law, shifts, lower and upper ends, step.
+    Block = tuple[Floats, Floats, CoordinateLaw, Floats, Floats, Floats, float]
 
 Kernel = Literal["arena", "path", "merged"]
 
@@ -78,7 +83,7 @@ def predict(ensemble: TreeEnsemble, points: Floats, *, n_threads: int | None = N
 
     def task(block: slice) -> None:
         places = places_for(block.stop - block.start, nodes.depth)
-        predict_sums(nodes, np.ascontiguousarray(rows[block].T), places, sums[block])
+        predict_sums(nodes, kernel_array(rows[block].T, np.float64), places, sums[block])
 
     _run(task, _blocks(len(rows), ROWS_PER_BLOCK), n_threads)
     sums += ensemble.intercept
@@ -197,10 +202,10 @@ def _by_direction(
     q = len(lines.offsets)
     mean, hermite = np.empty((q, n, d)), np.empty((q, n, d))
     square = np.empty((q, n, d)) if merged else None
-    points = np.ascontiguousarray(lines.points, dtype=np.float64)
+    points = kernel_array(lines.points, np.float64)
     columns = np.ascontiguousarray(points.T)
-    latent = np.ascontiguousarray(lines.latent.T, dtype=np.float64)
-    shifts = np.ascontiguousarray(lines.offsets.T, dtype=np.float64)
+    latent = kernel_array(lines.latent.T, np.float64)
+    shifts = kernel_array(lines.offsets.T, np.float64)
     laws = [coordinate_law(geometry.law, j) for j in range(d)]
     steepness = _steepness_of_trees(geometry.steepness, categories, ensemble.n_features)
 
@@ -221,9 +226,11 @@ def _by_direction(
             size = block.stop - block.start
             ends = (np.full(size, low), np.full(size, high))
             at, rows = latent[j, block], points[block]
-        common = (at, steepness[j], laws[j], shifts[j], *ends, step_below(laws[j], shifts[j]))
+        step = step_below(laws[j], shifts[j])
+        common = (at, steepness[j], laws[j], shifts[j], *ends, step)
+        found: tuple[Floats, ...]
         if merged:
-            found = _merged(ensemble, nodes, rows, common, (q, len(rows)))
+            found = _merged(ensemble, nodes, rows, common, q)
         else:
             part = columns[:, block] if pieces is None else rows.T
             sums = (np.zeros((q, len(rows))), np.zeros((q, len(rows))))
@@ -246,27 +253,17 @@ def _by_direction(
 
 
 def _merged(
-    ensemble: TreeEnsemble,
-    nodes: Nodes,
-    rows: Floats,
-    common: tuple[Any, ...],
-    size: tuple[int, int],
-) -> tuple[Floats, ...]:
+    ensemble: TreeEnsemble, nodes: Nodes, rows: Floats, common: Block, q: int
+) -> tuple[Floats, Floats, Floats]:
     """Return the three moments along lines of one direction, with as much memory as it takes."""
-    out = (np.empty(size), np.empty(size), np.empty(size))
+    n = len(rows)
+    out = (np.empty((q, n)), np.empty((q, n)), np.empty((q, n)))
     done = np.zeros(1, np.int64)
+    intercept, link = float(ensemble.intercept), LINKS[ensemble.link]
     capacity = max(FEWEST_JUMPS, JUMPS_PER_TREE * len(nodes.roots))
-    while done[0] < size[1]:
-        merged_moments(
-            nodes,
-            float(ensemble.intercept),
-            LINKS[ensemble.link],
-            rows,
-            *common,
-            jumps_for(capacity, nodes.depth),
-            done,
-            *out,
-        )
+    while done[0] < n:
+        jumps = jumps_for(capacity, nodes.depth)
+        merged_moments(nodes, intercept, link, rows, *common, jumps, done, *out)
         capacity *= 2
     return out
 
@@ -292,12 +289,12 @@ def _path(
     n, d = lines.latent.shape
     q = len(lines.offsets)
     mean, hermite = np.empty((q, n, d)), np.empty((q, n, d))
-    points = np.ascontiguousarray(lines.points, dtype=np.float64)
-    latent = np.ascontiguousarray(lines.latent, dtype=np.float64)
-    shifts = np.ascontiguousarray(lines.offsets.T, dtype=np.float64)
+    points = kernel_array(lines.points, np.float64)
+    latent = kernel_array(lines.latent, np.float64)
+    shifts = kernel_array(lines.offsets.T, np.float64)
     directions = _sort_directions(geometry.steepness)
     total = geometry.law.total * ensemble.intercept
-    walk = path_moments.bind(
+    common = (
         nodes,
         directions,
         geometry.law,
@@ -311,7 +308,8 @@ def _path(
     def task(block: slice) -> None:
         size = (block.stop - block.start, d, q)
         part = (np.empty(size), np.empty(size))
-        walk(points[block], latent[block], detours_for(d, q, nodes.depth), *part)
+        memory = detours_for(d, q, nodes.depth)
+        path_moments(*common, points[block], latent[block], memory, *part)
         mean[:, block] = np.moveaxis(part[0], 2, 0) + ensemble.intercept
         hermite[:, block] = np.moveaxis(part[1], 2, 0) + total
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dfi._lines.trees.compiled import Compiled
+from dfi._lines.trees.compiled import SOURCES, Kernel
 from dfi._lines.trees.kernels_law import evaluate_coordinate
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def arena_for(n_lines: int, depth: int) -> Arena:
     )
 
 
-@Compiled
+@Kernel
 def arena_moments(
     nodes: Nodes,
     columns: Floats,
@@ -74,6 +74,7 @@ def arena_moments(
     arena: Arena,
     mean: Floats,
     hermite: Floats,
+    _sources: int = SOURCES,
 ) -> None:
     """Add line means and first Hermite moments of a block of lines along one direction.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dfi._lines.trees.compiled import Compiled, inlined
+from dfi._lines.trees.compiled import SOURCES, Kernel, inlined
 from dfi._lines.trees.kernels_law import evaluate_coordinate
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def sort_jumps(jumps: Jumps, n: int, low: float, high: float) -> None:
         jump[m] = v
 
 
-@Compiled
+@Kernel
 def merged_moments(
     nodes: Nodes,
     intercept: float,
@@ -111,6 +111,7 @@ def merged_moments(
     mean: Floats,
     hermite: Floats,
     square: Floats,
+    _sources: int = SOURCES,
 ) -> None:
     """Write mean, first Hermite and second moment of ``link(sum)`` along lines of one direction.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dfi._lines.trees.compiled import Compiled
+from dfi._lines.trees.compiled import SOURCES, Kernel
 from dfi._lines.trees.kernels_law import evaluate_law
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def detours_for(d: int, n_shifts: int, depth: int) -> Detours:
     )
 
 
-@Compiled
+@Kernel
 def path_moments(
     nodes: Nodes,
     directions: SortedDirections,
@@ -90,6 +90,7 @@ def path_moments(
     detours: Detours,
     mean: Floats,
     hermite: Floats,
+    _sources: int = SOURCES,
 ) -> None:
     """Write line means and first Hermite moments of every direction through each row.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dfi._lines.trees.compiled import Compiled
+from dfi._lines.trees.compiled import SOURCES, Kernel, kernel_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,12 +40,12 @@ def lay_out(ensemble: TreeEnsemble) -> Nodes:
     roots = np.empty(len(ensemble.roots), np.uint32)
     filled_and_depth = np.zeros(2, np.int64)
     preorder(
-        np.ascontiguousarray(ensemble.feature, dtype=np.int32),
-        np.ascontiguousarray(ensemble.threshold, dtype=np.float64),
-        np.ascontiguousarray(ensemble.left, dtype=np.int32),
-        np.ascontiguousarray(ensemble.right, dtype=np.int32),
-        np.ascontiguousarray(ensemble.value, dtype=np.float64),
-        np.ascontiguousarray(ensemble.roots, dtype=np.int32),
+        kernel_array(ensemble.feature, np.int32),
+        kernel_array(ensemble.threshold, np.float64),
+        kernel_array(ensemble.left, np.int32),
+        kernel_array(ensemble.right, np.int32),
+        kernel_array(ensemble.value, np.float64),
+        kernel_array(ensemble.roots, np.int32),
         np.empty((n + 1, 3), np.int32),
         feature,
         right,
@@ -58,7 +58,7 @@ def lay_out(ensemble: TreeEnsemble) -> Nodes:
     return Nodes(feature[:filled], right[:filled], np.clip(cut[:filled], -1e50, 1e50), roots, depth)
 
 
-@Compiled
+@Kernel
 def preorder(
     feature: Integers,
     threshold: Floats,
@@ -72,6 +72,7 @@ def preorder(
     cut: Floats,
     new_roots: NDArray[np.uint32],
     filled_and_depth: NDArray[np.int64],
+    _sources: int = SOURCES,
 ) -> None:
     """Write the trees of a :class:`~dfi._lines.trees.ensemble.TreeEnsemble` in preorder."""
     filled = 0
@@ -124,8 +125,14 @@ def places_for(n_rows: int, depth: int) -> Places:
     )
 
 
-@Compiled
-def predict_sums(nodes: Nodes, columns: Floats, places: Places, sums: Floats) -> None:
+@Kernel
+def predict_sums(
+    nodes: Nodes,
+    columns: Floats,
+    places: Places,
+    sums: Floats,
+    _sources: int = SOURCES,
+) -> None:
     """Add the sum of leaf values of each row to ``sums``, tree by tree.
 
     The rows (``columns``, transposed) that reach a node are partitioned without branches, as the

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dfi._lines.trees.levels import at_midpoints, categories_in, tree_rows
 from dfi._lines.trees.readers import read_trees, verify
-from dfi._models.forests import forest_values, is_plain_forest
+from dfi._models.predictor import forest_values, is_plain_forest
 from dfi.warnings import ExactnessWarning, warn
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Explain scikit-learn's bundled diabetes data: ``make demo``, ``python -m dfi.datasets.demo``.
+"""Explain scikit-learn's bundled diabetes data: ``make demo``, ``python -m dfi.cli.demo``.
 
 Ten baseline variables of 442 patients, and the progression of their disease after a year. The six
 serum measurements are strongly correlated: a method that scores each given all others would call
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from sklearn.datasets import load_diabetes
 
+from dfi import explain
 from dfi._data import as_frame
-from dfi.estimator import explain
 
 if TYPE_CHECKING:
-    from dfi.results.importance import Importance
+    from dfi import Importance
 
 FILES = ("report.html", "result.dfi")
 LABELS = {

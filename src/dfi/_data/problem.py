@@ -1,0 +1,235 @@
+"""The front door: everything that a caller passes, read, checked and named once."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfi._data.folds import read_row_groups
+from dfi._data.groups import read_groups
+from dfi._data.outcome import read_outcome
+from dfi._data.table import read_table
+from dfi._data.weights import read_weights
+from dfi.warnings import ConstantColumnWarning, warn
+
+if TYPE_CHECKING:
+    from dfi._data.groups import Groups
+    from dfi._data.outcome import Outcome
+    from dfi._data.table import Table
+    from dfi._data.weights import Weights
+    from dfi._types import Bools, Floats, Ints
+
+LARGEST_COLUMN = 1e140
+"""A column enters by its variance: the square of its spread, and the inverse of that."""
+
+LARGEST_OUTCOME = 1e45
+"""A score is a square of the outcome, and the skewness of its estimate a sixth power."""
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """What is given a score: the columns of the table, or groups of them.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Their names.
+    columns : tuple of tuple of int
+        The columns of the table in each unit.
+    positions : tuple of int ndarray
+        The matrix columns of each unit.
+    constant : ndarray of bool
+        Units that do not vary: they score 0, without a standard error.
+    grouped : bool
+        Whether the units are groups.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[tuple[int, ...], ...]
+    positions: tuple[Ints, ...]
+    constant: Bools
+    grouped: bool
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def active(self) -> tuple[int, ...]:
+        """The units that vary."""
+        return tuple(int(unit) for unit in np.flatnonzero(~self.constant))
+
+    def overlap(self) -> tuple[str, str] | None:
+        """Return the names of two units with a column in common, or None."""
+        owner: dict[int, str] = {}
+        for name, columns in zip(self.names, self.columns, strict=True):
+            for column in columns:
+                if column in owner:
+                    return owner[column], name
+                owner[column] = name
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """What was observed: made by :func:`read_data`, never changed.
+
+    Attributes
+    ----------
+    table, outcome, weights
+        The rows.
+    weighted : bool
+        Whether weights were given: only then do they reach the regressions.
+    groups : Groups, optional
+        The groups of columns that were given.
+    row_groups : int ndarray, optional
+        A label per row; rows with one label stay together wherever rows are split.
+    """
+
+    table: Table
+    outcome: Outcome
+    weights: Weights
+    weighted: bool = False
+    groups: Groups | None = None
+    row_groups: Ints | None = None
+
+    @property
+    def matrix(self) -> Floats:
+        """The table as numbers."""
+        return self.table.matrix
+
+    @property
+    def y(self) -> Floats:
+        """The outcome's values."""
+        return self.outcome.values
+
+    @property
+    def fit_weights(self) -> Weights | None:
+        """The weights that regressions are fitted with."""
+        return self.weights if self.weighted else None
+
+    @cached_property
+    def units(self) -> Units:
+        """The groups where they were given, else the columns."""
+        table, groups = self.table, self.groups
+        names = table.names
+        columns: tuple[tuple[int, ...], ...] = tuple((j,) for j in range(len(names)))
+        if groups is not None:
+            names = groups.names
+            columns = tuple(tuple(np.flatnonzero(row).tolist()) for row in groups.membership)
+        positions = tuple(
+            np.array([p for c in unit for p in table.columns[c].positions], dtype=np.intp)
+            for unit in columns
+        )
+        constant = np.array([bool(table.constant[unit].all()) for unit in positions])
+        return Units(names, columns, positions, constant, groups is not None)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the numbers, so that a result can be matched to its data."""
+        return fingerprint(self.matrix, self.y, self.weights.values)
+
+    def constant_among(self, rows: Ints) -> Bools:
+        """Return which matrix columns do not vary among the rows of positive weight in ``rows``.
+
+        A time splitter never holds out the first rows, and a weight of 0 leaves rows out: a column
+        may vary in the table and not among the rows that are explained.
+        """
+        counted = rows[self.weights.values[rows] > 0]
+        return replace(self.table, matrix=self.matrix[counted]).constant
+
+
+def read_data(
+    X: Any,
+    y: Any,
+    *,
+    groups: Any = None,
+    sample_weight: Any = None,
+    weight_kind: Any = "auto",
+    cv_groups: Any = None,
+) -> Data:
+    """Read a table, its outcome and what belongs to its rows and columns.
+
+    Parameters
+    ----------
+    X, y
+        As for :func:`dfi.explain`.
+    groups : mapping, frame or sequence, optional
+        Groups of columns (:func:`~dfi._data.groups.read_groups`).
+    sample_weight, weight_kind
+        Weights of the rows (:func:`~dfi._data.weights.read_weights`).
+    cv_groups : array-like, optional
+        Labels of rows that stay together.
+
+    Warns
+    -----
+    ConstantColumnWarning
+        Columns do not vary: they are kept, with score 0.
+    """
+    if y is None:
+        raise ValueError("DFI requires y to be passed, but the target y is None")
+    table = read_table(X)
+    outcome = read_outcome(y, table.n_rows)
+    weights = read_weights(sample_weight, table.n_rows, kind=weight_kind)
+    table = table.without(weights.values == 0)
+    data = Data(
+        table,
+        outcome,
+        weights,
+        weighted=sample_weight is not None,
+        groups=None if groups is None else read_groups(groups, table.names),
+        row_groups=None if cv_groups is None else read_row_groups(cv_groups, table.n_rows),
+    )
+    _refuse_extreme(data)
+    warn_constant(table, table.constant)
+    return data
+
+
+def _refuse_extreme(data: Data) -> None:
+    """Raise if a column or the outcome is so large or small that its powers are not numbers."""
+    with np.errstate(over="ignore"):
+        spread = data.matrix.max(axis=0) - data.matrix.min(axis=0)
+        wide = float(np.ptp(data.y))
+    for position in np.flatnonzero(~data.table.constant):
+        if not 1.0 / LARGEST_COLUMN < spread[position] < LARGEST_COLUMN:
+            raise ValueError(
+                f"column {data.table.matrix_names[position]!r} spans {spread[position]:.3g}, and "
+                "the square of that is beyond double precision: give it other units"
+            )
+    if not 1.0 / LARGEST_OUTCOME < wide < LARGEST_OUTCOME:
+        raise ValueError(
+            f"y spans {wide:.3g}, and powers of that are beyond double precision: give it other "
+            "units"
+        )
+
+
+def warn_constant(table: Table, constant: Bools, where: str = "") -> None:
+    """Warn of columns without variation; raise if there are no others."""
+    names = [column.name for column in table.columns if constant[list(column.positions)].all()]
+    if len(names) == len(table.columns):
+        raise ValueError(f"every column of X is constant{where}: there is nothing to explain")
+    if names:
+        shown = ", ".join(repr(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
+        warn(
+            f"constant column(s) {shown}{where}: kept, with score 0 and no standard error",
+            ConstantColumnWarning,
+        )
+
+
+def fingerprint(*arrays: Floats) -> str:
+    """Return the SHA-256 of arrays: their shapes and their float64 values, little-endian.
+
+    Rows, columns and values in the same order give the same fingerprint on every machine and from
+    every dataframe library.
+    """
+    digest = hashlib.sha256()
+    for array in arrays:
+        values = np.ascontiguousarray(array, dtype="<f8")
+        digest.update(repr(values.shape).encode())
+        # adding zero turns -0.0 into 0.0; in blocks of rows, so that no second copy is made
+        for start in range(0, len(values), 65536):
+            digest.update((values[start : start + 65536] + 0.0).tobytes())
+    return digest.hexdigest()

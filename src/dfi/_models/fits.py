@@ -1,0 +1,352 @@
+"""The regressions of one table: fitted when a method first asks for them, then kept."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import numpy as np
+
+from dfi._data.folds import Fold, read_folds, split_halves
+from dfi._data.problem import read_data, warn_constant
+from dfi._models.crossfit import FoldModels, cross_fit
+from dfi._models.learners import check_learner_suits_outcome, predicts_classes, resolve_learner
+from dfi._models.parallel import Workers, progress_bar
+from dfi._models.predictor import predict_once, predictor_for
+from dfi._models.quality import regression_quality
+from dfi._models.seeds import Seeds
+from dfi.warnings import OutcomeWarning, warn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Mapping
+
+    from dfi._data.outcome import Outcome
+    from dfi._data.problem import Data, Units
+    from dfi._data.table import Table
+    from dfi._data.weights import Weights
+    from dfi._models.quality import Quality
+    from dfi._types import Bools, Floats, Ints
+
+
+Kept = TypeVar("Kept")
+
+
+@dataclass(frozen=True, eq=False)
+class Fits:
+    """Cross-fitted regressions of one table, or a model that was fitted elsewhere.
+
+    Made by :meth:`cross` or :meth:`prefit`. Every method of a call reads from the same object, so
+    that nothing is fitted twice: a method costs only what no method before it has asked for.
+
+    Attributes
+    ----------
+    data : Data
+        The table, its outcome and weights.
+    learner : estimator
+        The regression, unfitted; the fitted model itself for a fitted one.
+    repeats : tuple of tuple of Fold
+        The splits. In each, every row is held out at most once.
+    seeds : Seeds
+        Where all seeds come from, by name.
+    settings : mapping
+        Estimator, cv, n_repeats and random_state as they were passed, for the specification.
+    workers : Workers
+        Parallel tasks and progress bars.
+    given : bool
+        Whether the model was fitted elsewhere: there is one fold, all rows held out.
+    """
+
+    data: Data
+    learner: Any
+    repeats: tuple[tuple[Fold, ...], ...]
+    seeds: Seeds
+    settings: Mapping[str, object] = field(default_factory=dict)
+    workers: Workers = field(default_factory=Workers)
+    given: bool = False
+    _kept: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def cross(
+        cls,
+        data: Data,
+        estimator: Any,
+        cv: Any = 5,
+        *,
+        n_repeats: int = 1,
+        random_state: int | None = 0,
+        workers: Workers | None = None,
+    ) -> Self:
+        """Split the rows and prepare to fit the learner for every fold.
+
+        Parameters
+        ----------
+        data : Data
+            What was read.
+        estimator : str or estimator
+            The regression.
+        cv : int, splitter or iterable of splits
+            The folds (:func:`~dfi._data.folds.read_folds`).
+        n_repeats : int
+            How often rows are split anew.
+        random_state, workers
+            The root of all seeds, and who does the work.
+        """
+        seeds = Seeds.of(random_state)
+        learner = resolve_learner(estimator)
+        check_learner_suits_outcome(learner, data.outcome.kind)
+        repeats = read_folds(
+            cv,
+            data.table.n_rows,
+            matrix=data.matrix,
+            y=data.y,
+            groups=data.row_groups,
+            n_repeats=n_repeats,
+            random_state=seeds.child("split").sequence(),
+        )
+        settings = _settings(estimator, cv, n_repeats, random_state)
+        return cls(data, learner, repeats, seeds, settings, workers or Workers())
+
+    @classmethod
+    def prefit(
+        cls,
+        data: Data,
+        model: Any,
+        *,
+        n_repeats: int = 1,
+        random_state: int | None = 0,
+        workers: Workers | None = None,
+    ) -> Self:
+        """Take a model that was fitted elsewhere, all rows of the table held out from it.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The model is the name of a learner, is not fitted or knows other columns; or repeats
+            are asked for where nothing is split.
+        """
+        if isinstance(model, str):
+            raise TypeError(
+                "cv='prefit' explains a fitted model: pass it (or a function of X) as "
+                f"estimator, not the name {model!r}"
+            )
+        if n_repeats != 1:
+            raise ValueError(
+                f"n_repeats={n_repeats!r} repeats the split of the rows, and cv='prefit' splits "
+                "none: leave n_repeats at 1"
+            )
+        seeds = Seeds.of(random_state)
+        _warn_of_classes(model)
+        fold = Fold(np.empty(0, dtype=np.intp), np.arange(data.table.n_rows))
+        settings = _settings(model, "prefit", n_repeats, random_state)
+        fits = cls(data, model, ((fold,),), seeds, settings, workers or Workers(), given=True)
+        predictor = predictor_for(model, data.table, prefit=True)
+        check_learner_suits_outcome(model, data.outcome.kind)
+        fits.keep(
+            "full",
+            lambda: (
+                FoldModels(0, fold.test, (predictor,), seeds.child("fit", 0, "score").sequence()),
+            ),
+        )
+        return fits
+
+    def keep(self, key: Hashable, build: Callable[[], Kept]) -> Kept:
+        """Return what was built for a key, and build it where nothing was."""
+        if key not in self._kept:
+            self._kept[key] = build()
+        found: Kept = self._kept[key]
+        return found
+
+    @property
+    def table(self) -> Table:
+        """The table."""
+        return self.data.table
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome."""
+        return self.data.outcome
+
+    @property
+    def weights(self) -> Weights:
+        """The weights of the rows."""
+        return self.data.weights
+
+    @property
+    def units(self) -> Units:
+        """What is given a score."""
+        return self.data.units
+
+    @property
+    def folds(self) -> tuple[Fold, ...]:
+        """The folds of all repeats."""
+        return tuple(fold for folds in self.repeats for fold in folds)
+
+    @cached_property
+    def rows(self) -> Ints:
+        """The rows that are held out at least once, ascending: those that are explained."""
+        return np.unique(np.concatenate([fold.test for fold in self.folds]))
+
+    @cached_property
+    def constant(self) -> Bools:
+        """The matrix columns that do not vary among the explained rows."""
+        constant = self.data.constant_among(self.rows)
+        new = constant & ~self.table.constant
+        warn_constant(self.data.table, new, " among the rows that are explained")
+        return constant
+
+    @property
+    def full(self) -> tuple[FoldModels, ...]:
+        """For each fold the model fitted on all of its training rows."""
+        return self.keep("full", lambda: self._fit(halves=False))
+
+    @property
+    def halves(self) -> tuple[FoldModels, ...]:
+        """For each fold two models fitted on disjoint halves of its training rows."""
+        if self.given:
+            raise ValueError(
+                "two models fitted on disjoint rows are needed; cv='prefit' has one: let the "
+                "models be fitted here"
+            )
+        return self.keep("halves", lambda: self._fit(halves=True))
+
+    def _fit(self, *, halves: bool) -> tuple[FoldModels, ...]:
+        label = "fitting models on halves" if halves else "fitting models"
+        start = time.perf_counter()
+        with progress_bar(self.workers.progress, label, len(self.folds)) as advance:
+            models = cross_fit(
+                self.learner,
+                self.data,
+                self.repeats,
+                halves=halves,
+                seeds=self.seeds.child("fit"),
+                n_jobs=self.workers.n_jobs,
+                advance=advance,
+            )
+        self._kept["seconds"] = self.seconds + time.perf_counter() - start
+        return models
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock seconds spent on fitting full and half models so far."""
+        return float(self._kept.get("seconds", 0.0))
+
+    @cached_property
+    def predictions(self) -> Floats:
+        """Predictions of held-out rows by the full models, NaN for rows that are never held out."""
+        self.require_one_split()
+        values = np.full(self.table.n_rows, np.nan)
+        # by the models themselves: reading them costs more than to predict every row once
+        for models in self.full:
+            rows = self.data.matrix[models.test]
+            values[models.test] = predict_once(models.predictors[0], rows)
+        return values
+
+    @cached_property
+    def residuals(self) -> Floats:
+        """Outcome minus out-of-fold prediction, for the explained rows only."""
+        return np.asarray((self.data.y - self.predictions)[self.rows])
+
+    @cached_property
+    def quality(self) -> Quality:
+        """Out-of-fold fit of the full models."""
+        found = [(fold.test, self.predictions[fold.test]) for fold in self.folds]
+        return regression_quality(found, self.data.y, self.weights, prefit=self.given)
+
+    def require_one_split(self) -> None:
+        """Raise if the rows are split several times."""
+        if len(self.repeats) > 1:
+            raise ValueError(
+                "cv splits the rows several times; a comparison uses one split, which all methods "
+                "share: pass a number of folds or a splitter without repeats"
+            )
+
+    def others(self, unit: int) -> tuple[int, ...]:
+        """Return the columns of the table outside of a unit."""
+        inside = set(self.units.columns[unit])
+        return tuple(c for c in range(len(self.table.columns)) if c not in inside)
+
+    def child(self, *names: str | int) -> np.random.SeedSequence:
+        """Return the seed that belongs to some names, whatever else is run."""
+        return self.seeds.child(*names).sequence()
+
+    def split_rows(self, *names: str | int, stratify: bool = False) -> tuple[Ints, Ints]:
+        """Split the explained rows in two, groups of rows whole, by the seed of some names.
+
+        ``stratify`` shares a binary outcome out equally, where rows are not grouped.
+        """
+        y = self.data.y if stratify and self.outcome.kind == "binary" else None
+        return split_halves(self.rows, self.child(*names), y=y, groups=self.data.row_groups)
+
+    def pooled(self, by_fold: Iterable[Floats], n_columns: int) -> Floats:
+        """Return the rows of the folds' matrices in the order of :attr:`rows`."""
+        full = np.zeros((self.table.n_rows, n_columns))
+        for fold, part in zip(self.folds, by_fold, strict=True):
+            full[fold.test] = part
+        return full[self.rows]
+
+    def mass(self, rows: Ints) -> Floats:
+        """Return the weights of some rows as shares."""
+        values = self.weights.values[rows]
+        return np.asarray(values / values.sum())
+
+
+def _settings(estimator: Any, cv: Any, n_repeats: int, random_state: int | None) -> dict[str, Any]:
+    return {
+        "estimator": estimator, "cv": cv, "n_repeats": n_repeats, "random_state": random_state
+    }  # fmt: skip
+
+
+def _warn_of_classes(model: Any) -> None:
+    """Say which class a probability is of, where the classes are not 0 and 1 themselves."""
+    classes = getattr(model, "classes_", None)
+    if classes is None or len(classes) != 2 or not predicts_classes(model):
+        return
+    if list(classes) not in ([0, 1], [False, True]):
+        first, second = (repr(getattr(name, "item", lambda name=name: name)()) for name in classes)
+        warn(
+            f"this {type(model).__name__} tells {first} from {second}: the probability of {second} "
+            f"is explained, so y must be 1 for {second} and 0 for {first}",
+            OutcomeWarning,
+        )
+
+
+def prepare(
+    X: Any,
+    y: Any,
+    *,
+    estimator: Any = "auto",
+    cv: Any = 5,
+    n_repeats: int = 1,
+    groups: Any = None,
+    sample_weight: Any = None,
+    weight_kind: Any = "auto",
+    cv_groups: Any = None,
+    n_jobs: int | None = None,
+    random_state: int = 0,
+    progress: bool | None = None,
+) -> Fits:
+    """Read the data and split them once; models are fitted when a method asks for them.
+
+    Parameters are those of :func:`dfi.explain`. What comes back is what every method of
+    :mod:`dfi.methods` computes from: ``LOCO().compute(prepare(X, y))``.
+    """
+    data = read_data(
+        X,
+        y,
+        groups=groups,
+        sample_weight=sample_weight,
+        weight_kind=weight_kind,
+        cv_groups=cv_groups,
+    )
+    if isinstance(cv, str) and cv != "prefit":
+        raise ValueError(f"unknown cv {cv!r}: pass a number of folds, a splitter or 'prefit'")
+    fit = partial(Fits.cross, cv=cv) if not isinstance(cv, str) else Fits.prefit
+    return fit(
+        data,
+        estimator,
+        n_repeats=n_repeats,
+        random_state=random_state,
+        workers=Workers(n_jobs, progress),
+    )

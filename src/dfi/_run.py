@@ -1,0 +1,426 @@
+"""The walk of a call: read the data, fit the models, compute the methods, collect the results."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfi._models.fits import prepare
+from dfi.inference.influence import InfluenceRows
+from dfi.inference.intervals import check_level
+from dfi.methods.disentangled import Disentangled
+from dfi.methods.registry import resolve_comparators
+from dfi.results.collection import MethodRecord, Results
+from dfi.results.file import describe_setting, versions
+from dfi.results.importance import Importance
+from dfi.transports.base import UnsuitableTransportError
+from dfi.transports.entropic import EntropicOT
+from dfi.transports.gaussian import Gaussian
+from dfi.transports.registry import resolve_transport
+from dfi.warnings import TransportWarning, warn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dfi._models.fits import Fits
+    from dfi.methods.base import Comparator, Part
+
+
+NONE = np.zeros(0, dtype=np.bool_)
+"""No unit is unrelated."""
+
+SHARED = {
+    "estimator", "cv", "n_repeats", "groups", "weight_kind", "level", "n_jobs", "random_state",
+    "progress",
+}  # fmt: skip
+"""Parameters of DFI that a comparison sets for all of its methods."""
+
+
+def explain(
+    X: Any,
+    y: Any,
+    estimator: Any = "auto",
+    transport: Any = "gaussian",
+    groups: Any = None,
+    cv: Any = 5,
+    n_repeats: int = 1,
+    sample_weight: Any = None,
+    level: float = 0.95,
+    n_jobs: int | None = None,
+    random_state: int = 0,
+    progress: bool | None = None,
+    *,
+    cv_groups: Any = None,
+    weight_kind: Any = "auto",
+    **options: Any,
+) -> Importance:
+    """Explain ``y`` by the columns of ``X``: :class:`DFI` in one call.
+
+    Parameters are those of :class:`DFI` and of its :meth:`~DFI.fit`; ``options`` are its less
+    common ones (``score``, ``fixed_transport``, ``G``, ``lines``, ``n_nodes``, ``memory``,
+    ``diagnose``, ``weight_kind``).
+
+    Returns
+    -------
+    Importance
+        Scores, standard errors, intervals and tests of every feature.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(500, rho=0.8)
+    >>> result = dfi.explain(sample.X, sample.y, estimator="linear")
+    >>> bool(result.scores[0] > result.scores[1] > 4)
+    True
+    """
+    level = check_level(level)
+    method = Disentangled(transport=transport, **options)
+    method.form(given=isinstance(cv, str))
+    fits = prepare(
+        X,
+        y,
+        estimator=estimator,
+        cv=cv,
+        n_repeats=n_repeats,
+        groups=groups,
+        sample_weight=sample_weight,
+        weight_kind=weight_kind,
+        cv_groups=cv_groups,
+        n_jobs=n_jobs,
+        random_state=random_state,
+        progress=progress,
+    )
+    return importances(fits, method, level)[method.name]
+
+
+def compare(
+    X: Any,
+    y: Any,
+    methods: Any = "all",
+    *,
+    estimator: Any = "auto",
+    cv: Any = 5,
+    groups: Any = None,
+    sample_weight: Any = None,
+    weight_kind: Any = "auto",
+    cv_groups: Any = None,
+    level: float = 0.95,
+    n_jobs: int | None = None,
+    random_state: int = 0,
+    progress: bool | None = None,
+    dfi_options: Mapping[str, Any] | None = None,
+) -> Results:
+    """Compute several importances on the same folds and models, each with its inference.
+
+    Parameters
+    ----------
+    X, y
+        The data, as for :func:`dfi.explain`.
+    methods : "all", str, method or list of these, default="all"
+        ``"dfi"``, ``"loco"``, ``"nloco"``, ``"dloco"``, ``"pfi"``, ``"cpi"``, ``"shapley"``,
+        ``"sobol"``, ``"pcm"``, ``"r2"``, or objects of :mod:`dfi.methods` with parameters of
+        their own, e.g. ``dfi.methods.LOCO(sample_split=True)``.
+    estimator : str or estimator, default="auto"
+        The regression, as for :class:`dfi.DFI`; refitted without features where a method asks.
+    cv : int, splitter or iterable of splits, default=5
+        One split that all methods share: every row is scored by models that did not see it.
+    groups : mapping, frame or sequence, optional
+        Score groups of features, not features: refits leave out a whole group, permutations move
+        it as one; DFI adds up its members.
+    sample_weight, weight_kind, cv_groups, level
+        As for :class:`dfi.DFI`.
+    n_jobs : int, optional
+        Parallel tasks (joblib); the result does not depend on it.
+    random_state : int, default=0
+        Seed of splits, fits and draws.
+    progress : bool, optional
+        Show progress bars; by default only at a terminal.
+    dfi_options : mapping, optional
+        Further parameters of :class:`dfi.DFI` (``transport``, ``score``, ...).
+
+    Returns
+    -------
+    Results
+        The results by name, with ``table()``, ``questions()``, ``ranks()`` and ``plot()``.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(500, rho=0.8)
+    >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear")
+    >>> bool(both["loco"].scores[1] < 0.1 < both["dfi"].scores[1])
+    True
+    """
+    level = check_level(level)
+    disentangled = Disentangled(**_dfi_options(dfi_options))
+    everything = isinstance(methods, str) and methods == "all"
+    chosen = resolve_comparators(methods, disentangled)
+    if isinstance(cv, str):
+        raise TypeError(
+            f"cv is {cv!r}: comparators refit the regression without features, so a fitted model "
+            "cannot be compared; pass a number of folds or a splitter, and an unfitted estimator"
+        )
+    fits = prepare(
+        X,
+        y,
+        estimator=estimator,
+        cv=cv,
+        groups=groups,
+        sample_weight=sample_weight,
+        weight_kind=weight_kind,
+        cv_groups=cv_groups,
+        n_jobs=n_jobs,
+        random_state=random_state,
+        progress=progress,
+    )
+    fits.require_one_split()
+    results: dict[str, Importance] = {}
+    records: list[MethodRecord] = []
+    for method in chosen:
+        start, fitting = time.perf_counter(), fits.seconds
+        reason = method.refuses(fits)
+        if reason is not None and not everything:
+            raise ValueError(reason)
+        found = {} if reason is not None else importances(fits, method, level)
+        results |= {
+            key: result if groups is None or result.space == "group" else result.group()
+            for key, result in found.items()
+        }
+        records.append(
+            MethodRecord(
+                method.name,
+                method.question,
+                method.valid_intervals,
+                method.inference,
+                time.perf_counter() - start - (fits.seconds - fitting),
+                tuple(found),
+                reason,
+            )
+        )
+    skipped = {r.name: r.skipped for r in records if r.skipped is not None}
+    return Results(results, tuple(records), fits.seconds, skipped)
+
+
+def sensitivity(
+    X: Any,
+    y: Any,
+    *,
+    transports: Sequence[Any] | None = None,
+    epsilons: Sequence[float] | None = None,
+    solved: bool = False,
+    estimator: Any = "auto",
+    groups: Any = None,
+    cv: Any = 5,
+    n_repeats: int = 1,
+    sample_weight: Any = None,
+    weight_kind: Any = "auto",
+    cv_groups: Any = None,
+    level: float = 0.95,
+    n_jobs: int | None = None,
+    random_state: int = 0,
+    progress: bool | None = None,
+    **options: Any,
+) -> Results:
+    """Explain the same fitted models under several transports, or over a grid of epsilon.
+
+    Parameters
+    ----------
+    X, y, sample_weight, cv_groups
+        As for :func:`dfi.explain`.
+    transports : sequence, optional
+        Names or transports.
+    epsilons : sequence of float, optional
+        Entropy weights: of the Gaussian bridge, or with ``solved=True`` of entropic transport
+        solved on the rows (0 is plain whitening in both cases).
+    solved : bool, default=False
+        What ``epsilons`` are the weights of.
+    **options
+        Further parameters of :class:`dfi.methods.Disentangled`.
+
+    Returns
+    -------
+    Results
+        By setting. One that the data do not allow (too few rows for an entropic kernel, a missing
+        package) is in ``skipped`` with its reason.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(300, rho=0.8, d=3)
+    >>> found = dfi.sensitivity(sample.X, sample.y, epsilons=[0.0, 0.5], estimator="linear")
+    >>> found.labels
+    ('epsilon = 0', 'epsilon = 0.5')
+    """
+    if "transport" in options:
+        raise TypeError("pass the transports to compare as transports=[...], not transport")
+    level = check_level(level)
+    settings = {
+        label: Disentangled(transport=transport, **options)
+        for label, transport in _settings(transports, epsilons, solved).items()
+    }
+    next(iter(settings.values())).form(given=isinstance(cv, str))
+    fits = prepare(
+        X,
+        y,
+        estimator=estimator,
+        cv=cv,
+        n_repeats=n_repeats,
+        groups=groups,
+        sample_weight=sample_weight,
+        weight_kind=weight_kind,
+        cv_groups=cv_groups,
+        n_jobs=n_jobs,
+        random_state=random_state,
+        progress=progress,
+    )
+    results: dict[str, Importance] = {}
+    skipped: dict[str, str] = {}
+    for label, method in settings.items():
+        try:
+            results[label] = importances(fits, method, level)[method.name]
+        except (UnsuitableTransportError, ImportError) as error:
+            skipped[label] = str(error)
+            warn(f"{label} is left out: {error}", TransportWarning)
+    if not results:
+        reasons = "; ".join(f"{label}: {reason}" for label, reason in skipped.items())
+        raise ValueError(f"no setting could be explained. {reasons}")
+    return Results(results, fit_seconds=fits.seconds, skipped=skipped, by="setting")
+
+
+def _settings(
+    transports: Sequence[Any] | None, epsilons: Sequence[float] | None, solved: bool
+) -> dict[str, Any]:
+    """Return the transports by label."""
+    if (transports is None) == (epsilons is None):
+        raise TypeError("pass either transports=[...] or epsilons=[...]")
+    name, given = ("epsilons", epsilons) if transports is None else ("transports", transports)
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"{name} must be a list, got {given!r}: pass {name}=[{given!r}]")
+    if epsilons is not None:
+        kind = EntropicOT if solved else Gaussian
+        found = {}
+        for epsilon in epsilons:
+            # as many digits as tell the settings apart
+            label = f"epsilon = {epsilon:g}"
+            if label in found:
+                label = f"epsilon = {float(epsilon)!r}"
+            if label in found:
+                raise ValueError(f"epsilons has {epsilon!r} twice")
+            found[label] = Gaussian() if epsilon == 0 else kind(epsilon=epsilon)
+    else:
+        found = {}
+        for transport in transports or ():
+            design = resolve_transport(transport)
+            label = design.name if isinstance(transport, str) else _label(design)
+            found[label if label not in found else f"{label} ({len(found) + 1})"] = design
+    if not found:
+        raise ValueError("there is no setting to compare: the list is empty")
+    return found
+
+
+def _label(design: Any) -> str:
+    """Return a transport's name with what its specification changes from the default."""
+    if design.name == "custom":
+        return type(design.transport).__name__
+    default = type(design)()
+    changed = [
+        f"{field.name} = {getattr(design, field.name)}"
+        for field in dataclasses.fields(design)
+        if getattr(design, field.name) != getattr(default, field.name)
+    ]
+    return f"{design.name} ({', '.join(changed)})" if changed else str(design.name)
+
+
+def _dfi_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the further parameters of DFI; refuse those that all methods share."""
+    found = dict(options or {})
+    known = {field.name for field in dataclasses.fields(Disentangled)}
+    for name in found:
+        if name in SHARED:
+            raise TypeError(
+                f"dfi_options has {name!r}, which all methods share: pass it to compare"
+            )
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise TypeError(f"dfi_options has {name!r}, which is no parameter of DFI{hint}")
+    return found
+
+
+def importances(fits: Fits, method: Comparator, level: float) -> dict[str, Importance]:
+    """Compute a method and put each of its parts into a result with its specification."""
+    return {
+        key: importance(fits, method, key, part, level)
+        for key, part in method.compute(fits).items()
+    }
+
+
+def importance(fits: Fits, method: Comparator, key: str, part: Part, level: float) -> Importance:
+    """Put influence values into a result, with what they depend on."""
+    diagnostics = dict(part.diagnostics)
+    if part.monte_carlo_se is not None:
+        diagnostics["monte_carlo_se"] = part.monte_carlo_se.tolist()
+    names = fits.units.names if part.names is None else part.names
+    grouped = part.names is None and fits.units.grouped
+    return Importance(
+        basis=InfluenceRows(part.influence, fits.weights.take(part.rows), part.rows),
+        names=names,
+        spec={**_specification(fits, method, key), **part.specification},
+        quality=fits.quality if part.quality is None else part.quality,
+        diagnostics=diagnostics,
+        level=level,
+        library=fits.table.library,
+        space="group" if grouped and part.space == "attributed" else part.space,
+        degenerate=fits.units.constant if part.degenerate is None else part.degenerate,
+        spread=part.spread,
+        nonnegative=part.nonnegative,
+        latent=None if part.latent is None else importance(fits, method, key, part.latent, level),
+        attribution=part.attribution,
+        default_groups=None if grouped else fits.data.groups,
+        unrelated=NONE if part.unrelated is None else part.unrelated,
+        components=part.components,
+        undetected=part.undetected,
+    )
+
+
+def _specification(fits: Fits, method: Comparator, key: str) -> dict[str, Any]:
+    """Return what an estimate depends on, whatever the method."""
+    parameters: dict[str, Any] = {}
+    described: Any = method
+    if dataclasses.is_dataclass(described) and not isinstance(described, Disentangled):
+        parameters = {
+            field.name: _plain(getattr(described, field.name))
+            for field in dataclasses.fields(described)
+        }
+    return {
+        "method": method.name,
+        "result": key,
+        "question": method.question,
+        "valid_intervals": method.valid_intervals,
+        "inference": method.inference,
+        "parameters": parameters,
+        "loss": "squared error",
+        "estimator": describe_setting(fits.settings["estimator"]),
+        "cv": describe_setting(fits.settings["cv"]),
+        "n_folds": len(fits.folds),
+        "n_repeats": fits.settings["n_repeats"],
+        "weights": fits.weights.kind,
+        "random_state": fits.settings["random_state"],
+        "n_rows": fits.table.n_rows,
+        "n_features": len(fits.table.columns),
+        "versions": versions(),
+        "data_sha256": fits.data.fingerprint,
+    }
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return describe_setting(value)

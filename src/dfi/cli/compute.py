@@ -1,0 +1,439 @@
+"""``dfi explain``, ``compare`` and ``sensitivity``: read a table, compute, fill a folder."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+import shlex
+import time as clock
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+import dfi
+from dfi.cli import options
+from dfi.cli.console import (
+    INPUT,
+    REFUSED,
+    Console,
+    Failure,
+    OutputFolder,
+    guarded,
+    leading,
+    print_json,
+    print_table,
+)
+from dfi.cli.options import Request, split_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+EXPLAIN_FILES = ("importance.csv", "importance.parquet", "result.dfi", "report.html", "log.txt")
+GROUP_FILES = ("groups.csv", "groups.parquet")
+COMPARE_FILES = ("comparison.csv", "comparison.parquet", "report.html")
+SENSITIVITY_FILES = ("sensitivity.csv", "sensitivity.parquet", "ranks.png", "report.html")
+MODEL_FILES = (".joblib", ".pkl", ".pickle")
+UNRECORDED = ("out", "jobs", "quiet", "as_json", "force", "debug", "top")
+"""Options that do not change the numbers."""
+
+
+class Run:
+    """One command from its options to its last line.
+
+    ``ending`` is what follows the name of the data in that of the output folder, ``files`` are
+    those that will be written.
+    """
+
+    def __init__(
+        self, context: typer.Context, request: Request, ending: str, files: Sequence[str]
+    ) -> None:
+        self.request, self.console = request, Console(request.quiet)
+        self._context, self._started = context, clock.monotonic()
+        stem = "data" if request.data == "-" else Path(request.data).name.split(".")[0] or "data"
+        self.out = request.out or Path(f"dfi-{stem}{ending}")
+        self.folder = OutputFolder(self.out, files, force=request.force)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the command began."""
+        return clock.monotonic() - self._started
+
+    def read(self, doing: str, *, refits: bool = False) -> dict[str, Any]:
+        """Return the arguments of a computation, the cheap ones read first.
+
+        ``doing`` begins the sentence that says how large the table is; ``refits`` refuses a model
+        that is fitted already.
+        """
+        request = self.request
+        if request.weights is None and request.weight_kind is not options.WeightKind.auto:
+            raise Failure(
+                f"--weight-kind {request.weight_kind.value} says what weights mean, and there are "
+                "none: name their column with --weights",
+                REFUSED,
+            )
+        model, fitted = resolve_model(request, self.console)
+        from dfi.cli.tables import read_file, read_groups_file, select
+
+        groups = None if request.groups is None else read_groups_file(request.groups)
+        self.console.say(f"reading {'standard input' if request.data == '-' else request.data}")
+        frame = read_file(request.data, file_format=request.file_format, encoding=request.encoding)
+        rows = select(frame, request, self.console)
+        if fitted and refits:
+            raise Failure(
+                f"{request.model} is fitted already, but comparing methods needs refits without "
+                "features: give an unfitted model or a name",
+                REFUSED,
+            )
+        n, d = rows.features.shape
+        self.console.say(f"{doing}: {n} rows, {d} features")
+        if fitted and rows.row_groups is not None:
+            raise Failure(
+                "--cv-groups splits rows for fitting; this model is fitted already", REFUSED
+            )
+        return {
+            "X": rows.features,
+            "y": rows.target,
+            "estimator": model,
+            "groups": groups,
+            "cv": "prefit" if fitted else rows.cv,
+            "sample_weight": rows.weights,
+            "weight_kind": request.weight_kind.value,
+            "cv_groups": rows.row_groups,
+            "level": request.level,
+            "random_state": request.seed,
+            "n_jobs": request.jobs,
+            "progress": self.console.progress,
+        }
+
+    def named(self, result: dfi.Importance) -> dfi.Importance:
+        """Record the command and the outcome's name in the specification of a result."""
+        spec = {**result.spec, "call": command_text(self._context), "target": self.request.target}
+        latent = None if result.latent is None else replace(result.latent, spec=spec)
+        return replace(result, spec=spec, latent=latent)
+
+    def write_results(self, results: Mapping[str, dfi.Importance], folder: Path) -> None:
+        """Write each of several results to a file named after its label."""
+        for label, result in results.items():
+            name = re.sub(r"[^\w.]+", "-", label).strip("-")
+            self.named(result).save(folder / f"{name}.dfi")
+
+    def end(self, findings: dict[str, object], show: Callable[[], None], line: str) -> None:
+        """Print one object for machines, or show the findings and say the last line."""
+        if self.request.as_json:
+            end = {"warnings": self.console.said, "seconds": round(self.seconds, 3)}
+            print_json({"outputs": self.folder.outputs(), **findings, **end})
+            return
+        if not self.request.quiet:
+            show()
+        self.console.say(line)
+        typer.echo(self.out / "report.html")
+
+
+@guarded
+def explain(
+    context: typer.Context,
+    data: options.Data,
+    target: options.Target,
+    groups: options.Groups = None,
+    drop: options.Drop = None,
+    weights: options.Weights = None,
+    weight_kind: options.WhatWeightsMean = options.WeightKind.auto,
+    time: options.Time = None,
+    cv_groups: options.RowGroups = None,
+    missing: options.MissingRows = options.Missing.error,
+    file_format: options.Format = None,
+    encoding: options.Encoding = "utf-8",
+    model: options.Model = "auto",
+    trust_model: options.Trust = False,
+    folds: options.Folds = 5,
+    level: options.Level = 0.95,
+    seed: options.Seed = 0,
+    transport: options.Transport = "gaussian",
+    epsilon: options.Epsilon = None,
+    components: options.Components = None,
+    repeats: options.Repeats = 1,
+    out: options.Out = None,
+    jobs: options.Jobs = None,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+    force: options.Force = False,
+    debug: options.Debug = False,
+    top: options.Top = 10,
+) -> None:
+    """Explain a column of a table by its other columns.
+
+    Writes importance.csv, importance.parquet, result.dfi, report.html and log.txt into a folder.
+    """
+    run = Run(context, Request.among(locals()), "", EXPLAIN_FILES + (GROUP_FILES if groups else ()))
+    console = run.console
+    with console.warnings():
+        arguments = run.read(f"explaining {target!r}")
+        from dfi.cli.tables import write_tables
+        from dfi.results.views import finite, unit_rows
+
+        result = run.named(
+            dfi.explain(
+                transport=resolve_transport(transport, epsilon, components),
+                n_repeats=repeats,
+                **arguments,
+            )
+        )
+        rows, quality = unit_rows(result), result.quality
+        line = (
+            f"explained {quality.n_rows} rows x {len(rows)} features, "
+            f"R2 {quality.r2:.3f}: {leading(rows)} ({run.seconds:.1f} s) -> {run.out}"
+        )
+        console.say(f"writing {run.out}")
+        with run.folder.filling() as stage:
+            write_tables(result.table(), stage, "importance")
+            if result.default_groups is not None:
+                write_tables(result.group().table(), stage, "groups")
+            result.save(stage / "result.dfi")
+            dfi.report.write_report(result, stage / "report.html", target=target)
+            stamp = datetime.now(UTC).isoformat(timespec="seconds")
+            (stage / "log.txt").write_text(f"{stamp} {line}\n", encoding="utf-8")
+    written = run.folder.written
+    stale = [name for name in GROUP_FILES if name not in written and (run.out / name).exists()]
+    if stale:
+        console.warn(f"{' and '.join(stale)} in {run.out} are not of this run, which has no groups")
+    r2 = finite(quality.r2)
+    run.end(
+        {"n_rows": quality.n_rows, "r2": r2, "level": result.level, "features": rows},
+        lambda: print_table(rows, level=level, top=top, unit="feature"),
+        line,
+    )
+
+
+@guarded
+def compare(
+    context: typer.Context,
+    data: options.Data,
+    target: options.Target,
+    groups: options.Groups = None,
+    drop: options.Drop = None,
+    weights: options.Weights = None,
+    weight_kind: options.WhatWeightsMean = options.WeightKind.auto,
+    time: options.Time = None,
+    cv_groups: options.RowGroups = None,
+    missing: options.MissingRows = options.Missing.error,
+    file_format: options.Format = None,
+    encoding: options.Encoding = "utf-8",
+    methods: options.Methods = "all",
+    model: options.Model = "auto",
+    trust_model: options.Trust = False,
+    folds: options.Folds = 5,
+    level: options.Level = 0.95,
+    seed: options.Seed = 0,
+    out: options.Out = None,
+    jobs: options.Jobs = None,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+    force: options.Force = False,
+    debug: options.Debug = False,
+) -> None:
+    """Compute several importances on the same folds and the same models.
+
+    Writes comparison.csv, comparison.parquet, report.html and one .dfi file per method.
+    """
+    run = Run(context, Request.among(locals()), "-comparison", COMPARE_FILES)
+    with run.console.warnings():
+        arguments = run.read(f"comparing importances of {target!r}", refits=True)
+        from dfi.cli.tables import write_tables
+        from dfi.results.views import finite, unit_rows
+
+        comparison = dfi.compare(
+            methods="all" if methods == "all" else split_names([methods]), **arguments
+        )
+        results = comparison.results
+        run.console.say(f"writing {run.out}")
+        with run.folder.filling() as stage:
+            write_tables(comparison.table(), stage, "comparison")
+            page = stage / "report.html"
+            dfi.report.write_comparison_report(comparison, page, target=target)
+            run.write_results(results, stage)
+    r2 = finite(next(iter(results.values())).quality.r2)
+    run.end(
+        {"methods": {label: unit_rows(result) for label, result in results.items()}, "r2": r2},
+        lambda: typer.echo(repr(comparison)),
+        f"compared {len(results)} results ({run.seconds:.1f} s) -> {run.out}",
+    )
+
+
+@guarded
+def sensitivity(
+    context: typer.Context,
+    data: options.Data,
+    target: options.Target,
+    groups: options.Groups = None,
+    drop: options.Drop = None,
+    weights: options.Weights = None,
+    weight_kind: options.WhatWeightsMean = options.WeightKind.auto,
+    time: options.Time = None,
+    cv_groups: options.RowGroups = None,
+    missing: options.MissingRows = options.Missing.error,
+    file_format: options.Format = None,
+    encoding: options.Encoding = "utf-8",
+    transports: options.Transports = None,
+    epsilons: options.Epsilons = None,
+    solved: options.Solved = False,
+    model: options.Model = "auto",
+    trust_model: options.Trust = False,
+    folds: options.Folds = 5,
+    level: options.Level = 0.95,
+    seed: options.Seed = 0,
+    out: options.Out = None,
+    jobs: options.Jobs = None,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+    force: options.Force = False,
+    debug: options.Debug = False,
+) -> None:
+    """Explain the same fitted models under several transports, or several epsilons.
+
+    Writes sensitivity.csv, sensitivity.parquet, ranks.png, report.html and one .dfi file each.
+    """
+    names, values = read_grid(transports, epsilons)
+    run = Run(context, Request.among(locals()), "-sensitivity", SENSITIVITY_FILES)
+    with run.console.warnings():
+        arguments = run.read(f"explaining {target!r} under several transports")
+        from matplotlib.figure import Figure
+
+        from dfi.cli.tables import write_tables
+        from dfi.results.views import shorten, unit_rows
+
+        settings = dfi.sensitivity(transports=names, epsilons=values, solved=solved, **arguments)
+        results = settings.results
+        title = f"How the answer about {target} depends on the transport"
+        run.console.say(f"writing {run.out}")
+        with run.folder.filling() as stage:
+            write_tables(settings.table(), stage, "sensitivity")
+            figure = Figure(figsize=(4.0 + 1.1 * len(results), 5.5), layout="constrained")
+            dfi.plots.sensitivity(results, ax=figure.subplots())
+            figure.suptitle(shorten(title, 70), fontsize=11, parse_math=False)
+            figure.savefig(stage / "ranks.png", dpi=120)
+            page = stage / "report.html"
+            dfi.report.write_comparison_report(results, page, title=title, target=target)
+            run.write_results(results, stage)
+    rows = {label: unit_rows(result) for label, result in results.items()}
+    width = max(map(len, results))
+    run.end(
+        {"settings": rows, "skipped": dict(settings.skipped)},
+        lambda: typer.echo("\n".join(f"{k:{width}s}  {leading(v)}" for k, v in rows.items())),
+        f"explained under {len(results)} settings ({run.seconds:.1f} s) -> {run.out}",
+    )
+
+
+def read_grid(
+    transports: str | None, epsilons: str | None
+) -> tuple[list[str] | None, list[float] | None]:
+    """Return the transports or the epsilons that :func:`dfi.sensitivity` is asked for."""
+    if transports is not None and epsilons is not None:
+        raise Failure("give --transports or --epsilons, not both", REFUSED)
+    if transports is not None:
+        return split_names([transports]), None
+    values = []
+    for text in split_names([options.EPSILONS if epsilons is None else epsilons]):
+        try:
+            values.append(float(text))
+        except ValueError:
+            raise Failure(f"--epsilons: {text!r} is not a number", REFUSED) from None
+    return None, values
+
+
+def resolve_transport(
+    transport: str, epsilon: float | None, components: options.Dependence | None
+) -> object:
+    """Return a transport by name, with its epsilon and components where they were given."""
+    settings: dict[str, object] = {}
+    if epsilon is not None:
+        settings["epsilon"] = epsilon
+    if components is not None:
+        settings["components"] = "auto" if components is options.Dependence.auto else None
+    if not settings:
+        return transport
+    from dfi.transports.registry import resolve_transport
+
+    kind = type(resolve_transport(transport))
+    known = inspect.signature(kind).parameters
+    for option in settings:
+        if option not in known:
+            raise Failure(f"the transport {transport!r} has no --{option}", REFUSED)
+    return kind(**settings)
+
+
+def resolve_model(request: Request, console: Console) -> tuple[object, bool]:
+    """Return a learner's name or a loaded model, and whether it is already fitted."""
+    model = request.model
+    if model in options.MODELS:
+        return model, False
+    if not model.lower().endswith(MODEL_FILES):
+        close = difflib.get_close_matches(model, options.MODELS, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        known = ", ".join(options.MODELS)
+        raise Failure(
+            f"unknown model {model!r}; {hint}known are {known}, or a .joblib file", REFUSED
+        )
+    if not Path(model).is_file():
+        raise Failure(f"there is no file {model}", INPUT)
+    if not request.trust_model:
+        raise Failure(
+            f"loading {model} runs the code that is stored in it: if you trust whoever wrote it, "
+            "add --trust-model",
+            REFUSED,
+        )
+    console.warn(f"loading {model} runs the code that is stored in it")
+    import joblib
+
+    try:
+        loaded = joblib.load(model)
+    except (ImportError, AttributeError) as error:
+        raise Failure(f"{model} needs code that is not installed here: {error}", INPUT) from error
+    except Exception as error:
+        # bytes that are no pickle make its reader raise almost anything
+        raise Failure(f"{model} is not a model that joblib can load ({error})", INPUT) from error
+    if not hasattr(loaded, "predict"):
+        raise Failure(f"{model} holds a {type(loaded).__name__}, which has no predict", REFUSED)
+    return loaded, _is_fitted(loaded)
+
+
+def _is_fitted(model: object) -> bool:
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        return False
+    except TypeError:  # not a scikit-learn estimator
+        return True
+    return True
+
+
+def command_text(context: typer.Context) -> str:
+    """Return the command as one would type it, files by their name only: folders are private."""
+    parts = ["dfi", str(context.info_name)]
+    for parameter in context.command.params:
+        name = parameter.name
+        source = context.get_parameter_source(name) if name else None
+        if name is None or name in UNRECORDED or source is None or source.name != "COMMANDLINE":
+            continue
+        value = context.params[name]
+        values = value if isinstance(value, (list, tuple)) else [value]
+        texts = [_shown(item) for item in values]
+        if parameter.param_type_name == "argument":
+            parts[2:2] = texts
+        elif value is True:
+            parts.append(max(parameter.opts, key=len))
+        else:
+            for text in texts:
+                parts += [max(parameter.opts, key=len), text]
+    return shlex.join(parts)
+
+
+def _shown(value: object) -> str:
+    text = str(getattr(value, "value", value))
+    return Path(text).name if "/" in text or "\\" in text else text

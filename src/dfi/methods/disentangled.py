@@ -1,0 +1,215 @@
+"""Disentangled Feature Importance, a method among methods: transport, scores, their errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dfi._lines.choose import LineOptions
+from dfi._lines.quadrature import DEFAULT_MEMORY
+from dfi._models.parallel import progress_bar
+from dfi._models.quality import regression_quality
+from dfi.explained import explain_diagnostics, undetected_scores, unit_components, unit_membership
+from dfi.inference.score_transport import Task, score_transport
+from dfi.methods.base import Part
+from dfi.score_form import resolve_form
+from dfi.transports.base import fit_transport
+from dfi.transports.choice import Auto, choose_transport
+from dfi.transports.registry import resolve_transport
+
+if TYPE_CHECKING:
+    from dfi._lines.quadrature import QuadratureRule
+    from dfi._models.fits import Fits
+    from dfi._scoring.latent import ScoreForm
+    from dfi._scoring.scores import SensitivityMethod
+    from dfi._scoring.transported import TransportedScores
+    from dfi._types import Floats
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A table explained under one transport: the part that becomes a result, and what made it.
+
+    Attributes
+    ----------
+    part : Part
+        Attributed scores of the units, with the latent ones in ``part.latent``.
+    transport : fitted transport
+        Fitted on the explained rows.
+    scores : TransportedScores
+        Scores of the matrix columns.
+    membership : ndarray of shape (latent coordinates, units)
+        Which coordinates a unit owns, as 0 and 1.
+    """
+
+    part: Part
+    transport: Any
+    scores: TransportedScores
+    membership: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disentangled:
+    """Disentangled Feature Importance: shared signal, attributed through independent coordinates.
+
+    Parameters
+    ----------
+    transport : str or transport, default="gaussian"
+        The geometry that disentangles the features; part of the estimand.
+    score : {"auto", "cross", "loco", "cpi"}, default="auto"
+        The estimator of the latent scores: the cross form where models are fitted here, the
+        LOCO-type form for a fitted model.
+    fixed_transport : bool, default=False
+        Take the transport as known in the standard errors, as the paper does.
+    G : {"auto", "hermite", "covariance", "tilt"}, default="auto"
+        How the sensitivity to the transport's error is found.
+    lines, n_nodes, memory
+        Averages along latent lines, see :class:`dfi.DFI`.
+    diagnose : bool, default=True
+        Check the result; the scores do not depend on it.
+    """
+
+    transport: Any = "gaussian"
+    score: ScoreForm | Literal["auto"] = "auto"
+    fixed_transport: bool = False
+    G: SensitivityMethod = "auto"
+    lines: QuadratureRule | Literal["auto"] = "auto"
+    n_nodes: int | None = None
+    memory: int = DEFAULT_MEMORY
+    diagnose: bool = True
+
+    name = "dfi"
+    question = (
+        "Shared-signal attribution: how much of the signal does the feature carry, alone and "
+        "through the factors that it shares with correlated features?"
+    )
+    valid_intervals = True
+    inference = (
+        "Influence values with the transport's own error; products of two independently fitted "
+        "models, so that scores of null features are not pulled below 0."
+    )
+
+    def form(self, *, given: bool) -> ScoreForm:
+        """Return the form of the scores; raise if an option does not go with the transport.
+
+        Parameters
+        ----------
+        given : bool
+            Whether the model was fitted elsewhere.
+        """
+        design = resolve_transport(self.transport)
+        return resolve_form(self.score, self.G, "prefit" if given else None, design)
+
+    def refuses(self, fits: Fits) -> str | None:
+        """Return None: every table has this importance."""
+        del fits
+        return None
+
+    def compute(self, fits: Fits) -> dict[str, Part]:
+        """Return the attributed scores as ``"dfi"``, the latent ones inside."""
+        return {self.name: self.explain(fits).part}
+
+    def explain(self, fits: Fits) -> Explained:
+        """Fit the transport on the explained rows and score them.
+
+        The algorithm of the paper: transport, line means of the held-out rows' models along latent
+        lines, latent influence values, their attribution, the transport's own error.
+        """
+        table, rows, weights = fits.table, fits.rows, fits.weights
+        design = resolve_transport(self.transport)
+        form = self.form(given=fits.given)
+        if hasattr(design, "check_columns"):
+            design.check_columns(table.columns)
+        models = fits.halves if form == "cross" else fits.full
+        choice = None
+        if isinstance(design, Auto):
+            choice = choose_transport(
+                table.matrix[rows], weights.take(rows), fits.constant, table.columns,
+                fits.child("auto"),
+            )  # fmt: skip
+            design = choice.design
+        transport = fit_transport(
+            design, table.matrix[rows], weights.take(rows), fits.constant, table
+        )
+        total = sum(len(fold.test) for fold in models)
+        with progress_bar(fits.workers.progress, "explaining rows", total) as advance:
+            task = Task(
+                folds=models,
+                table=table,
+                y=fits.outcome.values,
+                weights=weights,
+                rows=rows,
+                constant=fits.constant,
+                form=form,
+                options=LineOptions(self.lines, self.n_nodes, self.memory),
+                sensitivity="hermite" if self.fixed_transport else self.G,
+                fixed=self.fixed_transport,
+                seed=fits.child("transport"),
+                n_jobs=fits.workers.n_jobs,
+                advance=advance,
+            )
+            scores = score_transport(design, transport, task)
+        diagnostics = explain_diagnostics(
+            design, transport, scores, fits, task, diagnose=self.diagnose, say=choice is None
+        )
+        if choice is not None:
+            diagnostics["auto"] = choice.as_dict()
+        specification = {
+            **design.specification(),
+            "reference": transport.reference.kind,
+            "score": form,
+            "fixed_transport": self.fixed_transport,
+            "G": self.G,
+        }
+        membership = unit_membership(table, transport)
+        part = _part(fits, transport, scores, membership, diagnostics, specification)
+        return Explained(part, transport, scores, membership)
+
+
+def _part(
+    fits: Fits,
+    transport: Any,
+    scores: TransportedScores,
+    membership: Floats,
+    diagnostics: dict[str, Any],
+    specification: dict[str, Any],
+) -> Part:
+    """Sum the columns of each unit, in both spaces."""
+    owned = membership.sum(axis=0)
+    degenerate = owned == 0
+    unrelated = np.zeros(len(owned), dtype=np.bool_)
+    if scores.unread is not None:
+        unrelated = ~degenerate & ((~scores.unread).astype(np.float64) @ membership == 0)
+    quality = regression_quality(
+        scores.predictions, fits.outcome.values, fits.weights, prefit=fits.given
+    )
+    shared: dict[str, Any] = {
+        "rows": scores.rows,
+        "names": fits.table.names,
+        "degenerate": degenerate,
+        "unrelated": unrelated,
+        "undetected": undetected_scores(transport, scores, membership) * unrelated,
+        "components": unit_components(fits.table, transport),
+        "diagnostics": diagnostics,
+        "specification": specification,
+        "quality": quality,
+    }
+    latent = Part(
+        influence=scores.latent @ membership,
+        space="latent",
+        spread=_spread(scores.latent_by_repeat @ membership),
+        **shared,
+    )
+    return Part(
+        influence=scores.attributed @ membership,
+        spread=_spread(scores.attributed_by_repeat @ membership),
+        latent=latent,
+        attribution=membership.T @ scores.attribution @ membership / np.maximum(owned, 1),
+        **shared,
+    )
+
+
+def _spread(by_repeat: Floats) -> Floats | None:
+    return by_repeat.std(axis=0, ddof=1) if len(by_repeat) > 1 else None

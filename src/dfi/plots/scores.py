@@ -1,0 +1,330 @@
+r"""Plots of scores, of the model behind one of them, and of what the transport left behind.
+
+For rows :math:`i` and replacement values :math:`t` of latent coordinate :math:`j`, the profile is
+the distribution over rows of :math:`\hat\mu(x_i + (t - z_{ij})\,\ell_j)`, with models that did
+not see the row. The score of the coordinate is the variance along such lines. For a transport
+that is not linear the line is the curve of its decoder.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfi._data import as_frame
+from dfi.plots import style
+from dfi.results import views
+from dfi.transports.gaussian import LinearTransport
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from dfi._sklearn import DFI
+    from dfi._types import Floats
+    from dfi.inference.tests import Adjustment
+    from dfi.results.importance import Importance
+    from dfi.results.views import Columns
+    from dfi.transports.base import MapTransport
+
+N_VALUES = 41
+MAX_ROWS = 200
+AXIS_LABEL = {
+    "attributed": "importance (variance of the outcome attributed to the feature)",
+    "latent": "latent importance (variance of the outcome carried by the coordinate)",
+    "group": "importance of the group (sum over its features)",
+}
+
+
+def _importance_data(
+    result: Importance,
+    *,
+    top: int | None = 20,
+    level: float | None = None,
+    adjust: Adjustment | None = "holm",
+    simultaneous: bool = False,
+) -> Columns:
+    """Return the numbers behind :func:`importance`: the result's table and ``significant``."""
+    columns = views.unit_columns(result, level=level, adjust=adjust, simultaneous=simultaneous)
+    return style.take(columns, views.leading(result.scores, top))
+
+
+importance_data = style.as_table(_importance_data)
+
+
+def importance(
+    result: Importance,
+    *,
+    top: int | None = 20,
+    level: float | None = None,
+    adjust: Adjustment | None = "holm",
+    simultaneous: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the scores as bars with their intervals, the largest at the top.
+
+    Significant units (``p_adj <= 1 - level``) have a filled bar and a star, others a hollow one.
+
+    Parameters
+    ----------
+    result : Importance
+        Features, latent coordinates or groups.
+    top : int or None, default=20
+        How many units, the largest first; None for all. Where labels would overlap only some of
+        them are written.
+    level : float, optional
+        Level of the intervals and of significance; that of the result by default.
+    adjust : {"none", "bonferroni", "holm", "bh", "by"}, default="holm"
+        Multiplicity adjustment over all units, shown or not.
+    simultaneous : bool, default=False
+        Whether the intervals hold for all units at once.
+    ax : Axes, optional
+        Where to draw; a new figure of a fitting size by default.
+
+    Returns
+    -------
+    Axes
+    """
+    shown = _importance_data(result, top=top, level=level, adjust=adjust, simultaneous=simultaneous)
+    n_shown = len(shown["score"])
+    ax = style.axes_for_rows(ax, n_shown)
+    rows = np.arange(n_shown)
+    significant = shown["significant"]
+    for chosen, face, edge, label in (
+        (significant, style.BLUE, style.BLUE, "significant"),
+        (~significant, "none", style.GREY, "not significant"),
+    ):
+        if chosen.any():
+            ax.barh(
+                rows[chosen],
+                shown["score"][chosen],
+                height=0.66,
+                facecolor=face,
+                edgecolor=edge,
+                linewidth=1.0,
+                label=label,
+            )
+    known = np.isfinite(shown["ci_low"]) & np.isfinite(shown["ci_high"])
+    ax.hlines(
+        rows[known],
+        shown["ci_low"][known],
+        shown["ci_high"][known],
+        color="black",
+        linewidth=1.3,
+        label=f"{100 * (result.level if level is None else level):.4g} % interval",
+    )
+    right = np.where(known, np.fmax(shown["ci_high"], shown["score"]), shown["score"])
+    for row in rows[significant]:
+        ax.annotate(
+            "*",
+            (max(float(right[row]), 0.0), row),
+            xytext=(4, -5),
+            textcoords="offset points",
+            fontsize=12,
+        )
+    style.zero_line(ax)
+    style.label_rows(ax, shown["feature"])
+    ax.set_xlabel(AXIS_LABEL[result.space], fontsize=9)
+    style.say_how_many(ax, n_shown, len(result.names))
+    style.small_legend(ax)
+    return ax
+
+
+def _diagnostics_data(result: Importance) -> Columns:
+    """Return the numbers behind :func:`diagnostics`: measure, value and the level of chance."""
+    return views.latent_measures(result)
+
+
+diagnostics_data = style.as_table(_diagnostics_data)
+
+
+def diagnostics(result: Importance, *, ax: Axes | None = None) -> Axes:
+    """Draw the dependence and the marginal misfit that are left in the latent coordinates.
+
+    A bar that passes its mark exceeds what independent, normal coordinates show by chance: the
+    correlation in one table of 20, the distance correlation in one of 100, the distance of a
+    margin in one margin of 20. Leftover dependence concerns the meaning of the scores; margins
+    that are not normal matter only where the reference law is normal.
+
+    Parameters
+    ----------
+    result : Importance
+        A result with diagnostics.
+    ax : Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    Axes
+    """
+    shown = views.latent_measures(result)
+    value, chance = shown["value"], shown["chance"]
+    ax = style.new_axes(7.0, 2.4) if ax is None else ax
+    rows = np.arange(len(value))
+    beyond = value > chance
+    ax.barh(
+        rows,
+        value,
+        height=0.5,
+        color=[style.VERMILION if b else style.BLUE for b in beyond],
+        hatch=["//" if b else "" for b in beyond],
+        edgecolor="white",
+    )
+    ax.vlines(
+        chance, rows - 0.36, rows + 0.36, color="black", linewidth=2.0, label="level of chance"
+    )
+    for row in rows:
+        ax.annotate(
+            f"{value[row]:.3f}",
+            (max(value[row], chance[row]), row),
+            xytext=(5, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=9,
+        )
+    ax.set_xlim(0.0, 1.2 * max(float(value.max()), float(chance.max()), 0.05))
+    style.label_rows(ax, shown["measure"], width=44)
+    style.small_legend(ax)
+    return ax
+
+
+def _coordinate(explainer: DFI, feature: str, level: str | None) -> tuple[int, str]:
+    """Return the latent coordinate of a feature (of one level, for a categorical one)."""
+    table = explainer.models_[0].predictors[0].table
+    if feature not in table.names:
+        close = difflib.get_close_matches(feature, table.names, n=3) or list(table.names[:5])
+        raise ValueError(
+            f"there is no feature {feature!r}; did you mean {', '.join(map(repr, close))}?"
+        )
+    unit = table.names.index(feature)
+    column, positions = table.columns[unit], list(table.units[unit])
+    label = feature
+    if column.kind == "categorical":
+        levels = [str(value) for value in column.levels]
+        if level is None or level not in levels:
+            raise ValueError(
+                f"{feature!r} is categorical; pass level= one of {', '.join(map(repr, levels))}"
+            )
+        positions = [positions[levels.index(level)]]
+        label = f"{feature} = {level}"
+    active = [int(p) for p in explainer.transport_.active]
+    if positions[0] not in active:
+        raise ValueError(f"{label!r} is constant: it has no latent coordinate")
+    return active.index(positions[0]), label
+
+
+def _curves(
+    explainer: DFI, feature: str, level: str | None, n_values: int, max_rows: int
+) -> tuple[str, Columns, Floats]:
+    """Return the name of a coordinate, its profile, and the curves of the rows behind it."""
+    if not hasattr(explainer, "models_"):
+        raise ValueError("the profile is drawn from a fitted dfi.DFI: call fit first")
+    transport: LinearTransport | MapTransport = explainer.transport_
+    coordinate, label = _coordinate(explainer, feature, level)
+    folds = explainer.models_
+    matrix = folds[0].predictors[0].table.matrix
+    if isinstance(transport, LinearTransport):
+        latent = transport.encode(matrix)
+    else:
+        # what is random in an encoder (a coupling, jumps of discrete columns) is drawn once
+        latent = transport.encode(matrix, np.random.default_rng(0))
+    low, high = (float(value) for value in np.quantile(latent[:, coordinate], [0.01, 0.99]))
+    values = np.linspace(low, high, n_values)
+    per_fold = max(1, max_rows // len(folds))
+    parts = []
+    for fold in folds:
+        step = max(1, len(fold.test) // per_fold)
+        rows = fold.test[::step][:per_fold]
+        flat = _moved(transport, matrix[rows], latent[rows], coordinate, values)
+        fitted = np.mean([predictor(flat) for predictor in fold.predictors], axis=0)
+        parts.append(fitted.reshape(len(rows), n_values))
+    curves = np.concatenate(parts)
+    lower, upper = np.quantile(curves, [0.1, 0.9], axis=0)
+    profile = {"latent": values, "mean": curves.mean(axis=0), "low": lower, "high": upper}
+    return label, profile, curves
+
+
+def _moved(
+    transport: LinearTransport | MapTransport,
+    rows: Floats,
+    latent: Floats,
+    coordinate: int,
+    values: Floats,
+) -> Floats:
+    """Return each row with one latent coordinate at each value: a line, or the decoder's curve."""
+    if isinstance(transport, LinearTransport):
+        shift = values[None, :] - latent[:, coordinate, None]
+        points = rows[:, None, :] + shift[:, :, None] * transport.directions[:, coordinate]
+        return np.asarray(points.reshape(-1, rows.shape[1]))
+    replaced = np.repeat(latent, len(values), axis=0)
+    replaced[:, coordinate] = np.tile(values, len(latent))
+    return np.asarray(transport.decode(replaced))
+
+
+def line_profile_data(
+    explainer: DFI,
+    feature: str,
+    *,
+    level: str | None = None,
+    n_values: int = N_VALUES,
+    max_rows: int = MAX_ROWS,
+) -> Any:
+    """Return the numbers behind :func:`line_profile`: latent, mean, low and high (10, 90 %)."""
+    _, profile, _ = _curves(explainer, feature, level, n_values, max_rows)
+    return as_frame(profile, explainer.result_.library)
+
+
+def line_profile(
+    explainer: DFI,
+    feature: str,
+    *,
+    level: str | None = None,
+    n_values: int = N_VALUES,
+    max_rows: int = MAX_ROWS,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw what the model predicts when one latent coordinate moves and the others stay.
+
+    Parameters
+    ----------
+    explainer : DFI
+        A fitted explainer.
+    feature : str
+        The feature whose latent coordinate moves.
+    level : str, optional
+        For a categorical feature, the level whose coordinate moves.
+    n_values : int, default=41
+        Values along the line, from the 1 % to the 99 % quantile of the coordinate.
+    max_rows : int, default=200
+        Rows that are moved; each is predicted by models that did not see it.
+    ax : Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    Axes
+    """
+    label, profile, curves = _curves(explainer, feature, level, n_values, max_rows)
+    values = profile["latent"]
+    ax = style.new_axes(6.0, 4.2) if ax is None else ax
+    for curve in curves[:: max(1, len(curves) // 25)]:
+        ax.plot(values, curve, color=style.GREY, linewidth=0.6, alpha=0.5)
+    ax.fill_between(
+        values,
+        profile["low"],
+        profile["high"],
+        color=style.BLUE,
+        alpha=0.2,
+        label="10 % to 90 % of rows",
+    )
+    ax.plot(values, profile["mean"], color=style.BLUE, linewidth=2.2, label="mean over rows")
+    ax.set_xlabel(
+        f"latent coordinate of {views.shorten(label)} (standard deviations)",
+        fontsize=9,
+        parse_math=False,
+    )
+    ax.set_ylabel("prediction", fontsize=9)
+    ax.legend(frameon=False, fontsize=8)
+    style.quiet_frame(ax)
+    return ax

@@ -1,0 +1,346 @@
+"""What plots, reports and the command line show of results: numbers and text, nothing drawn."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
+from scipy.spatial.distance import squareform
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfi._types import Floats, Ints
+    from dfi.inference.tests import Adjustment
+    from dfi.results.importance import Importance
+
+Columns: TypeAlias = dict[str, NDArray[Any]]
+"""Columns of a table by name: names of units, numbers, booleans."""
+Names: TypeAlias = "Sequence[str] | NDArray[np.object_]"
+Plain: TypeAlias = dict[str, Any]
+"""What JSON and templates read: strings, numbers, None, lists and dicts of them."""
+
+NAME_WIDTH = 28
+BLOCK_OVERLAP = 0.5
+"""Features whose average overlap is at least this belong to one correlated block."""
+CHANCE = 0.05
+SPACES = {
+    "attributed": ("feature", "features"),
+    "latent": ("latent coordinate", "latent coordinates"),
+    "group": ("group", "groups"),
+}
+"""What the units of a result are called: one of them, several."""
+
+
+class HoldsResults(Protocol):
+    """A comparison, which holds results by label, or settings, which also hold their labels."""
+
+    @property
+    def results(self) -> Mapping[str, Importance] | tuple[Importance, ...]:
+        """The results."""
+
+
+ResultsByLabel: TypeAlias = "Mapping[str, Importance] | HoldsResults"
+
+
+def shorten(name: str, width: int = NAME_WIDTH) -> str:
+    """Return a name on one line, cut in the middle where it is too long.
+
+    Both ends are kept: the names of derived features often differ only at their end.
+    """
+    printable = "".join(" " if unicodedata.category(c).startswith("C") else c for c in name)
+    flat = " ".join(printable.split()) or "(no name)"
+    if len(flat) <= width:
+        return flat
+    head = math.ceil((width - 1) * 0.6)
+    return f"{flat[:head]}…{flat[len(flat) - (width - 1 - head) :]}"
+
+
+def short_names(names: Names, width: int = NAME_WIDTH) -> list[str]:
+    """Shorten many names and keep different names different.
+
+    Names that would be cut to the same label are cut around the place where they first differ;
+    where that does not help, they are numbered.
+    """
+    labels = [shorten(name, width) for name in names]
+    for again in (_around_difference, _numbered):
+        alike: dict[str, list[int]] = {}
+        for position, label in enumerate(labels):
+            alike.setdefault(label, []).append(position)
+        for positions in alike.values():
+            if len(positions) > 1:
+                apart = again([names[k] for k in positions], width)
+                for position, label in zip(positions, apart, strict=True):
+                    labels[position] = label
+    return labels
+
+
+def _around_difference(names: Sequence[str], width: int) -> list[str]:
+    flat = [shorten(name, len(name) + 1) for name in names]
+    first, last = min(flat), max(flat)
+    different = (k for k, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1])
+    start = max(next(different, len(first)) - 2, 0)
+    return [shorten(f"{name[:4]}…{name[start : start + width - 6]}", width) for name in flat]
+
+
+def _numbered(names: Sequence[str], width: int) -> list[str]:
+    ends = [f" ({k})" for k in range(1, len(names) + 1)]
+    return [shorten(n, width - len(end)) + end for n, end in zip(names, ends, strict=True)]
+
+
+def ranking(scores: Floats) -> Ints:
+    """Return the units from the largest score to the smallest."""
+    return np.argsort(-scores, kind="stable")
+
+
+def leading(scores: Floats, top: int | None) -> Ints:
+    """Return the ``top`` units with the largest scores, all for None."""
+    if top is None:
+        return ranking(scores)
+    if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1:
+        raise ValueError(f"top must be a positive whole number or None, got {top!r}")
+    return ranking(scores)[:top]
+
+
+def unit_columns(
+    result: Importance,
+    *,
+    level: float | None = None,
+    adjust: Adjustment | None = "holm",
+    simultaneous: bool = False,
+) -> Columns:
+    """Return the table of a result in the order of its names, with a column ``significant``."""
+    inference = result._table(level=level, adjust=adjust, simultaneous=simultaneous)
+    used = result.level if level is None else level
+    return {
+        "feature": np.array(result.names, dtype=object),
+        **inference,
+        # NaN (no standard error) compares as not significant
+        "significant": inference["p_adj"] <= 1.0 - used,
+    }
+
+
+def finite(value: float) -> float | None:
+    """Return a number, or None for what JSON does not know."""
+    value = float(value)
+    return value if math.isfinite(value) else None
+
+
+def unit_rows(result: Importance) -> list[Plain]:
+    """Return one plain dict per unit, the largest score first; unknown numbers are None.
+
+    Beside the columns of :func:`unit_columns`: ``rank``, ``unrelated``, ``share`` of the outcome's
+    variance, the ``latent`` score, the share ``own`` (:func:`own_shares`) and ``spread``.
+    """
+    unknown = np.full(len(result.names), np.nan)
+    variance = result.quality.outcome_variance
+    own = own_shares(result)
+    columns = unit_columns(result)
+    names = columns.pop("feature")
+    columns |= {
+        "unrelated": result.unrelated,
+        "share": result.scores / variance if variance > 0 else unknown,
+        "latent": unknown if result.latent is None else result.latent.scores,
+        "own": unknown if own is None else own,
+        "spread": unknown if result.spread is None else result.spread,
+    }
+    return [
+        {
+            "rank": rank + 1,
+            "name": names[unit],
+            **{
+                key: bool(values[unit]) if values.dtype == np.bool_ else finite(values[unit])
+                for key, values in columns.items()
+            },
+        }
+        for rank, unit in enumerate(ranking(result.scores))
+    ]
+
+
+def latent_measures(result: Importance) -> Columns:
+    """Return what is left in the latent coordinates: measure, value and what chance reaches.
+
+    Chance reaches the level of the largest correlation in one table of 20, that of the distance
+    correlation in one of 100, and that of a margin in one margin (of however many) of 20.
+    """
+    latent = result.diagnostics.get("latent")
+    if not isinstance(latent, Mapping):
+        raise ValueError(  # noqa: TRY004 - the result lacks a part, its type is right
+            "this result has no diagnostics of its latent coordinates: "
+            "they are measured with diagnose=True (the default of dfi.explain)"
+        )
+    n_rows = int(latent.get("n_rows", result.quality.n_rows))
+    d = int(str(result.diagnostics.get("n_latent", len(result.names))))
+    pairs = max(d * (d - 1) // 2, 1)
+    # Fisher: independent columns reach this |correlation| in one of the pairs by chance.
+    by_chance = float(
+        np.tanh(stats.norm.isf(CHANCE / (2 * pairs)) / np.sqrt(max(result.quality.n_rows - 3, 1)))
+    )
+    measures = {
+        "largest correlation": (latent.get("max_correlation"), by_chance),
+        "largest distance correlation": (
+            latent.get("max_distance_correlation"),
+            latent.get("null_distance_correlation"),
+        ),
+        "largest distance of a margin from N(0, 1)": (
+            latent.get("max_marginal_distance"),
+            latent.get("null_marginal_distance"),
+        ),
+    }
+    known = {label: pair for label, pair in measures.items() if None not in pair}
+    return {
+        "measure": np.array(list(known), dtype=object),
+        "value": np.array([value for value, _ in known.values()], dtype=float),
+        "chance": np.array([chance for _, chance in known.values()], dtype=float),
+        "n_rows": np.full(len(known), n_rows),
+    }
+
+
+def attribution_of(result: Importance) -> Floats:
+    """Return the attribution weights of a result, or say that it has none."""
+    if result.attribution is None:
+        raise ValueError(
+            f"this result ({result.space}) has no attribution weights; "
+            "draw the attributed result of dfi.explain"
+        )
+    return result.attribution
+
+
+def own_shares(result: Importance) -> Floats | None:
+    """Return the share of each attributed score that comes from the unit's own latent coordinate.
+
+    None where the attributed scores are not the weighted latent ones (a nonlinear decoder, or
+    categorical units whose columns were summed), so that no such share exists.
+    """
+    if result.latent is None or result.attribution is None:
+        return None
+    parts = result.attribution * result.latent.scores
+    total = parts.sum(axis=1)
+    scale = max(float(np.abs(result.scores).max()), 1e-300)
+    if np.max(np.abs(total - result.scores)) > 0.02 * scale:
+        return None
+    own = np.diag(parts)
+    valid = (total > 0) & (own >= 0)
+    share = np.divide(own, total, out=np.full(len(total), np.nan), where=valid)
+    # Noise below zero elsewhere can push a share past one.
+    return np.where(share <= 1.0, share, np.nan)
+
+
+def clustered_weights(result: Importance, top: int | None) -> tuple[Ints, Floats]:
+    """Return the leading units, similar ones together, and the weights among them."""
+    weights = attribution_of(result)
+    chosen = np.sort(leading(result.scores, top))
+    order = chosen[clustered_order(overlap(weights)[np.ix_(chosen, chosen)])]
+    return order, weights[np.ix_(order, order)]
+
+
+def overlap(attribution: Floats) -> Floats:
+    r"""Return how much latent signal every pair of units shares, from the weights alone.
+
+    With attribution weights :math:`A_{lj} = W_{lj}^2`, the overlap of features :math:`l` and
+    :math:`k` is
+
+    .. math:: o_{lk} = \frac{\sum_j \sqrt{A_{lj} A_{kj}}}{\sqrt{\sum_j A_{lj} \sum_j A_{kj}}}
+              \ge |\mathrm{corr}(X_l, X_k)|,
+
+    with equality where the products :math:`W_{lj} W_{kj}` have one sign: a pair of correlated
+    features has an overlap of exactly their absolute correlation. It needs no data, so it can be
+    shown from a saved result. It is 1 on the diagonal, 0 for units without weight.
+    """
+    root = np.sqrt(np.clip(attribution, 0.0, None))
+    norm = np.sqrt(np.sum(root**2, axis=1))
+    scale = np.outer(norm, norm)
+    product = np.asarray(root @ root.T)
+    ratio = np.divide(product, scale, out=np.zeros_like(product), where=scale > 0)
+    return np.asarray(np.clip(ratio, 0.0, 1.0))
+
+
+def _tree(similarity: Floats) -> Floats:
+    distance = 1.0 - similarity
+    distance = (distance + distance.T) / 2.0
+    np.fill_diagonal(distance, 0.0)
+    return np.asarray(linkage(squareform(distance, checks=False), method="average"))
+
+
+def clustered_order(similarity: Floats) -> Ints:
+    """Return an order of the units that puts similar ones next to each other."""
+    if len(similarity) < 3:
+        return np.arange(len(similarity))
+    return np.asarray(leaves_list(_tree(similarity)), dtype=np.intp)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Positions of units that share latent signal, and the average overlap of their pairs."""
+
+    members: tuple[int, ...]
+    mean_overlap: float
+
+
+def _block(members: Sequence[int], similarity: Floats) -> Block:
+    pairs = similarity[np.ix_(members, members)][np.triu_indices(len(members), k=1)]
+    return Block(tuple(members), float(pairs.mean()))
+
+
+def correlated_blocks(attribution: Floats, threshold: float = BLOCK_OVERLAP) -> list[Block]:
+    """Return the blocks of at least two units whose average overlap reaches ``threshold``."""
+    similarity = overlap(attribution)
+    if len(similarity) < 2:
+        return []
+    labels = fcluster(_tree(similarity), t=1.0 - threshold, criterion="distance")
+    groups = [np.flatnonzero(labels == label).tolist() for label in np.unique(labels)]
+    blocks = [_block(members, similarity) for members in groups if len(members) > 1]
+    return sorted(blocks, key=lambda block: block.members)
+
+
+def component_blocks(result: Importance) -> list[Block] | None:
+    """Return the dependence components of at least two features.
+
+    None where there are no components, where the units are not the features that they consist of,
+    or where all features are one component: overlaps then tell more.
+    """
+    components = result.components
+    if components is None or len(components) == 1 or result.space == "group":
+        return None
+    place = {name: k for k, name in enumerate(result.names)}
+    if not all(name in place for group in components for name in group):
+        return None
+    similarity = overlap(attribution_of(result))
+    return [
+        _block([place[name] for name in group], similarity)
+        for group in components
+        if len(group) > 1
+    ]
+
+
+def read_results(results: ResultsByLabel) -> dict[str, Importance]:
+    """Return results by label, from a mapping or from an object that holds one.
+
+    Raises
+    ------
+    ValueError
+        There are none, or they are about different units.
+    """
+    held = results if isinstance(results, Mapping) else getattr(results, "results", None)
+    if isinstance(held, tuple) and hasattr(results, "labels"):
+        held = dict(zip(results.labels, held, strict=True))
+    if not isinstance(held, Mapping):
+        raise TypeError(
+            "pass {label: result, ...} or a comparison whose .results is such a mapping, "
+            f"got {type(results).__name__}"
+        )
+    by_label = {str(label): result for label, result in held.items()}
+    if not by_label:
+        raise ValueError("there are no results to draw")
+    first = next(iter(by_label.values()))
+    for label, result in by_label.items():
+        if set(result.names) != set(first.names):
+            raise ValueError(f"the result {label!r} is about other units than the first one")
+    return by_label
