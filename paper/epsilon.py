@@ -90,7 +90,7 @@ def explain_grid(
 
     def scores(designs: list[Any]) -> tuple[dict[float, Any], list[str]]:
         found = sensitivity(data.X, data.y, transports=designs, **model)
-        return {float(str(r.spec["epsilon"])): r.scores for r in found.results}, [
+        return {float(str(r.spec["epsilon"])): r.scores for r in found.values()}, [
             *found.skipped.values()
         ]
 

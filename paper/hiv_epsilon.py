@@ -107,7 +107,7 @@ def explain_epsilons(
         progress=False,
         random_state=0,
     )
-    grouped = [result.group() for result in found.results]
+    grouped = [result.group() for result in found.values()]
     scores = np.stack([result.scores for result in grouped])
     count = len(epsilons)
     return {

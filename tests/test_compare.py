@@ -20,13 +20,13 @@ from dfi.warnings import WeakModelWarning
 
 
 @pytest.fixture(scope="module")
-def comparison() -> dfi.Comparison:
+def comparison() -> dfi.Results:
     sample = dfi.datasets.m1(300, d=4)
     X = pd.DataFrame(sample.X, columns=list("abcd"))
     return dfi.compare(X, sample.y, estimator="linear")
 
 
-def test_table_is_long_with_the_columns_of_a_result(comparison: dfi.Comparison) -> None:
+def test_table_is_long_with_the_columns_of_a_result(comparison: dfi.Results) -> None:
     table = comparison.table()
     assert list(table.columns) == [
         "method", "feature", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj",
@@ -55,7 +55,7 @@ def test_monte_carlo_errors_are_kept_apart_from_sampling_errors() -> None:
     assert many["shapley"].se[0] == pytest.approx(few["shapley"].se[0], rel=0.1)
 
 
-def test_every_method_states_its_question_and_validity(comparison: dfi.Comparison) -> None:
+def test_every_method_states_its_question_and_validity(comparison: dfi.Results) -> None:
     names = [record.name for record in comparison.methods]
     assert names == [*METHODS]
     questions = [record.question for record in comparison.methods]
@@ -68,7 +68,7 @@ def test_every_method_states_its_question_and_validity(comparison: dfi.Compariso
         assert isinstance(make(), Method)
 
 
-def test_summary_is_plain_and_complete(comparison: dfi.Comparison) -> None:
+def test_summary_is_plain_and_complete(comparison: dfi.Results) -> None:
     summary = json.loads(json.dumps(comparison.summary()))
     assert summary["units"] == list("abcd")
     assert [entry["name"] for entry in summary["methods"]] == [*METHODS]
@@ -77,7 +77,7 @@ def test_summary_is_plain_and_complete(comparison: dfi.Comparison) -> None:
     assert summary["seconds"] > 0
 
 
-def test_it_reads_well_and_survives_pickling(comparison: dfi.Comparison) -> None:
+def test_it_reads_well_and_survives_pickling(comparison: dfi.Results) -> None:
     text = repr(comparison)
     assert "loco" in text
     assert "pcm" in text
@@ -91,7 +91,7 @@ def test_it_reads_well_and_survives_pickling(comparison: dfi.Comparison) -> None
         comparison["lime"]
 
 
-def test_results_can_be_saved(comparison: dfi.Comparison, tmp_path: Any) -> None:
+def test_results_can_be_saved(comparison: dfi.Results, tmp_path: Any) -> None:
     path = comparison["sobol_total"].save(tmp_path / "sobol.dfi")
     np.testing.assert_array_equal(dfi.load(path).scores, comparison["sobol_total"].scores)
 
@@ -186,7 +186,7 @@ def test_a_regression_without_signal_is_said_so() -> None:
         dfi.compare(X, y, "loco", estimator="linear")
 
 
-def test_plot_draws_every_result(comparison: dfi.Comparison) -> None:
+def test_plot_draws_every_result(comparison: dfi.Results) -> None:
     pytest.importorskip("dfi.plots.comparison")
     import matplotlib.pyplot as plt
 

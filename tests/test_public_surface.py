@@ -14,7 +14,7 @@ from pathlib import Path
 import dfi
 
 FILE = Path(__file__).with_name("public_surface.txt")
-RESULTS = (dfi.Importance, dfi.Comparison, dfi.Sensitivity)
+RESULTS = (dfi.Importance, dfi.Results)
 NAMESPACES = ("methods", "datasets", "inference", "plots", "report", "transports", "warnings")
 
 

@@ -270,8 +270,8 @@ def test_compare_and_sensitivity_carry_components():
         X, y, transports=["gaussian", dfi.Gaussian(components=None)], estimator="linear", cv=2
     )
     assert settings.labels == ("gaussian", "gaussian (components = None)")
-    assert settings.results[0].components is not None
-    assert settings.results[1].components is None
+    assert settings["gaussian"].components is not None
+    assert settings[settings.labels[1]].components is None
 
 
 def test_published_form_has_no_components_by_default():

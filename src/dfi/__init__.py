@@ -11,17 +11,16 @@ if TYPE_CHECKING:
     from dfi import datasets, inference, methods, plots, report, transports, warnings
     from dfi._run import compare, explain, sensitivity
     from dfi._sklearn import DFI
-    from dfi.results.collection import Comparison, Sensitivity
+    from dfi.results.collection import Results
     from dfi.results.importance import Importance, load
     from dfi.transports.gaussian import Gaussian, Semicontinuous
 
 __all__ = [
     "DFI",
-    "Comparison",
     "Gaussian",
     "Importance",
+    "Results",
     "Semicontinuous",
-    "Sensitivity",
     "__version__",
     "compare",
     "datasets",
@@ -39,7 +38,7 @@ __all__ = [
 _HOMES = {
     "dfi._run": ("compare", "explain", "sensitivity"),
     "dfi._sklearn": ("DFI",),
-    "dfi.results.collection": ("Comparison", "Sensitivity"),
+    "dfi.results.collection": ("Results",),
     "dfi.results.importance": ("Importance", "load"),
     "dfi.transports.gaussian": ("Gaussian", "Semicontinuous"),
 }

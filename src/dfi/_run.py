@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfi._models.fits import prepare
+from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
 from dfi.methods import resolve_methods
 from dfi.methods.disentangled import Disentangled
-from dfi.results.collection import Comparison, MethodRecord, Sensitivity
+from dfi.results.collection import MethodRecord, Results
+from dfi.results.file import describe_setting, versions
 from dfi.results.importance import Importance
-from dfi.results.specification import describe, versions
 from dfi.transports.base import UnsuitableTransportError
 from dfi.transports.entropic import EntropicOT
 from dfi.transports.gaussian import Gaussian
@@ -113,7 +114,7 @@ def compare(
     random_state: int = 0,
     progress: bool | None = None,
     dfi_options: Mapping[str, Any] | None = None,
-) -> Comparison:
+) -> Results:
     """Compute several importances on the same folds and models, each with its inference.
 
     Parameters
@@ -144,8 +145,8 @@ def compare(
 
     Returns
     -------
-    Comparison
-        ``results`` by name, ``table()``, ``questions()``, ``summary()`` and ``plot()``.
+    Results
+        The results by name, with ``table()``, ``questions()``, ``ranks()`` and ``plot()``.
 
     Examples
     --------
@@ -204,7 +205,8 @@ def compare(
                 reason,
             )
         )
-    return Comparison(results, tuple(records), fits.seconds)
+    skipped = {r.name: r.skipped for r in records if r.skipped is not None}
+    return Results(results, tuple(records), fits.seconds, skipped)
 
 
 def sensitivity(
@@ -226,7 +228,7 @@ def sensitivity(
     random_state: int = 0,
     progress: bool | None = None,
     **options: Any,
-) -> Sensitivity:
+) -> Results:
     """Explain the same fitted models under several transports, or over a grid of epsilon.
 
     Parameters
@@ -245,8 +247,8 @@ def sensitivity(
 
     Returns
     -------
-    Sensitivity
-        A setting that the data do not allow (too few rows for an entropic kernel, a missing
+    Results
+        By setting. One that the data do not allow (too few rows for an entropic kernel, a missing
         package) is in ``skipped`` with its reason.
 
     Examples
@@ -290,7 +292,7 @@ def sensitivity(
     if not results:
         reasons = "; ".join(f"{label}: {reason}" for label, reason in skipped.items())
         raise ValueError(f"no setting could be explained. {reasons}")
-    return Sensitivity(tuple(results.values()), tuple(results), skipped)
+    return Results(results, fit_seconds=fits.seconds, skipped=skipped, by="setting")
 
 
 def _settings(
@@ -369,9 +371,8 @@ def importance(fits: Fits, method: Method, key: str, part: Part, level: float) -
     names = fits.units.names if part.names is None else part.names
     grouped = part.names is None and fits.units.grouped
     return Importance(
-        influence=part.influence,
+        basis=InfluenceRows(part.influence, fits.weights.take(part.rows), part.rows),
         names=names,
-        weights=fits.weights.take(part.rows),
         spec={**_specification(fits, method, key), **part.specification},
         quality=fits.quality if part.quality is None else part.quality,
         diagnostics=diagnostics,
@@ -407,8 +408,8 @@ def _specification(fits: Fits, method: Method, key: str) -> dict[str, Any]:
         "inference": method.inference,
         "parameters": parameters,
         "loss": "squared error",
-        "estimator": describe(fits.settings["estimator"]),
-        "cv": describe(fits.settings["cv"]),
+        "estimator": describe_setting(fits.settings["estimator"]),
+        "cv": describe_setting(fits.settings["cv"]),
         "n_folds": len(fits.folds),
         "n_repeats": fits.settings["n_repeats"],
         "weights": fits.weights.kind,
@@ -425,4 +426,4 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
-    return describe(value)
+    return describe_setting(value)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._models.fits import prepare
 from dfi._run import importance
+from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
 from dfi.inference.second_order import FIXED
 from dfi.methods.disentangled import Disentangled
@@ -250,7 +251,7 @@ class DFI(BaseEstimator):
             told = {key: item for key, item in result.diagnostics.items() if key != "sensitivity"}
             return replace(
                 result,
-                influence=by_unit,
+                basis=InfluenceRows(by_unit, result.weights, result.rows),
                 spec={**result.spec, "fixed_transport": True},
                 diagnostics={
                     **told,

@@ -13,8 +13,7 @@ import numpy as np
 
 from dfi._models.seeds import named_seed
 from dfi._scoring.read_folds import ReadFold, read_some_folds
-from dfi.inference.hypotheses import p_values
-from dfi.inference.multiplicity import adjust_p_values
+from dfi.inference.influence import standard_errors
 from dfi.inference.noise_floor import NoiseFloor, Probe, noise_floor, probed_table, why_not
 from dfi.inference.plausibility import (
     HIGH_ORDER,
@@ -24,7 +23,7 @@ from dfi.inference.plausibility import (
     score_totals,
 )
 from dfi.inference.score_transport import score_transport, thin
-from dfi.inference.standard_errors import standard_errors
+from dfi.inference.tests import adjust_p_values, p_values
 from dfi.transports.base import fit_transport
 from dfi.transports.choice import latent_draws
 from dfi.transports.copula import Copula

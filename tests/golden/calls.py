@@ -379,7 +379,7 @@ def run(name: str) -> dict[str, Any]:
             return dict(dfi.compare(data.X, data.y, **options).results)
         if call.function == "sensitivity":
             found = dfi.sensitivity(data.X, data.y, **options)
-            return dict(zip(found.labels, found.results, strict=True))
+            return dict(found)
         if call.function == "fixed":
             return {"dfi": dfi.DFI(**options).fit(data.X, data.y).with_fixed_transport()}
         result = dfi.explain(data.X, data.y, **options)

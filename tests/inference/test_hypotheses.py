@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from dfi.inference.hypotheses import p_values, z_statistics
+from dfi.inference.tests import p_values, z_statistics
 
 
 def upper_tail(z):

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import false_discovery_control
 
-from dfi.inference.multiplicity import adjust_p_values
+from dfi.inference.tests import adjust_p_values
 
 METHODS = ["none", "bonferroni", "holm", "bh", "by"]
 many_p = arrays(np.float64, st.integers(1, 12), elements=st.floats(0.0, 1.0))

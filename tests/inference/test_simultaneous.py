@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import norm
 
 from dfi._data.weights import Weights
-from dfi.inference.simultaneous import max_t_critical_value, max_t_statistics
+from dfi.inference.intervals import max_t_critical_value, max_t_statistics
 
 MULTIPLIERS = ["gaussian", "rademacher"]
 

@@ -3,8 +3,8 @@ import pytest
 from scipy import stats
 
 from dfi._data.weights import Weights
-from dfi.inference.intervals import wald_interval
-from dfi.inference.skewness import hall_quantile, skewness_of_mean
+from dfi.inference.influence import skewness_of_mean
+from dfi.inference.intervals import hall_quantile, wald_interval
 
 
 def test_skewness_is_that_of_the_values_over_root_n():

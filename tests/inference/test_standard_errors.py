@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dfi._data.weights import Weights
-from dfi.inference.standard_errors import standard_errors
+from dfi.inference.influence import standard_errors
 
 
 def test_against_numpy():

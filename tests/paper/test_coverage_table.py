@@ -89,13 +89,13 @@ def test_published_transport_multiplies_everything():
         estimator="linear",
         diagnose=False,
     )
-    whitened, published = found.results
+    whitened, published = found.values()
     factor = published_factor(1.0)
     np.testing.assert_allclose(published.scores, factor * whitened.scores, rtol=1e-9)
     np.testing.assert_allclose(published.se, factor * whitened.se, rtol=1e-9)
     truth = data.truth(transport="semicontinuous", epsilon=1.0)
     np.testing.assert_allclose(truth, factor * data.truth(), atol=1e-12)
-    ours, theirs = (np.asarray(r.interval(0.9)["ci_low"], dtype=float) for r in found.results)
+    ours, theirs = (np.asarray(r.interval(0.9)["ci_low"], dtype=float) for r in found.values())
     np.testing.assert_allclose(theirs, factor * ours, atol=1e-12)
 
 

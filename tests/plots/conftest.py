@@ -5,6 +5,7 @@ import pytest
 
 import dfi
 from dfi._data.weights import Weights
+from dfi.inference.influence import InfluenceRows
 from dfi.results.importance import Importance, Quality
 
 mpl.use("Agg")
@@ -27,9 +28,9 @@ def build(p=12, n=200, seed=0, names=None, library="pandas", **changes):
     for start in range(0, p, 3):
         root[start : start + 3, start : start + 3] += 0.6
     weights = root**2 / np.sum(root**2, axis=0)
+    ones = Weights(np.ones(n), "frequency")
     shared = {
         "names": names,
-        "weights": Weights(np.ones(n), "frequency"),
         "spec": {"transport": "gaussian"},
         "quality": Quality(0.5, (0.5, 0.5), 0.0, 1.0, 4.0, n),
         "library": library,
@@ -47,11 +48,12 @@ def build(p=12, n=200, seed=0, names=None, library="pandas", **changes):
     }
     values = {
         "influence": latent @ weights.T,
-        "latent": Importance(influence=latent, space="latent", **shared),
+        "latent": Importance(InfluenceRows(latent, ones), space="latent", **shared),
         "attribution": weights,
         **shared,
     }
-    return Importance(**{**values, **changes})
+    values |= changes
+    return Importance(InfluenceRows(values.pop("influence"), ones), **values)
 
 
 @pytest.fixture(name="build")

@@ -6,6 +6,7 @@ import pytest
 
 from dfi._data.groups import read_groups
 from dfi._data.weights import Weights
+from dfi.inference.influence import InfluenceRows
 from dfi.results.importance import Importance, Quality
 
 EVIL = [
@@ -30,9 +31,9 @@ def build(p=10, n=150, seed=0, names=None, r2=0.5, groups=None, **changes):
     for start in range(0, p // 2, 3):
         root[start : start + 3, start : start + 3] += 0.6
     weights = root**2 / np.sum(root**2, axis=0)
+    ones = Weights(np.ones(n), "frequency")
     shared = {
         "names": names,
-        "weights": Weights(np.ones(n), "frequency"),
         "spec": {
             "method": "dfi",
             "transport": "gaussian",
@@ -59,11 +60,12 @@ def build(p=10, n=150, seed=0, names=None, r2=0.5, groups=None, **changes):
     }
     values = {
         "influence": latent @ weights.T,
-        "latent": Importance(influence=latent, space="latent", **shared),
+        "latent": Importance(InfluenceRows(latent, ones), space="latent", **shared),
         "attribution": weights,
         **shared,
     }
-    return Importance(**{**values, **changes})
+    values |= changes
+    return Importance(InfluenceRows(values.pop("influence"), ones), **values)
 
 
 @pytest.fixture(name="build")

@@ -3,6 +3,8 @@ import io
 import json
 import pickle
 import zipfile
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 import dfi.results.importance
 from dfi._data.groups import Groups
 from dfi._data.weights import Weights
+from dfi.inference.influence import InfluenceRows
 from dfi.results.file import FORMAT, VERSION, FileFormatError, freeze, read_file, thaw, write_file
 from dfi.results.importance import Importance, Quality, load
 
@@ -33,7 +36,9 @@ def build(**changes):
         "attribution": rng.uniform(size=(3, 3)),
         "default_groups": Groups(("g", "h"), np.array([[1, 1, 0], [0, 1, 1]], dtype=bool)),
     }
-    return Importance(**{**values, **changes})
+    values |= changes
+    basis = InfluenceRows(values.pop("influence"), values.pop("weights"))
+    return Importance(basis, **values)
 
 
 def full():
@@ -72,6 +77,64 @@ def test_round_trip(tmp_path):
 def test_round_trip_of_the_least(tmp_path):
     result = build(spread=None, attribution=None, default_groups=None, nonnegative=False)
     assert_same(result, load(result.save(tmp_path / "least")))
+
+
+DATA = Path(__file__).parent / "data"
+
+
+def test_files_of_format_1_are_read(tmp_path):
+    """What the release before the index of rows wrote, with the table that it showed."""
+    read = load(DATA / "format-1.dfi")
+    expected = json.loads((DATA / "format-1.json").read_text(encoding="utf-8"))
+    for name, result in (("table", read), ("latent", read.latent), ("groups", read.group())):
+        pd.testing.assert_frame_equal(
+            result.table(sort=False), pd.DataFrame(expected[name]), rtol=1e-12, atol=0.0
+        )
+    assert [read.total.value, read.total.se] == pytest.approx(expected["total"], rel=1e-12)
+    assert read.quality.r2 == expected["r2"]
+    assert read.spec["data_sha256"] == expected["sha256"]
+    # all 60 rows of the table are there, so that they stand in order
+    assert read.rows.tolist() == list(range(60))
+    assert not (read - read).scores.any()
+    assert_same(read, load(read.save(tmp_path / "again.dfi")))
+
+
+def test_format_1_does_not_know_which_rows_of_a_part_it_has(path):
+    def back_to_1(manifest):
+        manifest.update(version=1)
+        for part in (manifest, manifest["latent"]):
+            part.pop("difference")
+            part["spec"]["n_rows"] = 45
+
+    rewrite(path, manifest=back_to_1)
+    assert load(path).rows is None
+
+
+def test_rows_differences_and_moments_survive(tmp_path):
+    rows = np.arange(30) * 2
+    result = full()
+    basis = InfluenceRows(result.influence, result.weights, rows)
+    result = replace(result, basis=basis, difference=True, nonnegative=False)
+    read = load(result.save(tmp_path / "rows.dfi"))
+    assert_same(result, read)
+    assert read.rows.tolist() == rows.tolist()
+    assert read.difference
+    assert load(full().save(tmp_path / "unknown.dfi")).rows is None
+    for sample in (0, 4):
+        short = result.moments(sample)
+        path = short.save(tmp_path / f"{sample}.dfi")
+        read = load(path)
+        pd.testing.assert_frame_equal(read.table(), short.table())
+        pd.testing.assert_frame_equal(read.latent.table(), short.latent.table())
+        pd.testing.assert_frame_equal(read.group().table(), short.group().table())
+        assert (read.basis.size, read.basis.n_rows) == (30.0, 30)
+        if sample:
+            np.testing.assert_array_equal(read.basis.sample.values, short.basis.sample.values)
+            np.testing.assert_array_equal(read.basis.sample.rows, short.basis.sample.rows)
+        else:
+            assert read.basis.sample is None
+        with zipfile.ZipFile(path) as archive:
+            assert "arrays/influence.npy" not in archive.namelist()
 
 
 # The one key that is refused, as the next test says; hypothesis reads it in the source.
@@ -140,7 +203,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
     def fail(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("dfi.results.file.os.fsync", fail)
+    monkeypatch.setattr("dfi._checks.os.fsync", fail)
     with pytest.raises(OSError, match="disk full"):
         build(level=0.5).save(path, overwrite=True)
     assert load(path).level == 0.9

@@ -13,7 +13,8 @@ from scipy.stats import norm
 
 from dfi._data.groups import Groups
 from dfi._data.weights import Weights
-from dfi.inference.multiplicity import adjust_p_values
+from dfi.inference.influence import InfluenceRows
+from dfi.inference.tests import adjust_p_values
 from dfi.results.importance import Importance, Quality
 
 COLUMNS = ["feature", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj"]
@@ -32,7 +33,9 @@ def build(n=60, p=4, seed=0, weights=None, **changes):
         "diagnostics": {"condition": 3.0},
         "library": "pandas",
     }
-    return Importance(**{**values, **changes})
+    values |= changes
+    basis = InfluenceRows(values.pop("influence"), values.pop("weights"))
+    return Importance(basis, **values)
 
 
 def with_latent(**changes):
@@ -150,7 +153,7 @@ def test_null_value_of_the_tests():
 
 def test_negative_scores_are_not_clipped():
     result = build()
-    negative = replace(result, influence=-np.abs(result.influence))
+    negative = replace(result, basis=InfluenceRows(-np.abs(result.influence), result.weights))
     assert (negative.scores < 0).all()
     assert (negative.table()["score"] < 0).all()
     assert (negative.interval()["ci_high"] == 0).any()
@@ -365,7 +368,7 @@ def test_repr_is_short_and_says_what_matters():
     many = build(p=10, names=tuple(f"x{i}" for i in range(10)))
     long = replace(
         many,
-        influence=np.repeat(many.influence, 2, axis=1),
+        basis=InfluenceRows(np.repeat(many.influence, 2, axis=1), many.weights),
         names=tuple(f"x{i}" for i in range(20)),
         degenerate=np.zeros(20, bool),
         unrelated=np.zeros(20, bool),

@@ -42,7 +42,7 @@ def test_grid_of_epsilon_follows_the_bridge(sample):
     found = dfi.sensitivity(sample.X, sample.y, epsilons=grid, estimator="linear")
     c = np.sqrt(1 + np.square(grid) / 16) - np.divide(grid, 4)
     # linear regression: latent scores shrink by c^2, attributed ones by c^4
-    latent = np.array([result.latent.scores[0] for result in found.results])
+    latent = np.array([result.latent.scores[0] for result in found.values()])
     np.testing.assert_allclose(latent / latent[0], c**2, rtol=0.1)
     np.testing.assert_allclose(found.scores()[:, 0] / found.scores()[0, 0], c**4, rtol=0.1)
     assert found.labels[1] == "epsilon = 0.5"
@@ -126,7 +126,7 @@ def test_no_epsilon_is_lost_to_the_rounding_of_its_label(sample):
         sample.X, sample.y, epsilons=[1.0, 1.0000001], estimator="linear", diagnose=False
     )
     assert found.labels == ("epsilon = 1", "epsilon = 1.0000001")
-    assert [result.spec["epsilon"] for result in found.results] == [1.0, 1.0000001]
+    assert [result.spec["epsilon"] for result in found.values()] == [1.0, 1.0000001]
 
 
 @pytest.mark.parametrize(

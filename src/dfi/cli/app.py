@@ -335,7 +335,7 @@ def sensitivity(
         from dfi.results.views import shorten, unit_rows
 
         settings = dfi.sensitivity(transports=names, epsilons=values, solved=solved, **arguments)
-        results = dict(zip(settings.labels, settings.results, strict=True))
+        results = settings.results
         title = f"How the answer about {target} depends on the transport"
         run.console.say(f"writing {run.out}")
         with run.folder.filling() as stage:

@@ -171,7 +171,7 @@ def print_table(rows: Rows, *, level: float, top: int, unit: str) -> None:
     from rich.table import Table
 
     from dfi.report.numbers import number, p_value, percent
-    from dfi.results.text import UNRELATED
+    from dfi.results.importance import UNRELATED
     from dfi.results.views import shorten
 
     table = Table(box=None, pad_edge=False)

@@ -1,9 +1,24 @@
-r"""Intervals that respect the parameter space, with the expansion near the null.
+r"""Intervals that respect the parameter space, one unit at a time or for all units at once.
 
 For a score :math:`\hat\phi` with standard error :math:`\hat\sigma` and level
 :math:`1-\alpha` the two-sided interval is
 :math:`\hat\phi \pm z_{1-\alpha/2}\,\hat\sigma`. Importance scores are non-negative, so the
 endpoints (never the score) are projected on :math:`[0, \infty)`.
+
+**Skewness.** Influence values of squared signals are skewed, and so are their means: the Wald
+interval of a mean of positively skewed values misses almost always on one side. With the true
+regression of model M3, n = 500 and 90 % nominal, the truth lies above the interval in 13 % and
+below it in 2 % of samples, although the standard error itself is right. Hall's monotone
+transformation of the t statistic (P. Hall, "On the removal of skewness by transformation", JRSS B
+54, 1992) removes the first-order effect. With :math:`c = \gamma/\sqrt n`, :math:`\gamma` the
+skewness of the influence values,
+
+.. math:: g(T) = T + \tfrac13 c T^2 + \tfrac1{27} c^2 T^3 + \tfrac16 c
+          \quad\text{is closer to normal than } T,
+
+and its inverse :math:`g^{-1}(x) = 3 c^{-1}\{(1 + c\,(x - c/6))^{1/3} - 1\}` takes the place of the
+normal quantile. Measured against 1000 studentised bootstrap samples of the influence values it
+covers as well (M3: 0.86 for both, Wald 0.85; M1: 0.89, Wald 0.87), in no time and without a seed.
 
 **Near the null** the influence function vanishes, the limit is degenerate and the plain
 interval is too short. The paper's remedy is to expand the interval by
@@ -19,6 +34,20 @@ read in two ways, and both are offered. The paper standardises the outcome, so i
 ``"variance"``
     :math:`\sqrt{\hat\sigma^2 + \operatorname{Var}(Y)^2\, n^{-1/2} / z_{1-\alpha}}`. The
     sentence taken to the letter. It shrinks like :math:`n^{-1/4}` only, and is far wider.
+
+**Simultaneous bands** :math:`\hat\phi_l \pm c\,\hat\sigma_l` hold for all units at once when
+:math:`c` is the quantile of :math:`\max_l |\hat\phi_l - \phi_l| / \hat\sigma_l`. That law is
+approximated by
+
+.. math::
+
+    T^*_l = \frac{\sum_i g_i\, a_i (u_{il} - \bar u_l)}
+                 {\bigl(\sum_i a_i^2 (u_{il} - \bar u_l)^2\bigr)^{1/2}},
+
+with independent multipliers :math:`g_i` of mean 0 and variance 1: the same multiplier for all
+units of a row, so the dependence between units is kept and correlated units cost little. Given the
+rows, normal multipliers make :math:`T^*` normal with the correlations of the scores, so that the
+covariance alone gives the same law where rows are not kept; only the draws differ.
 """
 
 from __future__ import annotations
@@ -28,15 +57,22 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from scipy.stats import norm
 
-from dfi.inference.skewness import hall_quantile
+from dfi._checks import one_of
+from dfi.inference.influence import InfluenceRows, standard_errors
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from dfi._data.weights import Weights
     from dfi._types import Floats
+    from dfi.inference.influence import Influence
 
 Alternative = Literal["greater", "less", "two-sided"]
 Expansion = Literal["standard_error", "variance"]
+Multipliers = Literal["gaussian", "rademacher"]
+
+# Below this Hall's transformation is the identity to rounding, and its inverse is 0/0.
+_NEGLIGIBLE = 1e-6
 
 
 def check_level(level: float) -> float:
@@ -52,10 +88,17 @@ def check_level(level: float) -> float:
 
 def check_alternative(alternative: str) -> Alternative:
     """Return the alternative, or raise with the list of those that exist."""
-    for known in get_args(Alternative):
-        if alternative == known:
-            return known  # type: ignore[no-any-return]
-    raise ValueError(f"alternative must be 'greater', 'less' or 'two-sided', got {alternative!r}")
+    choice: Alternative = one_of("alternative", alternative, get_args(Alternative))
+    return choice
+
+
+def hall_quantile(x: float, skewness: Floats) -> Floats:
+    """Return ``g^{-1}(x)``, the skewness-corrected quantile of the t statistic, per unit."""
+    c = np.asarray(skewness, dtype=float)
+    small = np.abs(c) < _NEGLIGIBLE
+    safe = np.where(small, 1.0, c)
+    corrected = 3.0 / safe * (np.cbrt(1.0 + safe * (x - safe / 6.0)) - 1.0)
+    return np.asarray(np.where(small, x, corrected))
 
 
 def expand_standard_errors(
@@ -89,10 +132,7 @@ def expand_standard_errors(
     plain = np.asarray(standard_errors, dtype=np.float64)
     if expansion is None:
         return plain.copy()
-    if expansion not in get_args(Expansion):
-        raise ValueError(
-            f"expansion must be None, 'standard_error' or 'variance', got {expansion!r}"
-        )
+    one_of("expansion", expansion, (None, *get_args(Expansion)))
     level = check_level(level)
     if level <= 0.5:
         raise ValueError(
@@ -139,8 +179,7 @@ def wald_interval(
     critical : float, optional
         Critical value to use in place of the normal quantile (simultaneous bands).
     skewness : ndarray, optional
-        Skewness of each estimate, for Hall's correction of the quantiles
-        (:mod:`dfi.inference.skewness`); not with ``critical``.
+        Skewness of each estimate, for Hall's correction of the quantiles; not with ``critical``.
 
     Returns
     -------
@@ -170,3 +209,163 @@ def wald_interval(
     if nonnegative:
         low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
     return np.asarray(low), np.asarray(high)
+
+
+def max_t_statistics(
+    influence: Floats,
+    weights: Weights,
+    *,
+    alternative: Alternative = "two-sided",
+    multipliers: Multipliers = "gaussian",
+    n_draws: int = 4000,
+    random_state: int | np.random.Generator = 0,
+    memory: int = 2**26,
+) -> Floats:
+    r"""Draw the maximum over units of the bootstrapped t statistics.
+
+    Parameters
+    ----------
+    influence : ndarray of shape (n, p)
+        Uncentred influence values.
+    weights : Weights
+        Weights of the rows. Sampling weights enter with :math:`a_i = w_i`, frequency weights
+        with :math:`a_i = \sqrt{w_i}`: the sum of :math:`w_i` independent multipliers of equal
+        rows has standard deviation :math:`\sqrt{w_i}`.
+    alternative : {"two-sided", "greater", "less"}, default="two-sided"
+        Maximum of :math:`|T^*_l|`, of :math:`T^*_l` (lower bounds) or of :math:`-T^*_l` (upper
+        bounds).
+    multipliers : {"gaussian", "rademacher"}, default="gaussian"
+        Law of :math:`g_i`: N(0, 1), or -1 and 1 with probability 1/2.
+    n_draws : int, default=4000
+        Number of bootstrap draws.
+    random_state : int or Generator, default=0
+        Seed of the multipliers.
+    memory : int, default=2**26
+        Bound on the bytes of multipliers held at a time. It changes the result by rounding
+        only: the multipliers are one stream, however it is cut.
+
+    Returns
+    -------
+    ndarray of shape (n_draws,)
+        Maxima; NaN when no column varies.
+    """
+    alternative = check_alternative(alternative)
+    multipliers = one_of("multipliers", multipliers, get_args(Multipliers))
+    if n_draws < 1:
+        raise ValueError(f"n_draws must be at least 1, got {n_draws!r}")
+    values = np.asarray(weights.values, dtype=np.float64)
+    scale = np.sqrt(values) if weights.kind == "frequency" else values
+    centred = scale[:, None] * (influence - weights.mean(influence))
+    kept = standard_errors(influence, weights) > 0.0
+    if not kept.any():
+        return np.full(n_draws, np.nan)
+    standardised = centred[:, kept]
+    standardised /= np.sqrt(np.einsum("ij,ij->j", standardised, standardised))
+
+    generator = np.random.default_rng(random_state)
+    n = len(standardised)
+    chunk = int(np.clip(memory // (8 * max(n, standardised.shape[1])), 1, n_draws))
+    maxima = np.empty(n_draws)
+    for start in range(0, n_draws, chunk):
+        stop = min(start + chunk, n_draws)
+        if multipliers == "gaussian":
+            g = generator.standard_normal((stop - start, n))
+        else:
+            # integers() draws several bits from one word and drops the rest at the end of a
+            # call, so the stream would depend on the chunks; random() does not.
+            g = np.where(generator.random((stop - start, n)) < 0.5, -1.0, 1.0)
+        maxima[start:stop] = _largest(g @ standardised, alternative)
+    return maxima
+
+
+def _largest(t: Floats, alternative: Alternative) -> Floats:
+    """Return the largest statistic of each draw in the direction of the alternative."""
+    if alternative == "two-sided":
+        np.abs(t, out=t)
+    elif alternative == "less":
+        np.negative(t, out=t)
+    return np.asarray(t.max(axis=1))
+
+
+def max_t_from_covariance(
+    covariance: Floats,
+    se: Floats,
+    *,
+    alternative: Alternative = "two-sided",
+    n_draws: int = 4000,
+    random_state: int | np.random.Generator = 0,
+) -> Floats:
+    r"""Draw the maximum of normal statistics with the correlations of the scores.
+
+    What :func:`max_t_statistics` draws with normal multipliers, in law: given the rows,
+    :math:`T^* \sim N(0, R)` with :math:`R` the correlations, drawn as :math:`R^{1/2} g`.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (p, p)
+        Covariance of the scores.
+    se : ndarray of shape (p,)
+        Their standard errors; units with 0 or NaN are left out.
+    alternative, n_draws, random_state
+        As for :func:`max_t_statistics`.
+    """
+    alternative = check_alternative(alternative)
+    kept = se > 0.0
+    if not kept.any():
+        return np.full(n_draws, np.nan)
+    correlation = covariance[np.ix_(kept, kept)] / np.outer(se[kept], se[kept])
+    values, vectors = np.linalg.eigh(correlation)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    g = np.random.default_rng(random_state).standard_normal((n_draws, len(root)))
+    return _largest(g @ root.T, alternative)
+
+
+def max_t_critical_value(
+    influence: Floats,
+    weights: Weights,
+    *,
+    level: float = 0.95,
+    alternative: Alternative = "two-sided",
+    multipliers: Multipliers = "gaussian",
+    n_draws: int = 4000,
+    random_state: int | np.random.Generator = 0,
+    memory: int = 2**26,
+) -> float:
+    """Return the critical value of simultaneous bands.
+
+    The ``level`` quantile of :func:`max_t_statistics`, whose parameters are described there,
+    rounded up to a drawn value. NaN when no column varies.
+    """
+    level = check_level(level)
+    maxima = max_t_statistics(
+        influence,
+        weights,
+        alternative=alternative,
+        multipliers=multipliers,
+        n_draws=n_draws,
+        random_state=random_state,
+        memory=memory,
+    )
+    return float(np.quantile(maxima, level, method="higher"))
+
+
+def simultaneous_critical_value(
+    influence: Influence, *, level: float, alternative: Alternative, random_state: int = 0
+) -> float:
+    """Return the critical value of simultaneous bands, by rows or from moments.
+
+    Row multipliers and normal draws from the covariance have the same law; with the same seed
+    their critical values differ by the noise of 4000 draws.
+    """
+    if isinstance(influence, InfluenceRows):
+        return max_t_critical_value(
+            influence.values,
+            influence.weights,
+            level=level,
+            alternative=alternative,
+            random_state=random_state,
+        )
+    maxima = max_t_from_covariance(
+        influence.covariance, influence.se, alternative=alternative, random_state=random_state
+    )
+    return float(np.quantile(maxima, check_level(level), method="higher"))

@@ -34,9 +34,8 @@ from dfi._data.columns import Column
 from dfi._lines.base import LineMoments, Lines
 from dfi._models.seeds import named_seed
 from dfi._scoring.latent import scores_along
-from dfi.inference.hypotheses import p_values
-from dfi.inference.multiplicity import adjust_p_values
-from dfi.inference.standard_errors import standard_errors
+from dfi.inference.influence import standard_errors
+from dfi.inference.tests import adjust_p_values, p_values
 from dfi.inference.transport_terms import MapInfluence
 from dfi.transports.base import fit_transport
 from dfi.transports.copula import CopulaTransport

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi.inference.standard_errors import standard_errors
+from dfi.inference.influence import standard_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

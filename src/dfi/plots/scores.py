@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from dfi._sklearn import DFI
     from dfi._types import Floats
-    from dfi.inference.multiplicity import Adjustment
+    from dfi.inference.tests import Adjustment
     from dfi.results.importance import Importance
     from dfi.results.views import Columns
     from dfi.transports.base import MapTransport

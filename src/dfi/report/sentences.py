@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dfi.report.numbers import number, p_value, percent
-from dfi.results.text import UNRELATED
+from dfi.results.importance import UNRELATED
 
 if TYPE_CHECKING:
     from dfi._models.quality import Quality

@@ -1,11 +1,13 @@
-"""Importances of the same units by several methods: the result of a comparison."""
+"""Importances of the same units side by side: by several methods, or under several settings."""
 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -13,12 +15,13 @@ from dfi._data import as_frame
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
     from pathlib import Path
 
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
-    from dfi._types import Floats, Ints
+    from dfi._types import Floats, Frame, Ints
+    from dfi.results.file import Json
     from dfi.results.importance import Importance
 
 
@@ -53,88 +56,165 @@ class MethodRecord:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
-    """Importances of the same units by several methods.
+class Results(Mapping[str, "Importance"]):
+    """Importances of the same units, by label: a mapping with tables, ranks, plots and a report.
 
     Attributes
     ----------
     results : mapping of str to Importance
-        One result per method (several for ``sobol`` and ``r2``).
+        The results, in the order they were asked for.
     methods : tuple of MethodRecord
-        Question, validity and cost of each method, in the order they were run.
+        Question, validity and cost of each method of a comparison, in the order they were run.
     fit_seconds : float
-        Seconds spent on the full models that the methods share.
+        Seconds spent on the full models that the results share.
+    skipped : mapping of str to str
+        Methods or settings that the data do not allow, with the reason.
+    by : {"method", "setting"}
+        What tells the results apart: the method, or a setting of one method.
     """
 
     results: Mapping[str, Importance]
-    methods: tuple[MethodRecord, ...]
-    fit_seconds: float
+    methods: tuple[MethodRecord, ...] = ()
+    fit_seconds: float = 0.0
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    by: Literal["method", "setting"] = "method"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "results", MappingProxyType(dict(self.results)))
+        if not self.results:
+            raise ValueError("a collection needs at least one result")
+        for name in ("results", "skipped"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
-    def __getitem__(self, name: str) -> Importance:
-        if name not in self.results:
-            known = ", ".join(repr(key) for key in self.results)
-            raise KeyError(f"there is no result {name!r}; the results are {known}")
-        return self.results[name]
+    def __getitem__(self, label: str) -> Importance:
+        if label not in self.results:
+            what = "setting" if self.by == "setting" else "result"
+            known = ", ".join(map(repr, self.results))
+            raise KeyError(f"there is no {what} {label!r}; the {what}s are {known}")
+        return self.results[label]
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Comparison, (dict(self.results), self.methods, self.fit_seconds)
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        held = (dict(self.results), self.methods, self.fit_seconds, dict(self.skipped), self.by)
+        return Results, held
 
     @property
     def _first(self) -> Importance:
         return next(iter(self.results.values()))
 
-    def table(self, **options: Any) -> Any:
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The methods or settings."""
+        return tuple(self.results)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The units."""
+        return self._first.names
+
+    def scores(self) -> Floats:
+        """Return the scores, shape (results, units)."""
+        return np.stack([result.scores for result in self.values()])
+
+    def ranks(self) -> Ints:
+        """Return the rank of every unit in every result, 1 for the largest score."""
+        order = np.argsort(-self.scores(), axis=1, kind="stable")
+        ranks = np.empty_like(order)
+        np.put_along_axis(ranks, order, np.arange(1, order.shape[1] + 1)[None, :], axis=1)
+        return ranks
+
+    def rank_agreement(self) -> Floats:
+        """Return Spearman's correlation of the ranks between results, (results, results)."""
+        if len(self.names) < 2:
+            return np.ones((len(self), len(self)))
+        return np.atleast_2d(np.corrcoef(self.ranks().astype(float)))
+
+    def table(self, **options: Any) -> Frame:
         """Return all results as one long table, in the caller's dataframe library.
 
         Parameters
         ----------
         **options
-            ``level``, ``alternative``, ``adjust``, ... of :meth:`dfi.Importance.table`;
-            ``adjust`` works within each result.
+            ``level``, ``alternative``, ``adjust``, ... of :meth:`dfi.Importance.table`, for
+            methods; ``adjust`` works within each result.
 
         Returns
         -------
         frame
-            Columns method, feature, score, se, ci_low, ci_high, z, p, p_adj, and
+            By method: the columns of :meth:`dfi.Importance.table` after ``method``, and
             ``monte_carlo_se``, the error of the score from permutations or sampled submodels
-            (0 where there is none), which is not part of ``se``.
+            (0 where there is none), which is not part of ``se``. By setting: setting, feature,
+            score, se, share, rank and the latent score.
         """
-        blocks: dict[str, list[Any]] = {"method": [], "feature": []}
-        for name, result in self.results.items():
-            columns = result._table(**options)
-            blocks["method"].append(np.full(len(result.names), name, dtype=object))
-            blocks["feature"].append(np.array(result.names, dtype=object))
-            noise = result.diagnostics.get("monte_carlo_se")
-            columns["monte_carlo_se"] = (
-                np.zeros(len(result.names)) if noise is None else np.asarray(noise, dtype=float)
+        if self.by == "setting" and options:
+            raise TypeError(f"a table by setting takes no {', '.join(options)}")
+        blocks = []
+        for result, ranks in zip(self.values(), self.ranks(), strict=True):
+            if self.by == "method":
+                noise = result.diagnostics.get("monte_carlo_se")
+                block = result._table(**options) | {
+                    "monte_carlo_se": np.zeros(len(self.names)) if noise is None else noise
+                }
+            else:
+                latent = result if result.latent is None else result.latent
+                block = {
+                    "score": result.scores,
+                    "se": result.se,
+                    "share": result.scores / result.scores.sum(),
+                    "rank": ranks,
+                    "latent_score": latent.scores,
+                }
+            blocks.append(block)
+        columns: dict[str, NDArray[Any]] = {
+            self.by: np.repeat(np.array(self.labels, dtype=object), len(self.names)),
+            "feature": np.concatenate([np.array(r.names, dtype=object) for r in self.values()]),
+        }
+        for key in blocks[0]:
+            columns[key] = np.concatenate([np.asarray(block[key]) for block in blocks])
+        return as_frame(columns, self._first.library)
+
+    def _records(self) -> tuple[MethodRecord, ...]:
+        """Return the methods; where none were kept, what the results say of their own."""
+        return self.methods or tuple(
+            MethodRecord(
+                label,
+                str(result.spec.get("question", "")),
+                bool(result.spec.get("valid_intervals", True)),
+                str(result.spec.get("inference", "")),
+                float("nan"),
+                (label,),
             )
-            for key, values in columns.items():
-                blocks.setdefault(key, []).append(np.array(values))
-        return as_frame(
-            {key: np.concatenate(parts) for key, parts in blocks.items()}, self._first.library
+            for label, result in self.items()
         )
 
-    def questions(self) -> Any:
+    def questions(self) -> Frame:
         """Return one row per method: its question, whether its intervals are valid, its cost."""
+        records = self._records()
         return as_frame(
             {
-                "method": np.array([m.name for m in self.methods], dtype=object),
-                "question": np.array([m.question for m in self.methods], dtype=object),
-                "valid_intervals": np.array([m.valid_intervals for m in self.methods]),
-                "inference": np.array([m.inference for m in self.methods], dtype=object),
-                "seconds": np.array([m.seconds for m in self.methods]),
+                self.by: np.array([m.name for m in records], dtype=object),
+                "question": np.array([m.question for m in records], dtype=object),
+                "valid_intervals": np.array([m.valid_intervals for m in records]),
+                "inference": np.array([m.inference for m in records], dtype=object),
+                "seconds": np.array([m.seconds for m in records]),
             },
             self._first.library,
         )
 
-    def summary(self) -> dict[str, Any]:
-        """Return everything a report needs, as plain dicts, lists, strings and numbers."""
+    @property
+    def seconds(self) -> float:
+        """Seconds in all, the full models included."""
+        return self.fit_seconds + sum(record.seconds for record in self.methods)
+
+    def summary(self) -> dict[str, Json]:
+        """Return all of it as plain dicts, lists, strings and numbers."""
         first = self._first
         described = []
-        for record in self.methods:
+        for record in self._records():
             entry = dataclasses.asdict(record)
             entry["results"] = {key: self._described(key) for key in record.results}
             described.append(entry)
@@ -146,30 +226,40 @@ class Comparison:
             "estimator": first.spec.get("estimator"),
             "level": first.level,
             "fit_seconds": self.fit_seconds,
-            "seconds": self.fit_seconds + sum(record.seconds for record in self.methods),
-            "methods": described,
+            "seconds": self.seconds,
+            "rank_agreement": self.rank_agreement().tolist(),
+            f"{self.by}s": described,
+            "skipped": dict(self.skipped),
         }
 
-    def _described(self, key: str) -> dict[str, Any]:
+    def json(self, **options: Any) -> str:
+        """Return :meth:`summary` as JSON, NaN as null; ``options`` are those of ``json.dumps``."""
+        return json.dumps(_finite(self.summary()), **{"ensure_ascii": False, **options})
+
+    def _described(self, key: str) -> dict[str, Json]:
         result = self.results[key]
-        columns: dict[str, Any] = {
+        columns: dict[str, Json] = {
             name: np.asarray(values).tolist() for name, values in result._table().items()
         }
-        noise: Any = result.diagnostics.get("monte_carlo_se")
+        noise: Json = result.diagnostics.get("monte_carlo_se")
         if noise is not None:
             columns["monte_carlo_se"] = list(noise)
         total = result.total
         return {"columns": columns, "total": total.value, "total_se": total.se}
 
-    def plot(self, **options: Any) -> Any:
-        """Draw the methods side by side; options are those of ``dfi.plots.comparison``."""
+    def plot(self, **options: Any) -> Axes | NDArray[Any]:
+        """Draw methods side by side, or the ranks of features over settings.
+
+        ``options`` are those of :func:`dfi.plots.comparison` or of :func:`dfi.plots.sensitivity`.
+        """
         # drawing is the last stage: it is not loaded until it is asked for
         from dfi import plots
 
-        return plots.comparison(self, **options)
+        draw = plots.comparison if self.by == "method" else plots.sensitivity
+        return draw(self, **options)
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write one offline HTML page about the comparison and return its path.
+        """Write one offline HTML page about the results and return its path.
 
         ``options`` are ``title``, ``target`` and ``overwrite``.
         """
@@ -177,109 +267,41 @@ class Comparison:
 
         return write_comparison_report(self, path, **options)
 
+    def _leading(self, label: str) -> str:
+        """Return the first three units of a result with their scores."""
+        result = self.results[label]
+        order = np.argsort(-result.scores, kind="stable")[:3]
+        return ", ".join(f"{result.names[k]} {result.scores[k]:.4g}" for k in order)
+
     def __repr__(self) -> str:
-        total = self.fit_seconds + sum(record.seconds for record in self.methods)
+        if self.by == "setting":
+            width = max(map(len, (*self.labels, *self.skipped)))
+            return "\n".join(
+                [
+                    f"Sensitivity: {len(self.names)} features under {len(self)} settings",
+                    *(f"{label:{width}s}  {self._leading(label)}" for label in self),
+                    *(f"{label:{width}s}  skipped: {why}" for label, why in self.skipped.items()),
+                ]
+            )
         lines = [
-            f"Comparison: {len(self.results)} results of {len(self._first.names)} units in "
-            f"{total:.1f} s ({self.fit_seconds:.1f} s for the full models)"
+            f"Comparison: {len(self)} results of {len(self.names)} units in "
+            f"{self.seconds:.1f} s ({self.fit_seconds:.1f} s for the full models)"
         ]
-        for record in self.methods:
+        for record in self._records():
             if record.skipped is not None:
                 lines.append(f"{record.name:8s} skipped: {record.skipped}")
                 continue
             for key in record.results:
-                result = self.results[key]
-                order = np.argsort(-result.scores, kind="stable")[:3]
-                best = ", ".join(f"{result.names[k]} {result.scores[k]:.4g}" for k in order)
                 mark = "" if record.valid_intervals else "  (intervals not valid)"
                 cost = f"{record.seconds:.1f} s" if key == record.results[0] else ""
-                lines.append(f"{key:20s} {cost:>8s}  {best}{mark}")
+                lines.append(f"{key:20s} {cost:>8s}  {self._leading(key)}{mark}")
         return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class Sensitivity:
-    """Results of the same models under several transports.
-
-    Attributes
-    ----------
-    results : tuple of Importance
-        One per setting, in the order given.
-    labels : tuple of str
-        The settings.
-    skipped : mapping of str to str
-        Settings that the data do not allow, with the reason.
-    """
-
-    results: tuple[Importance, ...]
-    labels: tuple[str, ...]
-    skipped: Mapping[str, str]
-
-    def __getitem__(self, label: str) -> Importance:
-        """Return the result of one setting."""
-        if label not in self.labels:
-            known = ", ".join(map(repr, self.labels))
-            raise KeyError(f"no setting {label!r}: the settings are {known}")
-        return self.results[self.labels.index(label)]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The features."""
-        return self.results[0].names
-
-    def scores(self) -> Floats:
-        """Return the attributed scores, shape (settings, features)."""
-        return np.stack([result.scores for result in self.results])
-
-    def ranks(self) -> Ints:
-        """Return the rank of every feature under every setting, 1 for the largest score."""
-        order = np.argsort(-self.scores(), axis=1, kind="stable")
-        ranks = np.empty_like(order)
-        np.put_along_axis(ranks, order, np.arange(1, order.shape[1] + 1)[None, :], axis=1)
-        return ranks
-
-    def rank_agreement(self) -> Floats:
-        """Return Spearman's correlation of the ranks between settings, (settings, settings)."""
-        if len(self.names) < 2:
-            return np.ones((len(self.labels), len(self.labels)))
-        return np.atleast_2d(np.corrcoef(self.ranks().astype(float)))
-
-    def table(self) -> Any:
-        """Return one row per setting and feature, in a dataframe of the input's library.
-
-        Columns: setting, feature, score, se, share, rank and the latent score.
-        """
-        settings, features = len(self.labels), len(self.names)
-        scores = self.scores()
-        total = scores.sum(axis=1, keepdims=True)
-        latent = np.stack(
-            [r.latent.scores if r.latent is not None else r.scores for r in self.results]
-        )
-        return as_frame(
-            {
-                "setting": np.repeat(np.array(self.labels, dtype=object), features),
-                "feature": np.tile(np.array(self.names, dtype=object), settings),
-                "score": scores.ravel(),
-                "se": np.stack([result.se for result in self.results]).ravel(),
-                "share": (scores / total).ravel(),
-                "rank": self.ranks().ravel(),
-                "latent_score": latent.ravel(),
-            },
-            self.results[0].library,
-        )
-
-    def plot(self, **options: Any) -> Axes:
-        """Draw every feature's score over the settings (:func:`dfi.plots.sensitivity`)."""
-        from dfi import plots
-
-        return plots.sensitivity(dict(zip(self.labels, self.results, strict=True)), **options)
-
-    def __repr__(self) -> str:
-        lines = [f"Sensitivity: {len(self.names)} features under {len(self.labels)} settings"]
-        width = max(map(len, (*self.labels, *self.skipped)))
-        for label, scores in zip(self.labels, self.scores(), strict=True):
-            leading = np.argsort(-scores, kind="stable")[:3]
-            shown = ", ".join(f"{self.names[unit]} {scores[unit]:.4g}" for unit in leading)
-            lines.append(f"{label:{width}s}  {shown}")
-        lines += [f"{label:{width}s}  skipped: {reason}" for label, reason in self.skipped.items()]
-        return "\n".join(lines)
+def _finite(value: Json) -> Json:
+    """Return the same with null for numbers that JSON does not know."""
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,7 +1,6 @@
 """The ``.dfi`` file: a zip of one JSON manifest and plain arrays, described in file-format.md.
 
-Nothing in it is executed when it is read: no pickle, in either direction. The file is written
-under a temporary name and moved into place, so a reader never meets half a file.
+Nothing in it is executed when it is read: no pickle, in either direction.
 """
 
 from __future__ import annotations
@@ -10,22 +9,39 @@ import hashlib
 import io
 import json
 import math
-import os
-import uuid
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import sklearn
+from numpy.typing import NDArray
+
+import dfi
+from dfi._checks import writable, written_whole
+from dfi._data.groups import Groups
+from dfi._data.weights import Weights
+from dfi._models.quality import Quality
+from dfi.inference.influence import InfluenceMoments, InfluenceRows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    import os
+
+    from dfi.inference.influence import Influence
+    from dfi.results.importance import Importance
+
+Json: TypeAlias = Any
+"""What JSON can say: dicts with string keys, lists, strings, numbers, booleans, None."""
+Arrays: TypeAlias = dict[str, NDArray[Any]]
 
 FORMAT = "dfi-importance"
-VERSION = 1
+VERSION = 2
+LONGEST = 300
+"""Characters of a setting's description."""
 _MANIFEST = "manifest.json"
 _FLOAT = "__float__"
 _ZIP_SIGNATURE = b"PK\x03\x04"
@@ -45,11 +61,35 @@ _DAMAGE = (
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
+_PLAIN = ("level", "library", "space", "nonnegative")
+_ARRAYS = ("degenerate", "spread", "attribution", "unrelated", "undetected")
+_MOMENTS = ("mean", "covariance", "third")
+
+
 class FileFormatError(ValueError):
     """A file is not a dfi file, was written by a newer version, or is damaged."""
 
 
-def freeze(value: object, where: str) -> Any:
+def describe_setting(value: object) -> str:
+    """Return a setting on one line: names as they are, functions by name, the rest by ``repr``."""
+    if isinstance(value, str):
+        return value
+    text = " ".join(repr(value).split())
+    if callable(value) and not hasattr(value, "fit"):
+        text = getattr(value, "__qualname__", type(value).__name__)
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what the numbers come from."""
+    return {
+        "dfi": dfi.__version__,
+        "numpy": np.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
+
+
+def freeze(value: object, where: str) -> Json:
     """Return a read-only copy of a JSON-like value.
 
     Mappings become ``MappingProxyType``, sequences and arrays become tuples, numpy scalars
@@ -82,7 +122,7 @@ def freeze(value: object, where: str) -> Any:
     raise TypeError(f"{where} is of type {type(value).__name__}, which cannot be written as JSON")
 
 
-def thaw(value: Any) -> Any:
+def thaw(value: Json) -> Json:
     """Undo :func:`freeze`: plain dicts and lists, as JSON and pickle want them."""
     if isinstance(value, Mapping):
         return {key: thaw(item) for key, item in value.items()}
@@ -91,7 +131,7 @@ def thaw(value: Any) -> Any:
     return value
 
 
-def _encode(value: Any) -> Any:
+def _encode(value: Json) -> Json:
     """Replace NaN and infinities, which JSON does not know, by ``{"__float__": name}``."""
     if isinstance(value, float) and not math.isfinite(value):
         return {_FLOAT: repr(value)}
@@ -102,14 +142,14 @@ def _encode(value: Any) -> Any:
     return value
 
 
-def _decode(record: dict[str, Any]) -> Any:
+def _decode(record: dict[str, Json]) -> Json:
     return float(record[_FLOAT]) if record.keys() == {_FLOAT} else record
 
 
 def write_file(
     path: str | os.PathLike[str],
-    manifest: Mapping[str, Any],
-    arrays: Mapping[str, NDArray[Any]],
+    manifest: Mapping[str, Json],
+    arrays: Arrays,
     *,
     overwrite: bool = False,
 ) -> Path:
@@ -131,14 +171,7 @@ def write_file(
     Path
         Where it was written.
     """
-    target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder; give the name of a file")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"the folder {target.parent} does not exist; create it first")
-    if target.exists() and not overwrite:
-        raise FileExistsError(f"{target} exists already; pass overwrite=True to replace it")
-
+    target = writable(path, overwrite=overwrite)
     members: dict[str, bytes] = {}
     checksums: dict[str, dict[str, str]] = {}
     for name, array in arrays.items():
@@ -150,23 +183,15 @@ def write_file(
     header = {"format": FORMAT, "version": VERSION, **manifest, "arrays": checksums}
     text = json.dumps(_encode(header), indent=1, allow_nan=False, ensure_ascii=False)
 
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with temporary.open("xb") as stream:
-            with zipfile.ZipFile(stream, "w") as archive:
-                for member, content in {_MANIFEST: text.encode(), **members}.items():
-                    info = zipfile.ZipInfo(member, date_time=_EPOCH)
-                    info.compress_type = zipfile.ZIP_DEFLATED
-                    archive.writestr(info, content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with written_whole(target) as stream, zipfile.ZipFile(stream, "w") as archive:
+        for member, content in {_MANIFEST: text.encode(), **members}.items():
+            info = zipfile.ZipInfo(member, date_time=_EPOCH)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, content)
     return target
 
 
-def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Json], Arrays]:
     """Read what :func:`write_file` wrote.
 
     Returns
@@ -201,7 +226,7 @@ def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, N
         raise FileFormatError(f"{source} is damaged or truncated: {error}") from error
 
 
-def _read_manifest(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:
+def _read_manifest(archive: zipfile.ZipFile, source: Path) -> dict[str, Json]:
     if _MANIFEST not in archive.namelist():
         raise FileFormatError(f"{source} is not a dfi file (it has no {_MANIFEST})")
     content = archive.read(_MANIFEST)
@@ -222,10 +247,8 @@ def _read_manifest(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:
     return manifest
 
 
-def _read_arrays(
-    archive: zipfile.ZipFile, manifest: dict[str, Any], source: Path
-) -> dict[str, NDArray[Any]]:
-    arrays: dict[str, NDArray[Any]] = {}
+def _read_arrays(archive: zipfile.ZipFile, manifest: dict[str, Json], source: Path) -> Arrays:
+    arrays: Arrays = {}
     for name, entry in manifest["arrays"].items():
         if entry["member"] not in archive.namelist():
             raise FileFormatError(f"{source} is damaged: the array {name!r} is missing")
@@ -241,3 +264,110 @@ def _read_arrays(
                 f"{source}: the array {name!r} cannot be read: {error}"
             ) from error
     return arrays
+
+
+def pack(result: Importance, prefix: str = "") -> tuple[dict[str, Json], Arrays]:
+    """Return the manifest and the arrays of a result; those of its latent result nest in them.
+
+    Parameters
+    ----------
+    result : Importance
+        The result.
+    prefix : str, default=""
+        Put before the names of the arrays.
+    """
+    form, arrays = _pack_influence(result.basis, prefix)
+    manifest: dict[str, Json] = {
+        **{name: getattr(result, name) for name in _PLAIN},
+        "difference": result.difference,
+        "names": list(result.names),
+        "components": None if result.components is None else [*map(list, result.components)],
+        "spec": thaw(result.spec),
+        "diagnostics": thaw(result.diagnostics),
+        "quality": asdict(result.quality),
+        **form,
+        "default_groups": None,
+        "latent": None,
+    }
+    for name in _ARRAYS:
+        if getattr(result, name) is not None:
+            arrays[f"{prefix}{name}"] = getattr(result, name)
+    if result.default_groups is not None:
+        manifest["default_groups"] = {"names": list(result.default_groups.names)}
+        arrays[f"{prefix}groups"] = result.default_groups.membership
+    if result.latent is not None:
+        manifest["latent"], nested = pack(result.latent, f"{prefix}latent.")
+        arrays.update(nested)
+    return manifest, arrays
+
+
+def _pack_influence(influence: Influence, prefix: str) -> tuple[dict[str, Json], Arrays]:
+    if isinstance(influence, InfluenceRows):
+        arrays = {
+            f"{prefix}influence": influence.values,
+            f"{prefix}weights": influence.weights.values,
+        }
+        if influence.rows is not None:
+            arrays[f"{prefix}rows"] = influence.rows.astype("<i8")
+        return {"weights": {"kind": influence.weights.kind}}, arrays
+    if not isinstance(influence, InfluenceMoments):
+        raise TypeError(f"influence values of type {type(influence).__name__} cannot be written")
+    manifest: dict[str, Json] = {
+        "moments": {"size": influence.size, "n_rows": influence.n_rows, "sample": None}
+    }
+    arrays = {f"{prefix}{name}": getattr(influence, name) for name in _MOMENTS}
+    if influence.sample is not None:
+        manifest["moments"]["sample"], kept = _pack_influence(influence.sample, f"{prefix}sample.")
+        arrays.update(kept)
+    return manifest, arrays
+
+
+def unpack(manifest: dict[str, Json], arrays: Arrays, prefix: str = "") -> dict[str, Json]:
+    """Return the fields of the result that :func:`pack` took apart, those of the latent one nested.
+
+    Parameters
+    ----------
+    manifest, arrays
+        What ``pack`` returned, or a file of format 1 holds.
+    prefix : str, default=""
+        Stands before the names of the arrays.
+    """
+    quality, groups, latent = (manifest[key] for key in ("quality", "default_groups", "latent"))
+    return {
+        **{name: manifest[name] for name in _PLAIN},
+        **{name: arrays.get(f"{prefix}{name}") for name in _ARRAYS},
+        "names": tuple(manifest["names"]),
+        # format 1 knows no differences, and its first files no components
+        "difference": manifest.get("difference", False),
+        "components": manifest.get("components"),
+        "spec": manifest["spec"],
+        "diagnostics": manifest["diagnostics"],
+        "quality": Quality(**{**quality, "r2_by_fold": tuple(quality["r2_by_fold"])}),
+        "basis": _unpack_influence(manifest, arrays, prefix),
+        "default_groups": (
+            None if groups is None else Groups(tuple(groups["names"]), arrays[f"{prefix}groups"])
+        ),
+        "latent": None if latent is None else unpack(latent, arrays, f"{prefix}latent."),
+    }
+
+
+def _unpack_influence(manifest: dict[str, Json], arrays: Arrays, prefix: str) -> Influence:
+    moments = manifest.get("moments")
+    if moments is not None:
+        sample = moments["sample"]
+        return InfluenceMoments(
+            **{name: arrays[f"{prefix}{name}"] for name in _MOMENTS},
+            size=moments["size"],
+            n_rows=moments["n_rows"],
+            sample=None if sample is None else _unpack_rows(sample, arrays, f"{prefix}sample."),
+        )
+    found = _unpack_rows(manifest, arrays, prefix)
+    if "difference" not in manifest and manifest["spec"].get("n_rows") == found.n_rows:
+        # format 1 keeps no index of rows; where all are there, they stand in order
+        return InfluenceRows(found.values, found.weights, np.arange(found.n_rows))
+    return found
+
+
+def _unpack_rows(manifest: dict[str, Json], arrays: Arrays, prefix: str) -> InfluenceRows:
+    weights = Weights(arrays[f"{prefix}weights"], manifest["weights"]["kind"])
+    return InfluenceRows(arrays[f"{prefix}influence"], weights, arrays.get(f"{prefix}rows"))

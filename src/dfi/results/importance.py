@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+import difflib
+import math
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from dfi._data.groups import read_groups
+from dfi._data import as_frame
+from dfi._data.groups import Groups, read_groups
 from dfi._models.quality import Quality
-from dfi.inference.estimate import Contrast, Estimate, contrast_means, estimate_mean
-from dfi.inference.units import UnitInference
-from dfi.results.file import thaw, write_file
-from dfi.results.groups import sum_units
-from dfi.results.record import Space, checked_fields, pack, read_only, read_result
-from dfi.results.tables import known_errors, position_of, unit_columns, unit_frame
-from dfi.results.text import describe
+from dfi._types import Space
+from dfi.inference.influence import Influence, InfluenceRows, read_only
+from dfi.inference.intervals import check_level
+from dfi.inference.tests import Estimate, UnitInference, estimate_one
+from dfi.results.file import FileFormatError, freeze, pack, read_file, thaw, unpack, write_file
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from dfi._data.groups import Groups
-    from dfi._data.weights import Weights
-    from dfi._types import Bools, Floats, Ints
-    from dfi.inference.intervals import Alternative, Expansion
-    from dfi.inference.multiplicity import Adjustment
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
-    Booleans = Bools
+    from dfi._data.weights import Weights
+    from dfi._types import Bools, Floats, Frame, Ints
+    from dfi.inference.intervals import Alternative, Expansion
+    from dfi.inference.tests import Adjustment
+    from dfi.results.file import Json
 
 __all__ = ["Importance", "Quality", "load"]
+
+UNRELATED = "unrelated to everything that the model uses"
+"""What a score of exactly 0 means, in the words of text, table and page."""
+
+MUST_AGREE = ("method", "result", "loss", "unit", "target", "parameters")
+"""Entries of two specifications without which a difference of their scores means nothing."""
+
+_SHOWN = ("score", "se", "ci_low", "ci_high", "p_adj")
+_NO_UNITS = np.zeros(0, dtype=np.bool_)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,16 +53,15 @@ class Importance:
     Score :math:`\hat\phi_l = \bar u_l` (weighted), standard error
     :math:`\operatorname{sd}(u_l)/\sqrt n`, covariance of scores
     :math:`\operatorname{Cov}(u_l, u_k)/n`, group = sum of columns, contrast = difference of
-    columns. Scores are never clipped: a negative one is a fact about noise.
+    columns, difference of two results = difference of their columns. Scores are never clipped: a
+    negative one is a fact about noise.
 
     Parameters
     ----------
-    influence : ndarray of shape (n, p)
-        Influence values; the columns of degenerate units are set to 0.
+    basis : Influence
+        Influence values by row, or their moments; those of degenerate units are set to 0.
     names : tuple of str
         Names of the p units.
-    weights : Weights
-        Weights of the n rows.
     spec : mapping
         Specification of the estimand: transport, cost, reference law, ... (JSON-like).
     quality : Quality
@@ -85,32 +95,36 @@ class Importance:
         Entry (l, j): the share of latent unit j that is attributed to unit l.
     default_groups : Groups, optional
         What :meth:`group` uses when called without groups.
+    difference : bool, default=False
+        Whether the scores are those of one result minus those of another: tests are then two-sided
+        where no alternative is given, and a unit that does not differ in any row has a standard
+        error of 0.
     """
 
-    influence: Floats
+    basis: Influence
     names: tuple[str, ...]
-    weights: Weights
     spec: Mapping[str, object]
     quality: Quality
     diagnostics: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     level: float = 0.95
     library: str = "numpy"
     space: Space = "attributed"
-    degenerate: Booleans = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    degenerate: Bools = field(default_factory=lambda: _NO_UNITS)
     spread: Floats | None = None
     nonnegative: bool = True
     latent: Importance | None = None
     attribution: Floats | None = None
     default_groups: Groups | None = None
-    unrelated: Booleans = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    unrelated: Bools = field(default_factory=lambda: _NO_UNITS)
     components: tuple[tuple[str, ...], ...] | None = None
     undetected: Floats | None = None
+    difference: bool = False
 
     def __post_init__(self) -> None:
-        for name, value in checked_fields(self).items():
+        for name, value in _checked_fields(self).items():
             object.__setattr__(self, name, value)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         for name in ("spec", "diagnostics"):  # mapping proxies do not pickle
             values[name] = thaw(values[name])
@@ -119,14 +133,35 @@ class Importance:
     @cached_property
     def _units(self) -> UnitInference:
         return UnitInference(
-            self.influence,
-            self.weights,
+            self.basis,
             self.degenerate,
             self.quality.outcome_variance,
             self.nonnegative,
             self.unrelated,
             self.undetected,
+            self.difference,
         )
+
+    @property
+    def _by_row(self) -> InfluenceRows:
+        if isinstance(self.basis, InfluenceRows):
+            return self.basis
+        raise ValueError("this result keeps the moments of its influence values, not their rows")
+
+    @property
+    def influence(self) -> Floats:
+        """Influence values, shape (n, p); a ValueError where only their moments are kept."""
+        return self._by_row.values
+
+    @property
+    def weights(self) -> Weights:
+        """Weights of the n rows; a ValueError where only moments are kept."""
+        return self._by_row.weights
+
+    @property
+    def rows(self) -> Ints | None:
+        """Where the n rows stand in the table; None where that is not known, or of two tables."""
+        return self._by_row.rows
 
     @cached_property
     def scores(self) -> Floats:
@@ -136,12 +171,12 @@ class Importance:
     @cached_property
     def se(self) -> Floats:
         """Standard errors of the scores, shape (p,); NaN where none can be estimated."""
-        return read_only(known_errors(self._units), np.float64)
+        return read_only(self._units.reported_errors, np.float64)
 
     @cached_property
     def skewness(self) -> Floats:
         """Skewness of the scores, shape (p,), which their intervals are corrected for."""
-        return read_only(self._units.skewness, np.float64)
+        return read_only(self.basis.skewness, np.float64)
 
     @property
     def covariance(self) -> Floats:
@@ -151,42 +186,64 @@ class Importance:
     @property
     def total(self) -> Estimate:
         """The sum of the scores, with its standard error (overlapping groups count twice)."""
-        return estimate_mean(
-            self.influence.sum(axis=1),
-            self.weights,
+        return estimate_one(
+            self.basis.total,
             level=self.level,
-            alternative="greater",
+            alternative=self._alternative,
             nonnegative=self.nonnegative,
         )
+
+    @property
+    def _alternative(self) -> Alternative:
+        return "two-sided" if self.difference else "greater"
 
     @property
     def _ranking(self) -> Ints:
         return np.argsort(-self.scores, kind="stable")
 
-    def _frame(self, columns: Mapping[str, Floats], order: Ints | None = None) -> Any:
-        return unit_frame(self.names, columns, self.library, order)
+    def _frame(self, columns: Mapping[str, Floats], order: Ints | None = None) -> Frame:
+        """Return columns beside the units' names as a dataframe, in an order of the rows."""
+        full = {"feature": np.array(self.names, dtype=object), **columns}
+        rows = slice(None) if order is None else order
+        return as_frame({key: np.array(values[rows]) for key, values in full.items()}, self.library)
 
-    def _table(self, **options: Any) -> dict[str, Floats]:
-        return unit_columns(self._units, self.level, **options)
+    def _table(
+        self,
+        *,
+        level: float | None = None,
+        alternative: Alternative | None = None,
+        adjust: Adjustment | None = "holm",
+        expansion: Expansion | None = None,
+        simultaneous: bool = False,
+    ) -> dict[str, Floats]:
+        """Return the columns of :meth:`table` as arrays, in the order of ``names``."""
+        return self._units.columns(
+            level=self.level if level is None else level,
+            alternative=self._alternative if alternative is None else alternative,
+            adjust=adjust,
+            expansion=expansion,
+            simultaneous=simultaneous,
+        )
 
     def table(
         self,
         *,
         level: float | None = None,
-        alternative: Alternative = "greater",
+        alternative: Alternative | None = None,
         adjust: Adjustment | None = "holm",
         expansion: Expansion | None = None,
         simultaneous: bool = False,
         sort: bool = True,
-    ) -> Any:
+    ) -> Frame:
         """Return all units with their inference, in the caller's dataframe library.
 
         Parameters
         ----------
         level : float, optional
             Confidence level of the two-sided intervals; that of the result by default.
-        alternative : {"greater", "less", "two-sided"}, default="greater"
-            Alternative of the tests against 0.
+        alternative : {"greater", "less", "two-sided"}, optional
+            Alternative of the tests against 0: by default ``"greater"``, ``"two-sided"`` for a
+            difference of two results.
         adjust : {"none", "bonferroni", "holm", "bh", "by"}, default="holm"
             Multiplicity adjustment behind ``p_adj``.
         expansion : {None, "standard_error", "variance"}, default=None
@@ -213,7 +270,7 @@ class Importance:
         )
         return self._frame(columns, self._ranking if sort else None)
 
-    def top(self, k: int) -> Any:
+    def top(self, k: int) -> Frame:
         """Return the first ``k`` rows of :meth:`table`; ``p_adj`` still counts all units."""
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise ValueError(f"k must be a positive integer, got {k!r}")
@@ -228,7 +285,7 @@ class Importance:
         skewness: bool = True,
         alternative: Alternative = "two-sided",
         random_state: int = 0,
-    ) -> Any:
+    ) -> Frame:
         """Return the confidence interval of each unit, in the order of ``names``.
 
         Parameters
@@ -238,10 +295,11 @@ class Importance:
         expansion : {None, "standard_error", "variance"}, default=None
             Expansion near the null; see :mod:`dfi.inference.intervals`.
         simultaneous : bool, default=False
-            Whether the intervals hold for all units at once (max-t, multiplier bootstrap).
+            Whether the intervals hold for all units at once (max-t, multiplier bootstrap; from
+            the covariance where only moments are kept).
         skewness : bool, default=True
             Whether the intervals are corrected for the skewness of the influence values (Hall's
-            transformation; :mod:`dfi.inference.skewness`). Simultaneous and expanded ones are not.
+            transformation; :mod:`dfi.inference.intervals`). Simultaneous and expanded are not.
         alternative : {"two-sided", "greater", "less"}, default="two-sided"
             Intervals, lower bounds or upper bounds.
         random_state : int, default=0
@@ -265,18 +323,19 @@ class Importance:
 
     def test(
         self,
-        alternative: Alternative = "greater",
+        alternative: Alternative | None = None,
         adjust: Adjustment | None = "holm",
         *,
         null: float = 0.0,
         expansion: Expansion | None = None,
-    ) -> Any:
+    ) -> Frame:
         """Test each score against ``null``, in the order of ``names``.
 
         Parameters
         ----------
-        alternative : {"greater", "less", "two-sided"}, default="greater"
-            Direction of the alternative.
+        alternative : {"greater", "less", "two-sided"}, optional
+            Direction of the alternative: by default ``"greater"``, ``"two-sided"`` for a
+            difference of two results.
         adjust : {"none", "bonferroni", "holm", "bh", "by"}, default="holm"
             Multiplicity adjustment behind ``p_adj``.
         null : float, default=0.0
@@ -291,29 +350,40 @@ class Importance:
         """
         tests = self._units.tests(
             level=self.level,
-            alternative=alternative,
+            alternative=self._alternative if alternative is None else alternative,
             adjust=adjust,
             null=null,
             expansion=expansion,
         )
         return self._frame({"score": self.scores, **tests})
 
-    def contrast(self, a: str, b: str) -> Contrast:
+    def contrast(self, a: str, b: str) -> Estimate:
         """Return the score of ``a`` minus the score of ``b`` with its inference.
 
         The interval is two-sided at the level of the result, the test two-sided. With a
         degenerate unit the difference has no standard error.
         """
-        first, second = position_of(a, self.names), position_of(b, self.names)
+        first, second = self._position(a), self._position(b)
         if first == second:
             raise ValueError(f"contrast needs two different units, got {a!r} twice")
-        return contrast_means(
-            self.influence[:, first],
-            self.influence[:, second],
-            self.weights,
-            level=self.level,
-            known=not (self.degenerate[first] or self.degenerate[second]),
+        signs = np.zeros((1, len(self.names)))
+        signs[0, first], signs[0, second] = 1.0, -1.0
+        found = estimate_one(
+            self.basis.summed(signs), level=self.level, alternative="two-sided", nonnegative=False
         )
+        if self.degenerate[first] or self.degenerate[second]:
+            nan = float("nan")
+            found = Estimate(found.value, nan, nan, nan, nan, nan, self.level)
+        return replace(found, contrast=True)
+
+    def _position(self, name: str) -> int:
+        """Return the place of a unit; a name that is not there is refused with those like it."""
+        if name in self.names:
+            return self.names.index(name)
+        close = difflib.get_close_matches(str(name), self.names)
+        known = close or list(self.names[:10])
+        lead = "did you mean" if close else "the first units are"
+        raise ValueError(f"there is no unit {name!r}; {lead} {', '.join(map(repr, known))}")
 
     def group(self, groups: object = None) -> Importance:
         """Return the importance of groups: the sums of their members' influence values.
@@ -334,8 +404,124 @@ class Importance:
         if groups is None:
             if self.default_groups is None:
                 raise ValueError("no groups were given: pass groups={'name': ['unit', ...], ...}")
-            return sum_units(self, self.default_groups)
-        return sum_units(self, read_groups(groups, self.names))
+            return self._summed(self.default_groups)
+        return self._summed(read_groups(groups, self.names))
+
+    def _summed(self, groups: Groups) -> Importance:
+        """Return one unit per group, in both spaces."""
+        membership = np.asarray(groups.membership, dtype=np.float64)
+        if membership.shape[1] != len(self.names):
+            raise ValueError(
+                f"the groups are over {membership.shape[1]} units, the result has {len(self.names)}"
+            )
+        attribution = None
+        if self.attribution is not None:
+            giving = membership / membership.sum(axis=1, keepdims=True)
+            attribution = membership @ self.attribution @ giving.T
+        return replace(
+            self,
+            basis=self.basis.summed(membership),
+            names=tuple(groups.names),
+            space="latent" if self.space == "latent" else "group",
+            degenerate=~np.any(groups.membership & ~self.degenerate, axis=1),
+            unrelated=np.any(groups.membership & self.unrelated, axis=1)
+            & ~np.any(groups.membership & ~self.degenerate & ~self.unrelated, axis=1),
+            undetected=None if self.undetected is None else membership @ self.undetected,
+            spread=None,
+            latent=None if self.latent is None else self.latent._summed(groups),
+            attribution=attribution,
+            default_groups=None,
+        )
+
+    def moments(self, sample: int = 0, *, random_state: int = 0) -> Importance:
+        """Return the same result without its rows: a few kilobytes, however many they are.
+
+        Scores, standard errors, intervals, tests, groups and contrasts equal those of the rows up
+        to rounding; simultaneous bands have the same law but other draws. Beyond 32 units the
+        skewness of groups is estimated from the sample of rows; without a sample, ask for their
+        intervals with ``skewness=False``.
+
+        Parameters
+        ----------
+        sample : int, default=0
+            How many rows to keep.
+        random_state : int, default=0
+            Seed of the sample.
+        """
+        return replace(
+            self,
+            basis=self.basis.moments(sample, random_state=random_state),
+            latent=(
+                None
+                if self.latent is None
+                else self.latent.moments(sample, random_state=random_state)
+            ),
+        )
+
+    def __sub__(self, other: Importance) -> Importance:
+        if not isinstance(other, Importance):
+            return NotImplemented
+        return self.minus(other)
+
+    def minus(self, other: Importance, *, same_rows: bool | None = None) -> Importance:
+        r"""Return how much more important each unit is here than in another result.
+
+        On the same rows influence values are subtracted row by row,
+        :math:`\operatorname{sd}(u_l - v_l)/\sqrt n`: what the two results share cancels. On
+        different tables variances add, :math:`\hat\sigma_u^2 + \hat\sigma_v^2`. Where two results
+        share some of the rows of a table, those rows carry the covariance. ``a - b`` is
+        ``a.minus(b)``.
+
+        Parameters
+        ----------
+        other : Importance
+            A result for the same units in the same space, by the same method and loss. Models,
+            transports, splits, seeds and data may differ.
+        same_rows : bool, optional
+            Whether both are about one table, row by row. By default that is so where the
+            fingerprints of the data (``spec["data_sha256"]``) agree, and tables with other
+            fingerprints are taken for independent samples. Pass True for the same rows with
+            transformed features or other weights.
+
+        Returns
+        -------
+        Importance
+            Scores of either sign: tests are two-sided by default, intervals are not projected.
+            ``spec["difference"]`` says what differs.
+
+        Raises
+        ------
+        ValueError
+            The units, the space, or an entry of :data:`MUST_AGREE` in the specifications differ,
+            or it is not known whether the rows are the same.
+        """
+        _check_comparable(self, other)
+        if same_rows is None:
+            same_rows = _same_table(self, other)
+        latent = None
+        if self.latent is not None and other.latent is not None:
+            latent = self.latent.minus(other.latent, same_rows=same_rows)
+        unrelated, undetected = self.unrelated & other.unrelated, None
+        if self.undetected is not None and other.undetected is not None:
+            largest = np.maximum(self.undetected, other.undetected)
+            undetected = np.where(unrelated, largest, 0.0)
+        noise = [r.diagnostics.get("monte_carlo_se") for r in (self, other)]
+        squares = [np.square(np.array(n, dtype=float)) for n in noise if n is not None]
+        return replace(
+            self,
+            basis=self.basis.combined(other.basis, -1.0, independent=not same_rows),
+            spec=_difference_spec(self, other, "the same table" if same_rows else "two tables"),
+            diagnostics={"monte_carlo_se": np.sqrt(sum(squares))} if squares else {},
+            degenerate=self.degenerate | other.degenerate,
+            unrelated=unrelated,
+            undetected=undetected,
+            components=self.components if self.components == other.components else None,
+            spread=None,
+            nonnegative=False,
+            latent=latent,
+            attribution=None,
+            difference=True,
+        )
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the result to a file (a zip of JSON and arrays, no pickle) and return its path.
@@ -355,7 +541,7 @@ class Importance:
         """Read a result that :meth:`save` wrote."""
         return load(path)
 
-    def plot(self, kind: str = "importance", **options: Any) -> Any:
+    def plot(self, kind: str = "importance", **options: Any) -> Axes | NDArray[np.object_]:
         """Draw the result: a function of :mod:`dfi.plots` by name; returns its Axes.
 
         Parameters
@@ -369,7 +555,8 @@ class Importance:
         # pyplot takes half a second to import: only those who plot pay for it
         from dfi.plots import plot_result
 
-        return plot_result(self, kind, **options)
+        axes: Axes | NDArray[np.object_] = plot_result(self, kind, **options)
+        return axes
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
         """Write one offline HTML page about the result and return its path.
@@ -387,19 +574,159 @@ class Importance:
         return compact_html(self)
 
     def __repr__(self) -> str:
-        n, p = self.influence.shape
+        kind = "Difference" if self.difference else "Importance"
         order = self._ranking
-        return describe(
-            f"Importance ({self.space}): {p} units, {n} rows, {self.level:.4g} intervals",
-            self.quality,
-            [self.names[unit] for unit in order],
-            {key: values[order] for key, values in self._table().items()},
-            unrelated=int(np.sum(self.unrelated)),
+        columns = {key: values[order] for key, values in self._table().items()}
+        fit = f"R2 {self.quality.r2:.3f}"
+        if math.isfinite(self.quality.r2_spread):
+            fit += f" (spread over folds {self.quality.r2_spread:.3f})"
+        changed = self.spec.get("difference")
+        if isinstance(changed, MappingProxyType):
+            fit = f"{changed['rows']}; differing: {', '.join(changed['changed']) or 'nothing'}"
+        lines = [
+            f"{kind} ({self.space}): {len(self.names)} units, {self.basis.n_rows} rows, "
+            f"{self.level:.4g} intervals",
+            fit,
+            *_aligned([self.names[unit] for unit in order], columns),
+        ]
+        unrelated = int(np.sum(self.unrelated))
+        if unrelated:
+            units = "unit scores" if unrelated == 1 else "units score"
+            lines.append(f"{unrelated} {units} exactly 0: {UNRELATED}")
+        return "\n".join(lines)
+
+
+def _aligned(names: Sequence[str], columns: Mapping[str, Floats], rows: int = 10) -> list[str]:
+    """Return the first units as lines of an aligned table."""
+    table = [["feature", *_SHOWN]]
+    for position, name in enumerate(names[:rows]):
+        table.append([name, *(f"{columns[key][position]:.4g}" for key in _SHOWN)])
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = []
+    for label, *cells in table:
+        numbers = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        lines.append("  ".join([label.ljust(widths[0]), *numbers]))
+    if len(names) > rows:
+        lines.append(f"... and {len(names) - rows} more")
+    return lines
+
+
+def _checked_fields(result: Importance) -> dict[str, object]:
+    """Return the fields that are validated and made read-only."""
+    basis, names = result.basis, tuple(result.names)
+    p = basis.n_units
+    if p != len(names):
+        raise ValueError(
+            f"influence must have one column for each of the {len(names)} names, "
+            f"got shape {(basis.n_rows, p)}"
         )
+    if len(set(names)) != p:
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"names must be unique, but {repeated!r} appears more than once")
+    by_row = (
+        basis.values
+        if isinstance(basis, InfluenceRows)
+        else np.stack([basis.mean, np.diag(basis.covariance)])
+    )
+    finite = np.isfinite(by_row).all(axis=0)
+    if not finite.all():
+        raise ValueError(
+            f"the influence values of {names[int(np.argmin(finite))]!r} have NaN or inf"
+        )
+    if result.space not in get_args(Space):
+        raise ValueError(f"space must be one of {', '.join(get_args(Space))}, got {result.space!r}")
+    flags = {}
+    for name in ("degenerate", "unrelated"):
+        flag = getattr(result, name)
+        empty = flag is None or np.size(flag) == 0
+        flags[name] = np.zeros(p, dtype=np.bool_) if empty else np.asarray(flag, dtype=np.bool_)
+    arrays = {name: getattr(result, name) for name in ("undetected", "spread", "attribution")}
+    for name, array in {**flags, **arrays}.items():
+        shape = (p, p) if name == "attribution" else (p,)
+        if array is not None and np.shape(array) != shape:
+            raise ValueError(f"{name} must have shape {shape}, got {np.shape(array)}")
+    if result.latent is not None and len(result.latent.names) != p:
+        raise ValueError(f"the latent result has {len(result.latent.names)} units for {p} names")
+    if not result.difference:  # what varies in one of two results differs all the same
+        basis = basis.zeroed(flags["degenerate"])
+    unrelated = flags["unrelated"] & ~flags["degenerate"]
+    if by_row[:, unrelated].any():
+        moved = names[int(np.argmax(unrelated & by_row.any(axis=0)))]
+        raise ValueError(f"{moved!r} is called unrelated, but its influence values are not 0")
+    groups = result.default_groups
+    return {
+        "basis": basis,
+        "names": names,
+        "default_groups": (
+            None if groups is None else Groups(groups.names, read_only(groups.membership, np.bool_))
+        ),
+        "spec": freeze(result.spec, "spec"),
+        "diagnostics": freeze(result.diagnostics, "diagnostics"),
+        "level": check_level(result.level),
+        "components": None if result.components is None else tuple(map(tuple, result.components)),
+        **{name: read_only(flag, np.bool_) for name, flag in flags.items()},
+        **{
+            name: None if array is None else read_only(array, np.float64)
+            for name, array in arrays.items()
+        },
+    }
 
 
-def _rebuild(values: dict[str, Any]) -> Importance:
-    return Importance(**values)
+def _check_comparable(first: Importance, second: Importance) -> None:
+    """Raise, with the names of the keys, if a difference of two results means nothing."""
+    if first.names != second.names:
+        other = set(first.names) ^ set(second.names)
+        what = f"only one has {sorted(other)[0]!r}" if other else "their order differs"
+        raise ValueError(f"the results are about different units: {what}")
+    unlike = [] if first.space == second.space else ["space"]
+    unlike += [key for key in MUST_AGREE if first.spec.get(key) != second.spec.get(key)]
+    if unlike:
+        pairs = "; ".join(
+            f"{key}: {_value(first, key)!r} and {_value(second, key)!r}" for key in unlike
+        )
+        raise ValueError(f"the results differ in more than a difference can mean ({pairs})")
+
+
+def _value(result: Importance, key: str) -> object:
+    return result.space if key == "space" else thaw(result.spec.get(key))
+
+
+def _same_table(first: Importance, second: Importance) -> bool:
+    """Return whether two results are about one table, or raise if their files do not say."""
+    keys = ("data_sha256", "n_rows")
+    for key in keys:
+        if key not in first.spec or key not in second.spec:
+            raise ValueError(
+                f"a spec without {key!r} does not tell whether the results are about the same "
+                "rows: say so with first.minus(second, same_rows=True) or same_rows=False"
+            )
+    return all(first.spec[key] == second.spec[key] for key in keys)
+
+
+def _difference_spec(first: Importance, second: Importance, rows: str) -> dict[str, Json]:
+    """Return what two specifications share, and under ``difference`` where they do not."""
+    ours, theirs = thaw(first.spec), thaw(second.spec)
+    changed = {
+        key: [ours.get(key), theirs.get(key)]
+        for key in {**ours, **theirs}
+        if ours.get(key) != theirs.get(key)
+    }
+    return {
+        **{key: value for key, value in ours.items() if key not in changed},
+        "difference": {
+            "rows": rows,
+            "changed": changed,
+            "r2": [first.quality.r2, second.quality.r2],
+        },
+    }
+
+
+def _rebuild(record: dict[str, Json]) -> Importance:
+    """Return the result of its fields; a latent result may come as fields too."""
+    latent = record["latent"]
+    return Importance(
+        **{**record, "latent": _rebuild(latent) if isinstance(latent, dict) else latent}
+    )
 
 
 def load(path: str | os.PathLike[str]) -> Importance:
@@ -412,4 +739,10 @@ def load(path: str | os.PathLike[str]) -> Importance:
     FileFormatError
         A ValueError: it is not a dfi file, was written by a newer version, or is damaged.
     """
-    return read_result(path, Importance)
+    manifest, arrays = read_file(path)
+    try:
+        return _rebuild(unpack(manifest, arrays))
+    except KeyError as error:
+        raise FileFormatError(f"{path} is damaged: {error} is missing") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise FileFormatError(f"{path} is damaged: {error}") from error

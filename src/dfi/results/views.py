@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._types import Floats, Ints
-    from dfi.inference.multiplicity import Adjustment
+    from dfi.inference.tests import Adjustment
     from dfi.results.importance import Importance
 
 Columns: TypeAlias = dict[str, NDArray[Any]]

@@ -1,0 +1,525 @@
+r"""Influence values: what every method ends in, and all that inference sees of it.
+
+A method turns a table into uncentred influence values :math:`u_{il}`, one row per row of the table
+and one column per unit. The score of unit :math:`l` is the (weighted) mean :math:`\bar u_l`, its
+standard error the standard deviation of the column over :math:`\sqrt n`, a group the sum of
+columns, a difference of results the difference of columns. :class:`InfluenceRows` keeps the values
+with the index of their rows; :class:`InfluenceMoments` keeps what the statistics need of them, in
+space that does not grow with the rows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfi._checks import whole
+from dfi._data.weights import Weights
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+    from dfi._types import Bools, Floats, Ints
+
+# A model that never uses a feature leaves a column of rounding errors behind, and their mean
+# over their own tiny standard error can look significant. Errors below these fractions of the
+# largest standard error and of the largest score are rounding.
+_OF_LARGEST_ERROR = 1e-10
+_OF_LARGEST_SCORE = 1e-14
+
+MOST_THIRD = 32
+"""Units up to which all third moments are kept (p^3 numbers); beyond, those of each unit alone."""
+
+
+def read_only(values: ArrayLike, dtype: DTypeLike) -> NDArray:  # type: ignore[type-arg]
+    """Return a read-only copy, or the array itself where it is one already."""
+    if (
+        isinstance(values, np.ndarray)
+        and values.dtype == dtype
+        and not values.flags.writeable
+        and values.base is None
+    ):
+        return values
+    array = np.array(values, dtype=dtype, order="C")
+    array.flags.writeable = False
+    return array
+
+
+def _without_rounding(errors: Floats, scores: Floats) -> Floats:
+    """Return standard errors with those that are rounding set to exactly 0, in place."""
+    floor = max(
+        _OF_LARGEST_ERROR * float(np.max(errors, initial=0.0, where=~np.isnan(errors))),
+        _OF_LARGEST_SCORE * float(np.max(np.abs(scores), initial=0.0)),
+    )
+    errors[errors <= floor] = 0.0
+    return errors
+
+
+def standard_errors(
+    influence: Floats, weights: Weights, *, degenerate: Bools | None = None
+) -> Floats:
+    """Return the standard error of each column mean.
+
+    Parameters
+    ----------
+    influence : ndarray of shape (n, p)
+        Uncentred influence values.
+    weights : Weights
+        Weights of the rows.
+    degenerate : ndarray of bool of shape (p,), optional
+        Units without variation.
+
+    Returns
+    -------
+    ndarray of shape (p,)
+        NaN for degenerate units; exactly 0 for columns that do not vary beyond rounding.
+    """
+    errors = np.array(weights.standard_error(influence), dtype=np.float64)
+    errors = _without_rounding(errors, weights.mean(influence))
+    if degenerate is not None:
+        errors[degenerate] = np.nan
+    return errors
+
+
+def skewness_of_mean(influence: Floats, weights: Weights) -> Floats:
+    r"""Return the skewness :math:`c = \gamma/\sqrt n` of each column's (weighted) mean.
+
+    With :math:`p_i = w_i/\sum w`, :math:`c_i = u_i - \bar u` and sampling weights,
+
+    .. math:: \frac{\sum_i p_i^3 c_i^3}{\big(\sum_i p_i^2 c_i^2\big)^{3/2}} .
+
+    Exactly 0 where the standard error is: the mean of equal numbers is off by a last digit on some
+    processors and not on others, and the shape of such remainders is no skewness.
+    """
+    centred, power2, power3 = _cumulant_weights(influence, weights)
+    varies = standard_errors(influence, weights) > 0.0
+    variance = np.where(varies, power2 @ centred**2, 1.0)
+    third = power3 @ centred**3
+    return np.asarray(np.where(varies, third / variance**1.5, 0.0))
+
+
+def _cumulant_weights(influence: Floats, weights: Weights) -> tuple[Floats, Floats, Floats]:
+    """Return centred values, and factors of their squares and cubes in the mean's cumulants."""
+    values = weights.values
+    share = values / values.sum()
+    centred = influence - share @ influence
+    power2, power3 = (share**2, share**3)
+    if weights.kind == "frequency":
+        # a row of weight w stands for w rows: cumulants of the mean add, they do not cube
+        power2, power3 = share / values.sum(), share / values.sum() ** 2
+    return centred, power2, power3
+
+
+class Influence(ABC):
+    """Influence values of p units: by row (:class:`InfluenceRows`) or as their moments.
+
+    Attributes
+    ----------
+    n_units, n_rows : int
+        Number of units, and of the rows behind them.
+    size : float
+        Effective number of observations; that of the union of rows for a sum of two.
+    mean : ndarray of shape (p,)
+        Scores: the weighted mean of each unit.
+    se : ndarray of shape (p,)
+        Standard errors: exactly 0 for units that do not vary beyond rounding.
+    covariance : ndarray of shape (p, p)
+        Covariance of the scores.
+    skewness : ndarray of shape (p,)
+        Skewness of the scores; 0 for units that do not vary.
+    total : Influence
+        The sum over all units, as influence values of one.
+    """
+
+    # ruff: noqa: D102
+    if TYPE_CHECKING:  # fields of one class, properties of the other; described above
+
+        @property
+        def n_units(self) -> int: ...
+        @property
+        def n_rows(self) -> int: ...
+        @property
+        def size(self) -> float: ...
+        @property
+        def mean(self) -> Floats: ...
+        @property
+        def se(self) -> Floats: ...
+        @property
+        def covariance(self) -> Floats: ...
+        @property
+        def skewness(self) -> Floats: ...
+        @property
+        def total(self) -> Influence: ...
+
+    @abstractmethod
+    def summed(self, membership: ArrayLike) -> Influence:
+        """Return sums of units: row g of ``membership`` (g, p) holds their coefficients."""
+
+    @abstractmethod
+    def zeroed(self, units: Bools) -> Influence:
+        """Return the same with some units exactly 0."""
+
+    @abstractmethod
+    def combined(
+        self, other: Influence, sign: float = 1.0, *, independent: bool = False
+    ) -> Influence:
+        r"""Return the influence values of sums of scores, with ``sign=-1`` of differences.
+
+        With :math:`a_i` the factor of a centred row whose squares sum to the variance of a mean
+        (:meth:`dfi._data.weights.Weights.mean_variances`), 0 for a row that one of the two has not,
+
+        .. math:: \operatorname{Var}(\bar u - \bar v)
+                  = \sum_{i \in A \cup B} \{a_i (u_i - \bar u) - b_i (v_i - \bar v)\}^2 :
+
+        columns are subtracted row by row where the rows are the same, variances add where no row is
+        shared, and shared rows alone carry the covariance in between.
+
+        Parameters
+        ----------
+        other : Influence
+            Values of the same units, in the same order.
+        sign : float, default=1.0
+            Factor of the other.
+        independent : bool, default=False
+            Whether the rows are those of another, independent table, whatever their index.
+
+        Raises
+        ------
+        ValueError
+            Rows are not known, which moments never know, or the shared ones have weights of
+            different meaning.
+        """
+
+    @abstractmethod
+    def moments(self, sample: int = 0, *, random_state: int = 0) -> InfluenceMoments:
+        """Return what the statistics need, without the rows but for a random ``sample`` of them."""
+
+    @abstractmethod
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle through the constructor: arrays come back read-only."""
+
+    def __add__(self, other: Influence) -> Influence:
+        return self.combined(other)
+
+    def __sub__(self, other: Influence) -> Influence:
+        return self.combined(other, -1.0)
+
+    def _check_units(self, other: Influence) -> None:
+        if self.n_units != other.n_units:
+            raise ValueError(
+                f"influence values of {self.n_units} and of {other.n_units} units do not add up"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class InfluenceRows(Influence):
+    """Influence values with their rows.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n, p)
+        Uncentred influence values, read-only.
+    weights : Weights
+        Weights of the n rows.
+    rows : ndarray of int of shape (n,), optional
+        Where the rows stand in the caller's table; None where that is not known.
+    """
+
+    values: Floats
+    weights: Weights
+    rows: Ints | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.weights.values)
+        if np.ndim(self.values) != 2:
+            raise ValueError(f"influence must have two dimensions, got shape {self.values.shape}")
+        if len(self.values) != n:
+            raise ValueError(f"got {n} weights for {len(self.values)} rows")
+        object.__setattr__(self, "values", read_only(self.values, np.float64))
+        weights = Weights(read_only(self.weights.values, np.float64), self.weights.kind)
+        object.__setattr__(self, "weights", weights)
+        if self.rows is not None:
+            if np.shape(self.rows) != (n,) or len(np.unique(self.rows)) != n:
+                raise ValueError(f"rows must be the {n} different places of the influence values")
+            object.__setattr__(self, "rows", read_only(self.rows, np.intp))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return InfluenceRows, (self.values, self.weights, self.rows)
+
+    @property
+    def n_units(self) -> int:
+        return int(self.values.shape[1])
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.values)
+
+    @property
+    def size(self) -> float:
+        return self.weights.total
+
+    @property
+    def mean(self) -> Floats:
+        return np.asarray(self.weights.mean(self.values), dtype=np.float64)
+
+    @property
+    def se(self) -> Floats:
+        return standard_errors(self.values, self.weights)
+
+    @property
+    def covariance(self) -> Floats:
+        return np.array(self.weights.covariance_of_mean(self.values), dtype=np.float64)
+
+    @property
+    def skewness(self) -> Floats:
+        return skewness_of_mean(self.values, self.weights)
+
+    @property
+    def total(self) -> InfluenceRows:
+        return InfluenceRows(self.values.sum(axis=1)[:, None], self.weights, self.rows)
+
+    def summed(self, membership: ArrayLike) -> InfluenceRows:
+        coefficients = np.asarray(membership, dtype=np.float64)
+        return InfluenceRows(self.values @ coefficients.T, self.weights, self.rows)
+
+    def zeroed(self, units: Bools) -> InfluenceRows:
+        if not self.values[:, units].any():
+            return self
+        values = self.values.copy()
+        values[:, units] = 0.0
+        return InfluenceRows(values, self.weights, self.rows)
+
+    def combined(
+        self, other: Influence, sign: float = 1.0, *, independent: bool = False
+    ) -> Influence:
+        self._check_units(other)
+        if not isinstance(other, InfluenceRows):
+            return self.moments().combined(other, sign, independent=independent)
+        if independent:
+            ours, theirs = np.arange(self.n_rows), self.n_rows + np.arange(other.n_rows)
+        elif self.rows is None or other.rows is None:
+            raise ValueError(
+                "influence values without the index of their rows do not say which rows they share"
+            )
+        else:
+            ours, theirs = self.rows, other.rows
+        rows, place = np.unique(np.concatenate([ours, theirs]), return_inverse=True)
+        here, there = place[: len(ours)], place[len(ours) :]
+        if len(rows) == len(ours) == len(theirs) and self._weighs_like(other, here, there):
+            return self._plus(other, sign, here, there)
+        kinds = {u.weights.kind for u in (self, other) if not u.weights.uniform}
+        if len(kinds) > 1 and len(rows) == len(ours) + len(theirs):
+            # counts and sampling weights have no common scale of rows; their variances add
+            return self.moments().combined(other, sign, independent=True)
+        union = self._over_union(other, sign, len(rows), here, there)
+        return InfluenceRows(*union, None if independent else rows)
+
+    def _weighs_like(self, other: InfluenceRows, here: Ints, there: Ints) -> bool:
+        """Return whether rows that both have count alike in both."""
+        n = int(max(here.max(initial=-1), there.max(initial=-1))) + 1
+        ours, theirs = np.full(n, np.nan), np.full(n, np.nan)
+        ours[here], theirs[there] = self.weights.values, other.weights.values
+        shared = ~np.isnan(ours) & ~np.isnan(theirs)
+        kinds = self.weights.kind == other.weights.kind or (
+            self.weights.uniform and other.weights.uniform
+        )
+        return kinds and bool(np.array_equal(ours[shared], theirs[shared]))
+
+    def _plus(self, other: InfluenceRows, sign: float, here: Ints, there: Ints) -> InfluenceRows:
+        """Add or subtract columns of the same rows, in the order of this one's."""
+        aligned = np.empty_like(self.values)
+        aligned[there] = other.values
+        aligned = aligned[here]
+        values = self.values - aligned if sign == -1.0 else self.values + sign * aligned
+        return InfluenceRows(values, self.weights, self.rows)
+
+    def _over_union(
+        self, other: InfluenceRows, sign: float, n: int, here: Ints, there: Ints
+    ) -> tuple[Floats, Weights]:
+        r"""Return values over the union whose weighted mean and its variance are the combined ones.
+
+        With :math:`f_i` the factor of a centred row of the union, the value of row i is
+        :math:`\bar u \pm \bar v + \{a_i(u_i - \bar u) \pm b_i(v_i - \bar v)\}/f_i`.
+        """
+        ours, theirs = self.weights, other.weights
+        if ours.kind != theirs.kind:
+            # rows that count once each are both kinds
+            ours = Weights(ours.values, "sampling") if ours.uniform else ours
+            theirs = Weights(theirs.values, "sampling") if theirs.uniform else theirs
+        weight = np.ones(n)
+        if ours.kind == "frequency" == theirs.kind and self._weighs_like(other, here, there):
+            weight[here], weight[there] = ours.values, theirs.values
+        elif ours.kind == "frequency" or theirs.kind == "frequency":
+            raise ValueError(
+                "counts of repeated rows do not combine with other weights of the same rows: give "
+                "both results the same weights"
+            )
+        union = Weights(weight, ours.kind)
+        steps = np.zeros((n, self.n_units))
+        for influence, weights, factor, place in (
+            (self, ours, 1.0, here), (other, theirs, sign, there),
+        ):  # fmt: skip
+            root = np.sqrt(weights.mean_variances())[:, None]
+            steps[place] += factor * root * (influence.values - influence.mean)
+        spread = np.sqrt(union.mean_variances())[:, None]
+        steps = np.divide(steps, spread, out=np.zeros_like(steps), where=spread > 0.0)
+        return self.mean + sign * other.mean + steps, union
+
+    def moments(self, sample: int = 0, *, random_state: int = 0) -> InfluenceMoments:
+        sample = min(whole("sample", sample, 0), self.n_rows)
+        centred, _, power3 = _cumulant_weights(self.values, self.weights)
+        if self.n_units <= MOST_THIRD:
+            third = np.stack([(centred * (power3 * c)[:, None]).T @ centred for c in centred.T])
+        else:
+            third = power3 @ centred**3
+        n = self.size
+        # covariance is unbiased, third moments are put on its scale: skewness = third / se^3
+        third = third * (n / (n - 1.0)) ** 1.5 if n > 1.0 else np.full_like(third, np.nan)
+        kept = None
+        if sample:
+            generator = np.random.default_rng(random_state)
+            chosen = np.sort(generator.choice(self.n_rows, sample, replace=False))
+            kept = InfluenceRows(
+                self.values[chosen],
+                self.weights.take(chosen),
+                None if self.rows is None else self.rows[chosen],
+            )
+        return InfluenceMoments(self.mean, self.covariance, third, n, self.n_rows, kept)
+
+
+@dataclass(frozen=True, eq=False)
+class InfluenceMoments(Influence):
+    """What the statistics need of influence values.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (p,)
+        Scores.
+    covariance : ndarray of shape (p, p)
+        Covariance of the scores.
+    third : ndarray of shape (p, p, p) or (p,)
+        Third cumulants of the scores, of all triples of units up to :data:`MOST_THIRD` of them, of
+        each unit alone beyond; NaN where they are not known.
+    size : float
+        Effective number of observations.
+    n_rows : int
+        Number of rows.
+    sample : InfluenceRows, optional
+        Some of the rows.
+    """
+
+    mean: Floats
+    covariance: Floats
+    third: Floats
+    size: float
+    n_rows: int
+    sample: InfluenceRows | None = None
+
+    def __post_init__(self) -> None:
+        p = np.size(self.mean)
+        for name, shapes in (
+            ("mean", [(p,)]), ("covariance", [(p, p)]), ("third", [(p, p, p), (p,)]),
+        ):  # fmt: skip
+            if np.shape(getattr(self, name)) not in shapes:
+                raise ValueError(
+                    f"{name} must have shape {shapes[0]}, got {np.shape(getattr(self, name))}"
+                )
+            object.__setattr__(self, name, read_only(getattr(self, name), np.float64))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        held = (self.mean, self.covariance, self.third, self.size, self.n_rows, self.sample)
+        return InfluenceMoments, held
+
+    @property
+    def n_units(self) -> int:
+        return len(self.mean)
+
+    @property
+    def se(self) -> Floats:
+        return _without_rounding(np.sqrt(np.diag(self.covariance)), self.mean)
+
+    @property
+    def _own_third(self) -> Floats:
+        """Third cumulant of each unit alone."""
+        return self.third if self.third.ndim == 1 else np.einsum("jjj->j", self.third)
+
+    @property
+    def skewness(self) -> Floats:
+        """Skewness of each score.
+
+        Raises
+        ------
+        ValueError
+            The scores are sums of more units than third moments are kept for, and there is no
+            sample of rows to estimate theirs from.
+        """
+        varies = self.se > 0.0
+        if np.isnan(self._own_third[varies]).any():
+            raise ValueError(
+                f"moments of more than {MOST_THIRD} units do not tell the skewness of their sums: "
+                "ask for intervals with skewness=False, or keep some rows with moments(sample=...)"
+            )
+        variance = np.where(varies, np.diag(self.covariance), 1.0)
+        return np.asarray(np.where(varies, self._own_third / variance**1.5, 0.0))
+
+    @property
+    def total(self) -> InfluenceMoments:
+        return self.summed(np.ones((1, self.n_units)))
+
+    def summed(self, membership: ArrayLike) -> InfluenceMoments:
+        m = np.asarray(membership, dtype=np.float64)
+        covariance = m @ self.covariance @ m.T
+        sample = None if self.sample is None else self.sample.summed(m)
+        if self.third.ndim == 3:
+            third = np.einsum("abc,ga,hb,ic->ghi", self.third, m, m, m, optimize=True)
+        else:
+            alone = np.count_nonzero(m, axis=1) <= 1
+            third = m**3 @ np.where(np.isnan(self.third), 0.0, self.third)
+            unknown = ~alone | ((m != 0.0) & np.isnan(self.third)).any(axis=1)
+            # the skewness of a mean falls with the root of the number of observations
+            estimate = (
+                np.full(len(m), np.nan)
+                if sample is None
+                else sample.skewness * np.sqrt(sample.size / self.size)
+                * np.diag(covariance) ** 1.5
+            )  # fmt: skip
+            third = np.where(unknown, estimate, third)
+        return InfluenceMoments(m @ self.mean, covariance, third, self.size, self.n_rows, sample)
+
+    def zeroed(self, units: Bools) -> InfluenceMoments:
+        if not (self.mean[units].any() or self.covariance[units].any()):
+            return self
+        return self.summed(np.diag(np.where(units, 0.0, 1.0)))
+
+    def combined(
+        self, other: Influence, sign: float = 1.0, *, independent: bool = False
+    ) -> InfluenceMoments:
+        self._check_units(other)
+        if not independent:
+            raise ValueError(
+                "moments do not say how two results on the same rows depend on each other: "
+                "combine them by rows"
+            )
+        theirs = other if isinstance(other, InfluenceMoments) else other.moments()
+        first, second = self.third, theirs.third
+        if first.ndim != second.ndim:
+            first, second = self._own_third, theirs._own_third
+        return InfluenceMoments(
+            self.mean + sign * theirs.mean,
+            self.covariance + sign**2 * theirs.covariance,
+            first + sign**3 * second,
+            self.size + theirs.size,
+            self.n_rows + theirs.n_rows,
+        )
+
+    def moments(self, sample: int = 0, *, random_state: int = 0) -> InfluenceMoments:
+        sample = whole("sample", sample, 0)
+        kept = self.sample
+        if kept is not None and kept.n_rows > sample:
+            kept = kept.moments(sample, random_state=random_state).sample
+        return InfluenceMoments(
+            self.mean, self.covariance, self.third, self.size, self.n_rows, kept
+        )

@@ -1,0 +1,361 @@
+"""Tests of scores: z statistics, p-values, multiplicity; and all inference on units at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+from scipy.stats import norm
+
+from dfi.inference.intervals import (
+    Alternative,
+    Expansion,
+    check_alternative,
+    check_level,
+    expand_standard_errors,
+    simultaneous_critical_value,
+    wald_interval,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from dfi._types import Bools, Floats
+    from dfi.inference.influence import Influence
+
+Adjustment = Literal["none", "bonferroni", "holm", "bh", "by"]
+
+
+def z_statistics(scores: ArrayLike, standard_errors: ArrayLike, *, null: float = 0.0) -> Floats:
+    r"""Return :math:`z = (\hat\phi - \phi_0) / \hat\sigma`, NaN where the error is NaN or 0.
+
+    Parameters
+    ----------
+    scores, standard_errors : array_like
+        Estimates and their standard errors.
+    null : float, default=0.0
+        Value :math:`\phi_0` under the null hypothesis.
+    """
+    estimate = np.asarray(scores, dtype=np.float64)
+    error = np.asarray(standard_errors, dtype=np.float64)
+    usable = np.where(error > 0.0, error, np.nan)
+    return np.asarray((estimate - null) / usable)
+
+
+def p_values(
+    scores: ArrayLike,
+    standard_errors: ArrayLike,
+    *,
+    alternative: Alternative = "greater",
+    null: float = 0.0,
+) -> Floats:
+    r"""Return the p-values of the z tests.
+
+    With :math:`z` as in :func:`z_statistics`: ``"greater"`` :math:`1-\Phi(z)`, ``"less"``
+    :math:`\Phi(z)`, ``"two-sided"`` :math:`2(1-\Phi(|z|))`.
+
+    Parameters
+    ----------
+    scores, standard_errors : array_like
+        Estimates and their standard errors. NaN: no hypothesis is tested, p is NaN. 0: the
+        influence values do not vary (a model that never uses the feature); p is then 1, no
+        evidence. Leaving such a unit out would let the model choose the number of
+        hypotheses, and multiplicity corrections would be too lenient.
+    alternative : {"greater", "less", "two-sided"}, default="greater"
+        Direction of the alternative.
+    null : float, default=0.0
+        Value under the null hypothesis.
+    """
+    alternative = check_alternative(alternative)
+    error = np.asarray(standard_errors, dtype=np.float64)
+    z = z_statistics(scores, error, null=null)
+    if alternative == "greater":
+        p = norm.sf(z)
+    elif alternative == "less":
+        p = norm.cdf(z)
+    else:
+        p = 2.0 * norm.sf(np.abs(z))
+    return np.asarray(np.where(error == 0.0, 1.0, p))
+
+
+def check_adjustment(method: str | None) -> Adjustment:
+    """Return the name of an adjustment, or raise with the list of those that exist."""
+    if method is None:
+        return "none"
+    for known in get_args(Adjustment):
+        if method == known:
+            return known  # type: ignore[no-any-return]
+    names = ", ".join(repr(name) for name in get_args(Adjustment))
+    raise ValueError(f"unknown adjustment {method!r}; choose one of {names}")
+
+
+def adjust_p_values(p: ArrayLike, method: Adjustment | None = "holm") -> Floats:
+    r"""Adjust p-values: a value of at most alpha then rejects with the error rate held at alpha.
+
+    With :math:`p_{(1)} \le \dots \le p_{(m)}` the adjusted values are
+
+    * ``"bonferroni"``: :math:`m\,p_{(k)}`, family-wise error, any dependence;
+    * ``"holm"``: :math:`\max_{i \le k} (m-i+1)\,p_{(i)}`, family-wise error, any dependence;
+    * ``"bh"``: :math:`\min_{i \ge k} m\,p_{(i)}/i`, false discovery rate, independence or
+      positive dependence;
+    * ``"by"``: ``"bh"`` times :math:`\sum_{i=1}^m 1/i`, false discovery rate, any dependence;
+
+    each capped at 1.
+
+    Parameters
+    ----------
+    p : array_like of shape (m,)
+        P-values in [0, 1]. NaN stays NaN and does not count as a hypothesis.
+    method : {"none", "bonferroni", "holm", "bh", "by"} or None, default="holm"
+        Adjustment.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        Adjusted p-values, in the order given.
+    """
+    method = check_adjustment(method)
+    raw = np.array(p, dtype=np.float64)
+    if raw.ndim != 1:
+        raise ValueError(f"p must be one-dimensional, got shape {raw.shape}")
+    if np.any((raw < 0.0) | (raw > 1.0)):
+        wrong = raw[(raw < 0.0) | (raw > 1.0)][0]
+        raise ValueError(f"p-values must lie between 0 and 1, got {wrong}")
+    tested = ~np.isnan(raw)
+    m = int(tested.sum())
+    if method == "none" or m == 0:
+        return raw
+    order = np.argsort(raw[tested], kind="stable")
+    ascending = raw[tested][order]
+    rank = np.arange(1, m + 1)
+    if method == "bonferroni":
+        stepped = m * ascending
+    elif method == "holm":
+        stepped = np.maximum.accumulate((m - rank + 1) * ascending)
+    else:
+        dependence = float(np.sum(1.0 / rank)) if method == "by" else 1.0
+        stepped = np.minimum.accumulate((dependence * m * ascending / rank)[::-1])[::-1]
+    adjusted = np.empty(m)
+    adjusted[order] = np.minimum(stepped, 1.0)
+    raw[tested] = adjusted
+    return raw
+
+
+@dataclass(frozen=True, repr=False)
+class Estimate:
+    """A number with its uncertainty: a total, or the difference of two units.
+
+    Attributes
+    ----------
+    value : float
+        The estimate.
+    se : float
+        Its standard error; NaN where it cannot be estimated. That of a difference is of the
+        differences row by row: the dependence between the two scores is accounted for.
+    ci_low, ci_high : float
+        Two-sided interval at ``level``.
+    z, p : float
+        Statistic and p-value of the test against 0.
+    level : float
+        Confidence level of the interval.
+    contrast : bool, default=False
+        Whether it is a difference: of either sign, with a two-sided test.
+    """
+
+    value: float
+    se: float
+    ci_low: float
+    ci_high: float
+    z: float
+    p: float
+    level: float
+    contrast: bool = False
+
+    @property
+    def difference(self) -> float:
+        """The value of a contrast: score of the first unit minus score of the second."""
+        return self.value
+
+    def __repr__(self) -> str:
+        name = "Contrast(difference " if self.contrast else "Estimate("
+        return (
+            f"{name}{self.value:.4g}, se {self.se:.4g}, {self.level:.4g} interval "
+            f"{self.ci_low:.4g} to {self.ci_high:.4g}, p {self.p:.4g})"
+        )
+
+
+def estimate_one(
+    influence: Influence, *, level: float, alternative: Alternative, nonnegative: bool
+) -> Estimate:
+    """Return the score of the only unit with its inference.
+
+    The interval is two-sided; ``alternative`` is that of the test.
+    """
+    value, error = influence.mean, influence.se
+    low, high = wald_interval(value, error, level=level, nonnegative=nonnegative)
+    z = z_statistics(value, error)
+    p = p_values(value, error, alternative=alternative)
+    reported = float(error[0]) if error[0] > 0.0 else float("nan")
+    return Estimate(
+        float(value[0]), reported, float(low[0]), float(high[0]), float(z[0]), float(p[0]), level
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class UnitInference:
+    """What influence values say about their units.
+
+    Parameters
+    ----------
+    influence : Influence
+        Rows or moments.
+    degenerate : ndarray of bool of shape (p,)
+        Units without variation.
+    outcome_variance : float
+        Var(Y), the unit of the expansion near the null.
+    nonnegative : bool
+        Whether the parameters cannot be negative.
+    unrelated : ndarray of bool of shape (p,)
+        Units whose dependence component is not read by any model: their intervals begin at 0.
+    undetected : ndarray of shape (p,), optional
+        Where those intervals end: the score that tests of dependence may have missed.
+    difference : bool, default=False
+        Whether the scores are differences of two results. A unit that does not differ in any row
+        then has a standard error of 0, not none, and unrelated ones an interval on both sides of 0.
+    """
+
+    influence: Influence
+    degenerate: Bools
+    outcome_variance: float
+    nonnegative: bool
+    unrelated: Bools
+    undetected: Floats | None = None
+    difference: bool = False
+
+    @property
+    def _equal(self) -> Bools:
+        """Units of a difference that do not differ."""
+        return np.asarray((self.errors == 0.0) & self.difference & ~self.unrelated)
+
+    @property
+    def known(self) -> Bools:
+        """Units with a standard error; that of unrelated and of equal ones is 0."""
+        return np.asarray((self.errors > 0.0) | self.unrelated | self._equal)
+
+    @cached_property
+    def scores(self) -> Floats:
+        """Weighted means of the influence values."""
+        return self.influence.mean
+
+    @cached_property
+    def errors(self) -> Floats:
+        """Standard errors: NaN for degenerate units, 0 for units that do not vary."""
+        return np.where(self.degenerate, np.nan, self.influence.se)
+
+    @property
+    def reported_errors(self) -> Floats:
+        """Standard errors: NaN where none can be estimated."""
+        return np.where(self.known, self.errors, np.nan)
+
+    @property
+    def covariance(self) -> Floats:
+        """Covariance of the scores, NaN where a unit has no standard error."""
+        covariance = np.array(self.influence.covariance)
+        unknown = ~self.known
+        covariance[unknown, :] = np.nan
+        covariance[:, unknown] = np.nan
+        return covariance
+
+    def widened(self, expansion: Expansion | None, level: float) -> Floats:
+        """Return the standard errors with the expansion near the null."""
+        if self.difference and expansion is not None:
+            raise ValueError(
+                f"expansion={expansion!r} is for scores near 0, where they cannot be negative; "
+                "a difference of two results has no such null"
+            )
+        return expand_standard_errors(
+            self.errors,
+            expansion=expansion,
+            n=self.influence.size,
+            outcome_variance=self.outcome_variance,
+            level=level,
+        )
+
+    def intervals(
+        self,
+        *,
+        level: float,
+        alternative: Alternative = "two-sided",
+        expansion: Expansion | None = None,
+        simultaneous: bool = False,
+        skewness: bool = True,
+        random_state: int = 0,
+    ) -> dict[str, Floats]:
+        """Return ``ci_low`` and ``ci_high``, one unit at a time or for all at once."""
+        level = check_level(level)
+        alternative = check_alternative(alternative)
+        errors = self.widened(expansion, level)
+        critical = None
+        # The expansion and the joint bands are defined by normal quantiles of their own.
+        skewness = skewness and expansion is None and not simultaneous
+        if simultaneous:
+            critical = simultaneous_critical_value(
+                self.influence, level=level, alternative=alternative, random_state=random_state
+            )
+        low, high = wald_interval(
+            self.scores,
+            errors,
+            level=level,
+            alternative=alternative,
+            nonnegative=self.nonnegative,
+            critical=critical,
+            skewness=self.influence.skewness if skewness else None,
+        )
+        if expansion is None:
+            # no spread to go by: the end is what tests of dependence could not exclude. An
+            # expansion near the null widens these units like all others.
+            end = np.zeros_like(high) if self.undetected is None else self.undetected
+            exact = self.unrelated | self._equal
+            above = np.where(self._equal, self.scores, end)
+            below = np.where(self._equal, self.scores, -end if self.difference else 0.0)
+            if alternative == "greater":
+                above = np.full_like(high, np.inf)
+            if alternative == "less" and not self.nonnegative:
+                below = np.full_like(low, -np.inf)
+            low, high = np.where(exact, below, low), np.where(exact, above, high)
+        return {"ci_low": low, "ci_high": high}
+
+    def tests(
+        self,
+        *,
+        level: float,
+        alternative: Alternative = "greater",
+        adjust: Adjustment | None = "holm",
+        null: float = 0.0,
+        expansion: Expansion | None = None,
+    ) -> dict[str, Floats]:
+        """Return ``z``, ``p`` and ``p_adj``; ``level`` matters to the expansion only."""
+        alternative, adjust = check_alternative(alternative), check_adjustment(adjust)
+        errors = self.widened(expansion, level)
+        p = p_values(self.scores, errors, alternative=alternative, null=null)
+        z = z_statistics(self.scores, errors, null=null)
+        return {"z": z, "p": p, "p_adj": adjust_p_values(p, adjust)}
+
+    def columns(
+        self,
+        *,
+        level: float,
+        alternative: Alternative,
+        adjust: Adjustment | None = "holm",
+        expansion: Expansion | None = None,
+        simultaneous: bool = False,
+    ) -> dict[str, Floats]:
+        """Return score, se, ci_low, ci_high, z, p and p_adj of every unit."""
+        return {
+            "score": self.scores,
+            "se": self.reported_errors,
+            **self.intervals(level=level, expansion=expansion, simultaneous=simultaneous),
+            **self.tests(level=level, alternative=alternative, adjust=adjust, expansion=expansion),
+        }
