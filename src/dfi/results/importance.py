@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
     from dfi._data.weights import Weights
     from dfi._types import Bools, Floats, Frame, Ints
@@ -540,7 +541,7 @@ class Importance:
         """Read a result that :meth:`save` wrote."""
         return load(path)
 
-    def plot(self, kind: str = "importance", **options: Any) -> Axes:
+    def plot(self, kind: str = "importance", **options: Any) -> Axes | NDArray[np.object_]:
         """Draw the result: a function of :mod:`dfi.plots` by name; returns its Axes.
 
         Parameters
@@ -554,7 +555,7 @@ class Importance:
         # pyplot takes half a second to import: only those who plot pay for it
         from dfi.plots import plot_result
 
-        axes: Axes = plot_result(self, kind, **options)
+        axes: Axes | NDArray[np.object_] = plot_result(self, kind, **options)
         return axes
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
