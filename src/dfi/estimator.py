@@ -21,16 +21,13 @@ from dfi._models.prefit import prefit_models
 from dfi._models.progress import progress_bar
 from dfi._models.quality import regression_quality
 from dfi._models.seeds import seed_sequence
-from dfi.explained import FittedModels, assemble, explain_diagnostics, unit_membership
+from dfi.explained import FittedModels, assemble
 from dfi.inference.intervals import check_level
-from dfi.inference.score_transport import Task, score_transport
-from dfi.inference.second_order import FIXED
+from dfi.methods.diagnosis import explain_diagnostics, unit_membership
 from dfi.results.specification import describe, versions
-from dfi.score_form import resolve_form
-from dfi.transports.base import fit_transport
-from dfi.transports.choice import Auto, choose_transport
-from dfi.transports.gaussian import LinearTransport
-from dfi.transports.registry import resolve_transport
+from dfi.transports import resolve_transport
+from dfi.transports.base import Task, resolve_form
+from dfi.transports.linear_error import FIXED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,6 +38,7 @@ if TYPE_CHECKING:
     from dfi._scoring.scores import PooledScores, SensitivityMethod
     from dfi._types import Floats
     from dfi.results.importance import Importance
+    from dfi.transports.base import FittedTransport, Transport
 
 
 class DFI(BaseEstimator):
@@ -105,8 +103,8 @@ class DFI(BaseEstimator):
         The scores with their inference.
     models_ : tuple of FoldModels
         The fitted models and their held-out rows.
-    transport_ : fitted transport
-        The fitted transport: a LinearTransport for the linear ones.
+    transport_ : FittedTransport
+        The fitted transport.
     pooled_ : PooledScores
         The rows' latent scores before the transport's own error enters.
     n_features_in_ : int
@@ -125,7 +123,7 @@ class DFI(BaseEstimator):
 
     result_: Importance
     models_: tuple[FoldModels, ...]
-    transport_: Any
+    transport_: FittedTransport
     pooled_: PooledScores
     n_features_in_: int
     feature_names_in_: NDArray[Any]
@@ -220,14 +218,15 @@ class DFI(BaseEstimator):
         check_is_fitted(self, "result_")
         if self.fixed_transport:
             return self.result_
-        if not isinstance(self.transport_, LinearTransport):
-            raise ValueError(  # noqa: TRY004 - the call is refused, not the type of an argument
+        weight = self.transport_.attribution
+        if weight is None:
+            raise ValueError(
                 f"with_fixed_transport needs a linear transport ('gaussian' or 'semicontinuous'), "
                 f"this one is {self.result_.spec['transport']!r}: fit again with "
                 f"fixed_transport=True"
             )
         latent = self.pooled_.scores.influence
-        attributed = latent @ (self.transport_.attribution**2).T
+        attributed = latent @ (weight**2).T
 
         def known(result: Importance, influence: Floats, **changed: Any) -> Importance:
             by_unit = influence @ self._membership
@@ -251,21 +250,20 @@ class DFI(BaseEstimator):
         )
 
     def _fit_models(
-        self, X: Any, y: Any, sample_weight: Any, cv_groups: Any, design: Any
+        self, X: Any, y: Any, sample_weight: Any, cv_groups: Any, design: Transport
     ) -> FittedModels:
         """Read the data and fit the regression: what does not depend on the transport."""
         check_level(self.level)
         form = self._score_form(design)
+        options = LineOptions(self.lines, self.n_nodes, self.memory)
         table = read_table(X)
-        if hasattr(design, "check_columns"):
-            design.check_columns(table.columns)
+        design.check_columns(table.columns)
         outcome = read_outcome(y, table.n_rows)
         weights = read_weights(sample_weight, table.n_rows, kind=self.weight_kind)
         table = table.without(weights.values == 0)
         groups = None if self.groups is None else read_groups(self.groups, table.names)
         refuse_extreme(table, outcome)
         warn_constant(table, table.constant, "")
-        options = LineOptions(self.lines, self.n_nodes, self.memory)
         seeds = seed_sequence(self.random_state).spawn(4)
         folds = self._models(
             table, outcome, None if sample_weight is None else weights, form, cv_groups, seeds[:2]
@@ -277,19 +275,15 @@ class DFI(BaseEstimator):
             folds, table, outcome, weights, groups, rows, constant, form, options, *seeds[2:]
         )
 
-    def _explain(self, design: Any, fitted: FittedModels) -> Importance:
+    def _explain(self, design: Transport, fitted: FittedModels) -> Importance:
         """Score the held-out rows under one transport."""
         table, rows, weights = fitted.table, fitted.rows, fitted.weights
-        choice = None
-        if isinstance(design, Auto):
-            choice = choose_transport(
-                table.matrix[rows], weights.take(rows), fitted.constant, table.columns,
-                fitted.diagnosis_seed,
-            )  # fmt: skip
+        explained = table.matrix[rows], weights.take(rows), fitted.constant
+        choice = design.choose(*explained, table.columns, fitted.diagnosis_seed)
+        if choice.reasons:
             design = choice.design
-        transport = fit_transport(
-            design, table.matrix[rows], weights.take(rows), fitted.constant, table
-        )
+            self._score_form(design)
+        transport = design.fit_matrix(*explained, columns=table.columns)
         total = sum(len(fold.test) for fold in fitted.folds)
         with progress_bar(self.progress, "explaining rows", total) as step:
             task = Task(
@@ -301,20 +295,21 @@ class DFI(BaseEstimator):
                 constant=fitted.constant,
                 form=fitted.form,
                 options=fitted.options,
-                sensitivity="hermite" if self.fixed_transport else self.G,
+                sensitivity=self.G,
                 fixed=self.fixed_transport,
                 seed=fitted.transport_seed,
                 n_jobs=self.n_jobs,
                 advance=step,
             )
-            scored = score_transport(design, transport, task)
+            scored = transport.score(task)
         values = fitted.outcome.values
         quality = regression_quality(
             scored.predictions, values, weights, prefit=isinstance(self.cv, str)
         )
         found = explain_diagnostics(
-            design, transport, scored, fitted, task, diagnose=self.diagnose, say=choice is None
-        )
+            transport, scored, task, fitted.diagnosis_seed,
+            diagnose=self.diagnose, say=not choice.reasons,
+        )  # fmt: skip
         context = {
             "weights": weights.take(rows),
             "quality": quality,
@@ -322,10 +317,10 @@ class DFI(BaseEstimator):
             "library": table.library,
             "default_groups": fitted.groups,
             "spec": {
-                **self._specification(design, transport, fitted),
+                **self._specification(transport, fitted),
                 "data_sha256": fingerprint(table.matrix, values, weights.values),
             },
-            "diagnostics": found if choice is None else {**found, "auto": choice.as_dict()},
+            "diagnostics": {**found, "auto": choice.as_dict()} if choice.reasons else found,
         }
         self.transport_ = transport
         self._membership = unit_membership(table, transport)
@@ -333,8 +328,12 @@ class DFI(BaseEstimator):
             self.pooled_ = scored.pooled
         return assemble(table, transport, scored, context)
 
-    def _score_form(self, design: Any) -> ScoreForm:
-        return resolve_form(self.score, self.G, self.cv, design)
+    def _score_form(self, design: Transport) -> ScoreForm:
+        """Return the form of the scores; refuse options that the transport does not honour."""
+        form = resolve_form(self.score, prefit=isinstance(self.cv, str) and self.cv == "prefit")
+        options = LineOptions(self.lines, self.n_nodes, self.memory)
+        design.check(G=self.G, options=options, fixed=self.fixed_transport)
+        return form
 
     def _models(
         self,
@@ -376,11 +375,11 @@ class DFI(BaseEstimator):
                 advance=step,
             )
 
-    def _specification(self, design: Any, transport: Any, fitted: FittedModels) -> dict[str, Any]:
+    def _specification(self, transport: FittedTransport, fitted: FittedModels) -> dict[str, Any]:
         """Return what the estimand and its estimate depend on."""
         return {
             "method": "dfi",
-            **design.specification(),
+            **transport.design.specification(),
             "reference": transport.reference.kind,
             "loss": "squared error",
             "score": fitted.form,

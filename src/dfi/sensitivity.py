@@ -11,10 +11,10 @@ import numpy as np
 
 from dfi._data import as_frame
 from dfi.estimator import DFI
-from dfi.transports.base import UnsuitableTransportError
+from dfi.transports import resolve_transport
+from dfi.transports.base import Transport, UnsuitableTransportError
 from dfi.transports.entropic import EntropicOT
 from dfi.transports.gaussian import Gaussian
-from dfi.transports.registry import resolve_transport
 from dfi.warnings import TransportWarning, warn
 
 if TYPE_CHECKING:
@@ -184,16 +184,16 @@ def sensitivity(
 
 def _settings(
     transports: Sequence[Any] | None, epsilons: Sequence[float] | None, solved: bool
-) -> dict[str, Any]:
+) -> dict[str, Transport]:
     """Return the transports by label."""
     if (transports is None) == (epsilons is None):
         raise TypeError("pass either transports=[...] or epsilons=[...]")
     name, given = ("epsilons", epsilons) if transports is None else ("transports", transports)
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise TypeError(f"{name} must be a list, got {given!r}: pass {name}=[{given!r}]")
+    found: dict[str, Transport] = {}
     if epsilons is not None:
         kind = EntropicOT if solved else Gaussian
-        found = {}
         for epsilon in epsilons:
             # as many digits as tell the settings apart
             label = f"epsilon = {epsilon:g}"
@@ -203,27 +203,13 @@ def _settings(
                 raise ValueError(f"epsilons has {epsilon!r} twice")
             found[label] = Gaussian() if epsilon == 0 else kind(epsilon=epsilon)
     else:
-        found = {}
         for transport in transports or ():
             design = resolve_transport(transport)
-            label = design.name if isinstance(transport, str) else _label(design)
+            label = design.name if isinstance(transport, str) else design.label()
             found[label if label not in found else f"{label} ({len(found) + 1})"] = design
     if not found:
         raise ValueError("there is no setting to compare: the list is empty")
     return found
-
-
-def _label(design: Any) -> str:
-    """Return a transport's name with what its specification changes from the default."""
-    if design.name == "custom":
-        return type(design.transport).__name__
-    default = type(design)()
-    changed = [
-        f"{field.name} = {getattr(design, field.name)}"
-        for field in dataclasses.fields(design)
-        if getattr(design, field.name) != getattr(default, field.name)
-    ]
-    return f"{design.name} ({', '.join(changed)})" if changed else str(design.name)
 
 
 def _copy(seed: np.random.SeedSequence) -> np.random.SeedSequence:

@@ -10,10 +10,10 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import dfi
-from dfi import checks
 from dfi._data import read_table
 from dfi._data.weights import Weights
 from dfi.inference.noise_floor import NoiseFloor, Probe, hermite_sensitivity, probed_table
+from dfi.methods import diagnosis as checks
 from dfi.results.file import thaw
 from dfi.transports import Copula, EntropicOT, Gaussian
 from dfi.warnings import ImplausibleScoreWarning
@@ -117,8 +117,8 @@ def test_lines_that_move_nothing_ask_no_model():
 
         name = "gaussian"
 
-        def fit(self, matrix, weights, constant):
-            fitted = Gaussian().fit(matrix, weights, constant)
+        def fit_matrix(self, matrix, weights, constant, columns):
+            fitted = Gaussian().fit_matrix(matrix, weights, constant)
             block = np.zeros((6, 6))
             block[:4, :4] = np.corrcoef(matrix[:, :4].T)
             block[4:, 4:] = np.eye(2)
@@ -150,7 +150,7 @@ def test_lines_that_move_nothing_ask_no_model():
 
     found = noise_floor(
         Independent(),
-        Gaussian().fit(X, weights, table.constant),
+        Gaussian().fit_matrix(X, weights, table.constant),
         probed,
         np.ones((300, 4)),
         [ReadFold(np.arange(100), (Refuses(),))],

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dfi
-from dfi import checks
 from dfi._data.weights import Weights
 from dfi.inference.plausibility import (
     Fidelity,
@@ -19,6 +18,7 @@ from dfi.inference.plausibility import (
     model_fidelity,
     score_totals,
 )
+from dfi.methods import diagnosis as checks
 from dfi.warnings import ImplausibleScoreWarning, InferenceWarning, TransportWarning
 
 SEED = np.random.SeedSequence(1)

@@ -21,7 +21,9 @@ MASS = GENERATOR.uniform(0.5, 2.0, 200)
 
 def fitted(matrix, mass, **options):
     design = dfi.Gaussian(reference="gaussian", components=None, **options)
-    return design.fit(matrix, Weights(mass, "sampling"), np.zeros(matrix.shape[1], dtype=bool))
+    return design.fit_matrix(
+        matrix, Weights(mass, "sampling"), np.zeros(matrix.shape[1], dtype=bool)
+    )
 
 
 def first(rows):

@@ -29,7 +29,9 @@ def second(rows):
 
 
 def fitted(design, matrix=X):
-    return design.fit(matrix, Weights(np.ones(len(matrix)), "frequency"), np.zeros(3, dtype=bool))
+    return design.fit_matrix(
+        matrix, Weights(np.ones(len(matrix)), "frequency"), np.zeros(3, dtype=bool)
+    )
 
 
 MODELS = [QuadratureLines(first, "gauss", 12), QuadratureLines(second, "gauss", 12)]
@@ -148,7 +150,7 @@ def test_both_ways_to_the_sensitivity(function, tolerance):
     rows = grid @ (root / np.sqrt((root**2).sum(axis=1, keepdims=True))).T
     # a grid of few effective rows, of a correlation that is known
     design = dfi.Gaussian(components=None)
-    transport = design.fit(rows, Weights(mass, "sampling"), np.zeros(3, dtype=bool))
+    transport = design.fit_matrix(rows, Weights(mass, "sampling"), np.zeros(3, dtype=bool))
     model = QuadratureLines(function, "gauss", 12)
     y = function(rows)
     covariance = latent_scores([model], rows, y, mass, transport, form="loco").sensitivity

@@ -28,7 +28,9 @@ def ones(n):
 
 def fit(X, columns=None, like=None, **options):
     constant = np.zeros(X.shape[1], bool)
-    return KnotheRosenblatt(**options).fit(X, ones(len(X)), constant, columns, like)
+    return KnotheRosenblatt(**options).fit_matrix(
+        X, ones(len(X)), constant, columns=columns, like=like
+    )
 
 
 def scores(transport, X, y, function):
@@ -218,7 +220,7 @@ def test_standard_errors_are_those_of_theory():
 def test_one_column_and_constant_columns():
     X = np.random.default_rng(0).exponential(size=(300, 2))
     X[:, 0] = 4.0
-    transport = KnotheRosenblatt().fit(X, ones(300), np.array([True, False]))
+    transport = KnotheRosenblatt().fit_matrix(X, ones(300), np.array([True, False]))
     np.testing.assert_allclose(transport.decode(transport.encode(X)), X, atol=1e-9)
 
 

@@ -21,7 +21,6 @@ from dfi._lines.quadrature import DEFAULT_NODES, equal_nodes, gauss_nodes
 from dfi._models.parallel import in_parallel
 from dfi._scoring.line_error import CheckedRows, LineError, same, settle_nodes
 from dfi._scoring.transported import FoldScores, TransportedScores, put_together
-from dfi.transports.base import RoughTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from dfi._scoring.latent import ScoreForm
     from dfi._scoring.line_error import Nodes
     from dfi._types import Advance, Floats
-    from dfi.transports.base import MapTransport
+    from dfi.transports.base import FittedTransport
 
 FEW_ATOMS = 64
 STEP_NODES = 128
@@ -52,7 +51,7 @@ def curve_scores(
     matrix: Floats,
     y: Floats,
     weights: Weights,
-    transport: MapTransport,
+    transport: FittedTransport,
     *,
     latent: Floats,
     form: ScoreForm,
@@ -69,7 +68,7 @@ def curve_scores(
         The fitted models.
     matrix, y, weights
         All rows.
-    transport : MapTransport
+    transport : FittedTransport
         The fitted transport.
     latent : ndarray of shape (n, d)
         The latent row of every row.
@@ -80,10 +79,6 @@ def curve_scores(
     check : bool
         Compare with more nodes on a few rows, and take more where the scores change.
     """
-    if options.rule == "draws":
-        raise ValueError(
-            "lines='draws' holds for linear transports: use 'auto', 'equal' or 'gauss'"
-        )
     smooth = all(
         is_smooth(p.model) and not p.levels
         for fold in folds
@@ -126,15 +121,14 @@ def curve_scores(
 
 
 def _laws(
-    transport: MapTransport, rule: str, base: int, nodes: Nodes
+    transport: FittedTransport, rule: str, base: int, nodes: Nodes
 ) -> list[tuple[Floats, Floats]]:
     """Return nodes and weights of every coordinate; steps of the decoder take more nodes."""
-    levels = getattr(transport, "levels", (None,) * transport.n_latent)
     return [
-        curve_nodes(transport.reference, j, rule, nodes(base))
-        if levels[j] is None
-        else curve_nodes(transport.reference, j, "equal", nodes(max(base, STEP_NODES)))
-        for j in range(transport.n_latent)
+        curve_nodes(transport.reference, j, "equal", nodes(max(base, STEP_NODES)))
+        if is_step
+        else curve_nodes(transport.reference, j, rule, nodes(base))
+        for j, is_step in enumerate(transport.steps)
     ]
 
 
@@ -179,7 +173,7 @@ def _score_fold(
     fold: FoldModels,
     matrix: Floats,
     y: Floats,
-    transport: MapTransport,
+    transport: FittedTransport,
     latent: Floats,
     laws: list[tuple[Floats, Floats]],
     form: ScoreForm,
@@ -203,21 +197,11 @@ def _score_fold(
             influence[part, j] = _influence(
                 form, outcome[part], values[:, part], along, node_weights
             )
-            squared[part, :, j] = _mean_squares(transport, rows, j, nodes, node_weights)
+            squared[part, :, j] = transport.mean_squared_slopes(rows, j, nodes, node_weights)
     if advance is not None:
         advance(n)
     attributed = np.einsum("ilj,ij->il", squared, influence)
     return FoldScores(influence, attributed, values.mean(axis=0)), squared
-
-
-def _mean_squares(
-    transport: MapTransport, rows: Floats, j: int, nodes: Floats, weights: Floats
-) -> Floats:
-    """Return the mean squared slope along each curve, (n, l)."""
-    if isinstance(transport, RoughTransport):
-        return transport.mean_squared_slopes(rows, j, nodes, weights)
-    slope = transport.slopes(rows, j).reshape(-1, len(nodes), transport.n_latent)
-    return np.asarray(np.einsum("itl,t->il", slope**2, weights))
 
 
 def _influence(

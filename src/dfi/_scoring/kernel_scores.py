@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi._scoring.transported import FoldScores, TransportedScores, put_together
-from dfi.transports.sinkhorn import exponents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,13 +131,7 @@ class _Line:
     def at(self, points: Floats) -> tuple[Floats, Floats]:
         """Return the regressions (m, t, k) and the Jacobian (m, t, d) at all replacement values."""
         kernel = self.kernel
-        base = exponents(
-            points[:, self.others],
-            np.ascontiguousarray(kernel.atoms[:, self.others]),
-            np.zeros(len(points)),
-            kernel.epsilon * kernel.log_weights,
-            kernel.epsilon,
-        )
+        base = kernel.log_kernel(points, self.others)
         base -= base.max(axis=1, keepdims=True)
         np.exp(base, out=base)
         sums = (base @ self.moved).reshape(len(points), len(self.nodes), -1)

@@ -31,8 +31,6 @@ from dfi._scoring.line_error import (
 )
 from dfi._scoring.sample import row_sample
 from dfi._scoring.tilt import tilt_sensitivity
-from dfi.transports.copula import CopulaTransport
-from dfi.transports.score_space import through_margins
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.line_error import Nodes
     from dfi._types import Advance, Floats, Ints
-    from dfi.transports.gaussian import LinearTransport
+    from dfi.transports.straight import StraightTransport
 
 SensitivityMethod = Literal["auto", "hermite", "covariance", "tilt"]
 """How the sensitivity to the transport's error is found; ``"auto"`` checks the short cut."""
@@ -108,7 +106,7 @@ def pooled_scores(
     matrix: Floats,
     y: Floats,
     weights: Weights,
-    transport: LinearTransport | CopulaTransport,
+    transport: StraightTransport,
     *,
     form: ScoreForm,
     options: LineOptions,
@@ -217,7 +215,7 @@ def _most_nodes(prepared: Sequence[FoldLines]) -> int:
 def fold_lines(
     fold: FoldModels,
     matrix: Floats,
-    transport: LinearTransport | CopulaTransport,
+    transport: StraightTransport,
     form: ScoreForm,
     options: LineOptions,
 ) -> FoldLines:
@@ -229,28 +227,13 @@ def fold_lines(
         line_model(predictor, sample, options, square=form == "cpi", seed=seed)
         for predictor, seed in zip(fold.predictors, draw_seeds, strict=True)
     ]
-    if isinstance(transport, CopulaTransport):
-        # lines are straight in the space of normal scores: move rows and models there
-        models = [
-            through_margins(model, transport, n_nodes=options.n_nodes, memory=options.memory)
-            for model in models
-        ]
-    return FoldLines(fold, tuple(models), kernel_seed)
+    # rows and models in the space where lines are straight
+    straight = tuple(transport.line_model(model, options) for model in models)
+    return FoldLines(fold, straight, kernel_seed)
 
 
-def _straight(
-    rows: Floats, transport: LinearTransport | CopulaTransport
-) -> tuple[Floats, LinearTransport]:
-    """Return rows and transport in the space where lines are straight."""
-    if isinstance(transport, CopulaTransport):
-        return transport.scores(rows), transport.linear
-    return rows, transport
-
-
-def _predictions(
-    lines: FoldLines, rows: Floats, transport: LinearTransport | CopulaTransport
-) -> Floats:
-    points, _ = _straight(rows, transport)
+def _predictions(lines: FoldLines, rows: Floats, transport: StraightTransport) -> Floats:
+    points = transport.points(rows)
     return np.asarray(np.mean([model.predict(points) for model in lines.models], axis=0))
 
 
@@ -259,7 +242,7 @@ def _settled(
     matrix: Floats,
     y: Floats,
     weights: Weights,
-    transport: LinearTransport | CopulaTransport,
+    transport: StraightTransport,
     form: ScoreForm,
     options: LineOptions,
     n_draws: int,
@@ -277,8 +260,8 @@ def _settled(
         weights,
         transport.n_latent,
     )
-    points = [_straight(matrix[rows], transport)[0] for rows in checked.rows]
-    straight = transport.linear if isinstance(transport, CopulaTransport) else transport
+    points = [transport.points(matrix[rows]) for rows in checked.rows]
+    straight = transport.whitening
 
     def taken(nodes: Nodes) -> list[FoldLines]:
         return [
@@ -324,7 +307,7 @@ def _score_fold(
     matrix: Floats,
     y: Floats,
     mass: Floats,
-    transport: LinearTransport | CopulaTransport,
+    transport: StraightTransport,
     form: ScoreForm,
     sensitivity: SensitivityMethod,
     gradient_step: float | None,
@@ -334,13 +317,13 @@ def _score_fold(
 ) -> _FoldResult:
     """Score one fold; ``size`` of its rows are differenced, where that is asked for."""
     fold, models = lines.fold, lines.models
-    held_out, transport = _straight(matrix[fold.test], transport)
+    held_out, linear = transport.points(matrix[fold.test]), transport.whitening
     scores = latent_scores(
         models,
         held_out,
         y[fold.test],
         mass[fold.test],
-        transport,
+        linear,
         form=form,
         shortcut="covariance" if sensitivity == "covariance" else "hermite",
         n_draws=n_draws,
@@ -351,18 +334,18 @@ def _score_fold(
     )
     if sensitivity == "tilt":
         tilted = tilt_sensitivity(
-            models, held_out, y[fold.test], mass[fold.test], transport, rows_at_once=ROWS_AT_ONCE
+            models, held_out, y[fold.test], mass[fold.test], linear, rows_at_once=ROWS_AT_ONCE
         )
         np.fill_diagonal(tilted, np.diag(scores.sensitivity))
         scores = replace(scores, sensitivity=tilted)
     differences = gradients = None
     if size and (sensitivity == "auto" or gradient_step is not None):
-        sample = row_sample(transport.standardize(held_out), mass[fold.test], size)
+        sample = row_sample(linear.standardize(held_out), mass[fold.test], size)
         rows = held_out[sample.rows]
         if sensitivity == "auto":
             differences = differenced_sensitivity(
-                models, scores.regressions, rows, sample.mass, transport
+                models, scores.regressions, rows, sample.mass, linear
             )
         if gradient_step is not None:
-            gradients = gradient_products(models, rows, sample.mass, transport, step=gradient_step)
+            gradients = gradient_products(models, rows, sample.mass, linear, step=gradient_step)
     return _FoldResult(scores, differences, gradients)

@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 import typer
 
 from dfi._models.learners import LEARNERS
-from dfi.transports.registry import TRANSPORTS
+from dfi.transports import TRANSPORTS
 
 # typer reads these annotations at run time, where Optional is what its older versions understand
 # ruff: noqa: UP045

@@ -13,7 +13,7 @@ reported, the attributed score of probe ``l`` is
 .. math:: \phi_{X_l} = \sum_{j\ \mathrm{probe}} W_{lj}^2 \phi_{Z_j}
           + \sum_{j\ \mathrm{feature}} W_{lj}^2 \phi_{Z_j},
 
-with the influence of the fitted transport as in :mod:`dfi.inference.transport_terms`; the
+with the influence of the fitted transport as in :mod:`dfi.transports.linear_error`; the
 sensitivity of a probe's line mean to tilting its line comes from the Hermite short cut
 :math:`G_{kj} = \bar h_j E[z_k m_j] + E[z_k m_j q_j]`, :math:`q_j = \sum_l z_l E[z_l(h_j - \bar
 h_j)]`, ``m`` centred. Under a copula the slope of the probe's margin is taken at its mean.
@@ -37,11 +37,6 @@ from dfi._scoring.latent import scores_along
 from dfi.inference.hypotheses import p_values
 from dfi.inference.multiplicity import adjust_p_values
 from dfi.inference.standard_errors import standard_errors
-from dfi.inference.transport_terms import MapInfluence
-from dfi.transports.base import fit_transport
-from dfi.transports.copula import CopulaTransport
-from dfi.transports.gaussian import LinearTransport
-from dfi.transports.score_space import through_margins
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +46,9 @@ if TYPE_CHECKING:
     from dfi._scoring.latent import ScoreForm
     from dfi._scoring.read_folds import ReadFold
     from dfi._types import Bools, Floats, Ints
+    from dfi.transports.base import FittedTransport, Transport
+    from dfi.transports.gaussian import LinearTransport
+    from dfi.transports.straight import StraightTransport
 
     Indices = Ints
 
@@ -172,12 +170,11 @@ class ProbedTable:
         return sum(len(positions) for _, _, positions in self.probes)
 
 
-def why_not(transport: Any) -> str | None:
+def why_not(transport: FittedTransport) -> str | None:
     """Say why probes are not scored under a fitted transport; None where they are."""
-    if not isinstance(transport, LinearTransport | CopulaTransport):
+    if transport.straight is None:
         return "a second fit of this transport would cost as much as the first"
-    linear = transport.linear if isinstance(transport, CopulaTransport) else transport
-    if linear.smoothing < 1.0:
+    if transport.straight.whitening.smoothing < 1.0:
         return "the entropic bridge averages many lines for every row"
     return None
 
@@ -267,8 +264,8 @@ def _models_of_probes(table: Table, matrix: Floats, constant: Bools) -> dict[str
 
 
 def noise_floor(
-    design: Any,
-    transport: LinearTransport | CopulaTransport,
+    design: Transport,
+    transport: StraightTransport,
     probed: ProbedTable,
     latent_influence: Floats,
     folds: Sequence[ReadFold],
@@ -303,11 +300,13 @@ def noise_floor(
         Of the outcome.
     """
     explained = weights.take(rows)
-    fitted = fit_transport(design, probed.table.matrix, explained, probed.constant, probed.table)
-    linear = fitted.linear if isinstance(fitted, CopulaTransport) else fitted
-    points = probed.table.matrix
-    if isinstance(fitted, CopulaTransport):
-        points = fitted.scores(points)
+    fitted = design.fit_matrix(
+        probed.table.matrix, explained, probed.constant, columns=probed.table.columns
+    ).straight
+    if fitted is None:
+        raise TypeError("probes are scored along straight lines")
+    linear = fitted.whitening
+    points = fitted.points(probed.table.matrix)
     used = np.searchsorted(rows, np.concatenate([fold.rows for fold in folds]))
     coordinates = np.flatnonzero(linear.active >= matrix.shape[1])
     latent = linear.encode(points[used])
@@ -322,12 +321,11 @@ def noise_floor(
     own = linear.attribution[coordinates]
     attributed = np.zeros((len(used), len(coordinates)))
     if not fixed:
-        moved = MapInfluence(linear, linear.standardize(points[used]))
+        moved = linear.influence(points[used])
         influence[:, coordinates] += 2.0 * moved.on_map(sensitivity, identity)
         attributed += 2.0 * linear.weight_factor * moved.on_decoder(identity, (own * phi).T)
     attributed += influence @ (own**2).T
-    if isinstance(fitted, CopulaTransport):
-        attributed *= _mean_squared_slopes(fitted, latent, coordinates, weights.take(rows[used]))
+    attributed *= fitted.margin_slopes(latent, coordinates, weights.take(rows[used]))
     return _summary(
         probed, linear.active[coordinates], influence[:, coordinates], attributed,
         weights.take(rows[used]), explained.standard_error(latent_influence).max(), variance,
@@ -336,7 +334,7 @@ def noise_floor(
 
 def _along_probes(
     linear: LinearTransport,
-    transport: LinearTransport | CopulaTransport,
+    transport: StraightTransport,
     latent: Floats,
     coordinates: Indices,
     folds: Sequence[ReadFold],
@@ -359,10 +357,8 @@ def _along_probes(
     for fold in folds:
         part = slice(start, start + len(fold.rows))
         start = part.stop
-        points, models = matrix[fold.rows], list(fold.models)
-        if isinstance(transport, CopulaTransport):
-            points = transport.scores(points)
-            models = [through_margins(model, transport) for model in models]
+        points = transport.points(matrix[fold.rows])
+        models = [transport.line_model(model) for model in fold.models]
         lines = Lines(
             points,
             np.ascontiguousarray(latent[part][:, chosen]),
@@ -415,15 +411,6 @@ def hermite_sensitivity(
     found = level * (weighted.T @ centred) + weighted.T @ (centred * (latent @ tilt))
     found[coordinates, own] = 0.0
     return np.asarray(found)
-
-
-def _mean_squared_slopes(
-    fitted: CopulaTransport, latent: Floats, coordinates: Indices, weights: Weights
-) -> Floats:
-    """Return the mean squared slope of each probe's margin, in standard deviations."""
-    standardized = latent @ fitted.linear.decoder[:, coordinates]
-    squares = [fitted.cells(m)(standardized[:, at]) for at, m in enumerate(coordinates)]
-    return weights.mean(np.stack(squares, axis=1))
 
 
 def _summary(

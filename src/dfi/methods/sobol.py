@@ -43,13 +43,13 @@ import numpy as np
 
 from dfi._lines.linear import LinearLines
 from dfi._scoring.latent import LatentScores
-from dfi.inference.transport_terms import MapInfluence, latent_terms
 from dfi.methods.base import CONSERVATIVE, Part, check_at_least_two
 from dfi.methods.donors import choose_shifts, donor_rows, donor_shares, swapped_predictions
 from dfi.methods.pick_freeze import Indices, linear_indices, pick_freeze
 from dfi.methods.shapley import players, refuse_overlap
 from dfi.methods.swaps import riesz_span
 from dfi.transports.gaussian import Gaussian
+from dfi.transports.linear_error import latent_terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -120,7 +120,7 @@ class Sobol:
 
     def _latent(self, context: Context) -> dict[str, Part]:
         table, rows = context.table, context.rows
-        transport = Gaussian().fit(
+        transport = Gaussian().fit_matrix(
             table.matrix[rows], context.weights.take(rows), table.constant, columns=table.columns
         )
         if transport.kernel_variance.any():
@@ -128,7 +128,7 @@ class Sobol:
         d = transport.n_latent
         blocks = [np.array([j], dtype=np.intp) for j in range(d)]
         found = self._pooled(context, blocks, transport)
-        carried = MapInfluence(transport, transport.standardize(table.matrix[rows]))
+        carried = transport.influence(table.matrix[rows])
         influence = [
             values
             + latent_terms(

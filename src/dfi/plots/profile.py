@@ -56,11 +56,12 @@ def _curves(
 ) -> tuple[str, Floats, Floats]:
     if not hasattr(explainer, "models_"):
         raise ValueError("the profile is drawn from a fitted dfi.DFI: call fit first")
-    transport: Any = explainer.transport_
+    transport = explainer.transport_
     coordinate, label = _column(explainer, feature, level)
     folds = explainer.models_
     matrix = folds[0].predictors[0].table.matrix
-    latent = _encode(transport, matrix)
+    # what is random in an encoder (a coupling, jumps of discrete columns) is drawn once
+    latent = transport.encode(matrix, np.random.default_rng(0))
     low, high = (float(value) for value in np.quantile(latent[:, coordinate], [0.01, 0.99]))
     values = np.linspace(low, high, n_values)
     per_fold = max(1, max_rows // len(folds))
@@ -68,28 +69,10 @@ def _curves(
     for fold in folds:
         step = max(1, len(fold.test) // per_fold)
         rows = fold.test[::step][:per_fold]
-        flat = _moved(transport, matrix[rows], latent[rows], coordinate, values)
+        flat = transport.moved(matrix[rows], latent[rows], coordinate, values)
         fitted = np.mean([predictor(flat) for predictor in fold.predictors], axis=0)
         curves.append(fitted.reshape(len(rows), n_values))
     return label, values, np.concatenate(curves)
-
-
-def _encode(transport: Any, matrix: Floats) -> Floats:
-    if hasattr(transport, "directions"):
-        return np.asarray(transport.encode(matrix))
-    # what is random in an encoder (a coupling, jumps of discrete columns) is drawn once
-    return np.asarray(transport.encode(matrix, np.random.default_rng(0)))
-
-
-def _moved(transport: Any, rows: Floats, latent: Floats, coordinate: int, values: Floats) -> Floats:
-    """Return each row with one latent coordinate at each value: a line, or the decoder's curve."""
-    if hasattr(transport, "directions"):
-        shift = values[None, :] - latent[:, coordinate, None]
-        points = rows[:, None, :] + shift[:, :, None] * transport.directions[:, coordinate]
-        return np.asarray(points.reshape(-1, rows.shape[1]))
-    replaced = np.repeat(latent, len(values), axis=0)
-    replaced[:, coordinate] = np.tile(values, len(latent))
-    return np.asarray(transport.decode(replaced))
 
 
 def line_profile_data(

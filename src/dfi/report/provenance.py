@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-from dfi.transports.registry import TRANSPORTS
+from dfi.transports import TRANSPORTS
 
 _ARGUMENTS = (
     "estimator",
@@ -35,7 +35,7 @@ def _argument(key: str, spec: dict[str, Any]) -> str:
     value = spec[key]
     text = str(value)
     if key == "transport" and text in TRANSPORTS:
-        options = _transport_options(TRANSPORTS[text], spec)
+        options = _transport_options(TRANSPORTS[text]().specification(), spec)
         if options:
             return f"dfi.transports.{TRANSPORTS[text].__name__}({options})"
     # objects were recorded by their text; long ones (a list of splits) are only named
@@ -46,13 +46,12 @@ def _argument(key: str, spec: dict[str, Any]) -> str:
     return repr(value)
 
 
-def _transport_options(kind: type[Any], spec: dict[str, Any]) -> str:
+def _transport_options(default: dict[str, Any], spec: dict[str, Any]) -> str:
     """Return what the specification says that is not the transport's default."""
     found = []
     if spec.get("epsilon"):
         found.append(f"epsilon={spec['epsilon']!r}")
-    default = getattr(kind, "components", None)
-    if "components" in spec and spec["components"] != default:
+    if "components" in spec and spec["components"] != default.get("components"):
         found.append(f"components={spec['components']!r}")
     return ", ".join(found)
 

@@ -11,9 +11,8 @@ from dfi._lines.choose import LineOptions
 from dfi._models.crossfit import FoldModels
 from dfi._scoring.curves import curve_scores
 from dfi._scoring.kernel_scores import entropic_scores
-from dfi.inference.score_transport import JACKKNIFE_ROWS, Task, score_transport, thin
-from dfi.inference.transport_jackknife import N_GROUPS, deal_groups, with_transport_error
-from dfi.transports.custom import Custom
+from dfi.transports.base import N_GROUPS, Task, deal_groups, thin, with_transport_error
+from dfi.transports.curved import JACKKNIFE_ROWS, Custom
 from dfi.transports.entropic import EntropicOT
 
 N = JACKKNIFE_ROWS + 30
@@ -68,7 +67,7 @@ def weighted_task(kind):
 def thinned_scores(task, keep):
     """Return both kinds of scores of every second row, the transport fitted on ``keep``."""
     X, mass = task.table.matrix, task.weights.values
-    fitted = Custom(Triangular()).fit(X[keep], task.weights.take(keep), task.constant)
+    fitted = Custom(Triangular()).fit_matrix(X[keep], task.weights.take(keep), task.constant)
     test = np.arange(0, N, 2)
     fold = FoldModels(0, test, (regression,), np.random.SeedSequence(0))
     found = curve_scores(
@@ -84,8 +83,8 @@ def test_thinned_rows_keep_their_own_weights(kind):
     """Refits are compared on every second row of a large table, each with what it counts."""
     task = weighted_task(kind)
     design = Custom(Triangular())
-    transport = design.fit(task.table.matrix, task.weights, task.constant)
-    found = score_transport(design, transport, task)
+    transport = design.fit_matrix(task.table.matrix, task.weights, task.constant)
+    found = transport.score(task)
     # the second child of the seed deals the rows into groups
     groups = deal_groups(N, N_GROUPS, np.random.SeedSequence(4).spawn(2)[1])
     whole = thinned_scores(task, np.arange(N))
@@ -118,7 +117,7 @@ def test_scores_under_refitted_kernels_are_weighted_by_the_rows_explained(kind):
     design = EntropicOT(epsilon=5.0, n_targets=64, min_size=1, tol=1e-9)
 
     def solved(kept):
-        return design.fit(X[kept], task.weights.take(kept), task.constant)
+        return design.fit_matrix(X[kept], task.weights.take(kept), task.constant)
 
     def scored(kept):
         return entropic_scores(
@@ -130,7 +129,7 @@ def test_scores_under_refitted_kernels_are_weighted_by_the_rows_explained(kind):
         result, mass = scored(kept), task.weights.values[rows, None]
         return (mass * np.hstack([result.latent, result.attributed])).sum(axis=0) / mass.sum()
 
-    found = score_transport(design, solved(rows), task)
+    found = solved(rows).score(task)
     groups = deal_groups(len(rows), N_GROUPS, np.random.SeedSequence(4).spawn(1)[0])
     change = np.stack([means(rows[groups != g]) - means(rows) for g in range(N_GROUPS)])
     psi = -(N_GROUPS - 1) * (change - change.mean(axis=0))
@@ -159,7 +158,7 @@ def test_rows_of_weight_zero_leave_no_trace(which):
     )
     design = Custom(Triangular())
     found, alone = (
-        score_transport(design, design.fit(each.table.matrix, each.weights, each.constant), each)
+        design.fit_matrix(each.table.matrix, each.weights, each.constant).score(each)
         for each in (task, dropped)
     )
     for name in ("latent", "attributed"):

@@ -19,8 +19,8 @@ from dfi._data.weights import Weights
 from dfi._lines.quadrature import QuadratureLines
 from dfi._scoring.latent import LatentScores, latent_scores
 from dfi._scoring.tilt import tilt_sensitivity
-from dfi.inference.transport_terms import MapInfluence, attributed_influence, latent_terms
 from dfi.transports.gaussian import Gaussian
+from dfi.transports.linear_error import MapInfluence, attributed_influence, latent_terms
 
 CORRELATION = np.array([[1.0, 0.6, 0.2], [0.6, 1.0, -0.3], [0.2, -0.3, 1.0]])
 DUPLICATE = np.array([[1.0, 1.0, 0.3], [1.0, 1.0, 0.3], [0.3, 0.3, 1.0]])
@@ -49,7 +49,7 @@ def normal_grid(correlation, n_nodes, mean=0.0, deviation=1.0):
 def fitted(design, X, mass):
     # every entry of the correlation matrix is estimated: components have tests of their own below
     design = replace(design, components=None)
-    return design.fit(X, Weights(mass, "sampling"), np.zeros(X.shape[1], dtype=bool))
+    return design.fit_matrix(X, Weights(mass, "sampling"), np.zeros(X.shape[1], dtype=bool))
 
 
 def scores_of(design, X, y, mass, function):
@@ -477,7 +477,7 @@ def test_contractions_are_those_of_the_masked_influence(design, collinear):
     if collinear:
         X[:, 3] = 2 * X[:, 0]
         X[:, 4] = X[:, 1] - X[:, 2]
-    transport = design.fit(X, Weights(np.ones(40), "frequency"), np.zeros(6, dtype=bool))
+    transport = design.fit_matrix(X, Weights(np.ones(40), "frequency"), np.zeros(6, dtype=bool))
     rows = transport.standardize(X)
     mask = transport.labels[:, None] == transport.labels[None, :]
     raw = np.where(mask, rows.T @ rows / 40, 0.0)
@@ -516,10 +516,10 @@ def test_contractions_are_derivatives_of_the_fitted_map(design):
     X = g.standard_normal((30, 6)) @ g.standard_normal((6, 6)) * [1, 3, 0.5, 1, 1, 2]
     mass = g.uniform(0.5, 2.0, 30)
     constant = np.zeros(6, dtype=bool)
-    transport = design.fit(X, Weights(mass, "sampling"), constant)
+    transport = design.fit_matrix(X, Weights(mass, "sampling"), constant)
 
     def maps(w):
-        fitted = design.fit(X, Weights(w, "sampling"), constant, like=transport)
+        fitted = design.fit_matrix(X, Weights(w, "sampling"), constant, like=transport)
         return fitted.decoder, fitted.directions
 
     mass = mass / mass.sum()
@@ -554,7 +554,7 @@ def test_influence_within_components_is_the_infinitesimal_jackknife(reference, s
     y = function(X)
 
     def fit(w):
-        return design.fit(X, Weights(w, "sampling"), np.zeros(4, dtype=bool))
+        return design.fit_matrix(X, Weights(w, "sampling"), np.zeros(4, dtype=bool))
 
     def scores(w):
         transport = fit(w)
