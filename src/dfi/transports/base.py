@@ -32,7 +32,6 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dfi._data.constant import constant_among
 from dfi._data.frames import build_frame, is_table
 from dfi._data.table import Table, read_table
 from dfi._data.weights import read_weights
@@ -296,7 +295,7 @@ class Transport(TransformerMixin, BaseEstimator):
         weights = read_weights(sample_weight, table.n_rows, kind="sampling")
         self.check_columns(table.columns)
         self._table = table.without(weights.values == 0)
-        constant = constant_among(table, np.flatnonzero(weights.values))
+        constant = replace(table, matrix=table.matrix[weights.values > 0]).constant
         if constant.all():
             raise ValueError("every column of X is constant: there is nothing to transform")
         # a copy: the parameters of this one may be set again
