@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfi._models.seeds import named_seed
-from dfi._scoring.read_folds import ReadFold, read_some_folds
+from dfi._scoring.scores import ReadFold, read_some_folds
 from dfi.inference.hypotheses import p_values
 from dfi.inference.multiplicity import adjust_p_values
 from dfi.inference.noise_floor import NoiseFloor, Probe, noise_floor, probed_table, why_not
@@ -35,9 +35,8 @@ from dfi.warnings import ImplausibleScoreWarning, TransportWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfi._scoring.transported import TransportedScores
+    from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Ints
-    from dfi.inference.score_transport import Task
 
 SHARE_OF_LINES = 0.1
 """Lines of the probes, at most, for each line of the features."""
@@ -76,7 +75,7 @@ class Alarm:
 def check_result(
     design: Any,
     transport: Any,
-    scored: TransportedScores,
+    scored: Scores,
     task: Task,
     membership: Floats,
     *,
@@ -89,7 +88,7 @@ def check_result(
     ----------
     design, transport : transport
         The specification and the fitted transport.
-    scored : TransportedScores
+    scored : Scores
         The scores under it.
     task : Task
         Models and data.
@@ -121,10 +120,8 @@ def check_result(
         )
         folds = _some_folds(task, probed.n_columns, transport.n_latent, seed)
         floor = noise_floor(
-            design, transport, probed, scored.latent, folds,
-            rows=scored.rows, matrix=task.table.matrix, y=task.y, weights=task.weights,
-            form=task.form, fixed=task.fixed, variance=totals.variance,
-        )  # fmt: skip
+            design, transport, probed, scored.latent, folds, task, variance=totals.variance
+        )
         below = _below(floor, influence, names, weights)
         predictions = [(fold.rows, fold.predict) for fold in folds]
     else:
@@ -171,12 +168,8 @@ def _some_folds(
     """Read as many folds as keep the probes' lines a small share of the features'."""
     lines = SHARE_OF_LINES * len(task.rows) * n_latent
     return read_some_folds(
-        task.folds,
-        task.table.matrix,
-        task.weights.values,
+        task,
         count=int(np.clip(lines / n_probes, FEWEST_ROWS, MOST_ROWS)),
-        form=task.form,
-        options=task.options,
         seed=named_seed(seed, "lines of probes"),
     )
 
@@ -304,7 +297,7 @@ def _dependent(design: Any, left: LatentDiagnostics, pair: list[str]) -> str:
 
 def _tried(
     design: Any,
-    scored: TransportedScores,
+    scored: Scores,
     task: Task,
     before: LatentDiagnostics,
     variance: float,

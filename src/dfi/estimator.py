@@ -21,9 +21,10 @@ from dfi._models.prefit import prefit_models
 from dfi._models.progress import progress_bar
 from dfi._models.quality import regression_quality
 from dfi._models.seeds import seed_sequence
+from dfi._scoring.scores import Task
 from dfi.explained import FittedModels, assemble, explain_diagnostics, unit_membership
 from dfi.inference.intervals import check_level
-from dfi.inference.score_transport import Task, score_transport
+from dfi.inference.score_transport import score_transport
 from dfi.inference.second_order import FIXED
 from dfi.results.specification import describe, versions
 from dfi.score_form import resolve_form
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 
     from dfi._data import Outcome, Table, Weights
     from dfi._lines.quadrature import QuadratureRule
-    from dfi._scoring.latent import ScoreForm
-    from dfi._scoring.scores import PooledScores, SensitivityMethod
+    from dfi._scoring.forms import ScoreForm
+    from dfi._scoring.scores import Scores, SensitivityMethod
     from dfi._types import Floats
     from dfi.results.importance import Importance
 
@@ -107,8 +108,8 @@ class DFI(BaseEstimator):
         The fitted models and their held-out rows.
     transport_ : fitted transport
         The fitted transport: a LinearTransport for the linear ones.
-    pooled_ : PooledScores
-        The rows' latent scores before the transport's own error enters.
+    pooled_ : Scores
+        The rows' scores before the transport's own error enters.
     n_features_in_ : int
         Number of columns of ``X``.
     feature_names_in_ : ndarray of str
@@ -126,7 +127,7 @@ class DFI(BaseEstimator):
     result_: Importance
     models_: tuple[FoldModels, ...]
     transport_: Any
-    pooled_: PooledScores
+    pooled_: Scores
     n_features_in_: int
     feature_names_in_: NDArray[Any]
 
@@ -226,7 +227,7 @@ class DFI(BaseEstimator):
                 f"this one is {self.result_.spec['transport']!r}: fit again with "
                 f"fixed_transport=True"
             )
-        latent = self.pooled_.scores.influence
+        latent = self.pooled_.latent
         attributed = latent @ (self.transport_.attribution**2).T
 
         def known(result: Importance, influence: Floats, **changed: Any) -> Importance:
@@ -329,8 +330,7 @@ class DFI(BaseEstimator):
         }
         self.transport_ = transport
         self._membership = unit_membership(table, transport)
-        if scored.pooled is not None:
-            self.pooled_ = scored.pooled
+        self.pooled_ = scored.known
         return assemble(table, transport, scored, context)
 
     def _score_form(self, design: Any) -> ScoreForm:

@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from dfi._data import Outcome, Table, Weights
     from dfi._lines.choose import LineOptions
     from dfi._models.crossfit import FoldModels
-    from dfi._scoring.latent import ScoreForm
-    from dfi._scoring.transported import TransportedScores
+    from dfi._scoring.forms import ScoreForm
+    from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Ints
-    from dfi.inference.score_transport import Task
 
 ROWS_PER_COLUMN = 6
 """Rows for each latent coordinate up to which scores are visibly biased."""
@@ -60,7 +59,7 @@ class FittedModels:
 def explain_diagnostics(
     design: Any,
     transport: Any,
-    scored: TransportedScores,
+    scored: Scores,
     fitted: FittedModels,
     task: Task,
     *,
@@ -73,7 +72,7 @@ def explain_diagnostics(
     ----------
     design, transport : transport
         The specification and the fitted transport.
-    scored : TransportedScores
+    scored : Scores
         The scores under it.
     fitted : FittedModels
         The data.
@@ -144,9 +143,7 @@ def warn_of_few_rows(n: int, d: int, design: Any) -> str:
     return f"at most {ROWS_PER_COLUMN} rows for each column: scores are biased"
 
 
-def assemble(
-    table: Table, transport: Any, scored: TransportedScores, context: dict[str, Any]
-) -> Importance:
+def assemble(table: Table, transport: Any, scored: Scores, context: dict[str, Any]) -> Importance:
     """Sum the columns of each unit and put both spaces into one result."""
     membership = unit_membership(table, transport)
     degenerate = membership.sum(axis=0) == 0
@@ -229,7 +226,7 @@ def unit_components(table: Table, transport: Any) -> tuple[tuple[str, ...], ...]
     return tuple(map(tuple, found.values()))
 
 
-def undetected_scores(transport: Any, scored: TransportedScores, membership: Floats) -> Floats:
+def undetected_scores(transport: Any, scored: Scores, membership: Floats) -> Floats:
     """Return the score that each unit may have through dependence that the tests missed.
 
     Half of the bound on the squared multiple correlation of its component with the rest, times

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from dfi._scoring.latent import ScoreForm
+    from dfi._scoring.forms import ScoreForm
 
 STRAIGHT = ("gaussian", "semicontinuous", "copula", "auto")
 """Transports whose latent lines are straight, in feature or in score space."""

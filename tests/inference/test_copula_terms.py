@@ -4,7 +4,7 @@ import numpy as np
 
 from dfi._data.weights import Weights
 from dfi._lines.quadrature import QuadratureLines
-from dfi._scoring.latent import latent_scores
+from dfi._scoring.lines import latent_scores
 from dfi.inference.copula_terms import copula_influence, slope_terms
 from dfi.inference.transport_terms import MapInfluence, latent_terms
 from dfi.transports import Copula

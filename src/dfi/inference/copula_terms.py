@@ -31,7 +31,7 @@ from dfi.inference.transport_terms import MapInfluence, latent_terms
 
 if TYPE_CHECKING:
     from dfi._data.weights import Weights
-    from dfi._scoring.latent import LatentScores
+    from dfi._scoring.lines import LineScores
     from dfi._types import Floats
     from dfi.inference.second_order import SquaredInfluence
     from dfi.transports.copula import CopulaTransport
@@ -63,7 +63,7 @@ class CopulaInfluence:
 
 
 def copula_influence(
-    scores: LatentScores,
+    scores: LineScores,
     matrix: Floats,
     weights: Weights,
     transport: CopulaTransport,
@@ -75,7 +75,7 @@ def copula_influence(
 
     Parameters
     ----------
-    scores : LatentScores
+    scores : LineScores
         Of the rows, in score space.
     matrix, weights
         The same rows and their weights.

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._types import Floats, Ints
 
-    Indices = Ints
-
 ERRORS = 2.0
 """Standard errors by which a bound must be missed before it is said."""
 
@@ -125,7 +123,7 @@ def score_totals(
     latent_influence: Floats,
     names: Sequence[str],
     weights: Weights,
-    predictions: Sequence[tuple[Indices, Floats]],
+    predictions: Sequence[tuple[Ints, Floats]],
     y: Floats,
     all_weights: Weights,
     *,
@@ -216,7 +214,7 @@ class Fidelity:
 
 
 def model_fidelity(
-    folds: Sequence[tuple[Indices, Callable[[Floats], Floats]]],
+    folds: Sequence[tuple[Ints, Callable[[Floats], Floats]]],
     matrix: Floats,
     weights: Weights,
     latent: Floats,

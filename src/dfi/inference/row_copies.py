@@ -16,11 +16,8 @@ from dfi._scoring.curves import curve_scores
 from dfi.transports.vine import repeated_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dfi._models.crossfit import FoldModels
-    from dfi._scoring.transported import TransportedScores
-    from dfi._types import Advance, Floats, Ints
+    from dfi._scoring.scores import Scores, Task
+    from dfi._types import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -53,30 +50,33 @@ class RowCopies:
 
     def scores(
         self,
-        folds: Sequence[FoldModels],
-        matrix: Floats,
-        y: Floats,
+        task: Task,
         transport: Any,
         *,
         generator: np.random.Generator,
-        advance: Advance | None = None,
-        **options: Any,
-    ) -> TransportedScores:
+        check: bool = True,
+    ) -> Scores:
         """Return :func:`curve_scores` of the rows, from the mean over the draws of each."""
         drawn = self.weights.values > 0
-        matrix = matrix[self.rows]
+        matrix, folds = task.matrix[self.rows], task.folds
         latent = np.concatenate(
             [transport.encode(matrix[part], generator) for part in (drawn, ~drawn)]
         )
         copied = [
             replace(fold, test=np.flatnonzero(np.isin(self.rows, fold.test))) for fold in folds
         ]
-        found = curve_scores(
-            copied, matrix, y[self.rows], self.weights, transport, latent=latent, **options
+        of_copies = replace(
+            task,
+            folds=copied,
+            table=replace(task.table, matrix=matrix, present=None),
+            y=task.y[self.rows],
+            weights=self.weights,
+            advance=None,
         )
-        if advance is not None:
+        found = curve_scores(of_copies, transport, latent=latent, check=check)
+        if task.advance is not None:
             # a bar counts rows, not their copies
-            advance(sum(len(fold.test) for fold in folds))
+            task.advance(sum(len(fold.test) for fold in folds))
         rows, which, count = np.unique(
             self.rows[found.rows], return_inverse=True, return_counts=True
         )

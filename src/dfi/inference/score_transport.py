@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfi._scoring.curves import curve_scores
-from dfi._scoring.kernel_scores import entropic_scores
-from dfi._scoring.scores import fold_lines, pooled_scores
-from dfi._scoring.transported import TransportedScores
-from dfi._scoring.unread import unread_coordinates
+from dfi._scoring.kernel import entropic_scores
+from dfi._scoring.lines import unread_coordinates
+from dfi._scoring.scores import Scores, Task, fold_lines, pooled_scores
 from dfi.inference.copula_terms import copula_influence, score_influence
 from dfi.inference.row_copies import RowCopies
 from dfi.inference.second_order import (
@@ -39,13 +38,11 @@ from dfi.warnings import TransportWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dfi._data.table import Table
     from dfi._data.weights import Weights
-    from dfi._lines.choose import LineOptions
     from dfi._models.crossfit import FoldModels
-    from dfi._scoring.latent import LatentScores, ScoreForm
-    from dfi._scoring.scores import PooledScores, SensitivityMethod
-    from dfi._types import Advance, Bools, Floats, Ints
+    from dfi._scoring.lines import LineScores
+    from dfi._scoring.scores import SensitivityMethod
+    from dfi._types import Floats, Ints
 
 JACKKNIFE_ROWS = 400
 """Rows on which the scores of refitted transports are compared."""
@@ -58,44 +55,7 @@ ROUND_TRIP = 0.05
 """Root mean square error of decode(encode(X)), in standard deviations, that is worth a warning."""
 
 
-@dataclass(frozen=True)
-class Task:
-    """Everything that scoring needs besides the transport.
-
-    Attributes
-    ----------
-    folds : sequence of FoldModels
-        The fitted models.
-    table, y, weights
-        All rows.
-    rows : ndarray of int
-        The rows that are explained, on which the transport was fitted.
-    constant : ndarray of bool
-        The columns that do not vary among them.
-    form, options, sensitivity
-        How latent scores, line means and the sensitivity to the transport's error are taken.
-    fixed : bool
-        Take the transport as known in the standard errors.
-    seed : SeedSequence
-        For random encoders and the jackknife's groups.
-    """
-
-    folds: Sequence[FoldModels]
-    table: Table
-    y: Floats
-    weights: Weights
-    rows: Ints
-    constant: Bools
-    form: ScoreForm
-    options: LineOptions
-    sensitivity: SensitivityMethod
-    fixed: bool
-    seed: np.random.SeedSequence
-    n_jobs: int | None = None
-    advance: Advance | None = None
-
-
-def score_transport(design: Any, transport: Any, task: Task) -> TransportedScores:
+def score_transport(design: Any, transport: Any, task: Task) -> Scores:
     """Score the held-out rows of every fold under a fitted transport.
 
     Parameters
@@ -116,79 +76,56 @@ def score_transport(design: Any, transport: Any, task: Task) -> TransportedScore
     return _curves(design, transport, task)
 
 
-def _linear(design: Any, transport: LinearTransport, task: Task) -> TransportedScores:
+def _linear(design: Any, transport: LinearTransport, task: Task) -> Scores:
     """Straight lines: exact for trees, the transport's influence derived."""
-    pooled = _straight_scores(design, transport, transport, task)
+    found = _straight_scores(design, transport, transport, task)
     names = _names(task, transport)
-    squared = transport.attribution**2
-    plain = pooled.scores.influence
-    found = TransportedScores(
-        rows=pooled.rows,
-        latent=plain,
-        attributed=plain @ squared.T,
-        latent_by_repeat=pooled.by_repeat,
-        attributed_by_repeat=pooled.by_repeat @ squared.T,
-        predictions=pooled.predictions,
-        attribution=squared,
-        rule=pooled.rule,
-        diagnostics=_reported(pooled, task, names),
-        pooled=pooled,
-    )
     if task.fixed:
         return SecondOrderBias.left_in(FIXED).subtracted_from(found, names)
-    influence = MapInfluence(transport, transport.standardize(task.table.matrix[pooled.rows]))
-    weights = task.weights.take(pooled.rows)
+    influence = MapInfluence(transport, transport.standardize(task.matrix[found.rows]))
+    weights = task.weights.take(found.rows)
+    plain = found.latent
     phi = weights.mean(plain)
-    settled = _settled(pooled, influence, weights, task, names)
+    settled = _settled(found.straight, influence, weights, task, names)
     if settled.jackknife:
         found = _line_jackknife(design, transport, task, found)
     else:
         latent = plain + latent_terms(influence, settled.scores)
         attributed = attributed_influence(latent, phi, transport, influence)
-        found = replace(found, latent=latent, attributed=attributed, standard_errors=settled.words)
+        found = found.with_error(latent, attributed, settled.words)
     found = replace(found, diagnostics={**found.diagnostics, **settled.diagnostics})
-    squares, reason = _squares(design, transport, pooled, influence, weights)
+    squares, reason = _squares(design, transport, found.straight, influence, weights)
     if squares is None:
         return SecondOrderBias.left_in(reason).subtracted_from(found, names)
-    bias = squared @ squares.latent + squares.decoder @ phi
+    bias = found.attribution @ squares.latent + squares.decoder @ phi
     return squares.bias(bias).subtracted_from(found, names)
 
 
-def _copula(design: Any, transport: CopulaTransport, task: Task) -> TransportedScores:
+def _copula(design: Any, transport: CopulaTransport, task: Task) -> Scores:
     """Straight lines in score space: exact for trees, the transport's influence derived."""
-    pooled = _straight_scores(design, transport, transport.linear, task)
+    found = _straight_scores(design, transport, transport.linear, task)
     names = _names(task, transport)
-    matrix, weights = task.table.matrix[pooled.rows], task.weights.take(pooled.rows)
-    plain = copula_influence(pooled.scores, matrix, weights, transport, influence=None)
-    found = TransportedScores(
-        rows=pooled.rows,
+    matrix, weights = task.matrix[found.rows], task.weights.take(found.rows)
+    plain = copula_influence(found.straight, matrix, weights, transport, influence=None)
+    found = replace(
+        found,
         latent=plain.latent,
         attributed=plain.attributed,
-        latent_by_repeat=pooled.by_repeat,
-        attributed_by_repeat=pooled.by_repeat @ plain.jacobian.T,
-        predictions=pooled.predictions,
+        attributed_by_repeat=found.latent_by_repeat @ plain.jacobian.T,
         attribution=plain.jacobian,
-        rule=pooled.rule,
-        diagnostics=_reported(pooled, task, names),
-        pooled=pooled,
     )
     if task.fixed:
         return SecondOrderBias.left_in(FIXED).subtracted_from(found, names)
     influence = score_influence(matrix, transport)
-    settled = _settled(pooled, influence, weights, task, names)
-    squares, reason = _squares(design, transport.linear, pooled, influence, weights)
+    settled = _settled(found.straight, influence, weights, task, names)
+    squares, reason = _squares(design, transport.linear, found.straight, influence, weights)
     aware = copula_influence(
         settled.scores, matrix, weights, transport, influence=influence, squares=squares
     )
     if settled.jackknife:
         found = _line_jackknife(design, transport, task, found)
     else:
-        found = replace(
-            found,
-            latent=aware.latent,
-            attributed=aware.attributed,
-            standard_errors=settled.words,
-        )
+        found = found.with_error(aware.latent, aware.attributed, settled.words)
     found = replace(found, diagnostics={**found.diagnostics, **settled.diagnostics})
     if squares is None or aware.bias is None:
         return SecondOrderBias.left_in(reason).subtracted_from(found, names)
@@ -199,18 +136,7 @@ def _names(task: Task, transport: Any) -> list[str]:
     return [task.table.matrix_names[k] for k in transport.active]
 
 
-def _reported(pooled: PooledScores, task: Task, names: list[str]) -> dict[str, Any]:
-    """Return what the scores say of themselves, whatever is made of the transport's error."""
-    overlap = pooled.scores.overlap
-    if overlap is None:
-        return pooled.diagnostics
-    phi = task.weights.take(pooled.rows).mean(pooled.scores.influence)
-    return {**pooled.diagnostics, "orthogonality": overlap.as_dict(names, phi)}
-
-
-def _straight_scores(
-    design: Any, transport: Any, linear: LinearTransport, task: Task
-) -> PooledScores:
+def _straight_scores(design: Any, transport: Any, linear: LinearTransport, task: Task) -> Scores:
     """Score along straight lines, with what the chosen treatment of the transport's error asks."""
     method: SensitivityMethod = task.sensitivity
     if method == "auto" and (
@@ -225,21 +151,19 @@ def _straight_scores(
     step = None
     if not task.fixed and not why_left_in(design, linear, len(task.rows)):
         step = gradient_step(task.weights.take(task.rows).total)
-    return pooled_scores(
-        task.folds,
-        task.table.matrix,
-        task.y,
-        task.weights,
+    found = pooled_scores(
+        replace(task, sensitivity=method),
         transport,
-        form=task.form,
-        options=task.options,
-        sensitivity=method,
         gradient_step=step,
         n_draws=getattr(design, "n_draws", 1),
         n_smoothing=getattr(design, "n_smoothing", 1),
-        n_jobs=task.n_jobs,
-        advance=task.advance,
     )
+    overlap = found.straight.overlap
+    if overlap is None:
+        return found
+    phi = task.weights.take(found.rows).mean(found.latent)
+    told = overlap.as_dict(_names(task, transport), phi)
+    return replace(found, diagnostics={**found.diagnostics, "orthogonality": told})
 
 
 @dataclass(frozen=True)
@@ -249,22 +173,21 @@ class _Settled:
     ``jackknife`` tells that no sensitivity is to be trusted.
     """
 
-    scores: LatentScores
+    scores: LineScores
     words: str
     diagnostics: dict[str, Any]
     jackknife: bool = False
 
 
 def _settled(
-    pooled: PooledScores, influence: MapInfluence, weights: Weights, task: Task, names: list[str]
+    scores: LineScores, influence: MapInfluence, weights: Weights, task: Task, names: list[str]
 ) -> _Settled:
     """Take the sensitivity that was asked for; ``"auto"`` is checked on a sample of the rows."""
-    scores = pooled.scores
     used: str
-    if pooled.differences is None:
+    if scores.differences is None:
         used = "hermite" if task.sensitivity == "auto" else task.sensitivity
         return _Settled(scores, f"transport-aware (G: {used})", {"sensitivity": {"used": used}})
-    choice = choose_sensitivity(influence, scores, pooled.differences, weights)
+    choice = choose_sensitivity(influence, scores, scores.differences, weights)
     count = int(choice.changed.sum())
     used = "hermite"
     if count:
@@ -282,26 +205,25 @@ def _settled(
 def _squares(
     design: Any,
     linear: LinearTransport,
-    pooled: PooledScores,
+    lines: LineScores,
     influence: MapInfluence,
     weights: Weights,
 ) -> tuple[SquaredInfluence | None, str]:
     """Return what the second-order bias is made of, or why it is left in."""
-    reason = why_left_in(design, linear, len(pooled.rows))
-    if reason or pooled.gradients is None:
+    reason = why_left_in(design, linear, len(lines.influence))
+    if reason or lines.gradients is None:
         return None, reason or "no row has a weight"
-    found = squared_influence(influence, pooled.gradients.mean(), weights)
-    return replace(found, rough=pooled.gradients.rough), ""
+    found = squared_influence(influence, lines.gradients.mean(), weights)
+    return replace(found, rough=lines.gradients.rough), ""
 
 
-def _line_jackknife(
-    design: Any, transport: Any, task: Task, scores: TransportedScores
-) -> TransportedScores:
+def _line_jackknife(design: Any, transport: Any, task: Task, scores: Scores) -> Scores:
     """Add the transport's own error by fitting it again without groups of rows."""
     folds = thin(task.folds, LINE_JACKKNIFE_ROWS, task.weights)
     # what is compared takes the nodes that were found to be enough
-    nodes = scores.diagnostics.get("quadrature", {}).get("n_nodes", task.options.n_nodes)
+    nodes = task.options.n_nodes if scores.n_nodes is None else scores.n_nodes
     options = replace(task.options, n_nodes=nodes)
+    thinned = replace(task, folds=folds, options=options, sensitivity="hermite", advance=None)
     # models are functions of rows, whatever the map; those behind margins move with them
     prepared = None
     if not isinstance(transport, CopulaTransport):
@@ -310,63 +232,47 @@ def _line_jackknife(
 
     def rescore(keep: Ints | None) -> Floats:
         fitted = transport if keep is None else _refit(design, task, keep, transport)
-        found = pooled_scores(
-            folds,
-            task.table.matrix,
-            task.y,
-            task.weights,
-            fitted,
-            form=task.form,
-            options=options,
-            check=False,
-            prepared=prepared,
-            n_jobs=task.n_jobs,
-        )
+        found = pooled_scores(thinned, fitted, check=False, prepared=prepared)
         weights = task.weights.take(found.rows)
         if isinstance(fitted, CopulaTransport):
-            matrix = task.table.matrix[found.rows]
-            values = copula_influence(found.scores, matrix, weights, fitted, influence=None)
+            matrix = task.matrix[found.rows]
+            values = copula_influence(found.straight, matrix, weights, fitted, influence=None)
             return np.concatenate([weights.mean(values.latent), weights.mean(values.attributed)])
-        phi = weights.mean(found.scores.influence)
+        phi = weights.mean(found.latent)
         return np.concatenate([phi, fitted.attribution**2 @ phi])
 
     return _with_jackknife(scores, task, task.seed.spawn(1)[0], rescore)
 
 
-def _with_exact_zeros(
-    found: TransportedScores, labels: Ints | None, task: Task
-) -> TransportedScores:
+def _with_exact_zeros(found: Scores, labels: Ints | None, task: Task) -> Scores:
     """Put the scores of components that no model reads at exactly 0."""
-    if labels is None or found.pooled is None:
+    if labels is None or found.lines is None:
         return found
-    scores = found.pooled.scores
+    lines, y = found.lines, task.y[found.rows]
     return found.silenced(
-        unread_coordinates(
-            scores.influence, scores.prediction, task.y[found.rows], labels, task.form
-        )
+        unread_coordinates(lines.influence, lines.prediction, y, labels, task.form)
     )
 
 
-def _curves(design: Any, transport: Any, task: Task) -> TransportedScores:
+def _curves(design: Any, transport: Any, task: Task) -> Scores:
     """Curves of any decoder; its error by refitting it without groups of rows."""
-    matrix = task.table.matrix
+    matrix = task.matrix
     encoding, dealing = task.seed.spawn(2)
     copies = RowCopies.of(transport, task.weights, task.rows)
 
-    def score(fitted: Any, folds: Sequence[FoldModels], **more: Any) -> TransportedScores:
-        more = {"form": task.form, "options": task.options, "n_jobs": task.n_jobs} | more
+    def score(fitted: Any, task: Task, *, check: bool = True) -> Scores:
         # the same draws for every refit: only the transport differs
         generator = np.random.default_rng(encoding)
         if copies is not None:
-            return copies.scores(folds, matrix, task.y, fitted, generator=generator, **more)
+            return copies.scores(task, fitted, generator=generator, check=check)
         latent = np.zeros((len(matrix), fitted.n_latent))
         latent[task.rows] = fitted.encode(matrix[task.rows], generator)
-        return curve_scores(folds, matrix, task.y, task.weights, fitted, latent=latent, **more)
+        return curve_scores(task, fitted, latent=latent, check=check)
 
-    scores = score(transport, task.folds, advance=task.advance)
+    scores = score(transport, task)
     error = _round_trip(transport, matrix[task.rows], task.weights.take(task.rows), encoding)
     # what is compared by the jackknife takes the nodes that were found to be enough
-    settled = replace(task.options, n_nodes=scores.diagnostics["quadrature"]["n_nodes"])
+    settled = replace(task.options, n_nodes=scores.n_nodes)
     scores = replace(scores, diagnostics={**scores.diagnostics, "round_trip_error": error})
     if error > ROUND_TRIP:
         warn(
@@ -377,17 +283,18 @@ def _curves(design: Any, transport: Any, task: Task) -> TransportedScores:
     if task.fixed:
         return scores
     folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
+    thinned = replace(task, folds=folds, options=settled, advance=None)
 
     def rescore(keep: Ints | None) -> Floats:
         fitted = transport if keep is None else _refit(design, task, keep, transport)
-        found = score(fitted, folds, check=False, options=settled)
+        found = score(fitted, thinned, check=False)
         weights = task.weights.take(found.rows)
         return np.concatenate([weights.mean(found.latent), weights.mean(found.attributed)])
 
     return _with_jackknife(scores, task, dealing, rescore)
 
 
-def _entropic(design: EntropicOT, transport: EntropicTransport, task: Task) -> TransportedScores:
+def _entropic(design: EntropicOT, transport: EntropicTransport, task: Task) -> Scores:
     """Kernel averages; refused where the kernel sees too few rows."""
     n, d = transport.atoms.shape
     weights = task.weights.take(task.rows)
@@ -431,20 +338,11 @@ def _entropic(design: EntropicOT, transport: EntropicTransport, task: Task) -> T
 
 def _kernel_scores(
     design: EntropicOT, transport: EntropicTransport, task: Task, rows: Ints
-) -> TransportedScores:
+) -> Scores:
     halves = [
         (transport.without(part, design.tol), rows[part]) for part in design.halves(len(rows))
     ]
-    return entropic_scores(
-        task.folds,
-        task.table.matrix,
-        task.y,
-        task.weights,
-        transport,
-        atom_rows=rows,
-        halves=halves,
-        form=task.form,
-    )
+    return entropic_scores(task, transport, atom_rows=rows, halves=halves)
 
 
 def _refit(design: Any, task: Task, keep: Ints, like: Any = None) -> Any:
@@ -454,11 +352,11 @@ def _refit(design: Any, task: Task, keep: Ints, like: Any = None) -> Any:
 
 
 def _with_jackknife(
-    scores: TransportedScores,
+    scores: Scores,
     task: Task,
     seed: np.random.SeedSequence,
     rescore: Callable[[Ints | None], Floats],
-) -> TransportedScores:
+) -> Scores:
     """Add the transport's own error, by a grouped jackknife, to both influence matrices."""
     weights = task.weights.take(task.rows)
     # rows of weight 0 belong to no group: one of them alone would have no mean
@@ -468,11 +366,10 @@ def _with_jackknife(
     groups[counted] = deal_groups(len(counted), n_groups, seed)
     psi = group_influence(groups, rescore, rescore(None))
     d = scores.latent.shape[1]
-    return replace(
-        scores,
-        latent=with_transport_error(scores.latent, weights, groups, psi[:, :d]),
-        attributed=with_transport_error(scores.attributed, weights, groups, psi[:, d:]),
-        standard_errors=f"transport jackknife ({n_groups} groups, models kept)",
+    return scores.with_error(
+        with_transport_error(scores.latent, weights, groups, psi[:, :d]),
+        with_transport_error(scores.attributed, weights, groups, psi[:, d:]),
+        f"transport jackknife ({n_groups} groups, models kept)",
     )
 
 

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi._scoring.sample import row_sample
+from dfi._scoring.lines import row_sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.weights import Weights
-    from dfi._scoring.transported import TransportedScores
+    from dfi._scoring.scores import Scores
     from dfi._types import Floats
     from dfi.inference.transport_terms import MapInfluence
     from dfi.transports.gaussian import LinearTransport
@@ -165,7 +165,7 @@ class SecondOrderBias:
         """Return no bias, and why."""
         return cls(reason, np.zeros(0), np.zeros(0), {})
 
-    def subtracted_from(self, scores: TransportedScores, names: Sequence[str]) -> TransportedScores:
+    def subtracted_from(self, scores: Scores, names: Sequence[str]) -> Scores:
         """Return the scores less their bias, the same number for every row: errors do not change.
 
         Parameters

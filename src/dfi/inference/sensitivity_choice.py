@@ -1,7 +1,7 @@
 r"""Which sensitivity ``G`` to trust: the Hermite short cut, unless differences contradict it.
 
 The short cut (:mod:`dfi._scoring.sensitivity`) replaces :math:`h_j` by its linear part and
-integrates by parts. Differences on a sample of the rows (:mod:`dfi._scoring.differences`) measure
+integrates by parts. Differences on a sample of the rows (same module) measure
 what each of the two steps costs:
 
 - *curved*: :math:`E[(h_j - \bar h_j - q_j)\,\partial_k m_j]`, left out by the short cut; large for
@@ -38,13 +38,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from dfi._scoring.sample import row_sample
+from dfi._scoring.lines import row_sample
 from dfi.inference.transport_terms import MapInfluence, latent_terms
 
 if TYPE_CHECKING:
     from dfi._data.weights import Weights
-    from dfi._scoring.differences import Differences
-    from dfi._scoring.latent import LatentScores
+    from dfi._scoring.lines import LineScores
+    from dfi._scoring.sensitivity import Differences
     from dfi._types import Bools, Floats, Ints
 
 CHANGE = 0.05
@@ -91,7 +91,7 @@ class SensitivityChoice:
 
 
 def choose_sensitivity(
-    influence: MapInfluence, scores: LatentScores, differences: Differences, weights: Weights
+    influence: MapInfluence, scores: LineScores, differences: Differences, weights: Weights
 ) -> SensitivityChoice:
     """Return ``G`` by the short cut, corrected where differences say that it matters.
 
@@ -99,7 +99,7 @@ def choose_sensitivity(
     ----------
     influence : MapInfluence
         Of the scored rows.
-    scores : LatentScores
+    scores : LineScores
         Of the same rows, with the short cut's ``G``.
     differences : Differences
         Of a sample of them.

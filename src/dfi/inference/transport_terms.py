@@ -48,7 +48,7 @@ import numpy as np
 from dfi.inference.cauchy import cauchy_forms
 
 if TYPE_CHECKING:
-    from dfi._scoring.latent import LatentScores
+    from dfi._scoring.lines import LineScores
     from dfi._types import Floats, Ints
     from dfi.transports.gaussian import LinearTransport
 
@@ -159,7 +159,7 @@ class MapInfluence:
         return result
 
 
-def latent_terms(influence: MapInfluence, scores: LatentScores) -> Floats:
+def latent_terms(influence: MapInfluence, scores: LineScores) -> Floats:
     """Return what the fitted transport adds to the latent influence values, (n, d)."""
     transport = influence.transport
     s = transport.smoothing
