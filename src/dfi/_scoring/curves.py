@@ -55,16 +55,8 @@ def curve_scores(
 ) -> Scores:
     """Score the held-out rows of every fold along the transport's curves.
 
-    Parameters
-    ----------
-    task : Task
-        Models and data.
-    transport : MapTransport
-        The fitted transport.
-    latent : ndarray of shape (n, d)
-        The latent row of every row.
-    check : bool
-        Compare with more nodes on a few rows, and take more where the scores change.
+    ``latent`` holds the latent row of every row. ``check`` compares with more nodes on a few rows,
+    and takes more where the scores change.
     """
     curves = _Curves.of(task, transport, latent)
     nodes: Nodes = same

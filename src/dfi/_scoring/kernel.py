@@ -78,14 +78,8 @@ def line_averages(
 ) -> LineAverages:
     """Average the latent regressions and the Jacobian along every line through latent points.
 
-    Parameters
-    ----------
-    kernels : sequence of EntropicTransport
-        One, or two halves whose products are taken.
-    values : sequence of ndarray of shape (n, k)
-        The models' values at the atoms of each kernel.
-    points : ndarray of shape (m, d)
-        Latent points.
+    There is one kernel, or two halves whose products are taken; ``values`` (n, k) are the models'
+    at the atoms of each.
     """
     m, d = points.shape
     h, k = len(kernels), values[0].shape[1]
@@ -163,19 +157,10 @@ def entropic_scores(
     atom_rows: Ints,
     halves: Sequence[tuple[EntropicTransport, Ints]] = (),
 ) -> Scores:
-    """Score the held-out rows of every fold.
+    """Score the held-out rows of every fold under a solved transport.
 
-    Parameters
-    ----------
-    task : Task
-        Models and data.
-    transport : EntropicTransport
-        The solved transport.
-    atom_rows : ndarray of int
-        The rows of the table that are its atoms.
-    halves : sequence of (EntropicTransport, ndarray of int)
-        The kernels of two halves of the rows and those rows, where products are to be taken
-        across them.
+    ``atom_rows`` are the rows of the table that are its atoms; ``halves`` the kernels of two halves
+    of the rows and those rows, where products are to be taken across them.
     """
     matrix = task.matrix
     predictors = [predictor for fold in task.folds for predictor in fold.predictors]

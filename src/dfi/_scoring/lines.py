@@ -25,6 +25,7 @@ from dfi._scoring.sensitivity import (
     LatentRegression,
     SensitivityMoments,
     Shortcut,
+    Summed,
 )
 from dfi.transports.copula import CopulaTransport
 from dfi.transports.gaussian import LinearTransport
@@ -54,15 +55,9 @@ OF_SQUARES = 1e-14
 
 @dataclass(frozen=True)
 class LineSpace:
-    """The space in which a transport's lines are straight.
+    """The space in which a transport's lines are straight, with the transport there.
 
-    Attributes
-    ----------
-    linear : LinearTransport
-        The transport there.
-    copula : CopulaTransport or None
-        What takes rows to their normal scores, where these are that space; None for the rows
-        themselves.
+    It is that of the rows, or where a copula comes first that of their normal scores.
     """
 
     linear: LinearTransport
@@ -94,10 +89,7 @@ class LineSpace:
         return through_margins(model, self.copula, n_nodes=options.n_nodes, memory=options.memory)
 
     def squared_slopes(self, latent: Floats, coordinates: Ints) -> Floats | None:
-        """Return the squared slopes of some coordinates' margins, (n, k), in standard deviations.
-
-        None where a point is its row: the slope is 1.
-        """
+        """Return the squared slopes (n, k) of some margins; None where a point is its row."""
         if self.copula is None:
             return None
         standardized = latent @ self.linear.decoder[:, coordinates]
@@ -106,7 +98,7 @@ class LineSpace:
 
 
 @dataclass(frozen=True)
-class Overlap:
+class Overlap(Summed):
     r"""How far an error of the regression moves scores at first order: sums over rows.
 
     The cross form and the LOCO-type one are built so that an error ``g`` of the regression enters a
@@ -119,13 +111,8 @@ class Overlap:
     regression shrunk towards its mean, as penalties and small samples do:
     :math:`g = -\varepsilon(\eta - E\eta)` moves the score by
     :math:`2\varepsilon\,E[\Delta_j (m_j - E m_j)]`, beside :math:`-\varepsilon^2 \phi_j`.
-
-    Attributes
-    ----------
-    product, square : ndarray of shape (d,)
-        Weighted sums of :math:`\Delta_j m_j`, ``m`` centred, and of its square.
-    mass, rows : float
-        The sum of the weights, and the number of rows.
+    ``product`` and ``square`` are the weighted sums of :math:`\Delta_j m_j`, ``m`` centred, and of
+    its square, ``mass`` and ``rows`` those of the weights and the number of rows.
     """
 
     product: Floats
@@ -136,18 +123,8 @@ class Overlap:
     @classmethod
     def of(cls, product: Floats, mass: Floats) -> Overlap:
         """Return the sums of the rows' products, (n, d)."""
-        return cls(
-            mass @ product, mass @ product**2, float(mass.sum()), float(np.count_nonzero(mass))
-        )
-
-    def __add__(self, other: Overlap) -> Overlap:
-        """Pool two sets of rows."""
-        return Overlap(
-            self.product + other.product,
-            self.square + other.square,
-            self.mass + other.mass,
-            self.rows + other.rows,
-        )
+        rows = float(np.count_nonzero(mass))
+        return cls(mass @ product, mass @ product**2, float(mass.sum()), rows)
 
     def as_dict(self, names: Sequence[str], scores: Floats) -> dict[str, float | str]:
         """Return the largest change of a latent score if the regression were shrunk by a tenth.
@@ -211,14 +188,8 @@ class LineScores:
 class Passes:
     """How rows are passed over.
 
-    Attributes
-    ----------
-    rows_at_once : int
-        Rows per block; bounds the memory.
-    n_draws, n_smoothing : int
-        Draws of the latent row and smoothing points, for a random kernel (the bridge).
-    seed : numpy.random.SeedSequence, optional
-        For the random kernel.
+    Blocks of rows bound the memory. For a random kernel (the bridge): draws of the latent row,
+    smoothing points, and a seed for both.
     """
 
     rows_at_once: int = 4096
@@ -247,16 +218,8 @@ def latent_scores(
         Two models fitted on disjoint rows for the cross form, one otherwise.
     matrix, y, mass : ndarray
         The held-out rows, their outcomes and their weights.
-    transport : LinearTransport
-        The fitted transport.
-    form : {"cross", "loco", "cpi"}
-        See :mod:`dfi._scoring.forms`.
     shortcut : {"hermite", "covariance"}
         How the sensitivity ``G`` is taken, see :mod:`dfi._scoring.sensitivity`.
-    passes : Passes, optional
-        Blocks of rows, and draws for the bridge.
-    advance : callable, optional
-        Told the number of rows done, for a progress bar.
     """
     passes = passes or Passes()
     n, d, step = len(matrix), transport.n_latent, passes.rows_at_once
@@ -529,18 +492,8 @@ def unread_coordinates(
     are that quiet is taken as unread: a :math:`\Delta` below ``1e-9`` standard deviations of the
     prediction could not carry more than ``1e-18`` of its variance. With
     :math:`|u_{ij}| \le |\Delta_{ij}| (2 |y_i - \eta_i| + |\Delta_{ij}|)` the bound is put on the
-    influence values, which are at hand.
-
-    Parameters
-    ----------
-    influence : ndarray of shape (n, d)
-        Latent influence values, the transport taken as known.
-    prediction, y : ndarray of shape (n,)
-        Predictions and outcomes of the same rows.
-    labels : ndarray of int, shape (d,)
-        The component of each coordinate.
-    form : {"cross", "loco", "cpi"}
-        The form of the scores.
+    influence values with the transport taken as known, which are at hand. ``labels`` are the
+    components of the coordinates.
     """
     size = float(np.max(np.abs(prediction)))
     moved = OF_SPREAD * float(np.std(prediction)) + OF_SIZE * size
@@ -567,16 +520,8 @@ def row_sample(standardized: Floats, mass: Floats, count: int) -> RowSample:
     What is found on a sample must not depend on the order of the rows or of the columns, on units
     of measurement, or on whether a row that counts twice is written twice. So equal rows are one
     row with the sum of their weights, and the rows are spread evenly over the order of a number
-    that no renaming or rescaling of columns changes.
-
-    Parameters
-    ----------
-    standardized : ndarray of shape (n, d)
-        Columns of mean 0 and comparable spread.
-    mass : ndarray of shape (n,)
-        Weights.
-    count : int
-        How many rows to take; all distinct ones where there are no more.
+    that no renaming or rescaling of columns changes. Columns are ``standardized``, of mean 0 and
+    comparable spread.
     """
     held = np.flatnonzero(mass > 0)
     distinct, first, which = np.unique(

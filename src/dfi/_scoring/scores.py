@@ -183,16 +183,7 @@ class Scores:
 def pool(
     folds: Sequence[FoldModels], by_fold: Iterable[Floats], mass: Floats
 ) -> tuple[Ints, Floats, Floats]:
-    """Average the folds' values over repeats, row by row.
-
-    Parameters
-    ----------
-    folds : sequence of FoldModels
-        Which rows each fold holds out, and in which repeat.
-    by_fold : iterable of ndarray of shape (n_test, ...)
-        A value, or several, of each held-out row.
-    mass : ndarray of shape (n,)
-        Weights of all rows.
+    """Average the folds' values (n_test, ...) over repeats, row by row.
 
     Returns
     -------
@@ -201,7 +192,7 @@ def pool(
     values : ndarray of shape (len(rows), ...)
         Their values, averaged over the repeats that hold them out.
     by_repeat : ndarray of shape (n_repeats, ...)
-        Weighted mean over the rows of each repeat.
+        Mean over the rows of each repeat, weighted by ``mass``.
     """
     parts, masses = list(by_fold), _masses(folds, mass)
     shape = parts[0].shape[1:]
@@ -498,15 +489,7 @@ def _score_fold(
 
 @dataclass(frozen=True)
 class ReadFold:
-    """Rows that a fold holds out, and its models as functions that can be averaged along lines.
-
-    Attributes
-    ----------
-    rows : ndarray of int
-        Rows of the table.
-    models : tuple of LineModel
-        One, or two that were fitted on disjoint rows.
-    """
+    """Rows that a fold holds out, and its models as functions that can be averaged along lines."""
 
     rows: Ints
     models: tuple[LineModel, ...]

@@ -47,7 +47,7 @@ differenced across a quarter of a standard deviation instead: its trend, not its
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
@@ -83,18 +83,20 @@ less than half of the scores themselves."""
 
 
 @dataclass(frozen=True)
+class Summed:
+    """Sums over rows: two sets of rows are pooled by adding up field by field."""
+
+    def __add__(self, other: Self) -> Self:
+        mine, theirs = vars(self), vars(other)
+        return type(self)(**{name: value + theirs[name] for name, value in mine.items()})
+
+
+@dataclass(frozen=True)
 class LatentRegression:
     r"""The linear part :math:`\bar h_j + \sum_l a_{lj} z_l` of a model's ``h``.
 
-    Attributes
-    ----------
-    level : ndarray of shape (d,)
-        :math:`\bar h`.
-    slopes : ndarray of shape (d, d)
-        ``a``, its diagonal 0.
-    drift : ndarray of shape (d,)
-        Change of part ``j`` per unit of the random part of coordinate ``j``, which the random
-        parts of the others go with.
+    The diagonal of the slopes ``a`` is 0; ``drift`` is the change of part ``j`` per unit of the
+    random part of coordinate ``j``, which the random parts of the others go with.
     """
 
     level: Floats
@@ -153,12 +155,8 @@ class SensitivityMoments:
         """Take in a block of rows; ``weights`` average over the nodes of the random kernel.
 
         At a node the random part of coordinate ``j`` is ``offsets[:, j]``, and that of ``k`` is
-        on average ``loadings[k, j]`` times as large: both belong to ``z_k``.
-
-        Parameters
-        ----------
-        moments : pair of LineMoments
-            Of the two models, twice the same where there is one.
+        on average ``loadings[k, j]`` times as large: both belong to ``z_k``. ``moments`` are those
+        of the two models, twice the same where there is one.
         """
         first, last = moments
         weighted = latent * mass[:, None]
@@ -247,18 +245,8 @@ def hermite_sensitivity(
 
     What :class:`SensitivityMoments` takes from all lines of a fold, block by block, for those of
     some coordinates and a deterministic map. The products are taken in another order, so the two
-    agree up to rounding.
-
-    Parameters
-    ----------
-    latent : ndarray of shape (n, d)
-        Latent rows.
-    share : ndarray of shape (n,)
-        Their weights, which add up to 1.
-    coordinates : ndarray of int
-        The coordinate of each line.
-    hermite, mean : ndarray of shape (n, lines)
-        First Hermite moments and line means, of one model or of two.
+    agree up to rounding. The weights ``share`` add up to 1; first Hermite moments and line means,
+    (n, lines), are of one model or of two.
     """
     own = np.arange(len(coordinates))
     level = share @ hermite
@@ -313,20 +301,13 @@ def checked_rows(total: float, d: int) -> float:
 
 
 @dataclass(frozen=True)
-class Differences:
+class Differences(Summed):
     r"""Sums over differenced rows, group by group, of the two parts of ``G``.
 
-    Attributes
-    ----------
-    curved, linear : ndarray of shape (N_GROUPS, d, d)
-        Weighted sums of the terms with :math:`h_j` less its linear part, and of those with the
-        linear part. The Hermite short cut leaves out the first and takes the second by parts.
-    directions : ndarray of shape (d, d)
-        Weighted sum of the directions' products.
-    mass : ndarray of shape (N_GROUPS,)
-        Sums of the weights.
-    rows : int
-        How many rows there are.
+    Weighted sums of the terms with :math:`h_j` less its linear part (``curved``) and of those with
+    the linear part, both (N_GROUPS, d, d): the Hermite short cut leaves out the first and takes the
+    second by parts. Beside them the weighted sum of the directions' products (d, d), the groups'
+    weights and the number of rows.
     """
 
     curved: Floats
@@ -339,16 +320,6 @@ class Differences:
     def enough(self) -> bool:
         """Whether the rows are enough to say what ``G`` is, not only whether it is another."""
         return self.rows >= ROWS_A_COLUMN * len(self.directions)
-
-    def __add__(self, other: Differences) -> Differences:
-        """Pool two sets of rows."""
-        return Differences(
-            self.curved + other.curved,
-            self.linear + other.linear,
-            self.directions + other.directions,
-            self.mass + other.mass,
-            self.rows + other.rows,
-        )
 
     def groups(self) -> tuple[Floats, Floats]:
         """Return both parts of every group that has rows, (groups, d, d); the diagonals are 0.
@@ -383,16 +354,8 @@ def differenced_sensitivity(
 ) -> Differences:
     """Return the parts of ``G`` of some rows, in groups.
 
-    Parameters
-    ----------
-    models : sequence of LineModel
-        One or two.
-    regressions : sequence of LatentRegression
-        The linear part of each model's ``h``.
-    matrix, mass : ndarray
-        The rows and their weights.
-    transport : LinearTransport
-        The fitted transport, deterministic or with the random part of a collinear table.
+    ``regressions`` are the linear parts of the models' ``h``; the transport is deterministic, or
+    has the random part of a collinear table.
     """
     d = transport.n_latent
     offsets, weights = transport.offsets()
@@ -435,37 +398,22 @@ def differenced_sensitivity(
 
 
 @dataclass(frozen=True)
-class Gradients:
+class Gradients(Summed):
     r"""Weighted sums over rows of :math:`\nabla\eta\,\nabla\eta'` by a fine and a coarse step.
 
-    Attributes
-    ----------
-    fine, coarse : ndarray of shape (d, d)
-        The sums.
-    mass : float
-        The sum of the weights.
-    stepwise : bool
-        Whether a model is one of trees, which has no gradients.
+    ``mass`` is the sum of the weights, ``stepwise`` the number of models of trees, which have no
+    gradients.
     """
 
     fine: Floats
     coarse: Floats
     mass: float
-    stepwise: bool
-
-    def __add__(self, other: Gradients) -> Gradients:
-        """Pool two sets of rows."""
-        return Gradients(
-            self.fine + other.fine,
-            self.coarse + other.coarse,
-            self.mass + other.mass,
-            self.stepwise or other.stepwise,
-        )
+    stepwise: int
 
     @property
     def rough(self) -> bool:
         """Whether the regression jumps: its gradients grow as the step gets smaller."""
-        return self.stepwise or bool(np.trace(self.fine) > ROUGH * np.trace(self.coarse))
+        return self.stepwise > 0 or bool(np.trace(self.fine) > ROUGH * np.trace(self.coarse))
 
     def mean(self) -> Floats:
         r"""Return :math:`\Gamma`: of a regression that jumps the trend across the coarse step."""
@@ -480,24 +428,12 @@ def gradient_products(
     *,
     step: float,
 ) -> Gradients:
-    r"""Return the weighted sums of :math:`\nabla\eta\,\nabla\eta'` over rows.
-
-    Parameters
-    ----------
-    models : sequence of LineModel
-        One or two.
-    matrix, mass : ndarray
-        The rows and their weights.
-    transport : LinearTransport
-        The fitted transport.
-    step : float
-        The fine step.
-    """
+    r"""Return the weighted sums of :math:`\nabla\eta\,\nabla\eta'` over rows; ``step`` is fine."""
     fine, coarse = (
         _products([_gradients(model, matrix, transport, width) for model in models], mass)
         for width in (step, COARSE_STEP)
     )
-    stepwise = any(has_trees(model) for model in models)
+    stepwise = sum(has_trees(model) for model in models)
     return Gradients(fine, coarse, float(mass.sum()), stepwise)
 
 
@@ -523,7 +459,7 @@ def _products(gradients: list[Floats], mass: Floats) -> Floats:
 
 
 def has_trees(model: LineModel) -> bool:
-    """Tell whether a model is one of trees, or a sum with trees in it."""
+    """Return whether a model is one of trees, or a sum with trees in it."""
     if isinstance(model, SumLines):
         return any(has_trees(part) for part in model.parts)
     return isinstance(model, TreeLines)

@@ -14,9 +14,9 @@ reported, the attributed score of probe ``l`` is
           + \sum_{j\ \mathrm{feature}} W_{lj}^2 \phi_{Z_j},
 
 with the influence of the fitted transport as in :mod:`dfi.inference.transport_terms`; the
-sensitivity of a probe's line mean to tilting its line comes from the Hermite short cut
-:math:`G_{kj} = \bar h_j E[z_k m_j] + E[z_k m_j q_j]`, :math:`q_j = \sum_l z_l E[z_l(h_j - \bar
-h_j)]`, ``m`` centred. Under a copula the slope of the probe's margin is taken at its mean.
+sensitivity of a probe's line mean to tilting its line comes from the Hermite short cut of
+:mod:`dfi._scoring.sensitivity`. Under a copula the slope of the probe's margin is taken at its
+mean.
 
 A transport that finds the probes independent of everything moves nothing along their lines: the
 scores are then exactly 0, and no model is asked.
@@ -75,14 +75,11 @@ class Probe:
         ``"normal"``, ``"real"``, ``"levels"`` (integers, booleans, two levels) or ``"category"``.
     like : str or None
         The feature that it is a permuted copy of.
-    score, se, p : float
-        Attributed score, its standard error, and the p-value of the test against 0.
-    p_adj : float
-        Adjusted for the number of probes (Holm).
-    latent : float
-        Latent score.
-    share : float
-        Score as a share of the outcome's variance.
+    score, se, p, p_adj : float
+        Attributed score, its standard error, and the p-value of the test against 0, also adjusted
+        for the number of probes (Holm).
+    latent, share : float
+        Latent score, and the attributed one as a share of the outcome's variance.
     """
 
     kind: str
@@ -97,19 +94,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """What noise scores.
-
-    Attributes
-    ----------
-    probes : tuple of Probe
-        The probes.
-    n_rows : int
-        Rows on which their lines were averaged.
-    floor : float
-        The largest score of a probe, 0 where none is above 0.
-    upper : float
-        The largest upper 95 % bound of a probe's score.
-    """
+    """What noise scores: the probes, and on how many rows their lines were averaged."""
 
     probes: tuple[Probe, ...]
     n_rows: int
@@ -135,7 +120,7 @@ class NoiseFloor:
         """The largest score of a probe that is above 0 by more than its own error."""
         return max(0.0, *(probe.score for probe in self.probes if probe.p <= NOMINAL), 0.0)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the values for a result's diagnostics."""
         return {
             "probes": [asdict(probe) for probe in self.probes],
@@ -150,14 +135,8 @@ class NoiseFloor:
 class ProbedTable:
     """The explained rows with probe columns on the right.
 
-    Attributes
-    ----------
-    table : Table
-        The explained rows; the probes are the last columns.
-    constant : ndarray of bool
-        Which columns of its matrix do not vary.
-    probes : tuple of (kind, like, positions)
-        What each probe is, and its columns in the matrix.
+    ``constant`` tells which columns of the matrix do not vary, ``probes`` the kind of each probe,
+    what it is like, and its columns in the matrix.
     """
 
     table: Table
@@ -183,20 +162,10 @@ def why_not(transport: object) -> str | None:
 def probed_table(
     table: Table, rows: Ints, weights: Weights, constant: Bools, seed: np.random.SeedSequence
 ) -> ProbedTable:
-    """Put probes beside the explained rows.
+    """Put probes beside the explained ``rows`` of a table.
 
-    Parameters
-    ----------
-    table : Table
-        The data.
-    rows : ndarray of int
-        The rows that are explained.
-    weights : Weights
-        Their weights: values are permuted among rows that count.
-    constant : ndarray of bool
-        The matrix columns that do not vary among them.
-    seed : SeedSequence
-        Each probe draws from a child of its own name.
+    Values are permuted among rows that count; each probe draws from a child of the seed of its own
+    name. ``constant`` tells the matrix columns that do not vary among the rows.
     """
     matrix = table.matrix[rows]
     counted = np.flatnonzero(weights.values > 0)
