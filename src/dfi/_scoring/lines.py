@@ -16,6 +16,7 @@ import numpy as np
 from scipy import stats
 
 from dfi._lines.base import LineModel, LineMoments, Lines
+from dfi._lines.choose import LineOptions
 from dfi._scoring.forms import ScoreForm, influence, perturbed_error
 from dfi._scoring.loss import SQUARED_ERROR
 from dfi._scoring.sensitivity import (
@@ -34,7 +35,7 @@ from dfi.transports.score_space import through_margins
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from dfi._lines.choose import LineOptions
+    from dfi._data.weights import Weights
     from dfi._types import Advance, Bools, Floats, Ints
 
 TILT = 0.1
@@ -60,7 +61,7 @@ class LineSpace:
     It is that of the rows, or where a copula comes first that of their normal scores.
     """
 
-    linear: LinearTransport
+    whitening: LinearTransport
     copula: CopulaTransport | None = None
 
     @overload
@@ -78,23 +79,24 @@ class LineSpace:
             return cls(transport.linear, transport)
         return cls(transport) if isinstance(transport, LinearTransport) else None
 
-    def points(self, rows: Floats) -> Floats:
-        """Return the points that belong to rows."""
-        return rows if self.copula is None else self.copula.scores(rows)
+    def points(self, matrix: Floats) -> Floats:
+        """Return rows in this space."""
+        return matrix if self.copula is None else self.copula.scores(matrix)
 
-    def model(self, model: LineModel, options: LineOptions) -> LineModel:
-        """Return a model of rows as one of points."""
+    def line_model(self, model: LineModel, options: LineOptions | None = None) -> LineModel:
+        """Return a model as a function of this space."""
         if self.copula is None:
             return model
+        options = options or LineOptions()
         return through_margins(model, self.copula, n_nodes=options.n_nodes, memory=options.memory)
 
-    def squared_slopes(self, latent: Floats, coordinates: Ints) -> Floats | None:
-        """Return the squared slopes (n, k) of some margins; None where a point is its row."""
+    def margin_slopes(self, latent: Floats, coordinates: Ints, weights: Weights) -> Floats:
+        """Return the mean squared slope of margins from this space to features, (coordinates,)."""
         if self.copula is None:
-            return None
-        standardized = latent @ self.linear.decoder[:, coordinates]
+            return np.ones(len(coordinates))
+        standardized = latent @ self.whitening.decoder[:, coordinates]
         squares = [self.copula.cells(m)(standardized[:, k]) for k, m in enumerate(coordinates)]
-        return np.stack(squares, axis=1)
+        return weights.mean(np.stack(squares, axis=1))
 
 
 @dataclass(frozen=True)

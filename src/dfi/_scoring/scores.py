@@ -309,7 +309,7 @@ def pooled_scores(
     )
     results = list(in_parallel(tasks, task.n_jobs, threads=True))
     rows, lines, by_repeat = _pooled_lines(task, results)
-    squared = space.linear.attribution**2
+    squared = space.whitening.attribution**2
     nodes = None if error is None else _most_nodes(prepared)
     return Scores(
         rows=rows,
@@ -381,7 +381,7 @@ def fold_lines(
     kernel_seed, *draw_seeds = fold.seed.spawn(1 + len(fold.predictors))
     space = LineSpace.of(transport)
     models = _read(fold.predictors, matrix[fold.test], form, options, draw_seeds)
-    return FoldLines(fold, tuple(space.model(model, options) for model in models), kernel_seed)
+    return FoldLines(fold, tuple(space.line_model(model, options) for model in models), kernel_seed)
 
 
 def _read(
@@ -412,7 +412,7 @@ def _settled(
         np.asarray(np.mean([model.predict(points) for model in lines.models], axis=0))
         for lines, points in zip(prepared, held_out, strict=True)
     ]
-    checked = CheckedRows.of(folds, predictions, matrix, task.y, weights, space.linear.n_latent)
+    checked = CheckedRows.of(folds, predictions, matrix, task.y, weights, space.whitening.n_latent)
     points = [space.points(matrix[rows]) for rows in checked.rows]
 
     def taken(nodes: Nodes) -> list[FoldLines]:
@@ -424,7 +424,7 @@ def _settled(
     def evaluate(nodes: Nodes) -> Floats:
         tasks = (
             delayed(latent_scores)(
-                lines.models, rows, prediction, weights.values[which], space.linear,
+                lines.models, rows, prediction, weights.values[which], space.whitening,
                 form=task.form, passes=replace(passes, seed=unspent(lines.kernel_seed)),
             )
             for lines, rows, prediction, which in zip(
@@ -454,7 +454,7 @@ def _score_fold(
     passes: Passes,
 ) -> LineScores:
     """Score one fold; ``size`` of its rows are differenced, where that is asked for."""
-    test, models, transport = lines.fold.test, lines.models, space.linear
+    test, models, transport = lines.fold.test, lines.models, space.whitening
     points, y, mass = space.points(task.matrix[test]), task.y[test], task.weights.values[test]
     sensitivity = task.sensitivity
     scores = latent_scores(

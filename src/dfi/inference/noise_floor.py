@@ -32,7 +32,6 @@ from scipy import stats
 
 from dfi._data.columns import Column
 from dfi._lines.base import LineMoments, Lines
-from dfi._lines.choose import LineOptions
 from dfi._models.seeds import named_seed
 from dfi._scoring.lines import LineSpace, scores_along
 from dfi._scoring.sensitivity import hermite_sensitivity
@@ -154,7 +153,7 @@ def why_not(transport: object) -> str | None:
     space = LineSpace.of(transport)
     if space is None:
         return "a second fit of this transport would cost as much as the first"
-    if space.linear.smoothing < 1.0:
+    if space.whitening.smoothing < 1.0:
         return "the entropic bridge averages many lines for every row"
     return None
 
@@ -261,7 +260,7 @@ def noise_floor(
     space = LineSpace.of(fit_transport(design, points, explained, probed.constant, probed.table))
     if space is None:
         raise TypeError("probes are scored along straight lines")
-    linear, points = space.linear, space.points(points)
+    linear, points = space.whitening, space.points(points)
     used = np.searchsorted(rows, np.concatenate([fold.rows for fold in folds]))
     chosen = weights.take(rows[used])
     coordinates = np.flatnonzero(linear.active >= task.matrix.shape[1])
@@ -279,9 +278,7 @@ def noise_floor(
         influence[:, coordinates] += 2.0 * moved.on_map(sensitivity, identity)
         attributed += 2.0 * linear.weight_factor * moved.on_decoder(identity, (own * phi).T)
     attributed += influence @ (own**2).T
-    slopes = space.squared_slopes(latent, coordinates)
-    if slopes is not None:
-        attributed *= chosen.mean(slopes)
+    attributed *= space.margin_slopes(latent, coordinates, chosen)
     largest_error = explained.standard_error(latent_influence).max()
     positions = linear.active[coordinates]
     membership = np.array(
@@ -324,7 +321,7 @@ def _along_probes(
             linear.reference.only(chosen),
             np.ascontiguousarray(offsets[:, chosen]),
         )
-        models = [space.model(model, LineOptions()) for model in fold.models]
+        models = [space.line_model(model) for model in fold.models]
         influence[part, moving], moments = scores_along(
             models, lines, task.y[fold.rows], nodes, form=task.form
         )
