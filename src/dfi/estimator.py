@@ -21,12 +21,13 @@ from dfi._models.prefit import prefit_models
 from dfi._models.progress import progress_bar
 from dfi._models.quality import regression_quality
 from dfi._models.seeds import seed_sequence
+from dfi._scoring.scores import Task
 from dfi.explained import FittedModels, assemble
 from dfi.inference.intervals import check_level
 from dfi.methods.diagnosis import explain_diagnostics, unit_membership
 from dfi.results.specification import describe, versions
 from dfi.transports import resolve_transport
-from dfi.transports.base import Task, resolve_form
+from dfi.transports.base import resolve_form
 from dfi.transports.linear_error import FIXED
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
     from dfi._data import Outcome, Table, Weights
     from dfi._lines.quadrature import QuadratureRule
-    from dfi._scoring.latent import ScoreForm
-    from dfi._scoring.scores import PooledScores, SensitivityMethod
+    from dfi._scoring.forms import ScoreForm
+    from dfi._scoring.scores import Scores, SensitivityMethod
     from dfi._types import Floats
     from dfi.results.importance import Importance
     from dfi.transports.base import FittedTransport, Transport
@@ -105,7 +106,7 @@ class DFI(BaseEstimator):
         The fitted models and their held-out rows.
     transport_ : FittedTransport
         The fitted transport.
-    pooled_ : PooledScores
+    pooled_ : Scores
         The rows' latent scores before the transport's own error enters.
     n_features_in_ : int
         Number of columns of ``X``.
@@ -124,7 +125,7 @@ class DFI(BaseEstimator):
     result_: Importance
     models_: tuple[FoldModels, ...]
     transport_: FittedTransport
-    pooled_: PooledScores
+    pooled_: Scores
     n_features_in_: int
     feature_names_in_: NDArray[Any]
 
@@ -225,7 +226,7 @@ class DFI(BaseEstimator):
                 f"this one is {self.result_.spec['transport']!r}: fit again with "
                 f"fixed_transport=True"
             )
-        latent = self.pooled_.scores.influence
+        latent = self.pooled_.latent
         attributed = latent @ (weight**2).T
 
         def known(result: Importance, influence: Floats, **changed: Any) -> Importance:
@@ -324,8 +325,7 @@ class DFI(BaseEstimator):
         }
         self.transport_ = transport
         self._membership = unit_membership(table, transport)
-        if scored.pooled is not None:
-            self.pooled_ = scored.pooled
+        self.pooled_ = scored.known
         return assemble(table, transport, scored, context)
 
     def _score_form(self, design: Transport) -> ScoreForm:

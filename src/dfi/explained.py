@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from dfi._data import Outcome, Table, Weights
     from dfi._lines.choose import LineOptions
     from dfi._models.crossfit import FoldModels
-    from dfi._scoring.latent import ScoreForm
-    from dfi._scoring.transported import TransportedScores
+    from dfi._scoring.forms import ScoreForm
+    from dfi._scoring.scores import Scores
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport
 
@@ -54,7 +54,7 @@ class FittedModels:
 
 
 def assemble(
-    table: Table, transport: FittedTransport, scored: TransportedScores, context: dict[str, Any]
+    table: Table, transport: FittedTransport, scored: Scores, context: dict[str, Any]
 ) -> Importance:
     """Sum the columns of each unit and put both spaces into one result."""
     membership = unit_membership(table, transport)

@@ -12,11 +12,14 @@ from sklearn.linear_model import LinearRegression
 import dfi
 from dfi._data import read_table
 from dfi._data.weights import Weights
-from dfi.inference.noise_floor import NoiseFloor, Probe, hermite_sensitivity, probed_table
+from dfi._models.crossfit import FoldModels
+from dfi._scoring.sensitivity import hermite_sensitivity
+from dfi.inference.noise_floor import NoiseFloor, Probe, probed_table
 from dfi.methods import diagnosis as checks
 from dfi.results.file import thaw
 from dfi.transports import Copula, EntropicOT, Gaussian
 from dfi.warnings import ImplausibleScoreWarning
+from tests.scoring.tasks import task_of
 
 SEED = np.random.SeedSequence(5)
 
@@ -145,7 +148,7 @@ def test_lines_that_move_nothing_ask_no_model():
 
         moments = predict
 
-    from dfi._scoring.read_folds import ReadFold
+    from dfi._scoring.scores import ReadFold
     from dfi.inference.noise_floor import noise_floor
 
     found = noise_floor(
@@ -154,12 +157,7 @@ def test_lines_that_move_nothing_ask_no_model():
         probed,
         np.ones((300, 4)),
         [ReadFold(np.arange(100), (Refuses(),))],
-        rows=np.arange(300),
-        matrix=X,
-        y=y,
-        weights=weights,
-        form="loco",
-        fixed=True,
+        task_of([FoldModels(0, np.arange(300), (), SEED)], X, y, weights, table=table, fixed=True),
         variance=1.0,
     )
     assert [probe.latent for probe in found.probes] == [0.0, 0.0]

@@ -18,6 +18,7 @@ from dfi._scoring.scores import pooled_scores
 from dfi.datasets.simulations import correlated_gaussian, symmetric_root
 from dfi.transports.copula import Cells, Copula, slope_terms, through_margins
 from dfi.transports.margins import count_rows, fit_margin, knot_scores
+from tests.scoring.tasks import task_of
 
 AR = 0.6 ** np.abs(np.subtract.outer(range(4), range(4)))
 
@@ -205,11 +206,9 @@ def fold_of(model, X, seed=0):
 def copula_scores(X, y, model, *, fixed=True):
     n, d = X.shape
     transport = Copula().fit_matrix(X, ones(n), np.zeros(d, bool))
-    pooled = pooled_scores(
-        fold_of(model, X), X, y, ones(n), transport, form="loco", options=LineOptions()
-    )
+    pooled = pooled_scores(task_of(fold_of(model, X), X, y, ones(n)), transport)
     influence = None if fixed else transport.influence(X)
-    found = transport.attributed(pooled.scores, X, ones(n), influence=influence)
+    found = transport.attributed(pooled.lines, X, ones(n), influence=influence)
     return transport, pooled, (found.latent, found.attributed, found.jacobian)
 
 
@@ -228,9 +227,7 @@ def test_trees_are_exact_in_score_space(kind):
     moved = through_margins(plain, transport)
     np.testing.assert_allclose(moved.predict(transport.scores(X)), forest.predict(X), rtol=1e-9)
     latent = transport.encode(X)[:5]
-    pooled = pooled_scores(
-        fold_of(forest, X), X, y, ones(400), transport, form="loco", options=LineOptions()
-    )
+    pooled = pooled_scores(task_of(fold_of(forest, X), X, y, ones(400)), transport)
     assert pooled.rule.startswith("exact")
     t = ndtri((np.arange(20_000) + 0.5) / 20_000)
     for i in range(5):
@@ -239,7 +236,7 @@ def test_trees_are_exact_in_score_space(kind):
             rows[:, j] = t
             mean = forest.predict(transport.decode(rows)).mean()
             expected = (y[i] - mean) ** 2 - (y[i] - forest.predict(X[[i]])[0]) ** 2
-            assert pooled.scores.influence[i, j] == pytest.approx(expected, abs=2e-3 * np.var(y))
+            assert pooled.latent[i, j] == pytest.approx(expected, abs=2e-3 * np.var(y))
 
 
 def test_exact_scores_agree_with_curves():
@@ -248,10 +245,8 @@ def test_exact_scores_agree_with_curves():
     y = np.log(X[:, 0]) + 0.1 * X[:, 1]
     model = RandomForestRegressor(5, min_samples_leaf=20, random_state=0).fit(X, y)
     transport, _, (latent, attributed, squared) = copula_scores(X, y, model)
-    twin = curve_scores(
-        fold_of(model, X), X, y, ones(300), transport,
-        latent=transport.encode(X), form="loco", options=LineOptions("equal", 256),
-    )  # fmt: skip
+    task = task_of(fold_of(model, X), X, y, ones(300), options=LineOptions("equal", 256))
+    twin = curve_scores(task, transport, latent=transport.encode(X))
     scale = np.abs(latent).max()
     np.testing.assert_allclose(latent, twin.latent, atol=0.02 * scale)
     np.testing.assert_allclose(attributed.mean(axis=0), twin.attributed.mean(axis=0), rtol=0.03)
@@ -324,10 +319,8 @@ def test_collinear_columns_and_constant_columns():
     assert transport.linear.rank == 1
     np.testing.assert_allclose(transport.decode(transport.encode(X)), X, rtol=1e-9)
     function = lambda X: 3.0 * np.log(X[:, 0])  # noqa: E731
-    pooled = pooled_scores(
-        fold_of(function, X), X, y, ones(n), transport, form="loco", options=LineOptions()
-    )
-    latent = transport.attributed(pooled.scores, X, ones(n)).latent.mean(axis=0)
+    pooled = pooled_scores(task_of(fold_of(function, X), X, y, ones(n)), transport)
+    latent = transport.attributed(pooled.lines, X, ones(n)).latent.mean(axis=0)
     # equal columns share the signal equally
     assert latent[0] == pytest.approx(latent[1], rel=1e-6)
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from dfi._data.weights import Weights
 from dfi._lines.quadrature import QuadratureLines
-from dfi._scoring.latent import latent_scores
+from dfi._scoring.lines import latent_scores
 from dfi.transports import Copula
 from dfi.transports.copula import slope_terms, through_margins
 from dfi.transports.linear_error import MapInfluence, latent_terms

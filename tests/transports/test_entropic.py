@@ -8,10 +8,11 @@ import pytest
 import dfi
 from dfi._data.weights import Weights
 from dfi._models.crossfit import FoldModels
-from dfi._scoring.kernel_scores import entropic_scores, line_averages, nodes_and_weights
+from dfi._scoring.kernel import entropic_scores, line_averages, nodes_and_weights
 from dfi.datasets.simulations import correlated_gaussian, m1, m4, symmetric_root
 from dfi.transports.entropic import EntropicOT, epsilon_for, kappa
 from dfi.transports.sinkhorn import normal_points
+from tests.scoring.tasks import task_of
 
 R = np.array([[1.0, 0.6], [0.6, 1.0]])
 BETA = np.array([2.0, 1.0])
@@ -33,10 +34,8 @@ def scores(design, X, y, *predictors, form="loco"):
     n = len(X)
     transport = design.fit_matrix(X, ones(n), np.zeros(X.shape[1], bool))
     halves = [(transport.without(part, 1e-6), part) for part in design.halves(n)]
-    return entropic_scores(
-        one_fold(n, *predictors), X, y, ones(n), transport,
-        atom_rows=np.arange(n), halves=halves, form=form,
-    )  # fmt: skip
+    task = task_of(one_fold(n, *predictors), X, y, ones(n), form=form)
+    return entropic_scores(task, transport, atom_rows=np.arange(n), halves=halves)
 
 
 @pytest.fixture(scope="module")
@@ -105,10 +104,8 @@ def test_scores_are_averages_over_draws_of_the_latent_row(small):
     """u_i = E[(y - m(Z))^2 - (y - eta(Z))^2 | X_i], by brute force over the kernel."""
     X, transport = small
     y = X[:, 0] + 0.1 * X[:, 1]
-    result = entropic_scores(
-        one_fold(300, lambda X: X[:, 0]), X, y, ones(300), transport,
-        atom_rows=np.arange(300), form="loco",
-    )  # fmt: skip
+    task = task_of(one_fold(300, lambda X: X[:, 0]), X, y, ones(300))
+    result = entropic_scores(task, transport, atom_rows=np.arange(300))
     found = line_averages([transport], [X[:, :1]], transport.targets)
     eta, mean, jacobian = found.eta[0, :, 0], found.mean[0, :, :, 0], found.jacobian
     forward = transport.forward(X[:5])

@@ -1,6 +1,7 @@
 """A row of frequency weight ``w`` is ``w`` equal rows: the same scores under every transport."""
 
 import importlib.util
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,8 +10,8 @@ from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf_shrinkage
 
 import dfi
+from dfi._data import read_table
 from dfi._data.weights import Weights
-from dfi._lines.choose import LineOptions
 from dfi._models.crossfit import FoldModels
 from dfi._scoring.curves import curve_scores
 from dfi.datasets.simulations import correlated_gaussian, m4
@@ -18,6 +19,7 @@ from dfi.transports import Copula, EntropicOT, Gaussian, KnotheRosenblatt, base
 from dfi.transports.curved import RowCopies
 from dfi.transports.gaussian import _shrinkage
 from dfi.transports.margins import count_rows, fit_margin
+from tests.scoring.tasks import task_of
 
 WITHOUT_VINE = importlib.util.find_spec("pyvinecopulib") is None
 needs_vine = pytest.mark.skipif(WITHOUT_VINE, reason="pyvinecopulib is not installed")
@@ -174,10 +176,8 @@ def test_draws_of_a_row_are_averaged_fold_by_fold(form):
     ]  # fmt: skip
     copies = RowCopies.of(transport, weights, np.arange(40))
     told = []
-    found = copies.scores(
-        folds, X, y, transport, form=form, options=LineOptions(),
-        generator=np.random.default_rng(7), advance=told.append,
-    )  # fmt: skip
+    task = task_of(folds, X, y, weights, form=form, advance=told.append)
+    found = copies.scores(task, transport, generator=np.random.default_rng(7))
     assert told == [80]
     np.testing.assert_array_equal(found.rows, np.arange(40))
     generator = np.random.default_rng(7)
@@ -195,10 +195,11 @@ def test_draws_of_a_row_are_averaged_fold_by_fold(form):
         for repeat, predictors in held:
             for latent in latents:
                 single = FoldModels(0, np.arange(1), predictors, np.random.SeedSequence(0))
-                one = curve_scores(
-                    [single], X[[row]], y[[row]], Weights(np.ones(1), "frequency"), transport,
-                    latent=latent[None], form=form, options=LineOptions(),
+                alone = task_of(
+                    [single], X, y[[row]], Weights(np.ones(1), "frequency"), form=form,
+                    table=replace(read_table(X), matrix=X[[row]]),
                 )  # fmt: skip
+                one = curve_scores(alone, transport, latent=latent[None])
                 expected.append(one.latent[0])
                 attributed.append(one.attributed[0])
                 sums[repeat] += (counts[row] > 0) * one.latent[0]

@@ -10,11 +10,11 @@ from scipy.special import ndtri
 import dfi
 from dfi._data import read_table
 from dfi._data.weights import Weights
-from dfi._lines.choose import LineOptions
 from dfi._models.crossfit import FoldModels
 from dfi._scoring.curves import curve_scores
 from dfi.datasets.simulations import correlated_gaussian, m4
 from dfi.transports.knothe import KnotheRosenblatt
+from tests.scoring.tasks import task_of
 
 pytest.importorskip("pyvinecopulib")
 
@@ -35,10 +35,8 @@ def fit(X, columns=None, like=None, **options):
 
 def scores(transport, X, y, function):
     fold = FoldModels(0, np.arange(len(X)), (function,), np.random.SeedSequence(0))
-    return curve_scores(
-        [fold], X, y, ones(len(X)), transport,
-        latent=transport.encode(X), form="loco", options=LineOptions(),
-    )  # fmt: skip
+    task = task_of([fold], X, y, ones(len(X)))
+    return curve_scores(task, transport, latent=transport.encode(X))
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])

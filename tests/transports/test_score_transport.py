@@ -10,8 +10,9 @@ from dfi._data.weights import Weights
 from dfi._lines.choose import LineOptions
 from dfi._models.crossfit import FoldModels
 from dfi._scoring.curves import curve_scores
-from dfi._scoring.kernel_scores import entropic_scores
-from dfi.transports.base import N_GROUPS, Task, deal_groups, thin, with_transport_error
+from dfi._scoring.kernel import entropic_scores
+from dfi._scoring.scores import Task
+from dfi.transports.base import N_GROUPS, deal_groups, thin, with_transport_error
 from dfi.transports.curved import JACKKNIFE_ROWS, Custom
 from dfi.transports.entropic import EntropicOT
 
@@ -70,10 +71,7 @@ def thinned_scores(task, keep):
     fitted = Custom(Triangular()).fit_matrix(X[keep], task.weights.take(keep), task.constant)
     test = np.arange(0, N, 2)
     fold = FoldModels(0, test, (regression,), np.random.SeedSequence(0))
-    found = curve_scores(
-        [fold], X, task.y, task.weights, fitted,
-        latent=fitted.encode(X), form="loco", options=LineOptions(),
-    )  # fmt: skip
+    found = curve_scores(replace(task, folds=[fold]), fitted, latent=fitted.encode(X))
     both = np.hstack([found.latent, found.attributed])
     return (mass[test, None] * both).sum(axis=0) / mass[test].sum()
 
@@ -93,10 +91,7 @@ def test_thinned_rows_keep_their_own_weights(kind):
     )
     psi = -(N_GROUPS - 1) * (change - change.mean(axis=0))
     latent = transport.encode(task.table.matrix)
-    plain = curve_scores(
-        task.folds, task.table.matrix, task.y, task.weights, transport,
-        latent=latent, form="loco", options=LineOptions(),
-    )  # fmt: skip
+    plain = curve_scores(task, transport, latent=latent)
     for name, columns in (("latent", slice(0, 2)), ("attributed", slice(2, 4))):
         before = getattr(plain, name)
         expected = with_transport_error(before, task.weights, groups, psi[:, columns])
@@ -120,10 +115,7 @@ def test_scores_under_refitted_kernels_are_weighted_by_the_rows_explained(kind):
         return design.fit_matrix(X[kept], task.weights.take(kept), task.constant)
 
     def scored(kept):
-        return entropic_scores(
-            [fold], X, task.y, task.weights, solved(kept),
-            atom_rows=kept, halves=[], form="loco",
-        )  # fmt: skip
+        return entropic_scores(task, solved(kept), atom_rows=kept, halves=[])
 
     def means(kept):
         result, mass = scored(kept), task.weights.values[rows, None]

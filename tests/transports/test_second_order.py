@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeRegressor
 import dfi
 from dfi._data.weights import Weights
 from dfi._lines.quadrature import QuadratureLines
-from dfi._scoring.differences import gradient_products
+from dfi._scoring.sensitivity import gradient_products
 from dfi.transports.gaussian import Gaussian
 from dfi.transports.linear_error import MapInfluence, gradient_step, squared_influence
 

@@ -10,8 +10,8 @@ from sklearn.ensemble import RandomForestRegressor
 
 import dfi
 from dfi._data.weights import Weights
-from dfi._scoring.differences import N_GROUPS, Differences
-from dfi._scoring.latent import LatentScores
+from dfi._scoring.lines import LineScores
+from dfi._scoring.sensitivity import N_GROUPS, Differences
 from dfi.transports.linear_error import MapInfluence, latent_terms
 from dfi.transports.straight import choose_sensitivity
 
@@ -128,7 +128,7 @@ def known_parts(curved, noise):
     G = np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.2, 0.1, 1.0]])
     zero = np.zeros((3, 3))
     values = 0.1 * generator.standard_normal((300, 3))
-    scores = LatentScores(values, np.zeros(300), G, np.zeros(3), zero)
+    scores = LineScores(values, np.zeros(300), G, np.zeros(3), zero)
     part = curved + noise * generator.standard_normal((N_GROUPS, 3, 3))
     mass = np.ones(N_GROUPS)
     off = G * (1 - np.eye(3))
@@ -148,7 +148,7 @@ def test_a_part_enters_the_columns_where_it_matters():
     # the change is that of the variance of u + T(G + part) against u + T(G)
     plain, moved = (
         np.std((scores.influence + latent_terms(influence, s))[:, 1])
-        for s in (scores, LatentScores(scores.influence, scores.prediction, expected, *[0.0] * 2))
+        for s in (scores, LineScores(scores.influence, scores.prediction, expected, *[0.0] * 2))
     )
     assert choice.change[1] == pytest.approx(moved / plain - 1, abs=0.01)
 

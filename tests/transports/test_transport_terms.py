@@ -17,8 +17,7 @@ from scipy import linalg
 
 from dfi._data.weights import Weights
 from dfi._lines.quadrature import QuadratureLines
-from dfi._scoring.latent import LatentScores, latent_scores
-from dfi._scoring.tilt import tilt_sensitivity
+from dfi._scoring.lines import LineScores, Passes, latent_scores, tilt_sensitivity
 from dfi.transports.gaussian import Gaussian
 from dfi.transports.linear_error import MapInfluence, attributed_influence, latent_terms
 
@@ -290,7 +289,7 @@ class QuadraticBridge:
         for j in range(3):
             k = np.arange(3) != j
             G[:, j] = s * b[j] * b + 4 * s**3 * M[:, k] @ M[j, k]
-        return LatentScores(values, self.y, G, s * b, 2 * s**2 * M)
+        return LineScores(values, self.y, G, s * b, 2 * s**2 * M)
 
 
 @pytest.mark.parametrize("standardize", [True, False])
@@ -321,7 +320,7 @@ def test_bridge_moments_come_out_of_the_rows():
         model = QuadratureLines(lambda rows, a=intercept: a + bridge.regression(rows), "gauss", 8)
         found = latent_scores(
             [model], X, bridge.y + intercept, np.ones(len(X)), transport,
-            form="loco", n_draws=4, n_smoothing=32,
+            form="loco", passes=Passes(n_draws=4, n_smoothing=32),
         )  # fmt: skip
         off_diagonal = ~np.eye(3, dtype=bool)
         scale = np.abs(exact.sensitivity).max()
@@ -422,7 +421,7 @@ def test_contractions_equal_loops_over_explicit_matrices(name):
     rows = transport.standardize(X)
     on_map = MapInfluence(transport, rows)
     latent = values + latent_terms(
-        on_map, LatentScores(values, np.zeros(len(X)), G, np.zeros(4), np.zeros((4, 4)))
+        on_map, LineScores(values, np.zeros(len(X)), G, np.zeros(4), np.zeros((4, 4)))
     )
     attributed = attributed_influence(latent, scores, transport, on_map)
     slow_latent, slow_attributed = slow_influence(transport, rows, values, scores, G)
@@ -446,7 +445,7 @@ def test_terms_have_mean_zero():
     transport = fitted(design, X, mass)
     G = np.random.default_rng(6).standard_normal((4, 4))
     on_map = MapInfluence(transport, transport.standardize(X))
-    zero = LatentScores(np.zeros(X.shape), np.zeros(len(X)), G, np.zeros(4), np.zeros((4, 4)))
+    zero = LineScores(np.zeros(X.shape), np.zeros(len(X)), G, np.zeros(4), np.zeros((4, 4)))
     terms = latent_terms(on_map, zero)
     assert np.abs(mass @ terms / mass.sum()).max() < 1e-12 * np.abs(terms).max()
 

@@ -34,7 +34,7 @@ from dfi.methods.refit import Submodels, predict_once
 from dfi.warnings import ConstantColumnWarning, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from dfi._data import Fold, Outcome, Table, Weights
     from dfi._data.groups import Groups
@@ -221,13 +221,6 @@ class Context:
                 if advance is not None:
                     advance(1)
         return results
-
-    def pooled(self, by_fold: Iterable[Floats], n_columns: int) -> Floats:
-        """Return the rows of the folds' matrices in the order of :attr:`rows`."""
-        full = np.zeros((self.table.n_rows, n_columns))
-        for fold, part in zip(self.folds, by_fold, strict=True):
-            full[fold.test] = part
-        return full[self.rows]
 
     def mass(self, rows: Ints) -> Floats:
         """Return the weights of some rows as shares."""

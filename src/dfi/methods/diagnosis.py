@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfi._models.seeds import named_seed
-from dfi._scoring.read_folds import ReadFold, read_some_folds
+from dfi._scoring.scores import ReadFold, read_some_folds
 from dfi.inference.hypotheses import p_values
 from dfi.inference.multiplicity import adjust_p_values
 from dfi.inference.noise_floor import NoiseFloor, Probe, noise_floor, probed_table, why_not
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.table import Table
-    from dfi._scoring.transported import TransportedScores
+    from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Ints
-    from dfi.transports.base import FittedTransport, Task, Transport
+    from dfi.transports.base import FittedTransport, Transport
 
 ROWS_PER_COLUMN = 6
 """Rows for each latent coordinate up to which scores are visibly biased."""
@@ -60,7 +60,7 @@ SIGNIFICANT = 0.05
 
 def explain_diagnostics(
     transport: FittedTransport,
-    scored: TransportedScores,
+    scored: Scores,
     task: Task,
     seed: np.random.SeedSequence,
     *,
@@ -73,7 +73,7 @@ def explain_diagnostics(
     ----------
     transport : FittedTransport
         The fitted transport.
-    scored : TransportedScores
+    scored : Scores
         The scores under it.
     task : Task
         Models and data.
@@ -153,9 +153,7 @@ def unit_components(table: Table, transport: FittedTransport) -> tuple[tuple[str
     return tuple(map(tuple, found.values()))
 
 
-def undetected_scores(
-    transport: FittedTransport, scored: TransportedScores, membership: Floats
-) -> Floats:
+def undetected_scores(transport: FittedTransport, scored: Scores, membership: Floats) -> Floats:
     """Return the score that each unit may have through dependence that the tests missed.
 
     Half of the bound on the squared multiple correlation of its component with the rest, times
@@ -186,7 +184,7 @@ class Alarm:
 
 def check_result(
     transport: FittedTransport,
-    scored: TransportedScores,
+    scored: Scores,
     task: Task,
     membership: Floats,
     *,
@@ -199,7 +197,7 @@ def check_result(
     ----------
     transport : FittedTransport
         The fitted transport.
-    scored : TransportedScores
+    scored : Scores
         The scores under it.
     task : Task
         Models and data.
@@ -232,10 +230,8 @@ def check_result(
         )
         folds = _some_folds(task, probed.n_columns, transport.n_latent, seed)
         floor = noise_floor(
-            design, straight, probed, scored.latent, folds,
-            rows=scored.rows, matrix=task.table.matrix, y=task.y, weights=task.weights,
-            form=task.form, fixed=task.fixed, variance=totals.variance,
-        )  # fmt: skip
+            design, straight, probed, scored.latent, folds, task, variance=totals.variance
+        )
         below = _below(floor, influence, names, weights)
         predictions = [(fold.rows, fold.predict) for fold in folds]
     else:
@@ -281,12 +277,8 @@ def _some_folds(
     """Read as many folds as keep the probes' lines a small share of the features'."""
     lines = SHARE_OF_LINES * len(task.rows) * n_latent
     return read_some_folds(
-        task.folds,
-        task.table.matrix,
-        task.weights.values,
+        task,
         count=int(np.clip(lines / n_probes, FEWEST_ROWS, MOST_ROWS)),
-        form=task.form,
-        options=task.options,
         seed=named_seed(seed, "lines of probes"),
     )
 
@@ -414,7 +406,7 @@ def _dependent(design: Transport, left: LatentDiagnostics, pair: list[str]) -> s
 
 def _tried(
     design: Transport,
-    scored: TransportedScores,
+    scored: Scores,
     task: Task,
     before: LatentDiagnostics,
     variance: float,

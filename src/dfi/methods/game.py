@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi._scoring.forms import loco
 from dfi.methods.coalitions import EXACT_LIMIT, all_coalitions
 from dfi.methods.refit import least_squares_submodels, positions_of
 
@@ -67,7 +68,7 @@ class Game:
 
     def _gain(self, rows: Ints, predictions: Floats, baseline: Floats) -> Floats:
         y = self.context.outcome.values[rows, None]
-        return np.asarray((y - baseline) ** 2 - (y - predictions) ** 2)
+        return loco(y, predictions, baseline)
 
     def linear(self, k: int) -> tuple[Floats, Floats] | None:
         """Return the game of least squares in a fold, where it can be solved at little cost.

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi._scoring.loss import SQUARED_ERROR
 from dfi.methods.base import CONSERVATIVE, Part
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ def losses(context: Context) -> tuple[Floats, Floats]:
     for unit in np.flatnonzero(context.units.constant):
         subsets[unit] = tuple(range(len(context.table.columns)))
     reduced = context.submodels.predictions(subsets, "refitting without each unit")[context.rows]
-    return context.residuals**2, (y[:, None] - reduced) ** 2
+    full = SQUARED_ERROR.of(y, context.predictions[context.rows])
+    return full, SQUARED_ERROR.of(y[:, None], reduced)
 
 
 def split_influence(context: Context, full: Floats, reduced: Floats) -> Floats:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi._scoring.forms import loco
 from dfi.methods.base import CONSERVATIVE, Part, check_at_least_two, if_debiased
 from dfi.methods.donors import as_donors, shift_error
 from dfi.methods.swaps import model_term, swap, swapped_part
@@ -82,7 +83,7 @@ def _score(context: Context, f: int, unit: int, count: int, debias: bool) -> tup
     mass = context.weights.values[fold.test]
     swapped = swap(context, f, unit, count)
     # the row's own loss is taken off first: at the null the kernel then vanishes with the score
-    kernel = (y[:, None] - swapped.values) ** 2 - ((y - value) ** 2)[:, None]
+    kernel = loco(y[:, None], value[:, None], swapped.values)
     given = as_donors(kernel, mass, swapped.donors)
     influence = np.sum(swapped.share * kernel, axis=1) + given - np.average(given, weights=mass)
     factor = -2.0 * (value[:, None] - swapped.values)

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from dfi._data.folds import Fold
+from dfi._scoring.forms import loco
 from dfi.methods.base import CONSERVATIVE, Part
 from dfi.methods.coalitions import EXACT_LIMIT, all_coalitions, sampled_coalitions
 from dfi.methods.refit import least_squares_submodels, positions_of
@@ -159,8 +160,7 @@ def _orders(context: Context, names: list[str]) -> dict[str, Part]:
         table.matrix, y, context.weights.values, Fold(context.rows, context.rows), positions
     )
     outcome = y[context.rows]
-    centred = outcome - context.mass(context.rows) @ outcome
-    values = (centred**2)[:, None] - (outcome[:, None] - fitted) ** 2
+    values = loco(outcome[:, None], fitted, context.mass(context.rows) @ outcome)
     part = shapley_part(context, coalitions, values)
     found = {}
     if "lmg" in names:

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfi._lines.linear import LinearLines
-from dfi._scoring.latent import LatentScores
+from dfi._scoring.lines import LineScores
 from dfi.methods.base import CONSERVATIVE, Part, check_at_least_two
 from dfi.methods.donors import choose_shifts, donor_rows, donor_shares, swapped_predictions
 from dfi.methods.pick_freeze import Indices, linear_indices, pick_freeze
@@ -133,7 +133,7 @@ class Sobol:
             values
             + latent_terms(
                 carried,
-                LatentScores(values, np.zeros(len(rows)), tilt, np.zeros(d), np.zeros((d, d))),
+                LineScores(values, np.zeros(len(rows)), tilt, np.zeros(d), np.zeros((d, d))),
             )
             for values, tilt in zip(found.influence, found.sensitivity, strict=True)
         ]

@@ -47,10 +47,9 @@ if TYPE_CHECKING:
     from dfi._lines.base import Reference
     from dfi._lines.choose import LineOptions
     from dfi._models.crossfit import FoldModels
-    from dfi._scoring.latent import ScoreForm
-    from dfi._scoring.scores import SensitivityMethod
-    from dfi._scoring.transported import TransportedScores
-    from dfi._types import Advance, Bools, Floats, Ints
+    from dfi._scoring.forms import ScoreForm
+    from dfi._scoring.scores import Scores, Task
+    from dfi._types import Bools, Floats, Ints
     from dfi.transports.straight import StraightTransport
 
 N_GROUPS = 20
@@ -61,58 +60,6 @@ in larger tables they may double the rows. Beyond that a transport's own weights
 
 class UnsuitableTransportError(ValueError):
     """The data do not allow this transport: too few rows for a kernel, categories in a vine."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """Everything that scoring needs besides the transport.
-
-    Attributes
-    ----------
-    folds : sequence of FoldModels
-        The fitted models.
-    table, y, weights
-        All rows.
-    rows : ndarray of int
-        The rows that are explained, on which the transport was fitted.
-    constant : ndarray of bool
-        The columns that do not vary among them.
-    form, options, sensitivity
-        How latent scores, line means and the sensitivity to the transport's error are taken.
-    fixed : bool
-        Take the transport as known in the standard errors.
-    seed : SeedSequence
-        For random encoders and the jackknife's groups.
-    """
-
-    folds: Sequence[FoldModels]
-    table: Table
-    y: Floats
-    weights: Weights
-    rows: Ints
-    constant: Bools
-    form: ScoreForm
-    options: LineOptions
-    sensitivity: SensitivityMethod
-    fixed: bool
-    seed: np.random.SeedSequence
-    n_jobs: int | None = None
-    advance: Advance | None = None
-
-    def child(self, number: int) -> np.random.SeedSequence:
-        """Return a child of the seed, the same however often it is asked for."""
-        return np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, number))
-
-    def fit(self, design: Transport, keep: Ints, like: FittedTransport | None = None) -> Any:
-        """Fit a transport again to some of the explained rows; see :meth:`Transport.fit_matrix`."""
-        rows = self.rows[keep]
-        return design.fit_matrix(
-            self.table.matrix[rows],
-            self.weights.take(rows),
-            self.constant,
-            columns=self.table.columns,
-            like=like,
-        )
 
 
 def resolve_form(score: ScoreForm | Literal["auto"], *, prefit: bool) -> ScoreForm:
@@ -483,7 +430,7 @@ class FittedTransport(ABC):
         del owner
         return {}
 
-    def score(self, task: Task) -> TransportedScores:
+    def score(self, task: Task) -> Scores:
         """Score the held-out rows of every fold, the transport's own error included.
 
         The transport must have been fitted on ``task.rows``.
@@ -495,16 +442,16 @@ class FittedTransport(ABC):
         return self.jackknife(scores, task) if aware is None else aware
 
     @abstractmethod
-    def plain_scores(self, task: Task) -> TransportedScores:
+    def plain_scores(self, task: Task) -> Scores:
         """Score the held-out rows of every fold, the transport taken as known."""
 
-    def own_error(self, scores: TransportedScores, task: Task) -> TransportedScores | None:
+    def own_error(self, scores: Scores, task: Task) -> Scores | None:
         """Add the transport's own error where it is derived; None asks for the jackknife."""
         del scores, task
         return None
 
     @abstractmethod
-    def jackknife(self, scores: TransportedScores, task: Task) -> TransportedScores:
+    def jackknife(self, scores: Scores, task: Task) -> Scores:
         """Add the transport's own error by fitting it again without groups of rows."""
 
 
@@ -532,18 +479,18 @@ def thin(folds: Sequence[FoldModels], count: int, weights: Weights) -> list[Fold
     ]
 
 
-def both_means(scores: TransportedScores, task: Task) -> Floats:
+def both_means(scores: Scores, task: Task) -> Floats:
     """Return the latent and the attributed scores, one after the other."""
     weights = task.weights.take(scores.rows)
     return np.concatenate([weights.mean(scores.latent), weights.mean(scores.attributed)])
 
 
 def jackknifed(
-    scores: TransportedScores,
+    scores: Scores,
     task: Task,
     seed: np.random.SeedSequence,
     rescore: Callable[[Ints | None], Floats],
-) -> TransportedScores:
+) -> Scores:
     """Add the transport's own error, by a grouped jackknife, to both influence matrices.
 
     Parameters
@@ -560,11 +507,10 @@ def jackknifed(
     groups[counted] = deal_groups(len(counted), n_groups, seed)
     psi = group_influence(groups, rescore, rescore(None))
     d = scores.latent.shape[1]
-    return replace(
-        scores,
-        latent=with_transport_error(scores.latent, weights, groups, psi[:, :d]),
-        attributed=with_transport_error(scores.attributed, weights, groups, psi[:, d:]),
-        standard_errors=f"transport jackknife ({n_groups} groups, models kept)",
+    return scores.with_error(
+        with_transport_error(scores.latent, weights, groups, psi[:, :d]),
+        with_transport_error(scores.attributed, weights, groups, psi[:, d:]),
+        f"transport jackknife ({n_groups} groups, models kept)",
     )
 
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from dfi._lines.base import LineModel, ReferenceKind
     from dfi._lines.trees.ensemble import TreeEnsemble
     from dfi._lines.trees.levels import Category
-    from dfi._scoring.latent import LatentScores
+    from dfi._scoring.lines import LineScores
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport
     from dfi.transports.components import Components
@@ -230,7 +230,7 @@ class CopulaTransport(StraightTransport):
 
     def attributed(
         self,
-        scores: LatentScores,
+        scores: LineScores,
         matrix: Floats,
         weights: Weights,
         *,

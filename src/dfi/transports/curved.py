@@ -42,11 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dfi._data.columns import Column
-    from dfi._lines.choose import LineOptions
-    from dfi._models.crossfit import FoldModels
-    from dfi._scoring.transported import TransportedScores
-    from dfi._types import Advance, Bools, Floats, Ints
-    from dfi.transports.base import Task
+    from dfi._scoring.scores import Scores, Task
+    from dfi._types import Bools, Floats, Ints
 
 UNIFORM_ATOMS = 1024
 JACKKNIFE_ROWS = 400
@@ -70,10 +67,10 @@ class CurvedTransport(FittedTransport):
     def slopes(self, latent: Floats, j: int) -> Floats:
         """Return the change of each standardised feature per unit of latent ``j``, (n, d)."""
 
-    def plain_scores(self, task: Task) -> TransportedScores:
+    def plain_scores(self, task: Task) -> Scores:
         """Score along the curves, and say where they do not pass through the rows."""
         copies = RowCopies.of(self, task.weights, task.rows)
-        scores = self._along_curves(task, task.folds, copies, task.options, advance=task.advance)
+        scores = self._along_curves(task, copies)
         error = _round_trip(self, task)
         if error > ROUND_TRIP:
             warn(
@@ -83,35 +80,28 @@ class CurvedTransport(FittedTransport):
             )
         return replace(scores, diagnostics={**scores.diagnostics, "round_trip_error": error})
 
-    def jackknife(self, scores: TransportedScores, task: Task) -> TransportedScores:
+    def jackknife(self, scores: Scores, task: Task) -> Scores:
         """Compare refits on some of the rows, with the nodes that were found to be enough."""
-        options = replace(task.options, n_nodes=scores.diagnostics["quadrature"]["n_nodes"])
+        options = replace(task.options, n_nodes=scores.n_nodes)
         folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
+        thinned = replace(task, folds=folds, options=options, advance=None)
         copies = RowCopies.of(self, task.weights, task.rows)
 
         def rescore(keep: Ints | None) -> Floats:
             fitted = self if keep is None else task.fit(self.design, keep, self)
-            found = fitted._along_curves(task, folds, copies, options, check=False)
+            found = fitted._along_curves(thinned, copies, check=False)
             return both_means(found, task)
 
         return jackknifed(scores, task, task.child(1), rescore)
 
-    def _along_curves(
-        self,
-        task: Task,
-        folds: Sequence[FoldModels],
-        copies: RowCopies | None,
-        options: LineOptions,
-        **more: Any,
-    ) -> TransportedScores:
-        more |= {"form": task.form, "options": options, "n_jobs": task.n_jobs}
+    def _along_curves(self, task: Task, copies: RowCopies | None, *, check: bool = True) -> Scores:
         # the same draws for every refit: only the transport differs
-        generator, matrix = np.random.default_rng(task.child(0)), task.table.matrix
+        generator, matrix = np.random.default_rng(task.child(0)), task.matrix
         if copies is not None:
-            return copies.scores(folds, matrix, task.y, self, generator=generator, **more)
+            return copies.scores(task, self, generator=generator, check=check)
         latent = np.zeros((len(matrix), self.n_latent))
         latent[task.rows] = self.encode(matrix[task.rows], generator)
-        return curve_scores(folds, matrix, task.y, task.weights, self, latent=latent, **more)
+        return curve_scores(task, self, latent=latent, check=check)
 
 
 def _round_trip(transport: FittedTransport, task: Task) -> float:
@@ -184,30 +174,33 @@ class RowCopies:
 
     def scores(
         self,
-        folds: Sequence[FoldModels],
-        matrix: Floats,
-        y: Floats,
+        task: Task,
         transport: CurvedTransport,
         *,
         generator: np.random.Generator,
-        advance: Advance | None = None,
-        **options: Any,
-    ) -> TransportedScores:
+        check: bool = True,
+    ) -> Scores:
         """Return :func:`curve_scores` of the rows, from the mean over the draws of each."""
         drawn = self.weights.values > 0
-        matrix = matrix[self.rows]
+        matrix, folds = task.matrix[self.rows], task.folds
         latent = np.concatenate(
             [transport.encode(matrix[part], generator) for part in (drawn, ~drawn)]
         )
         copied = [
             replace(fold, test=np.flatnonzero(np.isin(self.rows, fold.test))) for fold in folds
         ]
-        found = curve_scores(
-            copied, matrix, y[self.rows], self.weights, transport, latent=latent, **options
+        of_copies = replace(
+            task,
+            folds=copied,
+            table=replace(task.table, matrix=matrix, present=None),
+            y=task.y[self.rows],
+            weights=self.weights,
+            advance=None,
         )
-        if advance is not None:
+        found = curve_scores(of_copies, transport, latent=latent, check=check)
+        if task.advance is not None:
             # a bar counts rows, not their copies
-            advance(sum(len(fold.test) for fold in folds))
+            task.advance(sum(len(fold.test) for fold in folds))
         rows, which, count = np.unique(
             self.rows[found.rows], return_inverse=True, return_counts=True
         )

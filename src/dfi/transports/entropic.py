@@ -27,7 +27,7 @@ import numpy as np
 
 from dfi._lines.base import Reference
 from dfi._lines.choose import LineOptions
-from dfi._scoring.kernel_scores import entropic_scores
+from dfi._scoring.kernel import entropic_scores
 from dfi.transports.base import (
     FittedTransport,
     Transport,
@@ -44,9 +44,8 @@ if TYPE_CHECKING:
 
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
-    from dfi._scoring.transported import TransportedScores
+    from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Ints
-    from dfi.transports.base import Task
 
 KAPPA = ((0.1, 0.19), (0.5, 0.40), (1.0, 0.54), (2.0, 0.70), (5.0, 0.89))
 """The median effective sample size is at least about ``n kappa(epsilon)^d`` (measured)."""
@@ -208,7 +207,7 @@ class EntropicTransport(FittedTransport):
         """Return what there is to say of the whitening."""
         return self.linear.diagnostics(owner)
 
-    def plain_scores(self, task: Task) -> TransportedScores:
+    def plain_scores(self, task: Task) -> Scores:
         """Score by kernel averages; refused where the kernel sees too few rows."""
         n, d = self.atoms.shape
         weights = task.weights.take(task.rows)
@@ -236,7 +235,7 @@ class EntropicTransport(FittedTransport):
         }
         return replace(scores, diagnostics=told)
 
-    def jackknife(self, scores: TransportedScores, task: Task) -> TransportedScores:
+    def jackknife(self, scores: Scores, task: Task) -> Scores:
         """Compare refits against fewer points."""
         design = self.design
         coarse = replace(design, n_targets=min(design.n_targets, JACKKNIFE_TARGETS))
@@ -249,22 +248,13 @@ class EntropicTransport(FittedTransport):
 
         return jackknifed(scores, task, task.child(0), rescore)
 
-    def _by_kernel(self, task: Task, rows: Ints) -> TransportedScores:
+    def _by_kernel(self, task: Task, rows: Ints) -> Scores:
         """Score under the kernel whose atoms are these rows."""
         halves = [
             (self.without(part, self.design.tol), rows[part])
             for part in self.design.halves(len(rows))
         ]
-        return entropic_scores(
-            task.folds,
-            task.table.matrix,
-            task.y,
-            task.weights,
-            self,
-            atom_rows=rows,
-            halves=halves,
-            form=task.form,
-        )
+        return entropic_scores(task, self, atom_rows=rows, halves=halves)
 
 
 @dataclass(kw_only=True)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
     from dfi._lines.choose import LineOptions
-    from dfi._scoring.latent import LatentScores
+    from dfi._scoring.lines import LineScores
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport
     from dfi.transports.linear_error import MapInfluence, SquaredInfluence
@@ -218,7 +218,7 @@ class LinearTransport(StraightTransport):
 
     def attributed(
         self,
-        scores: LatentScores,
+        scores: LineScores,
         matrix: Floats,
         weights: Weights,
         *,
@@ -238,7 +238,7 @@ class LinearTransport(StraightTransport):
             bias=None if squares is None else squared @ squares.latent + squares.decoder @ phi,
         )
 
-    def both_means(self, scores: LatentScores, matrix: Floats, weights: Weights) -> Floats:
+    def both_means(self, scores: LineScores, matrix: Floats, weights: Weights) -> Floats:
         """Return the latent scores and their attribution."""
         del matrix
         phi = weights.mean(scores.influence)

@@ -71,14 +71,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi._scoring.sample import row_sample
+from dfi._scoring.lines import row_sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dfi._data.weights import Weights
-    from dfi._scoring.latent import LatentScores
-    from dfi._scoring.transported import TransportedScores
+    from dfi._scoring.lines import LineScores
+    from dfi._scoring.scores import Scores
     from dfi._types import Floats, Ints
     from dfi.transports.gaussian import LinearTransport
 
@@ -205,7 +205,7 @@ class MapInfluence:
         return result
 
 
-def latent_terms(influence: MapInfluence, scores: LatentScores) -> Floats:
+def latent_terms(influence: MapInfluence, scores: LineScores) -> Floats:
     """Return what the fitted transport adds to the latent influence values, (n, d)."""
     transport = influence.transport
     s = transport.smoothing
@@ -444,7 +444,7 @@ class SecondOrderBias:
         """Return no bias, and why."""
         return cls(reason, np.zeros(0), np.zeros(0), {})
 
-    def subtracted_from(self, scores: TransportedScores, names: Sequence[str]) -> TransportedScores:
+    def subtracted_from(self, scores: Scores, names: Sequence[str]) -> Scores:
         """Return the scores less their bias, the same number for every row: errors do not change.
 
         Parameters

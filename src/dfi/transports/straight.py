@@ -7,7 +7,7 @@ sensitivity ``G`` that the influence is multiplied by: the Hermite short cut, un
 contradict it.
 
 The short cut (:mod:`dfi._scoring.sensitivity`) replaces :math:`h_j` by its linear part and
-integrates by parts. Differences on a sample of the rows (:mod:`dfi._scoring.differences`) measure
+integrates by parts. Differences on a sample of the rows (same module) measure
 what each of the two steps costs:
 
 - *curved*: :math:`E[(h_j - \bar h_j - q_j)\,\partial_k m_j]`, left out by the short cut; large for
@@ -45,10 +45,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy import stats
 
-from dfi._scoring.sample import row_sample
-from dfi._scoring.scores import fold_lines, pooled_scores
-from dfi._scoring.transported import TransportedScores
-from dfi._scoring.unread import unread_coordinates
+from dfi._scoring.lines import row_sample, unread_coordinates
+from dfi._scoring.scores import Scores, fold_lines, pooled_scores
 from dfi.transports.base import FittedTransport, jackknifed, thin
 from dfi.transports.linear_error import (
     FIXED,
@@ -65,11 +63,10 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel
     from dfi._lines.choose import LineOptions
-    from dfi._scoring.differences import Differences
-    from dfi._scoring.latent import LatentScores
-    from dfi._scoring.scores import PooledScores
+    from dfi._scoring.lines import LineScores
+    from dfi._scoring.scores import Task
+    from dfi._scoring.sensitivity import Differences
     from dfi._types import Bools, Floats, Ints
-    from dfi.transports.base import Task
     from dfi.transports.gaussian import LinearTransport
 
 LINE_JACKKNIFE_ROWS = 150
@@ -143,7 +140,7 @@ class StraightTransport(FittedTransport):
     @abstractmethod
     def attributed(
         self,
-        scores: LatentScores,
+        scores: LineScores,
         matrix: Floats,
         weights: Weights,
         *,
@@ -154,7 +151,7 @@ class StraightTransport(FittedTransport):
 
         Parameters
         ----------
-        scores : LatentScores
+        scores : LineScores
             Of the rows, where lines are straight.
         matrix, weights
             The same rows and their weights.
@@ -164,84 +161,71 @@ class StraightTransport(FittedTransport):
             Return the second-order bias that it causes.
         """
 
-    def both_means(self, scores: LatentScores, matrix: Floats, weights: Weights) -> Floats:
+    def both_means(self, scores: LineScores, matrix: Floats, weights: Weights) -> Floats:
         """Return the latent and the attributed scores, one after the other."""
         values = self.attributed(scores, matrix, weights)
         return np.concatenate([weights.mean(values.latent), weights.mean(values.attributed)])
 
-    def score(self, task: Task) -> TransportedScores:
+    def score(self, task: Task) -> Scores:
         """Score the rows; those of components that no model reads score exactly 0."""
         found = super().score(task)
         if task.fixed:
             found = SecondOrderBias.left_in(FIXED).subtracted_from(found, self._names(task))
-        if self.labels is None or found.pooled is None:
+        if self.labels is None:
             return found
-        scores = found.pooled.scores
+        lines, y = found.straight, task.y[found.rows]
         return found.silenced(
-            unread_coordinates(
-                scores.influence, scores.prediction, task.y[found.rows], self.labels, task.form
-            )
+            unread_coordinates(lines.influence, lines.prediction, y, self.labels, task.form)
         )
 
-    def plain_scores(self, task: Task) -> TransportedScores:
+    def plain_scores(self, task: Task) -> Scores:
         """Score along straight lines."""
         pooled = self._pooled(task)
-        matrix, weights = task.table.matrix[pooled.rows], task.weights.take(pooled.rows)
-        plain = self.attributed(pooled.scores, matrix, weights)
-        diagnostics, overlap = pooled.diagnostics, pooled.scores.overlap
+        matrix, weights = task.matrix[pooled.rows], task.weights.take(pooled.rows)
+        plain = self.attributed(pooled.straight, matrix, weights)
+        diagnostics, overlap = pooled.diagnostics, pooled.straight.overlap
         if overlap is not None:
-            phi = weights.mean(pooled.scores.influence)
-            told = overlap.as_dict(self._names(task), phi)
+            told = overlap.as_dict(self._names(task), weights.mean(pooled.latent))
             diagnostics = {**diagnostics, "orthogonality": told}
-        return TransportedScores(
-            rows=pooled.rows,
+        return replace(
+            pooled,
             latent=plain.latent,
             attributed=plain.attributed,
-            latent_by_repeat=pooled.by_repeat,
-            attributed_by_repeat=pooled.by_repeat @ plain.jacobian.T,
-            predictions=pooled.predictions,
+            attributed_by_repeat=pooled.latent_by_repeat @ plain.jacobian.T,
             attribution=plain.jacobian,
-            rule=pooled.rule,
             diagnostics=diagnostics,
-            pooled=pooled,
         )
 
-    def own_error(self, scores: TransportedScores, task: Task) -> TransportedScores | None:
+    def own_error(self, scores: Scores, task: Task) -> Scores | None:
         """Add the derived terms, or refits where no sensitivity is to be trusted."""
-        pooled, names = scores.pooled, self._names(task)
-        if pooled is None:
-            return None
-        matrix, weights = task.table.matrix[pooled.rows], task.weights.take(pooled.rows)
+        lines, names = scores.straight, self._names(task)
+        matrix, weights = task.matrix[scores.rows], task.weights.take(scores.rows)
         influence = self.influence(matrix)
-        settled = _settled(pooled, influence, weights, task, names)
-        reason = why_left_in(self.whitening, len(pooled.rows))
+        settled = _settled(lines, influence, weights, task, names)
+        reason = why_left_in(self.whitening, len(scores.rows))
         squares = None
-        if not reason and pooled.gradients is not None:
-            squares = squared_influence(influence, pooled.gradients.mean(), weights)
-            squares = replace(squares, rough=pooled.gradients.rough)
+        if not reason and lines.gradients is not None:
+            squares = squared_influence(influence, lines.gradients.mean(), weights)
+            squares = replace(squares, rough=lines.gradients.rough)
         trusted = None if settled.jackknife else influence
         aware = self.attributed(settled.scores, matrix, weights, influence=trusted, squares=squares)
         if settled.jackknife:
             found = self.jackknife(scores, task)
         else:
-            found = replace(
-                scores,
-                latent=aware.latent,
-                attributed=aware.attributed,
-                standard_errors=settled.words,
-            )
+            found = scores.with_error(aware.latent, aware.attributed, settled.words)
         found = replace(found, diagnostics={**found.diagnostics, **settled.diagnostics})
         bias = SecondOrderBias.left_in(reason or "no row has a weight")
         if squares is not None and aware.bias is not None:
             bias = squares.bias(aware.bias)
         return bias.subtracted_from(found, names)
 
-    def jackknife(self, scores: TransportedScores, task: Task) -> TransportedScores:
+    def jackknife(self, scores: Scores, task: Task) -> Scores:
         """Compare refits on some of the rows, with the nodes that were found to be enough."""
         folds = thin(task.folds, LINE_JACKKNIFE_ROWS, task.weights)
-        matrix = task.table.matrix
-        nodes = scores.diagnostics.get("quadrature", {}).get("n_nodes", task.options.n_nodes)
+        matrix = task.matrix
+        nodes = task.options.n_nodes if scores.n_nodes is None else scores.n_nodes
         options = replace(task.options, n_nodes=nodes)
+        thinned = replace(task, folds=folds, options=options, sensitivity="hermite", advance=None)
         # models are functions of rows, whatever the map; those behind margins move with them
         prepared = None
         if not self.bends_models:
@@ -249,27 +233,16 @@ class StraightTransport(FittedTransport):
 
         def rescore(keep: Ints | None) -> Floats:
             fitted = self if keep is None else task.fit(self.design, keep, self)
-            found = pooled_scores(
-                folds,
-                matrix,
-                task.y,
-                task.weights,
-                fitted,
-                form=task.form,
-                options=options,
-                check=False,
-                prepared=prepared,
-                n_jobs=task.n_jobs,
-            )
+            found = pooled_scores(thinned, fitted, check=False, prepared=prepared)
             weights = task.weights.take(found.rows)
-            return fitted.both_means(found.scores, matrix[found.rows], weights)
+            return fitted.both_means(found.straight, matrix[found.rows], weights)
 
         return jackknifed(scores, task, task.child(0), rescore)
 
     def _names(self, task: Task) -> list[str]:
         return [task.table.matrix_names[k] for k in self.active]
 
-    def _pooled(self, task: Task) -> PooledScores:
+    def _pooled(self, task: Task) -> Scores:
         """Score lines, with what the chosen treatment of the transport's error asks for."""
         linear, method = self.whitening, task.sensitivity
         if method == "auto" and (
@@ -285,19 +258,11 @@ class StraightTransport(FittedTransport):
         if not task.fixed and not why_left_in(linear, len(task.rows)):
             step = gradient_step(task.weights.take(task.rows).total)
         return pooled_scores(
-            task.folds,
-            task.table.matrix,
-            task.y,
-            task.weights,
+            replace(task, sensitivity=method),
             self,
-            form=task.form,
-            options=task.options,
-            sensitivity=method,
             gradient_step=step,
             n_draws=self.design.n_draws,
             n_smoothing=self.design.n_smoothing,
-            n_jobs=task.n_jobs,
-            advance=task.advance,
         )
 
 
@@ -308,22 +273,21 @@ class _Settled:
     ``jackknife`` tells that no sensitivity is to be trusted.
     """
 
-    scores: LatentScores
+    scores: LineScores
     words: str
     diagnostics: dict[str, Any]
     jackknife: bool = False
 
 
 def _settled(
-    pooled: PooledScores, influence: MapInfluence, weights: Weights, task: Task, names: list[str]
+    scores: LineScores, influence: MapInfluence, weights: Weights, task: Task, names: list[str]
 ) -> _Settled:
     """Take the sensitivity that was asked for; ``"auto"`` is checked on a sample of the rows."""
-    scores = pooled.scores
     used: str
-    if pooled.differences is None:
+    if scores.differences is None:
         used = "hermite" if task.sensitivity == "auto" else task.sensitivity
         return _Settled(scores, f"transport-aware (G: {used})", {"sensitivity": {"used": used}})
-    choice = choose_sensitivity(influence, scores, pooled.differences, weights)
+    choice = choose_sensitivity(influence, scores, scores.differences, weights)
     count = int(choice.changed.sum())
     used = "hermite"
     if count:
@@ -372,7 +336,7 @@ class SensitivityChoice:
 
 
 def choose_sensitivity(
-    influence: MapInfluence, scores: LatentScores, differences: Differences, weights: Weights
+    influence: MapInfluence, scores: LineScores, differences: Differences, weights: Weights
 ) -> SensitivityChoice:
     """Return ``G`` by the short cut, corrected where differences say that it matters.
 
@@ -380,7 +344,7 @@ def choose_sensitivity(
     ----------
     influence : MapInfluence
         Of the scored rows.
-    scores : LatentScores
+    scores : LineScores
         Of the same rows, with the short cut's ``G``.
     differences : Differences
         Of a sample of them.
