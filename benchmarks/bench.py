@@ -21,7 +21,7 @@ from dfi._data.weights import Weights
 from dfi._lines.base import Lines
 from dfi._lines.quadrature import QuadratureLines
 from dfi._lines.trees.model import tree_lines
-from dfi._scoring.latent import latent_scores
+from dfi._scoring.lines import Passes, latent_scores
 from measure import cpu, in_own_process, peak_growth
 from peers import fdfi_scores, hidimstat_cfi, hidimstat_loco, sage_values, tree_shap
 from startup import start_up
@@ -34,7 +34,7 @@ def ones(n: int) -> Weights:
 
 
 def fit_transport(X: np.ndarray) -> Any:
-    return dfi.Gaussian().fit(X, ones(len(X)), np.ptp(X, axis=0) == 0)
+    return dfi.Gaussian().fit_matrix(X, ones(len(X)), np.ptp(X, axis=0) == 0)
 
 
 def warm_up() -> None:
@@ -169,7 +169,9 @@ def lightgbm_case(n: int, d: int, trees: int) -> list[dict[str, Any]]:
     exact = tree_lines(model, booster.predict, X[:200])
     transport = fit_transport(X)
     seconds, memory, _ = peak_growth(
-        lambda: latent_scores([exact], X, y, np.ones(n), transport, form="loco", rows_at_once=1024)
+        lambda: latent_scores(
+            [exact], X, y, np.ones(n), transport, form="loco", passes=Passes(1024)
+        )
     )
     rows = 1000
     sampled = QuadratureLines(booster.predict, "draws", 50, seed=np.random.SeedSequence(0))
@@ -203,7 +205,9 @@ def growth_point(n: int, d: int, trees: int) -> tuple[float, float]:
     exact = tree_lines(forest, forest.predict, X[:200])
     transport = fit_transport(X)
     seconds, memory, _ = peak_growth(
-        lambda: latent_scores([exact], X, y, np.ones(n), transport, form="loco", rows_at_once=1024)
+        lambda: latent_scores(
+            [exact], X, y, np.ones(n), transport, form="loco", passes=Passes(1024)
+        )
     )
     return seconds, memory
 

@@ -45,6 +45,32 @@ def test_every_module_has_its_place_in_the_order():
     assert listed == found - {"__init__"}
 
 
+def test_nobody_asks_a_transport_what_kind_it_is():
+    """What differs between transports is a method of theirs, also where it is only looked up."""
+    folder = ROOT / "src" / "dfi" / "transports"
+    trees = [ast.parse(path.read_text()) for path in folder.glob("*.py")]
+    kinds = {
+        node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    }
+    assert {"Transport", "FittedTransport", "LinearTransport", "Gaussian", "Auto"} <= kinds
+    for path in [*SOURCE, *sorted((ROOT / "paper").rglob("*.py"))]:
+        if folder in path.parents:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+                continue
+            where = f"{path}:{node.lineno}"
+            if node.func.id in ("isinstance", "issubclass"):
+                asked = {part.id for part in ast.walk(node.args[1]) if isinstance(part, ast.Name)}
+                asked |= {
+                    part.attr for part in ast.walk(node.args[1]) if isinstance(part, ast.Attribute)
+                }
+                assert not asked & kinds, where
+            if node.func.id in ("getattr", "hasattr"):
+                of = ast.unparse(node.args[0])
+                assert not re.search(r"transport|design|linear\b", of), where
+
+
 def test_the_library_never_imports_the_paper():
     for path in SOURCE:
         assert not [name for name in imported(path) if name.split(".")[0] == "paper"], path

@@ -13,7 +13,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
 import dfi
-from dfi._scoring.unread import unread_coordinates
+from dfi._scoring.lines import unread_coordinates
 from dfi.report import report_html
 
 N = 400

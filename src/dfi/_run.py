@@ -18,10 +18,10 @@ from dfi.methods.disentangled import Disentangled
 from dfi.results.collection import MethodRecord, Results
 from dfi.results.file import describe_setting, versions
 from dfi.results.importance import Importance
+from dfi.transports import resolve_transport
 from dfi.transports.base import UnsuitableTransportError
 from dfi.transports.entropic import EntropicOT
 from dfi.transports.gaussian import Gaussian
-from dfi.transports.registry import resolve_transport
 from dfi.warnings import TransportWarning, warn
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def explain(
     """
     level = check_level(level)
     method = Disentangled(transport=transport, **options)
-    method.form(given=isinstance(cv, str))
+    method.check(given=isinstance(cv, str) and cv == "prefit")
     fits = prepare(
         X,
         y,
@@ -266,7 +266,7 @@ def sensitivity(
         label: Disentangled(transport=transport, **options)
         for label, transport in _settings(transports, epsilons, solved).items()
     }
-    next(iter(settings.values())).form(given=isinstance(cv, str))
+    next(iter(settings.values())).check(given=isinstance(cv, str) and cv == "prefit")
     fits = prepare(
         X,
         y,
@@ -319,24 +319,11 @@ def _settings(
         found = {}
         for transport in transports or ():
             design = resolve_transport(transport)
-            label = design.name if isinstance(transport, str) else _label(design)
+            label = design.name if isinstance(transport, str) else design.label()
             found[label if label not in found else f"{label} ({len(found) + 1})"] = design
     if not found:
         raise ValueError("there is no setting to compare: the list is empty")
     return found
-
-
-def _label(design: Any) -> str:
-    """Return a transport's name with what its specification changes from the default."""
-    if design.name == "custom":
-        return type(design.transport).__name__
-    default = type(design)()
-    changed = [
-        f"{field.name} = {getattr(design, field.name)}"
-        for field in dataclasses.fields(design)
-        if getattr(design, field.name) != getattr(default, field.name)
-    ]
-    return f"{design.name} ({', '.join(changed)})" if changed else str(design.name)
 
 
 def _dfi_options(options: Mapping[str, Any] | None) -> dict[str, Any]:

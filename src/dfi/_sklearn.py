@@ -14,20 +14,19 @@ from dfi._models.fits import prepare
 from dfi._run import importance
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
-from dfi.inference.second_order import FIXED
 from dfi.methods.disentangled import Disentangled
-from dfi.transports.gaussian import LinearTransport
+from dfi.transports.linear_error import FIXED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi._lines.quadrature import QuadratureRule
     from dfi._models.crossfit import FoldModels
-    from dfi._scoring.latent import ScoreForm
-    from dfi._scoring.scores import PooledScores, SensitivityMethod
-    from dfi._scoring.transported import TransportedScores
+    from dfi._scoring.forms import ScoreForm
+    from dfi._scoring.scores import Scores, SensitivityMethod
     from dfi._types import Floats
     from dfi.results.importance import Importance
+    from dfi.transports.base import FittedTransport
 
 
 class DFI(BaseEstimator):
@@ -92,9 +91,9 @@ class DFI(BaseEstimator):
         The scores with their inference.
     models_ : tuple of FoldModels
         The fitted models and their held-out rows.
-    transport_ : fitted transport
-        The fitted transport: a LinearTransport for the linear ones.
-    scores_ : TransportedScores
+    transport_ : FittedTransport
+        The fitted transport.
+    scores_ : Scores
         The rows' scores, before and after the transport's own error enters.
     n_features_in_ : int
         Number of columns of ``X``.
@@ -112,9 +111,9 @@ class DFI(BaseEstimator):
 
     result_: Importance
     models_: tuple[FoldModels, ...]
-    transport_: Any
-    scores_: TransportedScores
-    pooled_: PooledScores
+    transport_: FittedTransport
+    scores_: Scores
+    pooled_: Scores
     n_features_in_: int
     feature_names_in_: NDArray[Any]
 
@@ -186,7 +185,7 @@ class DFI(BaseEstimator):
             memory=self.memory,
             diagnose=self.diagnose,
         )
-        form = method.form(given=isinstance(self.cv, str))
+        method.check(given=isinstance(self.cv, str) and self.cv == "prefit")
         fits = prepare(
             X,
             y,
@@ -205,12 +204,11 @@ class DFI(BaseEstimator):
         if fits.table.library != "numpy":
             self.feature_names_in_ = np.asarray(fits.table.names, dtype=object)
         explained = method.explain(fits)
-        self.models_ = fits.halves if form == "cross" else fits.full
+        self.models_ = explained.models
         self.transport_ = explained.transport
         self.scores_ = explained.scores
         self._membership = explained.membership
-        if explained.scores.pooled is not None:
-            self.pooled_ = explained.scores.pooled
+        self.pooled_ = explained.scores.known
         self.result_ = importance(fits, method, method.name, explained.part, self.level)
         return self
 
@@ -235,15 +233,15 @@ class DFI(BaseEstimator):
         check_is_fitted(self, "result_")
         if self.fixed_transport:
             return self.result_
-        pooled = self.scores_.pooled
-        if pooled is None or not isinstance(self.transport_, LinearTransport):
+        weight = self.transport_.attribution
+        if weight is None:
             raise ValueError(
                 f"with_fixed_transport needs a linear transport ('gaussian' or 'semicontinuous'), "
                 f"this one is {self.result_.spec['transport']!r}: fit again with "
                 f"fixed_transport=True"
             )
-        latent = pooled.scores.influence
-        attributed = latent @ (self.transport_.attribution**2).T
+        latent = self.pooled_.latent
+        attributed = latent @ (weight**2).T
 
         def known(result: Importance, influence: Floats, **changed: Any) -> Importance:
             by_unit = influence @ self._membership

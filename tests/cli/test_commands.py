@@ -206,7 +206,7 @@ def test_sensitivity_says_once_what_it_leaves_out(frame, run, place):
 def test_help_and_completion_know_the_names_of_the_library():
     from dfi._models.learners import LEARNERS
     from dfi.cli import options
-    from dfi.transports.registry import TRANSPORTS
+    from dfi.transports import TRANSPORTS
 
     assert tuple(LEARNERS) == options.MODELS
     assert tuple(TRANSPORTS) == options.TRANSPORTS

@@ -10,13 +10,16 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import dfi
-from dfi import checks
 from dfi._data import read_table
 from dfi._data.weights import Weights
-from dfi.inference.noise_floor import NoiseFloor, Probe, hermite_sensitivity, probed_table
+from dfi._models.crossfit import FoldModels
+from dfi._scoring.sensitivity import hermite_sensitivity
+from dfi.methods import diagnosis as checks
+from dfi.methods.noise_floor import NoiseFloor, Probe, probed_table
 from dfi.results.file import thaw
 from dfi.transports import Copula, EntropicOT, Gaussian
 from dfi.warnings import ImplausibleScoreWarning
+from tests.scoring.tasks import task_of
 
 SEED = np.random.SeedSequence(5)
 
@@ -117,8 +120,8 @@ def test_lines_that_move_nothing_ask_no_model():
 
         name = "gaussian"
 
-        def fit(self, matrix, weights, constant):
-            fitted = Gaussian().fit(matrix, weights, constant)
+        def fit_matrix(self, matrix, weights, constant, columns):
+            fitted = Gaussian().fit_matrix(matrix, weights, constant)
             block = np.zeros((6, 6))
             block[:4, :4] = np.corrcoef(matrix[:, :4].T)
             block[4:, 4:] = np.eye(2)
@@ -145,21 +148,16 @@ def test_lines_that_move_nothing_ask_no_model():
 
         moments = predict
 
-    from dfi._scoring.read_folds import ReadFold
-    from dfi.inference.noise_floor import noise_floor
+    from dfi._scoring.scores import ReadFold
+    from dfi.methods.noise_floor import noise_floor
 
     found = noise_floor(
         Independent(),
-        Gaussian().fit(X, weights, table.constant),
+        Gaussian().fit_matrix(X, weights, table.constant),
         probed,
         np.ones((300, 4)),
         [ReadFold(np.arange(100), (Refuses(),))],
-        rows=np.arange(300),
-        matrix=X,
-        y=y,
-        weights=weights,
-        form="loco",
-        fixed=True,
+        task_of([FoldModels(0, np.arange(300), (), SEED)], X, y, weights, table=table, fixed=True),
         variance=1.0,
     )
     assert [probe.latent for probe in found.probes] == [0.0, 0.0]

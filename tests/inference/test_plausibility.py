@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dfi
-from dfi import checks
 from dfi._data.weights import Weights
-from dfi.inference.plausibility import (
+from dfi.methods import diagnosis as checks
+from dfi.methods.plausibility import (
     Fidelity,
     Totals,
     drawn_apart,

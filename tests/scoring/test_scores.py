@@ -5,7 +5,7 @@ import pytest
 
 import dfi
 from dfi._lines.choose import LineOptions, line_model
-from dfi._scoring.latent import latent_scores
+from dfi._scoring.lines import latent_scores
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.standard_normal((70, 3)) @ GENERATOR.standard_normal((3, 3))
@@ -37,10 +37,10 @@ def test_rows_are_averaged_over_repeats_and_folds_by_their_mass(form):
         prediction[test] += found.prediction / 2
         sums[fold.repeat] += mass[test] @ found.influence / 70
         sensitivity += mass[test].sum() * found.sensitivity / 140
-    np.testing.assert_allclose(pooled.scores.influence, influence)
-    np.testing.assert_allclose(pooled.scores.prediction, prediction)
-    np.testing.assert_allclose(pooled.by_repeat, sums)
-    np.testing.assert_allclose(pooled.scores.sensitivity, sensitivity)
+    np.testing.assert_allclose(pooled.latent, influence)
+    np.testing.assert_allclose(pooled.lines.prediction, prediction)
+    np.testing.assert_allclose(pooled.latent_by_repeat, sums)
+    np.testing.assert_allclose(pooled.lines.sensitivity, sensitivity)
     squared = explainer.transport_.attribution**2
     spread = (sums @ squared.T).std(axis=0, ddof=1)
     np.testing.assert_allclose(explainer.result_.spread, spread)

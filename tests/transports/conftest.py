@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfi.transports.diagnostics import distance_correlations
+from dfi.transports.auto import distance_correlations
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ import dfi
 from dfi._data import read_table
 from dfi._data.weights import Weights
 from dfi.transports import Copula, EntropicOT, Gaussian, KnotheRosenblatt
-from dfi.transports.choice import choose_transport
-from dfi.transports.diagnostics import latent_diagnostics
+from dfi.transports.auto import choose_transport, latent_diagnostics
 from dfi.warnings import TransportWarning
 
 

@@ -15,7 +15,6 @@ import dfi
 from dfi._data import read_table
 from dfi._data.weights import Weights
 from dfi.transports import components as found_by
-from dfi.transports.base import fit_transport
 from dfi.transports.components import (
     FEWEST_ROWS,
     _Block,
@@ -55,8 +54,8 @@ def table_partition(frame, design=None):
     table = read_table(frame)
     design = dfi.Gaussian() if design is None else design
     weights = Weights(np.ones(table.n_rows), "frequency")
-    fitted = fit_transport(design, table.matrix, weights, table.constant, table)
-    from dfi.explained import unit_components
+    fitted = design.fit_matrix(table.matrix, weights, table.constant, columns=table.columns)
+    from dfi.methods.diagnosis import unit_components
 
     return set(map(frozenset, unit_components(table, fitted)))
 
@@ -364,8 +363,8 @@ def test_components_of_a_table_are_of_its_columns():
 def test_given_components_are_taken_and_others_stand_alone():
     X = mixed(19, d=4)
     design = dfi.Gaussian(components=[["x2", "x0"]])
-    fitted = fit_transport(
-        design, X, Weights(np.ones(120), "frequency"), np.zeros(4, bool), read_table(X)
+    fitted = design.fit_matrix(
+        X, Weights(np.ones(120), "frequency"), np.zeros(4, bool), columns=read_table(X).columns
     )
     assert fitted.labels.tolist() == [0, 1, 0, 2]
     assert np.all(fitted.decoder[[0, 2]][:, [1, 3]] == 0.0)
@@ -407,7 +406,7 @@ def test_unknown_names_are_refused_before_a_model_is_fitted():
     with pytest.raises(
         ValueError, match="'price', which is not a column of X; the columns are 'x0"
     ):
-        dfi.transports.Copula(components=[["price"]]).fit(
+        dfi.transports.Copula(components=[["price"]]).fit_matrix(
             X, Weights(np.ones(120), "frequency"), np.zeros(5, bool)
         )
 
@@ -428,12 +427,11 @@ def test_refits_keep_the_components_of_the_full_fit(design):
     table, constant = read_table(X), np.zeros(5, bool)
     weights = Weights(np.ones(120), "frequency")
     design = replace(design, components="auto")
-    full = fit_transport(design, X, weights, constant, table)
-    part = fit_transport(
-        design, X[:30], Weights(np.ones(30), "frequency"), constant, table, like=full
+    full = design.fit_matrix(X, weights, constant, columns=table.columns)
+    part = design.fit_matrix(
+        X[:30], Weights(np.ones(30), "frequency"), constant, columns=table.columns, like=full
     )
-    labels = getattr(full, "linear", full).labels
-    assert getattr(part, "linear", part).labels is labels
+    assert part.labels is full.labels is not None
 
 
 # the transport
@@ -449,7 +447,7 @@ def test_each_component_is_whitened_by_itself(standardize, shrinkage):
     design = dfi.Gaussian(
         standardize=standardize, shrinkage=shrinkage, components=[["x0", "x3"], ["x1", "x4"]]
     )
-    fitted = design.fit(X, weights, np.zeros(5, bool))
+    fitted = design.fit_matrix(X, weights, np.zeros(5, bool))
     assert fitted.labels.tolist() == [0, 1, 2, 0, 1]
     mask = fitted.labels[:, None] == fitted.labels[None, :]
     assert np.all(fitted.decoder[~mask] == 0.0)
@@ -474,7 +472,7 @@ def test_each_component_is_whitened_by_itself(standardize, shrinkage):
 def test_shrinkage_of_single_columns_is_none():
     X = np.random.default_rng(23).standard_normal((50, 3))
     design = dfi.Gaussian(shrinkage="ledoit-wolf", components=[["x0"]])
-    fitted = design.fit(X, Weights(np.ones(50), "frequency"), np.zeros(3, bool))
+    fitted = design.fit_matrix(X, Weights(np.ones(50), "frequency"), np.zeros(3, bool))
     assert fitted.shrinkage == 0.0
     assert np.allclose(fitted.decoder, np.eye(3))
 
@@ -483,8 +481,8 @@ def test_one_component_is_the_same_bits_as_none():
     X = mixed(24)
     weights, constant = Weights(np.ones(120), "frequency"), np.zeros(5, bool)
     all_names = [[f"x{k}" for k in range(5)]]
-    one = dfi.Gaussian(components=all_names).fit(X, weights, constant)
-    none = dfi.Gaussian(components=None).fit(X, weights, constant)
+    one = dfi.Gaussian(components=all_names).fit_matrix(X, weights, constant)
+    none = dfi.Gaussian(components=None).fit_matrix(X, weights, constant)
     assert np.array_equal(one.decoder, none.decoder)
     assert np.array_equal(one.reference.values, none.reference.values)
     assert none.labels is None
@@ -494,7 +492,7 @@ def test_collinear_columns_within_a_component_keep_their_random_kernel():
     g = np.random.default_rng(25)
     X = g.standard_normal((300, 3))
     X = np.column_stack([X, X[:, 0] + X[:, 1]])
-    fitted = dfi.Gaussian(components=[["x0", "x1", "x3"]]).fit(
+    fitted = dfi.Gaussian(components=[["x0", "x1", "x3"]]).fit_matrix(
         X, Weights(np.ones(300), "frequency"), np.zeros(4, bool)
     )
     assert fitted.rank == 3

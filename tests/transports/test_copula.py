@@ -16,10 +16,9 @@ from dfi._models.predictor import predictor_for
 from dfi._scoring.curves import curve_scores
 from dfi._scoring.scores import pooled_scores
 from dfi.datasets.simulations import correlated_gaussian, symmetric_root
-from dfi.inference.copula_terms import copula_influence, score_influence, slope_terms
-from dfi.transports.copula import Cells, Copula
+from dfi.transports.copula import Cells, Copula, slope_terms, through_margins
 from dfi.transports.margins import count_rows, fit_margin, knot_scores
-from dfi.transports.score_space import through_margins
+from tests.scoring.tasks import task_of
 
 AR = 0.6 ** np.abs(np.subtract.outer(range(4), range(4)))
 
@@ -178,7 +177,7 @@ def test_knots_depend_on_the_number_of_rows_only():
 
 
 def test_fresh_log_normal_rows_are_disentangled(largest_distance_correlation):
-    transport = Copula().fit(log_normal(4000, 0), ones(4000), np.zeros(4, bool))
+    transport = Copula().fit_matrix(log_normal(4000, 0), ones(4000), np.zeros(4, bool))
     fresh = log_normal(2000, 1)
     assert largest_distance_correlation(transport.encode(fresh)) <= 0.07
     linear = np.linalg.solve(symmetric_root(np.cov(fresh.T)), (fresh - fresh.mean(axis=0)).T).T
@@ -187,7 +186,7 @@ def test_fresh_log_normal_rows_are_disentangled(largest_distance_correlation):
 
 def test_round_trip_and_jacobian():
     X = log_normal(500, 0)
-    transport = Copula().fit(X, ones(500), np.zeros(4, bool))
+    transport = Copula().fit_matrix(X, ones(500), np.zeros(4, bool))
     latent = transport.encode(X)
     np.testing.assert_allclose(transport.decode(latent), X, rtol=1e-9)
     points = np.random.default_rng(1).standard_normal((500, 4))
@@ -206,12 +205,10 @@ def fold_of(model, X, seed=0):
 
 def copula_scores(X, y, model, *, fixed=True):
     n, d = X.shape
-    transport = Copula().fit(X, ones(n), np.zeros(d, bool))
-    pooled = pooled_scores(
-        fold_of(model, X), X, y, ones(n), transport, form="loco", options=LineOptions()
-    )
-    influence = None if fixed else score_influence(X, transport)
-    found = copula_influence(pooled.scores, X, ones(n), transport, influence=influence)
+    transport = Copula().fit_matrix(X, ones(n), np.zeros(d, bool))
+    pooled = pooled_scores(task_of(fold_of(model, X), X, y, ones(n)), transport)
+    influence = None if fixed else transport.influence(X)
+    found = transport.attributed(pooled.lines, X, ones(n), influence=influence)
     return transport, pooled, (found.latent, found.attributed, found.jacobian)
 
 
@@ -223,16 +220,14 @@ def test_trees_are_exact_in_score_space(kind):
     X[:, 1] += 0.5 * X[:, 0]
     y = X[:, 0] + X[:, 1] ** 2
     forest = RandomForestRegressor(10, random_state=0).fit(X, y)
-    transport = Copula(reference="gaussian").fit(X, ones(400), np.zeros(2, bool))
+    transport = Copula(reference="gaussian").fit_matrix(X, ones(400), np.zeros(2, bool))
     predictor = predictor_for(forest, read_table(X), prefit=True)
     plain = line_model(predictor, X[:50], LineOptions())
     assert isinstance(plain, TreeLines)
     moved = through_margins(plain, transport)
     np.testing.assert_allclose(moved.predict(transport.scores(X)), forest.predict(X), rtol=1e-9)
     latent = transport.encode(X)[:5]
-    pooled = pooled_scores(
-        fold_of(forest, X), X, y, ones(400), transport, form="loco", options=LineOptions()
-    )
+    pooled = pooled_scores(task_of(fold_of(forest, X), X, y, ones(400)), transport)
     assert pooled.rule.startswith("exact")
     t = ndtri((np.arange(20_000) + 0.5) / 20_000)
     for i in range(5):
@@ -241,7 +236,7 @@ def test_trees_are_exact_in_score_space(kind):
             rows[:, j] = t
             mean = forest.predict(transport.decode(rows)).mean()
             expected = (y[i] - mean) ** 2 - (y[i] - forest.predict(X[[i]])[0]) ** 2
-            assert pooled.scores.influence[i, j] == pytest.approx(expected, abs=2e-3 * np.var(y))
+            assert pooled.latent[i, j] == pytest.approx(expected, abs=2e-3 * np.var(y))
 
 
 def test_exact_scores_agree_with_curves():
@@ -250,10 +245,8 @@ def test_exact_scores_agree_with_curves():
     y = np.log(X[:, 0]) + 0.1 * X[:, 1]
     model = RandomForestRegressor(5, min_samples_leaf=20, random_state=0).fit(X, y)
     transport, _, (latent, attributed, squared) = copula_scores(X, y, model)
-    twin = curve_scores(
-        fold_of(model, X), X, y, ones(300), transport,
-        latent=transport.encode(X), form="loco", options=LineOptions("equal", 256),
-    )  # fmt: skip
+    task = task_of(fold_of(model, X), X, y, ones(300), options=LineOptions("equal", 256))
+    twin = curve_scores(task, transport, latent=transport.encode(X))
     scale = np.abs(latent).max()
     np.testing.assert_allclose(latent, twin.latent, atol=0.02 * scale)
     np.testing.assert_allclose(attributed.mean(axis=0), twin.attributed.mean(axis=0), rtol=0.03)
@@ -309,8 +302,8 @@ def test_two_levels_are_the_linear_transport():
     generator = np.random.default_rng(0)
     first = (generator.random(500) < 0.3).astype(float)
     X = np.column_stack([first, np.where(generator.random(500) < 0.7, first, 1 - first)])
-    copula = Copula().fit(X, ones(500), np.zeros(2, bool))
-    linear = Gaussian().fit(X, ones(500), np.zeros(2, bool))
+    copula = Copula().fit_matrix(X, ones(500), np.zeros(2, bool))
+    linear = Gaussian().fit_matrix(X, ones(500), np.zeros(2, bool))
     np.testing.assert_allclose(copula.encode(X), linear.encode(X), atol=1e-9)
     assert copula.reference.kind == "empirical"
     np.testing.assert_allclose(copula.line_weights(linear.encode(X), 0), 1.0)
@@ -322,16 +315,12 @@ def test_collinear_columns_and_constant_columns():
     X = np.column_stack([u, u, np.full(600, 7.0)])
     y = 3.0 * np.log(u)
     n = len(X)
-    transport = Copula().fit(X, ones(n), np.array([False, False, True]))
+    transport = Copula().fit_matrix(X, ones(n), np.array([False, False, True]))
     assert transport.linear.rank == 1
     np.testing.assert_allclose(transport.decode(transport.encode(X)), X, rtol=1e-9)
     function = lambda X: 3.0 * np.log(X[:, 0])  # noqa: E731
-    pooled = pooled_scores(
-        fold_of(function, X), X, y, ones(n), transport, form="loco", options=LineOptions()
-    )
-    latent = copula_influence(pooled.scores, X, ones(n), transport, influence=None).latent.mean(
-        axis=0
-    )
+    pooled = pooled_scores(task_of(fold_of(function, X), X, y, ones(n)), transport)
+    latent = transport.attributed(pooled.lines, X, ones(n)).latent.mean(axis=0)
     # equal columns share the signal equally
     assert latent[0] == pytest.approx(latent[1], rel=1e-6)
 
@@ -341,14 +330,14 @@ def test_error_of_the_slopes_vanishes_for_normal_margins_and_matches_the_spread_
     n, found, errors = 500, [], []
     for seed in range(150):
         X = np.exp(0.5 * np.random.default_rng([seed, 3]).standard_normal((n, 2)))
-        transport = Copula().fit(X, ones(n), np.zeros(2, bool))
+        transport = Copula().fit_matrix(X, ones(n), np.zeros(2, bool))
         margin = transport.margins[0]
         edges, squares = margin.squared_slopes()
         found.append(np.log(np.diff(ndtr(edges)) @ squares / X[:, 0].var()))
         errors.append(slope_terms(X, ones(n), transport)[:, 0].std() / np.sqrt(n))
     assert np.mean(errors) == pytest.approx(np.std(found), rel=0.35)
     normal = np.random.default_rng(0).standard_normal((4000, 2))
-    transport = Copula().fit(normal, ones(4000), np.zeros(2, bool))
+    transport = Copula().fit_matrix(normal, ones(4000), np.zeros(2, bool))
     assert slope_terms(normal, ones(4000), transport).std() < 0.5 * np.sqrt(n) * np.mean(errors)
 
 

@@ -6,8 +6,8 @@ from scipy.stats import norm
 
 import dfi
 from dfi._data.weights import Weights
+from dfi.transports import TRANSPORTS
 from dfi.transports.gaussian import Gaussian
-from dfi.transports.registry import TRANSPORTS
 
 
 class FirstIsTheFactor:
@@ -221,4 +221,4 @@ def test_unfitted_object_is_not_changed():
     explain(sample.X, np.array([1.0, 0.0]), transport)
     assert not hasattr(transport, "root")
     weights = Weights(np.ones(100), "frequency")
-    assert Gaussian().fit(sample.X, weights, np.zeros(2, bool)).n_latent == 2
+    assert Gaussian().fit_matrix(sample.X, weights, np.zeros(2, bool)).n_latent == 2

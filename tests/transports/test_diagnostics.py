@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dfi.transports import diagnostics
-from dfi.transports.diagnostics import (
+from dfi.transports import auto as diagnostics
+from dfi.transports.auto import (
     distance_correlations,
     kolmogorov_distances,
     latent_diagnostics,

@@ -8,10 +8,11 @@ import pytest
 import dfi
 from dfi._data.weights import Weights
 from dfi._models.crossfit import FoldModels
-from dfi._scoring.kernel_scores import entropic_scores, line_averages, nodes_and_weights
+from dfi._scoring.kernel import entropic_scores, line_averages, nodes_and_weights
 from dfi.datasets.simulations import correlated_gaussian, m1, m4, symmetric_root
 from dfi.transports.entropic import EntropicOT, epsilon_for, kappa
 from dfi.transports.sinkhorn import normal_points
+from tests.scoring.tasks import task_of
 
 R = np.array([[1.0, 0.6], [0.6, 1.0]])
 BETA = np.array([2.0, 1.0])
@@ -31,18 +32,16 @@ def one_fold(n, *predictors):
 
 def scores(design, X, y, *predictors, form="loco"):
     n = len(X)
-    transport = design.fit(X, ones(n), np.zeros(X.shape[1], bool))
+    transport = design.fit_matrix(X, ones(n), np.zeros(X.shape[1], bool))
     halves = [(transport.without(part, 1e-6), part) for part in design.halves(n)]
-    return entropic_scores(
-        one_fold(n, *predictors), X, y, ones(n), transport,
-        atom_rows=np.arange(n), halves=halves, form=form,
-    )  # fmt: skip
+    task = task_of(one_fold(n, *predictors), X, y, ones(n), form=form)
+    return entropic_scores(task, transport, atom_rows=np.arange(n), halves=halves)
 
 
 @pytest.fixture(scope="module")
 def small():
     X = m4(300, d=3, random_state=3).X
-    return X, EntropicOT(epsilon=0.7, n_targets=512).fit(X, ones(300), np.zeros(3, bool))
+    return X, EntropicOT(epsilon=0.7, n_targets=512).fit_matrix(X, ones(300), np.zeros(3, bool))
 
 
 def test_weights_sum_to_one_and_meet_both_margins(small):
@@ -105,10 +104,8 @@ def test_scores_are_averages_over_draws_of_the_latent_row(small):
     """u_i = E[(y - m(Z))^2 - (y - eta(Z))^2 | X_i], by brute force over the kernel."""
     X, transport = small
     y = X[:, 0] + 0.1 * X[:, 1]
-    result = entropic_scores(
-        one_fold(300, lambda X: X[:, 0]), X, y, ones(300), transport,
-        atom_rows=np.arange(300), form="loco",
-    )  # fmt: skip
+    task = task_of(one_fold(300, lambda X: X[:, 0]), X, y, ones(300))
+    result = entropic_scores(task, transport, atom_rows=np.arange(300))
     found = line_averages([transport], [X[:, :1]], transport.targets)
     eta, mean, jacobian = found.eta[0, :, 0], found.mean[0, :, :, 0], found.jacobian
     forward = transport.forward(X[:5])
@@ -139,7 +136,7 @@ def test_without_whitening_the_decoder_is_the_gaussian_one():
     X = correlated_gaussian(R, 4000, np.random.default_rng(2))
     X = (X - X.mean(axis=0)) @ np.linalg.inv(np.linalg.cholesky(np.cov(X.T, bias=True))).T
     X = X @ np.linalg.cholesky(R).T
-    transport = EntropicOT(epsilon=1.0, whiten=False).fit(X, ones(4000), np.zeros(2, bool))
+    transport = EntropicOT(epsilon=1.0, whiten=False).fit_matrix(X, ones(4000), np.zeros(2, bool))
     values, vectors = np.linalg.eigh(R)
     expected = (vectors * (np.sqrt(values + 1 / 16) - 0.25)) @ vectors.T
     points = np.random.default_rng(0).standard_normal((2000, 2))
@@ -179,7 +176,7 @@ def test_null_block_scores_nothing():
 
 def test_draws_of_fresh_rows_are_nearly_independent_on_m4(largest_distance_correlation):
     X, fresh = m4(2000, d=2, random_state=1).X, m4(1000, d=2, random_state=2).X
-    transport = EntropicOT(epsilon=0.5).fit(X, ones(2000), np.zeros(2, bool))
+    transport = EntropicOT(epsilon=0.5).fit_matrix(X, ones(2000), np.zeros(2, bool))
     drawn = transport.encode(fresh, np.random.default_rng(0))
     raw = largest_distance_correlation(transport.linear.encode(fresh))
     assert raw > 0.45
@@ -194,9 +191,9 @@ def test_weights_count_rows():
     counts = np.random.default_rng(1).integers(0, 3, 120).astype(float)
     design = EntropicOT(epsilon=1.0, n_targets=512, tol=1e-10)
     constant = np.zeros(2, bool)
-    weighted = design.fit(X, Weights(counts, "frequency"), constant)
+    weighted = design.fit_matrix(X, Weights(counts, "frequency"), constant)
     repeated = np.repeat(X, counts.astype(int), axis=0)
-    plain = design.fit(repeated, ones(len(repeated)), constant)
+    plain = design.fit_matrix(repeated, ones(len(repeated)), constant)
     points = np.random.default_rng(2).standard_normal((30, 2))
     np.testing.assert_allclose(weighted.decode(points), plain.decode(points), atol=1e-8)
 
@@ -205,14 +202,14 @@ def test_weights_count_rows():
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_rule_predicts_the_effective_size_from_below(n, d, epsilon):
     X = np.random.default_rng(0).standard_normal((n, d))
-    transport = EntropicOT(epsilon=epsilon, n_targets=512).fit(X, ones(n), np.zeros(d, bool))
+    transport = EntropicOT(epsilon=epsilon, n_targets=512).fit_matrix(X, ones(n), np.zeros(d, bool))
     measured = np.median(transport.effective_sizes(transport.targets))
     assert 0.6 < measured / (n * kappa(epsilon) ** d) < 3.0
 
 
 def test_fresh_error_is_above_the_solved_one_and_small(small):
     X = m4(500, d=2).X
-    transport = EntropicOT(epsilon=1.0).fit(X, ones(500), np.zeros(2, bool))
+    transport = EntropicOT(epsilon=1.0).fit_matrix(X, ones(500), np.zeros(2, bool))
     assert transport.solution.error <= 1e-6 < transport.fresh_error() < 0.02
 
 

@@ -1,6 +1,7 @@
 """A row of frequency weight ``w`` is ``w`` equal rows: the same scores under every transport."""
 
 import importlib.util
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,15 +10,16 @@ from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf_shrinkage
 
 import dfi
+from dfi._data import read_table
 from dfi._data.weights import Weights
-from dfi._lines.choose import LineOptions
 from dfi._models.crossfit import FoldModels
 from dfi._scoring.curves import curve_scores
 from dfi.datasets.simulations import correlated_gaussian, m4
-from dfi.inference.row_copies import RowCopies
-from dfi.transports import Copula, EntropicOT, Gaussian, KnotheRosenblatt, vine
+from dfi.transports import Copula, EntropicOT, Gaussian, KnotheRosenblatt, base
+from dfi.transports.curved import RowCopies
 from dfi.transports.gaussian import _shrinkage
 from dfi.transports.margins import count_rows, fit_margin
+from tests.scoring.tasks import task_of
 
 WITHOUT_VINE = importlib.util.find_spec("pyvinecopulib") is None
 needs_vine = pytest.mark.skipif(WITHOUT_VINE, reason="pyvinecopulib is not installed")
@@ -139,19 +141,19 @@ def test_rows_are_not_repeated_without_end(monkeypatch):
     """Then the package's own weights have to do: another fit, near that of the repeated rows."""
     X, _, counts = draw("skewed", 4, n=300)
     weights = Weights(counts.astype(float), "frequency")
-    rows = vine.repeated_rows(weights)
+    rows = base.repeated_rows(weights)
     np.testing.assert_array_equal(rows, np.repeat(np.arange(300), counts))
-    assert vine.repeated_rows(Weights(weights.values + 0.5, "sampling")) is None
+    assert base.repeated_rows(Weights(weights.values + 0.5, "sampling")) is None
     constant = np.zeros(3, bool)
-    exact = KnotheRosenblatt().fit(X, weights, constant).encode(X)
-    monkeypatch.setattr(vine, "MOST_REPEATED", 100)
+    exact = KnotheRosenblatt().fit_matrix(X, weights, constant).encode(X)
+    monkeypatch.setattr(base, "MOST_REPEATED", 100)
     # twice the rows that count are always allowed
     few = Weights(np.minimum(weights.values, 2.0), "frequency")
-    assert len(vine.repeated_rows(few)) == few.total
+    assert len(base.repeated_rows(few)) == few.total
     many = Weights(5 * weights.values, "frequency")
-    assert vine.repeated_rows(many) is None
-    rough = KnotheRosenblatt().fit(X, many, constant).encode(X)
-    alone = KnotheRosenblatt().fit(X, Weights(np.ones(300), "frequency"), constant).encode(X)
+    assert base.repeated_rows(many) is None
+    rough = KnotheRosenblatt().fit_matrix(X, many, constant).encode(X)
+    alone = KnotheRosenblatt().fit_matrix(X, Weights(np.ones(300), "frequency"), constant).encode(X)
     difference = np.sqrt(np.mean((rough - exact)[counts > 0] ** 2))
     assert 0 < difference < np.sqrt(np.mean((alone - exact)[counts > 0] ** 2))
 
@@ -162,7 +164,7 @@ def test_draws_of_a_row_are_averaged_fold_by_fold(form):
     """Two repeats of two folds, each with its own model and its rows in its own order."""
     X, y, counts = draw("levels", 6, n=40)
     weights = Weights(counts.astype(float), "frequency")
-    transport = KnotheRosenblatt().fit(X, weights, np.zeros(3, bool))
+    transport = KnotheRosenblatt().fit_matrix(X, weights, np.zeros(3, bool))
     assert transport.draws_latents
     order = np.random.default_rng(0).permutation(40)
     folds = [
@@ -174,10 +176,8 @@ def test_draws_of_a_row_are_averaged_fold_by_fold(form):
     ]  # fmt: skip
     copies = RowCopies.of(transport, weights, np.arange(40))
     told = []
-    found = copies.scores(
-        folds, X, y, transport, form=form, options=LineOptions(),
-        generator=np.random.default_rng(7), advance=told.append,
-    )  # fmt: skip
+    task = task_of(folds, X, y, weights, form=form, advance=told.append)
+    found = copies.scores(task, transport, generator=np.random.default_rng(7))
     assert told == [80]
     np.testing.assert_array_equal(found.rows, np.arange(40))
     generator = np.random.default_rng(7)
@@ -195,10 +195,11 @@ def test_draws_of_a_row_are_averaged_fold_by_fold(form):
         for repeat, predictors in held:
             for latent in latents:
                 single = FoldModels(0, np.arange(1), predictors, np.random.SeedSequence(0))
-                one = curve_scores(
-                    [single], X[[row]], y[[row]], Weights(np.ones(1), "frequency"), transport,
-                    latent=latent[None], form=form, options=LineOptions(),
+                alone = task_of(
+                    [single], X, y[[row]], Weights(np.ones(1), "frequency"), form=form,
+                    table=replace(read_table(X), matrix=X[[row]]),
                 )  # fmt: skip
+                one = curve_scores(alone, transport, latent=latent[None])
                 expected.append(one.latent[0])
                 attributed.append(one.attributed[0])
                 sums[repeat] += (counts[row] > 0) * one.latent[0]
@@ -216,7 +217,8 @@ def test_copies_are_made_only_of_draws_that_count_more_or_less_than_once():
     copies = RowCopies.of(drawn, counts, rows)
     np.testing.assert_array_equal(copies.rows, [0, 0, 2, 1])
     np.testing.assert_array_equal(copies.weights.values, [1, 1, 1, 0])
-    assert RowCopies.of(Gaussian(), counts, rows) is None
+    mapped = type("Mapped", (), {"draws_latents": False})()
+    assert RowCopies.of(mapped, counts, rows) is None
     assert RowCopies.of(drawn, Weights(np.ones(3), "frequency"), rows) is None
     assert RowCopies.of(drawn, Weights(counts.values, "sampling"), rows) is None
 
@@ -244,7 +246,7 @@ def test_rows_that_the_kernel_sees_go_by_counts():
     design = EntropicOT(epsilon=1.0, n_targets=256)
     sizes = []
     for rows, mass in ((X, counts.astype(float)), (repeated, np.ones(len(repeated)))):
-        fitted = design.fit(rows, Weights(mass, "frequency"), np.zeros(3, dtype=bool))
+        fitted = design.fit_matrix(rows, Weights(mass, "frequency"), np.zeros(3, dtype=bool))
         sizes.append(np.median(fitted.effective_sizes(fitted.targets, mass)))
     assert sizes[0] == pytest.approx(sizes[1], rel=1e-4)
 

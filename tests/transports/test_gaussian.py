@@ -8,7 +8,7 @@ from scipy import linalg
 
 import dfi
 from dfi._data.weights import Weights
-from dfi.transports.registry import TRANSPORTS, resolve_transport
+from dfi.transports import TRANSPORTS, resolve_transport
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.standard_normal((200, 4)) @ GENERATOR.standard_normal((4, 4)) * [1, 20, 0.1, 1] + 7
@@ -17,7 +17,7 @@ X = GENERATOR.standard_normal((200, 4)) @ GENERATOR.standard_normal((4, 4)) * [1
 def fit(design, matrix=X, mass=None, constant=None):
     mass = np.ones(len(matrix)) if mass is None else mass
     constant = np.zeros(matrix.shape[1], dtype=bool) if constant is None else constant
-    return design.fit(matrix, Weights(mass, "sampling"), constant)
+    return design.fit_matrix(matrix, Weights(mass, "sampling"), constant)
 
 
 @pytest.mark.parametrize("standardize", [True, False])

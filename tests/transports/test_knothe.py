@@ -10,11 +10,11 @@ from scipy.special import ndtri
 import dfi
 from dfi._data import read_table
 from dfi._data.weights import Weights
-from dfi._lines.choose import LineOptions
 from dfi._models.crossfit import FoldModels
 from dfi._scoring.curves import curve_scores
 from dfi.datasets.simulations import correlated_gaussian, m4
 from dfi.transports.knothe import KnotheRosenblatt
+from tests.scoring.tasks import task_of
 
 pytest.importorskip("pyvinecopulib")
 
@@ -28,15 +28,15 @@ def ones(n):
 
 def fit(X, columns=None, like=None, **options):
     constant = np.zeros(X.shape[1], bool)
-    return KnotheRosenblatt(**options).fit(X, ones(len(X)), constant, columns, like)
+    return KnotheRosenblatt(**options).fit_matrix(
+        X, ones(len(X)), constant, columns=columns, like=like
+    )
 
 
 def scores(transport, X, y, function):
     fold = FoldModels(0, np.arange(len(X)), (function,), np.random.SeedSequence(0))
-    return curve_scores(
-        [fold], X, y, ones(len(X)), transport,
-        latent=transport.encode(X), form="loco", options=LineOptions(),
-    )  # fmt: skip
+    task = task_of([fold], X, y, ones(len(X)))
+    return curve_scores(task, transport, latent=transport.encode(X))
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
@@ -218,7 +218,7 @@ def test_standard_errors_are_those_of_theory():
 def test_one_column_and_constant_columns():
     X = np.random.default_rng(0).exponential(size=(300, 2))
     X[:, 0] = 4.0
-    transport = KnotheRosenblatt().fit(X, ones(300), np.array([True, False]))
+    transport = KnotheRosenblatt().fit_matrix(X, ones(300), np.array([True, False]))
     np.testing.assert_allclose(transport.decode(transport.encode(X)), X, atol=1e-9)
 
 

@@ -10,8 +10,8 @@ both by the same nodes of the reference law; the attributed influence value is
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from joblib import delayed
@@ -19,23 +19,25 @@ from joblib import delayed
 from dfi._lines.choose import is_smooth
 from dfi._lines.quadrature import DEFAULT_NODES, equal_nodes, gauss_nodes
 from dfi._models.parallel import in_parallel
-from dfi._scoring.line_error import CheckedRows, LineError, same, settle_nodes
-from dfi._scoring.transported import FoldScores, TransportedScores, put_together
-from dfi.transports.base import RoughTransport
+from dfi._models.predictor import Predictor
+from dfi._scoring.error import CheckedRows, LineError, same, settle_nodes
+from dfi._scoring.forms import influence
+from dfi._scoring.loss import SQUARED_ERROR
+from dfi._scoring.scores import FoldScores, Scores, Task, put_together
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from dfi._data.weights import Weights
     from dfi._lines.base import Reference
-    from dfi._lines.choose import LineOptions
     from dfi._models.crossfit import FoldModels
-    from dfi._scoring.latent import ScoreForm
-    from dfi._scoring.line_error import Nodes
-    from dfi._types import Advance, Floats
-    from dfi.transports.base import MapTransport
+    from dfi._scoring.error import Nodes
+    from dfi._types import Floats
+    from dfi.transports.base import FittedTransport
 
 FEW_ATOMS = 64
+Law: TypeAlias = tuple["Floats", "Floats"]
+"""Nodes of a coordinate and their weights."""
+
 STEP_NODES = 128
 """Nodes for a coordinate whose decoder is a step: each probability is then right to 0.4 %."""
 
@@ -48,184 +50,132 @@ def curve_nodes(reference: Reference, j: int, rule: str, count: int) -> tuple[Fl
 
 
 def curve_scores(
-    folds: Sequence[FoldModels],
-    matrix: Floats,
-    y: Floats,
-    weights: Weights,
-    transport: MapTransport,
-    *,
-    latent: Floats,
-    form: ScoreForm,
-    options: LineOptions,
-    check: bool = True,
-    n_jobs: int | None = None,
-    advance: Advance | None = None,
-) -> TransportedScores:
+    task: Task, transport: FittedTransport, *, latent: Floats, check: bool = True
+) -> Scores:
     """Score the held-out rows of every fold along the transport's curves.
 
-    Parameters
-    ----------
-    folds : sequence of FoldModels
-        The fitted models.
-    matrix, y, weights
-        All rows.
-    transport : MapTransport
-        The fitted transport.
-    latent : ndarray of shape (n, d)
-        The latent row of every row.
-    form : {"cross", "loco", "cpi"}
-        The estimator of the latent scores.
-    options : LineOptions
-        Nodes and memory.
-    check : bool
-        Compare with more nodes on a few rows, and take more where the scores change.
+    ``latent`` holds the latent row of every row. ``check`` compares with more nodes on a few rows,
+    and takes more where the scores change.
     """
-    if options.rule == "draws":
-        raise ValueError(
-            "lines='draws' holds for linear transports: use 'auto', 'equal' or 'gauss'"
-        )
-    smooth = all(
-        is_smooth(p.model) and not p.levels
-        for fold in folds
-        for p in fold.predictors
-        if hasattr(p, "model")
-    )
-    rule = options.rule if options.rule != "auto" else ("gauss" if smooth else "equal")
-    base = options.n_nodes or DEFAULT_NODES["gauss" if rule == "gauss" else "equal"]
-
-    def laws(nodes: Nodes) -> list[tuple[Floats, Floats]]:
-        return _laws(transport, rule, base, nodes)
-
-    def score(chosen: Sequence[FoldModels], outcome: Floats, nodes: Nodes, step: Any) -> list[Any]:
-        tasks = (
-            delayed(_score_fold)(
-                fold, matrix, outcome, transport, latent, laws(nodes), form, options.memory, step
-            )
-            for fold in chosen
-        )
-        return list(in_parallel(tasks, n_jobs, threads=True))
-
-    def describe(nodes: Nodes) -> str:
-        return f"curves ({max(len(at) for at, _ in laws(nodes))} {rule} nodes)"
-
+    curves = _Curves.of(task, transport, latent)
     nodes: Nodes = same
     error: LineError | None = None
     if check:
-        nodes, error = _settled(folds, matrix, y, weights, score, describe, options, len(latent[0]))
-    results = score(folds, y, nodes, advance)
-    mass = np.concatenate([weights.values[fold.test] for fold in folds])
+        nodes, error = curves.settled()
+    results = curves.scores(task.folds, nodes)
+    mass = np.concatenate([task.weights.values[fold.test] for fold in task.folds])
     squared = np.concatenate([square for _, square in results], axis=0)
+    n_nodes = None if error is None else nodes(curves.base)
     return put_together(
-        folds,
+        task,
         [scores for scores, _ in results],
-        weights,
-        np.average(squared, axis=0, weights=mass),
-        describe(nodes),
-        {} if error is None else {"quadrature": error.as_dict(nodes(base))},
+        attribution=np.average(squared, axis=0, weights=mass),
+        rule=curves.describe(nodes),
+        diagnostics=(
+            {} if error is None or n_nodes is None else {"quadrature": error.as_dict(n_nodes)}
+        ),
+        n_nodes=n_nodes,
     )
 
 
-def _laws(
-    transport: MapTransport, rule: str, base: int, nodes: Nodes
-) -> list[tuple[Floats, Floats]]:
-    """Return nodes and weights of every coordinate; steps of the decoder take more nodes."""
-    levels = getattr(transport, "levels", (None,) * transport.n_latent)
-    return [
-        curve_nodes(transport.reference, j, rule, nodes(base))
-        if levels[j] is None
-        else curve_nodes(transport.reference, j, "equal", nodes(max(base, STEP_NODES)))
-        for j in range(transport.n_latent)
-    ]
+@dataclass(frozen=True)
+class _Curves:
+    """Rows that are scored along curves, by a rule with ``base`` nodes."""
 
+    task: Task
+    transport: FittedTransport
+    latent: Floats
+    rule: str
+    base: int
 
-def _settled(
-    folds: Sequence[FoldModels],
-    matrix: Floats,
-    y: Floats,
-    weights: Weights,
-    score: Callable[[Sequence[FoldModels], Floats, Nodes, Any], list[Any]],
-    describe: Callable[[Nodes], str],
-    options: LineOptions,
-    d: int,
-) -> tuple[Nodes, LineError]:
-    """Return the nodes that the scores need, and the error that is left."""
-    predictions = [
-        np.mean([predictor(matrix[fold.test]) for predictor in fold.predictors], axis=0)
-        for fold in folds
-    ]
-    checked = CheckedRows.of(folds, predictions, matrix, y, weights, d)
-    thinned = [replace(fold, test=rows) for fold, rows in zip(folds, checked.rows, strict=True)]
-
-    def evaluate(nodes: Nodes) -> Floats:
-        found = []
-        for fold, prediction in zip(thinned, checked.prediction, strict=True):
-            # a row may be held out in several repeats, with a prediction in each
-            outcome = np.zeros(len(y))
-            outcome[fold.test] = prediction
-            found += [scores.latent for scores, _ in score([fold], outcome, nodes, None)]
-        return np.concatenate(found)
-
-    nodes, error = settle_nodes(
-        evaluate,
-        describe,
-        checked,
-        asked=options.n_nodes is not None,
-    )
-    error.say()
-    return nodes, error
-
-
-def _score_fold(
-    fold: FoldModels,
-    matrix: Floats,
-    y: Floats,
-    transport: MapTransport,
-    latent: Floats,
-    laws: list[tuple[Floats, Floats]],
-    form: ScoreForm,
-    memory: int,
-    advance: Advance | None,
-) -> tuple[FoldScores, Floats]:
-    """Return the fold's scores and the mean squared Jacobian (n, l, j) of its rows."""
-    n, d = len(fold.test), transport.n_latent
-    values = np.stack([predictor(matrix[fold.test]) for predictor in fold.predictors])
-    influence, squared = np.empty((n, d)), np.empty((n, d, d))
-    outcome = y[fold.test]
-    for j, (nodes, node_weights) in enumerate(laws):
-        step = max(1, int(memory / (4 * 8 * len(nodes) * matrix.shape[1])))
-        for start in range(0, n, step):
-            part = slice(start, min(start + step, n))
-            rows = np.repeat(latent[fold.test[part]], len(nodes), axis=0)
-            rows[:, j] = np.tile(nodes, part.stop - part.start)
-            decoded = transport.decode(rows)
-            along = np.stack([p(decoded) for p in fold.predictors])
-            along = along.reshape(len(fold.predictors), -1, len(nodes))
-            influence[part, j] = _influence(
-                form, outcome[part], values[:, part], along, node_weights
+    @classmethod
+    def of(cls, task: Task, transport: FittedTransport, latent: Floats) -> _Curves:
+        """Choose the rule: Gauss nodes where all models are smooth."""
+        rule: str = task.options.rule
+        if rule == "auto":
+            smooth = all(
+                is_smooth(predictor.model) and not predictor.levels
+                for fold in task.folds
+                for predictor in fold.predictors
+                if isinstance(predictor, Predictor)
             )
-            squared[part, :, j] = _mean_squares(transport, rows, j, nodes, node_weights)
-    if advance is not None:
-        advance(n)
-    attributed = np.einsum("ilj,ij->il", squared, influence)
-    return FoldScores(influence, attributed, values.mean(axis=0)), squared
+            rule = "gauss" if smooth else "equal"
+        nodes = task.options.n_nodes or DEFAULT_NODES["gauss" if rule == "gauss" else "equal"]
+        return cls(task, transport, latent, rule, nodes)
 
+    def laws(self, nodes: Nodes) -> list[Law]:
+        """Return nodes and weights of every coordinate; steps of the decoder take more nodes."""
+        transport = self.transport
+        return [
+            curve_nodes(transport.reference, j, "equal", nodes(max(self.base, STEP_NODES)))
+            if is_step
+            else curve_nodes(transport.reference, j, self.rule, nodes(self.base))
+            for j, is_step in enumerate(transport.steps)
+        ]
 
-def _mean_squares(
-    transport: MapTransport, rows: Floats, j: int, nodes: Floats, weights: Floats
-) -> Floats:
-    """Return the mean squared slope along each curve, (n, l)."""
-    if isinstance(transport, RoughTransport):
-        return transport.mean_squared_slopes(rows, j, nodes, weights)
-    slope = transport.slopes(rows, j).reshape(-1, len(nodes), transport.n_latent)
-    return np.asarray(np.einsum("itl,t->il", slope**2, weights))
+    def describe(self, nodes: Nodes) -> str:
+        """Return the rule in words."""
+        return f"curves ({max(len(at) for at, _ in self.laws(nodes))} {self.rule} nodes)"
 
+    def scores(self, folds: Sequence[FoldModels], nodes: Nodes) -> list[tuple[FoldScores, Floats]]:
+        """Return the scores of folds and the mean squared Jacobian (n, l, j) of their rows."""
+        laws = self.laws(nodes)
+        tasks = (delayed(self._score_fold)(fold, laws) for fold in folds)
+        return list(in_parallel(tasks, self.task.n_jobs, threads=True))
 
-def _influence(
-    form: ScoreForm, y: Floats, values: Floats, along: Floats, weights: Floats
-) -> Floats:
-    """Return the influence values of one coordinate; see :mod:`dfi._scoring.latent`."""
-    if form == "cpi":
-        loss = ((y[:, None] - along[0]) ** 2) @ weights
-        return np.asarray(0.5 * (loss - (y - values[0]) ** 2))
-    mean = along @ weights
-    return np.asarray((y - mean[0]) * (y - mean[-1]) - (y - values[0]) * (y - values[-1]))
+    def settled(self) -> tuple[Nodes, LineError]:
+        """Return the nodes that the scores need, and the error that is left."""
+        task = self.task
+        predictions = [
+            np.mean([predictor(task.matrix[fold.test]) for predictor in fold.predictors], axis=0)
+            for fold in task.folds
+        ]
+        checked = CheckedRows.of(
+            task.folds, predictions, task.matrix, task.y, task.weights, self.latent.shape[1]
+        )
+
+        def evaluate(nodes: Nodes) -> Floats:
+            found = []
+            for fold, rows, prediction in zip(
+                task.folds, checked.rows, checked.prediction, strict=True
+            ):
+                # a row may be held out in several repeats, with a prediction in each
+                outcome = np.zeros(len(task.y))
+                outcome[rows] = prediction
+                of_fold = replace(self, task=replace(task, y=outcome, advance=None))
+                found += [s.latent for s, _ in of_fold.scores([replace(fold, test=rows)], nodes)]
+            return np.concatenate(found)
+
+        nodes, error = settle_nodes(
+            evaluate, self.describe, checked, asked=task.options.n_nodes is not None
+        )
+        error.say()
+        return nodes, error
+
+    def _score_fold(self, fold: FoldModels, laws: list[Law]) -> tuple[FoldScores, Floats]:
+        task, transport = self.task, self.transport
+        n, d = len(fold.test), transport.n_latent
+        values = np.stack([predictor(task.matrix[fold.test]) for predictor in fold.predictors])
+        scores, squared = np.empty((n, d)), np.empty((n, d, d))
+        outcome = task.y[fold.test]
+        for j, (nodes, weights) in enumerate(laws):
+            step = max(1, int(task.options.memory / (4 * 8 * len(nodes) * task.matrix.shape[1])))
+            for start in range(0, n, step):
+                part = slice(start, min(start + step, n))
+                rows = np.repeat(self.latent[fold.test[part]], len(nodes), axis=0)
+                rows[:, j] = np.tile(nodes, part.stop - part.start)
+                decoded = transport.decode(rows)
+                along = np.stack([p(decoded) for p in fold.predictors])
+                along = along.reshape(len(fold.predictors), -1, len(nodes))
+                y = outcome[part]
+                perturbed = None
+                if task.form == "cpi":
+                    perturbed = SQUARED_ERROR.of(y[:, None], along[0]) @ weights
+                scores[part, j] = influence(
+                    task.form, y, values[:, part], along @ weights, perturbed
+                )
+                squared[part, :, j] = transport.mean_squared_slopes(rows, j, nodes, weights)
+        if task.advance is not None:
+            task.advance(n)
+        attributed = np.einsum("ilj,ij->il", squared, scores)
+        return FoldScores(scores, attributed, values.mean(axis=0)), squared

@@ -1,10 +1,11 @@
-"""From fitted folds to the influence matrices of both spaces, column by column of the matrix."""
+"""From fitted folds to influence matrices of both spaces, column by column of the matrix."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from operator import add
+from operator import add, mul
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,15 +13,7 @@ from joblib import delayed
 
 from dfi._lines.choose import LineOptions, line_model
 from dfi._models.parallel import in_parallel
-from dfi._scoring.differences import (
-    Differences,
-    Gradients,
-    checked_rows,
-    differenced_sensitivity,
-    gradient_products,
-)
-from dfi._scoring.latent import LatentScores, ScoreForm, latent_scores
-from dfi._scoring.line_error import (
+from dfi._scoring.error import (
     CheckedRows,
     LineError,
     most_nodes,
@@ -29,20 +22,28 @@ from dfi._scoring.line_error import (
     with_nodes,
     worth_saying,
 )
-from dfi._scoring.sample import row_sample
-from dfi._scoring.tilt import tilt_sensitivity
-from dfi.transports.copula import CopulaTransport
-from dfi.transports.score_space import through_margins
+from dfi._scoring.lines import (
+    LineScores,
+    Passes,
+    latent_scores,
+    row_sample,
+    tilt_sensitivity,
+)
+from dfi._scoring.sensitivity import checked_rows, differenced_sensitivity, gradient_products
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from dfi._data.table import Table
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel
     from dfi._models.crossfit import FoldModels
-    from dfi._scoring.line_error import Nodes
-    from dfi._types import Advance, Floats, Ints
-    from dfi.transports.gaussian import LinearTransport
+    from dfi._models.predictor import Predictor
+    from dfi._scoring.error import Nodes
+    from dfi._scoring.forms import ScoreForm
+    from dfi._types import Advance, Bools, Floats, Ints
+    from dfi.transports.base import FittedTransport, Transport
+    from dfi.transports.straight import StraightTransport
 
 SensitivityMethod = Literal["auto", "hermite", "covariance", "tilt"]
 """How the sensitivity to the transport's error is found; ``"auto"`` checks the short cut."""
@@ -52,37 +53,220 @@ SAMPLE_ROWS = 200
 
 
 @dataclass(frozen=True)
-class PooledScores:
-    """The folds' latent scores put together over rows and repeats.
+class Task:
+    """Everything that scoring needs besides the transport.
+
+    Attributes
+    ----------
+    folds : sequence of FoldModels
+        The fitted models.
+    table, y, weights
+        All rows.
+    rows : ndarray of int
+        The rows that are explained, on which the transport was fitted.
+    constant : ndarray of bool
+        The columns that do not vary among them.
+    form, options
+        How latent scores and line means are taken.
+    sensitivity : {"auto", "hermite", "covariance", "tilt"}
+        How the sensitivity to the transport's error is found; ``"auto"`` is the Hermite short cut,
+        with differences on a sample of the rows beside it.
+    fixed : bool
+        Take the transport as known in the standard errors.
+    seed : SeedSequence
+        For random encoders and the jackknife's groups.
+    """
+
+    folds: Sequence[FoldModels]
+    table: Table
+    y: Floats
+    weights: Weights
+    rows: Ints
+    constant: Bools
+    form: ScoreForm
+    options: LineOptions
+    sensitivity: SensitivityMethod
+    fixed: bool
+    seed: np.random.SeedSequence
+    n_jobs: int | None = None
+    advance: Advance | None = None
+
+    @property
+    def matrix(self) -> Floats:
+        """The numeric matrix of the table."""
+        return self.table.matrix
+
+    def child(self, number: int) -> np.random.SeedSequence:
+        """Return a child of the seed, the same however often it is asked for."""
+        return np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, number))
+
+    def fit(self, design: Transport, keep: Ints, like: FittedTransport | None = None) -> Any:
+        """Fit a transport again to some of the explained rows; see :meth:`Transport.fit_matrix`."""
+        rows = self.rows[keep]
+        return design.fit_matrix(
+            self.table.matrix[rows],
+            self.weights.take(rows),
+            self.constant,
+            columns=self.table.columns,
+            like=like,
+        )
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The folds' influence values in both spaces, put together over rows and repeats.
 
     Attributes
     ----------
     rows : ndarray of int
         The rows that were held out at least once, in the table's order.
-    scores : LatentScores
-        Influence values (averaged over repeats), predictions and pooled sensitivities.
-    by_repeat : ndarray of shape (n_repeats, d)
-        Latent scores of each repeat.
+    latent, attributed : ndarray of shape (n, d)
+        Uncentred influence values, averaged over repeats.
+    latent_by_repeat, attributed_by_repeat : ndarray of shape (n_repeats, d)
+        Scores of each repeat.
     predictions : tuple of (test rows, predictions)
         Of each fold, for the quality of the regression.
+    attribution : ndarray of shape (d, d)
+        Mean squared Jacobian, feature by latent coordinate.
     rule : str
         How line means were taken.
+    standard_errors : str
+        What the influence values account for.
     diagnostics : dict
-        The error of quadrature along lines, where it was used.
-    differences : Differences or None
-        The sensitivity by differences on a sample of the rows, where it was asked for.
-    gradients : Gradients or None
-        Products of the regression's latent gradients on a sample of the rows, likewise.
+        What else the transport reports; the error of quadrature along lines, where it was used.
+    n_nodes : int or None
+        Nodes of a line that were found to be enough, where quadrature was used and checked.
+    lines : LineScores or None
+        What straight lines tell, of all rows; None where latent lines are curves.
+    unread : ndarray of bool of shape (d,), or None
+        Coordinates whose dependence component no model reads: their scores are 0 exactly. None
+        where there are no components.
+    plain : Scores or None
+        The same with the transport taken as known, where these account for its error.
     """
 
     rows: Ints
-    scores: LatentScores
-    by_repeat: Floats
+    latent: Floats
+    attributed: Floats
+    latent_by_repeat: Floats
+    attributed_by_repeat: Floats
     predictions: tuple[tuple[Ints, Floats], ...]
+    attribution: Floats
     rule: str
-    diagnostics: dict[str, Any] = field(default_factory=dict)
-    differences: Differences | None = None
-    gradients: Gradients | None = None
+    standard_errors: str = "fixed transport"
+    diagnostics: dict[str, object] = field(default_factory=dict)
+    n_nodes: int | None = None
+    lines: LineScores | None = None
+    unread: Bools | None = None
+    plain: Scores | None = None
+
+    @property
+    def known(self) -> Scores:
+        """The scores with the transport taken as known."""
+        return self if self.plain is None else self.plain
+
+    @property
+    def straight(self) -> LineScores:
+        """What straight lines tell; an error where latent lines are curves."""
+        if self.lines is None:
+            raise TypeError("latent lines are curves under this transport")
+        return self.lines
+
+    def with_error(self, latent: Floats, attributed: Floats, words: str) -> Scores:
+        """Return the scores with influence values that account for the transport's error."""
+        return replace(
+            self, latent=latent, attributed=attributed, standard_errors=words, plain=self.known
+        )
+
+    def silenced(self, unread: Bools) -> Scores:
+        """Return the scores with those of unread coordinates at exactly 0, in both spaces.
+
+        Attribution stays within components, so what an unread coordinate would give and receive
+        is rounding too.
+        """
+        return replace(
+            self,
+            latent=np.where(unread, 0.0, self.latent),
+            attributed=np.where(unread, 0.0, self.attributed),
+            latent_by_repeat=np.where(unread, 0.0, self.latent_by_repeat),
+            attributed_by_repeat=np.where(unread, 0.0, self.attributed_by_repeat),
+            unread=unread,
+        )
+
+
+def pool(
+    folds: Sequence[FoldModels], by_fold: Iterable[Floats], mass: Floats
+) -> tuple[Ints, Floats, Floats]:
+    """Average the folds' values (n_test, ...) over repeats, row by row.
+
+    Returns
+    -------
+    rows : ndarray of int
+        The rows that were held out at least once, ascending.
+    values : ndarray of shape (len(rows), ...)
+        Their values, averaged over the repeats that hold them out.
+    by_repeat : ndarray of shape (n_repeats, ...)
+        Mean over the rows of each repeat, weighted by ``mass``.
+    """
+    parts, masses = list(by_fold), _masses(folds, mass)
+    shape = parts[0].shape[1:]
+    total, count = np.zeros((len(mass), *shape)), np.zeros(len(mass))
+    sums = np.zeros((len(masses), *shape))
+    for fold, values in zip(folds, parts, strict=True):
+        total[fold.test] += values
+        count[fold.test] += 1
+        sums[fold.repeat] += mass[fold.test] @ values
+    rows = np.flatnonzero(count)
+    each = (-1,) + (1,) * len(shape)
+    return rows, total[rows] / count[rows].reshape(each), sums / masses.reshape(each)
+
+
+def _masses(folds: Sequence[FoldModels], mass: Floats) -> Floats:
+    """Return the weight of the rows that each repeat holds out."""
+    masses = np.zeros(1 + max(fold.repeat for fold in folds))
+    for fold in folds:
+        masses[fold.repeat] += mass[fold.test].sum()
+    return masses
+
+
+@dataclass(frozen=True)
+class FoldScores:
+    """Influence values and mean predictions of the held-out rows of one fold."""
+
+    latent: Floats
+    attributed: Floats
+    prediction: Floats
+
+
+def put_together(
+    task: Task,
+    scores: Sequence[FoldScores],
+    *,
+    attribution: Floats,
+    rule: str,
+    diagnostics: dict[str, object],
+    n_nodes: int | None = None,
+) -> Scores:
+    """Pool what curves or kernels give for each fold."""
+    mass = task.weights.values
+    rows, latent, latent_by_repeat = pool(task.folds, [s.latent for s in scores], mass)
+    _, attributed, by_repeat = pool(task.folds, [s.attributed for s in scores], mass)
+    # how rows lie in memory decides the last bits of their weighted means: both side by side
+    latent, attributed = np.hsplit(np.hstack([latent, attributed]), 2)
+    return Scores(
+        rows=rows,
+        latent=latent,
+        attributed=attributed,
+        latent_by_repeat=latent_by_repeat,
+        attributed_by_repeat=by_repeat,
+        predictions=tuple(
+            (fold.test, score.prediction) for fold, score in zip(task.folds, scores, strict=True)
+        ),
+        attribution=attribution,
+        rule=rule,
+        diagnostics=diagnostics,
+        n_nodes=n_nodes,
+    )
 
 
 @dataclass(frozen=True)
@@ -94,40 +278,23 @@ class FoldLines:
     kernel_seed: np.random.SeedSequence
 
 
-@dataclass(frozen=True)
-class _FoldResult:
-    """What one fold contributes; sums over its sampled rows beside its scores."""
-
-    scores: LatentScores
-    differences: Differences | None
-    gradients: Gradients | None
-
-
 def pooled_scores(
-    folds: Sequence[FoldModels],
-    matrix: Floats,
-    y: Floats,
-    weights: Weights,
-    transport: LinearTransport | CopulaTransport,
+    task: Task,
+    transport: StraightTransport,
     *,
-    form: ScoreForm,
-    options: LineOptions,
-    sensitivity: SensitivityMethod = "hermite",
     gradient_step: float | None = None,
     check: bool = True,
     prepared: list[FoldLines] | None = None,
     n_draws: int = 1,
     n_smoothing: int = 1,
-    n_jobs: int | None = None,
-    advance: Advance | None = None,
-) -> PooledScores:
-    """Score the held-out rows of every fold and average over repeats.
+) -> Scores:
+    """Score the held-out rows of every fold along straight lines and average over repeats.
+
+    Scores are attributed to the columns of the space where lines are straight: features, or under
+    a copula their normal scores.
 
     Parameters
     ----------
-    sensitivity : {"auto", "hermite", "covariance", "tilt"}
-        How ``G`` is found; ``"auto"`` is the Hermite short cut, with differences on a sample of
-        the rows beside it.
     gradient_step : float, optional
         Take the mean product of the regression's latent gradients too, by differences of this
         step.
@@ -135,68 +302,71 @@ def pooled_scores(
         Measure the error of quadrature, and take more nodes where it is large.
     prepared : list of FoldLines, optional
         The folds' models, where they have been read before.
+    n_draws, n_smoothing : int
+        For the bridge, see :class:`dfi._scoring.lines.Passes`.
     """
     if prepared is None:
         # Prediction releases the interpreter's lock.
-        prepared = list(
-            in_parallel(
-                (delayed(fold_lines)(fold, matrix, transport, form, options) for fold in folds),
-                n_jobs,
-                threads=True,
-            )
+        read = (
+            delayed(fold_lines)(fold, task.matrix, transport, task.form, task.options)
+            for fold in task.folds
         )
-    error = None
+        prepared = list(in_parallel(read, task.n_jobs, threads=True))
+    passes = Passes(ROWS_AT_ONCE, n_draws, n_smoothing)
+    error: LineError | None = None
     if check:
-        prepared, error = _settled(
-            prepared, matrix, y, weights, transport, form, options, n_draws, n_smoothing, n_jobs
-        )
-    sizes = sample_sizes(folds, weights, transport.n_latent)
+        prepared, error = _settled(prepared, task, transport, passes)
+    sizes = sample_sizes(task.folds, task.weights, transport.n_latent)
     tasks = (
-        delayed(_score_fold)(
-            lines, size, matrix, y, weights.values, transport, form, sensitivity, gradient_step,
-            n_draws, n_smoothing, advance,
-        )
+        delayed(_score_fold)(lines, size, task, transport, gradient_step, passes)
         for lines, size in zip(prepared, sizes, strict=True)
-    )  # fmt: skip
-    results = list(in_parallel(tasks, n_jobs, threads=True))
-    d = transport.n_latent
-    n_repeats = 1 + max(fold.repeat for fold in folds)
-    total, count = np.zeros((len(y), d)), np.zeros(len(y))
-    sums, masses = np.zeros((n_repeats, d)), np.zeros(n_repeats)
-    prediction = np.zeros(len(y))
-    pooled = dict.fromkeys(("sensitivity", "gradient", "curvature"), 0.0)
-    for fold, scores in zip(folds, (result.scores for result in results), strict=True):
-        mass = weights.values[fold.test]
-        total[fold.test] += scores.influence
-        prediction[fold.test] += scores.prediction
-        count[fold.test] += 1
-        sums[fold.repeat] += mass @ scores.influence
-        masses[fold.repeat] += mass.sum()
-        for key in pooled:
-            pooled[key] = pooled[key] + mass.sum() * getattr(scores, key)
-    rows = np.flatnonzero(count)
-    means = {key: np.asarray(value) / masses.sum() for key, value in pooled.items()}
-    overlaps = [r.scores.overlap for r in results if r.scores.overlap is not None]
+    )
+    results = list(in_parallel(tasks, task.n_jobs, threads=True))
+    rows, lines, by_repeat = _pooled_lines(task, results)
+    squared = transport.whitening.attribution**2
+    nodes = None if error is None else _most_nodes(prepared)
+    return Scores(
+        rows=rows,
+        latent=lines.influence,
+        attributed=lines.influence @ squared.T,
+        latent_by_repeat=by_repeat,
+        attributed_by_repeat=by_repeat @ squared.T,
+        predictions=tuple(
+            (fold.test, result.prediction) for fold, result in zip(task.folds, results, strict=True)
+        ),
+        attribution=squared,
+        rule=_joint_rule(prepared),
+        diagnostics={} if error is None or nodes is None else {"quadrature": error.as_dict(nodes)},
+        n_nodes=nodes,
+        lines=lines,
+    )
+
+
+def _pooled_lines(task: Task, results: Sequence[LineScores]) -> tuple[Ints, LineScores, Floats]:
+    """Return the rows, what their lines tell together, and the latent scores of each repeat."""
+    folds, mass = task.folds, task.weights.values
+    rows, influence, by_repeat = pool(folds, [r.influence for r in results], mass)
+    _, prediction, _ = pool(folds, [r.prediction for r in results], mass)
+    total = _masses(folds, mass).sum()
+    held = [mass[fold.test].sum() for fold in folds]
+
+    def mean(parts: Iterable[Floats]) -> Floats:
+        return np.asarray(reduce(add, map(mul, held, parts)) / total)
+
+    overlaps = [r.overlap for r in results if r.overlap is not None]
     differences = [r.differences for r in results if r.differences is not None]
     gradients = [r.gradients for r in results if r.gradients is not None]
-    return PooledScores(
-        rows=rows,
-        scores=LatentScores(
-            influence=total[rows] / count[rows, None],
-            prediction=prediction[rows] / count[rows],
-            overlap=reduce(add, overlaps) if overlaps else None,
-            **means,
-        ),
-        by_repeat=sums / masses[:, None],
-        predictions=tuple(
-            (fold.test, result.scores.prediction)
-            for fold, result in zip(folds, results, strict=True)
-        ),
-        rule=_joint_rule(prepared),
-        diagnostics={} if error is None else {"quadrature": error.as_dict(_most_nodes(prepared))},
+    lines = LineScores(
+        influence,
+        prediction,
+        mean(r.sensitivity for r in results),
+        mean(r.gradient for r in results),
+        mean(r.curvature for r in results),
+        overlap=reduce(add, overlaps) if overlaps else None,
         differences=reduce(add, differences) if differences else None,
         gradients=reduce(add, gradients) if gradients else None,
     )
+    return rows, lines, by_repeat
 
 
 def sample_sizes(folds: Sequence[FoldModels], weights: Weights, d: int) -> list[int]:
@@ -217,68 +387,48 @@ def _most_nodes(prepared: Sequence[FoldLines]) -> int:
 def fold_lines(
     fold: FoldModels,
     matrix: Floats,
-    transport: LinearTransport | CopulaTransport,
+    transport: StraightTransport,
     form: ScoreForm,
     options: LineOptions,
 ) -> FoldLines:
     """Read the models of one fold."""
-    held_out = matrix[fold.test]
     kernel_seed, *draw_seeds = unspent(fold.seed).spawn(1 + len(fold.predictors))
+    models = _read(fold.predictors, matrix[fold.test], form, options, draw_seeds)
+    return FoldLines(
+        fold, tuple(transport.line_model(model, options) for model in models), kernel_seed
+    )
+
+
+def _read(
+    predictors: Sequence[Predictor],
+    held_out: Floats,
+    form: ScoreForm,
+    options: LineOptions,
+    seeds: Sequence[np.random.SeedSequence],
+) -> list[LineModel]:
+    """Read models, compared with their own predictions on some of the held-out rows."""
     sample = held_out[:: max(1, len(held_out) // SAMPLE_ROWS)]
-    models = [
+    return [
         line_model(predictor, sample, options, square=form == "cpi", seed=seed)
-        for predictor, seed in zip(fold.predictors, draw_seeds, strict=True)
+        for predictor, seed in zip(predictors, seeds, strict=True)
     ]
-    if isinstance(transport, CopulaTransport):
-        # lines are straight in the space of normal scores: move rows and models there
-        models = [
-            through_margins(model, transport, n_nodes=options.n_nodes, memory=options.memory)
-            for model in models
-        ]
-    return FoldLines(fold, tuple(models), kernel_seed)
-
-
-def _straight(
-    rows: Floats, transport: LinearTransport | CopulaTransport
-) -> tuple[Floats, LinearTransport]:
-    """Return rows and transport in the space where lines are straight."""
-    if isinstance(transport, CopulaTransport):
-        return transport.scores(rows), transport.linear
-    return rows, transport
-
-
-def _predictions(
-    lines: FoldLines, rows: Floats, transport: LinearTransport | CopulaTransport
-) -> Floats:
-    points, _ = _straight(rows, transport)
-    return np.asarray(np.mean([model.predict(points) for model in lines.models], axis=0))
 
 
 def _settled(
-    prepared: list[FoldLines],
-    matrix: Floats,
-    y: Floats,
-    weights: Weights,
-    transport: LinearTransport | CopulaTransport,
-    form: ScoreForm,
-    options: LineOptions,
-    n_draws: int,
-    n_smoothing: int,
-    n_jobs: int | None,
+    prepared: list[FoldLines], task: Task, space: StraightTransport, passes: Passes
 ) -> tuple[list[FoldLines], LineError | None]:
     """Return the folds with as many nodes as their scores need, and the error that is left."""
     if not _most_nodes(prepared):
         return prepared, None
-    checked = CheckedRows.of(
-        [lines.fold for lines in prepared],
-        [_predictions(lines, matrix[lines.fold.test], transport) for lines in prepared],
-        matrix,
-        y,
-        weights,
-        transport.n_latent,
-    )
-    points = [_straight(matrix[rows], transport)[0] for rows in checked.rows]
-    straight = transport.linear if isinstance(transport, CopulaTransport) else transport
+    matrix, weights, options = task.matrix, task.weights, task.options
+    folds = [lines.fold for lines in prepared]
+    held_out = [space.points(matrix[fold.test]) for fold in folds]
+    predictions = [
+        np.asarray(np.mean([model.predict(points) for model in lines.models], axis=0))
+        for lines, points in zip(prepared, held_out, strict=True)
+    ]
+    checked = CheckedRows.of(folds, predictions, matrix, task.y, weights, space.whitening.n_latent)
+    points = [space.points(matrix[rows]) for rows in checked.rows]
 
     def taken(nodes: Nodes) -> list[FoldLines]:
         return [
@@ -289,22 +439,14 @@ def _settled(
     def evaluate(nodes: Nodes) -> Floats:
         tasks = (
             delayed(latent_scores)(
-                lines.models,
-                rows,
-                prediction,
-                weights.values[which],
-                straight,
-                form=form,
-                n_draws=n_draws,
-                n_smoothing=n_smoothing,
-                rows_at_once=ROWS_AT_ONCE,
-                seed=unspent(lines.kernel_seed),
+                lines.models, rows, prediction, weights.values[which], space.whitening,
+                form=task.form, passes=replace(passes, seed=unspent(lines.kernel_seed)),
             )
             for lines, rows, prediction, which in zip(
                 taken(nodes), points, checked.prediction, checked.rows, strict=True
             )
-        )
-        found = in_parallel(tasks, n_jobs, threads=True)
+        )  # fmt: skip
+        found = in_parallel(tasks, task.n_jobs, threads=True)
         return np.concatenate([scores.influence for scores in found])
 
     nodes, error = settle_nodes(
@@ -321,48 +463,86 @@ def _settled(
 def _score_fold(
     lines: FoldLines,
     size: int,
-    matrix: Floats,
-    y: Floats,
-    mass: Floats,
-    transport: LinearTransport | CopulaTransport,
-    form: ScoreForm,
-    sensitivity: SensitivityMethod,
+    task: Task,
+    space: StraightTransport,
     gradient_step: float | None,
-    n_draws: int,
-    n_smoothing: int,
-    advance: Advance | None,
-) -> _FoldResult:
+    passes: Passes,
+) -> LineScores:
     """Score one fold; ``size`` of its rows are differenced, where that is asked for."""
-    fold, models = lines.fold, lines.models
-    held_out, transport = _straight(matrix[fold.test], transport)
+    test, models, transport = lines.fold.test, lines.models, space.whitening
+    points, y, mass = space.points(task.matrix[test]), task.y[test], task.weights.values[test]
+    sensitivity = task.sensitivity
     scores = latent_scores(
         models,
-        held_out,
-        y[fold.test],
-        mass[fold.test],
+        points,
+        y,
+        mass,
         transport,
-        form=form,
+        form=task.form,
         shortcut="covariance" if sensitivity == "covariance" else "hermite",
-        n_draws=n_draws,
-        n_smoothing=n_smoothing,
-        rows_at_once=ROWS_AT_ONCE,
-        seed=lines.kernel_seed,
-        advance=advance,
+        passes=replace(passes, seed=lines.kernel_seed),
+        advance=task.advance,
     )
     if sensitivity == "tilt":
-        tilted = tilt_sensitivity(
-            models, held_out, y[fold.test], mass[fold.test], transport, rows_at_once=ROWS_AT_ONCE
-        )
+        tilted = tilt_sensitivity(models, points, y, mass, transport, rows_at_once=ROWS_AT_ONCE)
         np.fill_diagonal(tilted, np.diag(scores.sensitivity))
         scores = replace(scores, sensitivity=tilted)
-    differences = gradients = None
-    if size and (sensitivity == "auto" or gradient_step is not None):
-        sample = row_sample(transport.standardize(held_out), mass[fold.test], size)
-        rows = held_out[sample.rows]
-        if sensitivity == "auto":
-            differences = differenced_sensitivity(
-                models, scores.regressions, rows, sample.mass, transport
+    if not size or (sensitivity != "auto" and gradient_step is None):
+        return scores
+    sample = row_sample(transport.standardize(points), mass, size)
+    rows = points[sample.rows]
+    if sensitivity == "auto":
+        differences = differenced_sensitivity(
+            models, scores.regressions, rows, sample.mass, transport
+        )
+        scores = replace(scores, differences=differences)
+    if gradient_step is not None:
+        gradients = gradient_products(models, rows, sample.mass, transport, step=gradient_step)
+        scores = replace(scores, gradients=gradients)
+    return scores
+
+
+@dataclass(frozen=True)
+class ReadFold:
+    """Rows that a fold holds out, and its models as functions that can be averaged along lines."""
+
+    rows: Ints
+    models: tuple[LineModel, ...]
+
+    def predict(self, points: Floats) -> Floats:
+        """Return the models' mean prediction."""
+        return np.asarray(np.mean([model.predict(points) for model in self.models], axis=0))
+
+
+def read_some_folds(
+    task: Task, *, count: int, seed: np.random.SeedSequence
+) -> tuple[ReadFold, ...]:
+    """Read the first folds that hold out ``count`` rows of positive weight together, for checks.
+
+    Checks need no more than a few hundred rows. Reading a model (following its trees, comparing it
+    with its own predictions) can take longer than its line means, so whole folds of the first
+    repeat are taken, not a few rows of each; of the last one evenly spaced rows, where it has more
+    than needed. ``seed`` is for models whose line means are drawn.
+    """
+    found: list[ReadFold] = []
+    missing, mass = count, task.weights.values
+    for fold, child in zip(task.folds, seed.spawn(len(task.folds)), strict=True):
+        if missing <= 0 or fold.repeat > 0:
+            break
+        rows = fold.test[mass[fold.test] > 0]
+        if len(rows) == 0:
+            continue
+        rows = rows[np.unique(np.linspace(0, len(rows) - 1, missing).astype(np.intp))]
+        with warnings.catch_warnings():
+            # What there is to say about how a model is read was said when it was scored.
+            warnings.simplefilter("ignore")
+            models = _read(
+                fold.predictors,
+                task.matrix[fold.test],
+                task.form,
+                task.options,
+                child.spawn(len(fold.predictors)),
             )
-        if gradient_step is not None:
-            gradients = gradient_products(models, rows, sample.mass, transport, step=gradient_step)
-    return _FoldResult(scores, differences, gradients)
+        found.append(ReadFold(rows, tuple(models)))
+        missing -= len(rows)
+    return tuple(found)

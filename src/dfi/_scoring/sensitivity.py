@@ -1,13 +1,13 @@
-r"""How a line mean answers to a tilt of its line: the matrix ``G``, without further model calls.
+r"""How scores answer to errors of the transport: the matrix ``G``, and the regression's gradients.
 
 Tilting line ``j`` towards ``k`` changes the score of ``j`` by twice
 
 .. math:: G_{kj} = E\Big[h_j\, \frac{\partial m_j}{\partial z_k}\Big], \qquad
           h_j = E_t[t\,\eta(z^{(j)}(t))].
 
-Two short cuts take it from the rows' line moments alone. With :math:`\bar h_j = E h_j`,
-:math:`a_{lj} = E[z_l (h_j - \bar h_j)]` (:math:`a_{jj} = 0`) and :math:`q = z a`, the regression of
-:math:`h` on :math:`z`:
+**Short cuts** take it from the rows' line moments alone, without further model calls. With
+:math:`\bar h_j = E h_j`, :math:`a_{lj} = E[z_l (h_j - \bar h_j)]` (:math:`a_{jj} = 0`) and
+:math:`q = z a`, the regression of :math:`h` on :math:`z`:
 
 ========== ==================================================================== ====================
 hermite    :math:`\bar h_j E[z_k m_j] + E[z_k q_j m_j]`, :math:`m_j` centred    exact where
@@ -21,35 +21,82 @@ covariance :math:`Cov(z_k h_j, m_j)`                                            
 Both integrate by parts, for normal latent rows. The first replaces :math:`h_j` by its linear part
 before it does, the second drops :math:`Cov(m_j, \partial_k h_j)`. With two models ``h`` of one is
 paired with ``m`` of the other, so that the models' own noise does not enter squared.
+
+**Differences** on a few rows assume nothing about the regression. A row moved by a small step along
+latent direction ``c`` has other line means, so
+
+.. math:: G_{kj} = E\Big[h_j\,c_k\,
+          \frac{m_j(z + \delta c) - m_j(z - \delta c)}{2 \delta}\Big]
+
+for directions ``c`` with :math:`E[cc'] = I`, one for every row: two passes over the lines whatever
+the number of columns. It is what tilting the lines measures
+(:func:`dfi._scoring.lines.tilt_sensitivity`), with the average over :math:`z_j` and the outcome's
+noise taken out: where line ``j`` does not move, :math:`h_j` is 0 and so is every term.
+
+A row's direction is the latent row of another one, brought to length :math:`\sqrt d`: unlike random
+signs it turns with the columns when these are renamed. What the directions' second moments lack of
+the identity is divided out, so only the variation of gradients between rows is left as noise.
+
+**Gradients.** :math:`\Gamma = E[\nabla\eta\,\nabla\eta']` in latent coordinates by central
+differences of the model's values, ``2 d`` predictions a row; with two models the gradients of one
+times those of the other, symmetrised, so that the models' own roughness does not enter squared. A
+regression that jumps (trees, or any whose squared gradients grow as the step gets smaller) is
+differenced across a quarter of a standard deviation instead: its trend, not its jumps.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
+from dfi._lines.base import LineModel, LineMoments, Lines
+from dfi._lines.closed_form import SumLines
+from dfi._lines.trees.model import TreeLines
+
 if TYPE_CHECKING:
-    from dfi._lines.base import LineMoments
-    from dfi._types import Floats
+    from collections.abc import Sequence
+
+    from dfi._types import Floats, Ints
+    from dfi.transports.gaussian import LinearTransport
 
 Shortcut = Literal["hermite", "covariance"]
+
+STEP = 0.2
+"""Length of the step along a row's direction."""
+
+COARSE_STEP = 0.25
+ROUGH = 1.25
+"""Ratio of the squared gradients by the fine step to those by the coarse one that a smooth
+regression does not reach; a jump makes it the ratio of the steps."""
+
+BLOCK_BYTES = 32 * 2**20
+ROWS_A_COLUMN = 8
+N_GROUPS = 8
+"""Groups of rows with an average each, for the sampling error of the whole."""
+
+MOST_ROWS, FEWEST_ROWS, SHARE = 384, 128, 4
+"""Rows that are differenced: one in ``SHARE``, within these bounds, and ``ROWS_A_COLUMN`` to a
+column where that is no more than ``MOST_ROWS``. Of 2000 rows the two passes over 384 of them cost
+less than half of the scores themselves."""
+
+
+@dataclass(frozen=True)
+class Summed:
+    """Sums over rows: two sets of rows are pooled by adding up field by field."""
+
+    def __add__(self, other: Self) -> Self:
+        mine, theirs = vars(self), vars(other)
+        return type(self)(**{name: value + theirs[name] for name, value in mine.items()})
 
 
 @dataclass(frozen=True)
 class LatentRegression:
     r"""The linear part :math:`\bar h_j + \sum_l a_{lj} z_l` of a model's ``h``.
 
-    Attributes
-    ----------
-    level : ndarray of shape (d,)
-        :math:`\bar h`.
-    slopes : ndarray of shape (d, d)
-        ``a``, its diagonal 0.
-    drift : ndarray of shape (d,)
-        Change of part ``j`` per unit of the random part of coordinate ``j``, which the random
-        parts of the others go with.
+    The diagonal of the slopes ``a`` is 0; ``drift`` is the change of part ``j`` per unit of the
+    random part of coordinate ``j``, which the random parts of the others go with.
     """
 
     level: Floats
@@ -108,12 +155,8 @@ class SensitivityMoments:
         """Take in a block of rows; ``weights`` average over the nodes of the random kernel.
 
         At a node the random part of coordinate ``j`` is ``offsets[:, j]``, and that of ``k`` is
-        on average ``loadings[k, j]`` times as large: both belong to ``z_k``.
-
-        Parameters
-        ----------
-        moments : pair of LineMoments
-            Of the two models, twice the same where there is one.
+        on average ``loadings[k, j]`` times as large: both belong to ``z_k``. ``moments`` are those
+        of the two models, twice the same where there is one.
         """
         first, last = moments
         weighted = latent * mass[:, None]
@@ -195,6 +238,27 @@ class SensitivityMoments:
         return np.asarray(found / self.mass)
 
 
+def hermite_sensitivity(
+    latent: Floats, share: Floats, coordinates: Ints, hermite: Floats, mean: Floats
+) -> Floats:
+    """Return ``G`` of some lines by the Hermite short cut, (d, lines), 0 in a line's own place.
+
+    What :class:`SensitivityMoments` takes from all lines of a fold, block by block, for those of
+    some coordinates and a deterministic map. The products are taken in another order, so the two
+    agree up to rounding. The weights ``share`` add up to 1; first Hermite moments and line means,
+    (n, lines), are of one model or of two.
+    """
+    own = np.arange(len(coordinates))
+    level = share @ hermite
+    weighted = latent * share[:, None]
+    tilt = weighted.T @ (hermite - level)
+    tilt[coordinates, own] = 0.0
+    centred = mean - share @ mean
+    found = level * (weighted.T @ centred) + weighted.T @ (centred * (latent @ tilt))
+    found[coordinates, own] = 0.0
+    return np.asarray(found)
+
+
 class HermiteCoefficients:
     """First and second Hermite coefficients of the latent regression, for the bridge's terms."""
 
@@ -228,3 +292,174 @@ class HermiteCoefficients:
         if self.mass == 0:
             return self.second
         return (self.second - self.level / self.mass * self.latent_second) / self.mass
+
+
+def checked_rows(total: float, d: int) -> float:
+    """Return how many of a table's rows are differenced, for ``d`` columns."""
+    usable = ROWS_A_COLUMN * d if ROWS_A_COLUMN * d <= MOST_ROWS else 0
+    return min(total, MOST_ROWS, max(FEWEST_ROWS, usable, total / SHARE))
+
+
+@dataclass(frozen=True)
+class Differences(Summed):
+    r"""Sums over differenced rows, group by group, of the two parts of ``G``.
+
+    Weighted sums of the terms with :math:`h_j` less its linear part (``curved``) and of those with
+    the linear part, both (N_GROUPS, d, d): the Hermite short cut leaves out the first and takes the
+    second by parts. Beside them the weighted sum of the directions' products (d, d), the groups'
+    weights and the number of rows.
+    """
+
+    curved: Floats
+    linear: Floats
+    directions: Floats
+    mass: Floats
+    rows: int
+
+    @property
+    def enough(self) -> bool:
+        """Whether the rows are enough to say what ``G`` is, not only whether it is another."""
+        return self.rows >= ROWS_A_COLUMN * len(self.directions)
+
+    def groups(self) -> tuple[Floats, Floats]:
+        """Return both parts of every group that has rows, (groups, d, d); the diagonals are 0.
+
+        Where rows are enough, column ``j`` is a regression on the directions without their
+        coordinate ``j``, along which line mean ``j`` does not change.
+        """
+        held = self.mass > 0
+        d = len(self.directions)
+        products = self.directions / self.mass.sum()
+        parts = []
+        for total in (self.curved, self.linear):
+            part = total[held] / self.mass[held, None, None]
+            part[:, np.arange(d), np.arange(d)] = 0.0
+            parts.append(part)
+        for j in range(d) if self.enough else ():
+            others = np.arange(d) != j
+            # The directions of a collinear table leave out what does not move its rows, and so
+            # do the transport's errors that G is contracted with.
+            weigh = np.linalg.pinv(products[np.ix_(others, others)], rcond=1e-6, hermitian=True)
+            for part in parts:
+                part[:, others, j] = part[:, others, j] @ weigh
+        return parts[0], parts[1]
+
+
+def differenced_sensitivity(
+    models: Sequence[LineModel],
+    regressions: Sequence[LatentRegression],
+    matrix: Floats,
+    mass: Floats,
+    transport: LinearTransport,
+) -> Differences:
+    """Return the parts of ``G`` of some rows, in groups.
+
+    ``regressions`` are the linear parts of the models' ``h``; the transport is deterministic, or
+    has the random part of a collinear table.
+    """
+    d = transport.n_latent
+    offsets, weights = transport.offsets()
+    directions = transport.directions
+    n = len(matrix)
+    latent = transport.encode(matrix)
+    # a row and its direction must be unrelated, and so must rows and groups; the sample is in an
+    # order of its own
+    shuffled = np.random.default_rng(20240613).permutation(n)
+    group, steps = np.empty(n, dtype=np.intp), np.empty_like(latent)
+    group[shuffled] = np.arange(n) % N_GROUPS
+    steps[shuffled] = latent[np.roll(shuffled, 1)]
+    length = np.sqrt(np.sum(steps**2, axis=1, keepdims=True))
+    steps = np.sqrt(d) * np.divide(steps, length, out=np.zeros_like(steps), where=length > 0)
+    step = STEP / np.sqrt(d)
+    move = step * np.concatenate([steps, -steps])
+    # coordinate j moves a row along its own line j, which leaves m_j as it is
+    lines = Lines(
+        np.tile(matrix, (2, 1)) + move @ directions.T,
+        np.tile(latent, (2, 1)) + move,
+        directions,
+        transport.reference,
+        offsets,
+    )
+    straight = [regression(latent, offsets) for regression in regressions]
+    bent, slopes = [], []
+    for model, own in zip(models, straight, strict=True):
+        moments = model.moments(lines)
+        # both ends of the step have a share in h: one pass less, and even errors only
+        bent.append(0.5 * (moments.hermite[:, :n] + moments.hermite[:, n:]) - own)
+        slopes.append((moments.mean[:, :n] - moments.mean[:, n:]) / (2.0 * step))
+    sums = []
+    for part in (bent, straight):
+        product = 0.5 * (part[0] * slopes[-1] + part[-1] * slopes[0])
+        terms = mass[:, None] * np.tensordot(weights, product, axes=1)
+        sums.append(np.stack([steps[group == g].T @ terms[group == g] for g in range(N_GROUPS)]))
+    masses = np.asarray(np.bincount(group, mass, minlength=N_GROUPS), dtype=np.float64)
+    products = (steps * mass[:, None]).T @ steps
+    return Differences(sums[0], sums[1], products, masses, n)
+
+
+@dataclass(frozen=True)
+class Gradients(Summed):
+    r"""Weighted sums over rows of :math:`\nabla\eta\,\nabla\eta'` by a fine and a coarse step.
+
+    ``mass`` is the sum of the weights, ``stepwise`` the number of models of trees, which have no
+    gradients.
+    """
+
+    fine: Floats
+    coarse: Floats
+    mass: float
+    stepwise: int
+
+    @property
+    def rough(self) -> bool:
+        """Whether the regression jumps: its gradients grow as the step gets smaller."""
+        return self.stepwise > 0 or bool(np.trace(self.fine) > ROUGH * np.trace(self.coarse))
+
+    def mean(self) -> Floats:
+        r"""Return :math:`\Gamma`: of a regression that jumps the trend across the coarse step."""
+        return np.asarray((self.coarse if self.rough else self.fine) / self.mass)
+
+
+def gradient_products(
+    models: Sequence[LineModel],
+    matrix: Floats,
+    mass: Floats,
+    transport: LinearTransport,
+    *,
+    step: float,
+) -> Gradients:
+    r"""Return the weighted sums of :math:`\nabla\eta\,\nabla\eta'` over rows; ``step`` is fine."""
+    fine, coarse = (
+        _products([_gradients(model, matrix, transport, width) for model in models], mass)
+        for width in (step, COARSE_STEP)
+    )
+    stepwise = sum(has_trees(model) for model in models)
+    return Gradients(fine, coarse, float(mass.sum()), stepwise)
+
+
+def _gradients(model: LineModel, matrix: Floats, transport: LinearTransport, step: float) -> Floats:
+    """Return a model's derivative along each latent direction, (n, d), by central differences."""
+    n, p = matrix.shape
+    directions = transport.directions
+    gradient = np.empty((n, transport.n_latent))
+    # a model pays for every call: many directions share one
+    together = max(1, BLOCK_BYTES // (8 * 2 * n * p))
+    for start in range(0, transport.n_latent, together):
+        part = slice(start, min(start + together, transport.n_latent))
+        moves = step * directions[:, part].T[:, None, :]
+        rows = np.concatenate([matrix + moves, matrix - moves])
+        high, low = np.split(model.predict(rows.reshape(-1, p)).reshape(-1, n), 2)
+        gradient[:, part] = (high - low).T / (2.0 * step)
+    return gradient
+
+
+def _products(gradients: list[Floats], mass: Floats) -> Floats:
+    product = (gradients[0] * mass[:, None]).T @ gradients[-1]
+    return np.asarray(0.5 * (product + product.T))
+
+
+def has_trees(model: LineModel) -> bool:
+    """Return whether a model is one of trees, or a sum with trees in it."""
+    if isinstance(model, SumLines):
+        return any(has_trees(part) for part in model.parts)
+    return isinstance(model, TreeLines)

@@ -384,7 +384,7 @@ def resolve_transport(
         settings["components"] = "auto" if components is options.Dependence.auto else None
     if not settings:
         return transport
-    from dfi.transports.registry import resolve_transport
+    from dfi.transports import resolve_transport
 
     kind = type(resolve_transport(transport))
     known = inspect.signature(kind).parameters

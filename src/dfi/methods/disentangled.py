@@ -11,21 +11,25 @@ from dfi._lines.choose import LineOptions
 from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._models.parallel import progress_bar
 from dfi._models.quality import regression_quality
-from dfi.explained import explain_diagnostics, undetected_scores, unit_components, unit_membership
-from dfi.inference.score_transport import Task, score_transport
+from dfi._scoring.scores import Task
 from dfi.methods.base import Method, Part
-from dfi.score_form import resolve_form
-from dfi.transports.base import fit_transport
-from dfi.transports.choice import Auto, choose_transport
-from dfi.transports.registry import resolve_transport
+from dfi.methods.diagnosis import (
+    explain_diagnostics,
+    undetected_scores,
+    unit_components,
+    unit_membership,
+)
+from dfi.transports import resolve_transport
+from dfi.transports.base import resolve_form
 
 if TYPE_CHECKING:
     from dfi._lines.quadrature import QuadratureRule
+    from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
-    from dfi._scoring.latent import ScoreForm
-    from dfi._scoring.scores import SensitivityMethod
-    from dfi._scoring.transported import TransportedScores
+    from dfi._scoring.forms import ScoreForm
+    from dfi._scoring.scores import Scores, SensitivityMethod
     from dfi._types import Floats
+    from dfi.transports.base import FittedTransport, Transport
 
 
 @dataclass(frozen=True)
@@ -36,17 +40,20 @@ class Explained:
     ----------
     part : Part
         Attributed scores of the units, with the latent ones in ``part.latent``.
-    transport : fitted transport
+    models : tuple of FoldModels
+        The models that were explained.
+    transport : FittedTransport
         Fitted on the explained rows.
-    scores : TransportedScores
+    scores : Scores
         Scores of the matrix columns.
     membership : ndarray of shape (latent coordinates, units)
         Which coordinates a unit owns, as 0 and 1.
     """
 
     part: Part
-    transport: Any
-    scores: TransportedScores
+    models: tuple[FoldModels, ...]
+    transport: FittedTransport
+    scores: Scores
     membership: Floats
 
 
@@ -91,16 +98,28 @@ class Disentangled(Method):
         "models, so that scores of null features are not pulled below 0."
     )
 
-    def form(self, *, given: bool) -> ScoreForm:
-        """Return the form of the scores; raise if an option does not go with the transport.
+    @property
+    def options(self) -> LineOptions:
+        """How averages along lines are taken."""
+        return LineOptions(self.lines, self.n_nodes, self.memory)
+
+    def form(self, design: Transport, *, given: bool) -> ScoreForm:
+        """Return the form of the scores; raise if the transport does not honour an option.
 
         Parameters
         ----------
+        design : Transport
+            The transport, resolved.
         given : bool
             Whether the model was fitted elsewhere.
         """
-        design = resolve_transport(self.transport)
-        return resolve_form(self.score, self.G, "prefit" if given else None, design)
+        form = resolve_form(self.score, prefit=given)
+        design.check(G=self.G, options=self.options, fixed=self.fixed_transport)
+        return form
+
+    def check(self, *, given: bool) -> None:
+        """Raise if parameters contradict each other, before any data are read."""
+        self.form(resolve_transport(self.transport), given=given)
 
     def compute(self, fits: Fits) -> dict[str, Part]:
         """Return the attributed scores as ``"dfi"``, the latent ones inside."""
@@ -114,20 +133,15 @@ class Disentangled(Method):
         """
         table, rows, weights = fits.table, fits.rows, fits.weights
         design = resolve_transport(self.transport)
-        form = self.form(given=fits.given)
-        if hasattr(design, "check_columns"):
-            design.check_columns(table.columns)
+        form = self.form(design, given=fits.given)
+        design.check_columns(table.columns)
         models = fits.halves if form == "cross" else fits.full
-        choice = None
-        if isinstance(design, Auto):
-            choice = choose_transport(
-                table.matrix[rows], weights.take(rows), fits.constant, table.columns,
-                fits.child("auto"),
-            )  # fmt: skip
+        explained = table.matrix[rows], weights.take(rows), fits.constant
+        choice = design.choose(*explained, table.columns, fits.child("auto"))
+        if choice.reasons:
             design = choice.design
-        transport = fit_transport(
-            design, table.matrix[rows], weights.take(rows), fits.constant, table
-        )
+            self.form(design, given=fits.given)
+        transport = design.fit_matrix(*explained, columns=table.columns)
         total = sum(len(fold.test) for fold in models)
         with progress_bar(fits.workers.progress, "explaining rows", total) as advance:
             task = Task(
@@ -138,18 +152,23 @@ class Disentangled(Method):
                 rows=rows,
                 constant=fits.constant,
                 form=form,
-                options=LineOptions(self.lines, self.n_nodes, self.memory),
-                sensitivity="hermite" if self.fixed_transport else self.G,
+                options=self.options,
+                sensitivity=self.G,
                 fixed=self.fixed_transport,
                 seed=fits.child("transport"),
                 n_jobs=fits.workers.n_jobs,
                 advance=advance,
             )
-            scores = score_transport(design, transport, task)
+            scores = transport.score(task)
         diagnostics = explain_diagnostics(
-            design, transport, scores, fits, task, diagnose=self.diagnose, say=choice is None
+            transport,
+            scores,
+            task,
+            fits.child("diagnosis"),
+            diagnose=self.diagnose,
+            say=not choice.reasons,
         )
-        if choice is not None:
+        if choice.reasons:
             diagnostics["auto"] = choice.as_dict()
         specification = {
             **design.specification(),
@@ -160,13 +179,13 @@ class Disentangled(Method):
         }
         membership = unit_membership(table, transport)
         part = _part(fits, transport, scores, membership, diagnostics, specification)
-        return Explained(part, transport, scores, membership)
+        return Explained(part, models, transport, scores, membership)
 
 
 def _part(
     fits: Fits,
-    transport: Any,
-    scores: TransportedScores,
+    transport: FittedTransport,
+    scores: Scores,
     membership: Floats,
     diagnostics: dict[str, Any],
     specification: dict[str, Any],

@@ -50,6 +50,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dfi._models.submodels import submodels
+from dfi._scoring.loss import SQUARED_ERROR
 from dfi.methods.base import CONSERVATIVE, Method, Part, check_one_of
 from dfi.methods.conditional import covariate_residuals
 
@@ -105,7 +106,8 @@ def _losses(fits: Fits) -> tuple[Floats, Floats]:
     for unit in np.flatnonzero(fits.units.constant):
         subsets[unit] = tuple(range(len(fits.table.columns)))
     reduced = submodels(fits).predictions(subsets, "refitting without each unit")[fits.rows]
-    return fits.residuals**2, (y[:, None] - reduced) ** 2
+    full = SQUARED_ERROR.of(y, fits.predictions[fits.rows])
+    return full, SQUARED_ERROR.of(y[:, None], reduced)
 
 
 def _split_influence(fits: Fits, full: Floats, reduced: Floats) -> Floats:

@@ -62,6 +62,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi._lines.quadrature import DEFAULT_MEMORY
+from dfi._scoring.forms import loco
 from dfi.methods.base import CONSERVATIVE, OneStep, Part, check_at_least_two, full_lines
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def _loss(fits: Fits, f: int, swapped: Swap) -> tuple[Floats, Floats]:
     test = fits.folds[f].test
     y, value = fits.outcome.values[test], fits.predictions[test]
     # the row's own loss is taken off first: at the null the kernel then vanishes with the score
-    kernel = (y[:, None] - swapped.values) ** 2 - ((y - value) ** 2)[:, None]
+    kernel = loco(y[:, None], value[:, None], swapped.values)
     return kernel, -2.0 * (value[:, None] - swapped.values)
 
 

@@ -34,6 +34,7 @@ import numpy as np
 
 from dfi._data.folds import Fold
 from dfi._models.submodels import least_squares_submodels, positions_of
+from dfi._scoring.forms import loco
 from dfi.methods.base import CONSERVATIVE, Method, Part
 from dfi.methods.shapley import (
     EXACT_LIMIT,
@@ -159,8 +160,7 @@ def _orders(fits: Fits, names: tuple[Decomposition, ...]) -> dict[str, Part]:
         table.matrix, fits.outcome.values, fits.weights.values, Fold(rows, rows), positions
     )
     outcome = fits.outcome.values[rows]
-    centred = outcome - fits.mass(rows) @ outcome
-    values = (centred**2)[:, None] - (outcome[:, None] - fitted) ** 2
+    values = loco(outcome[:, None], fitted, fits.mass(rows) @ outcome)
     part = shapley_part(fits, coalitions, values)
     parts = {"r2_lmg": part, "r2_dominance": part}
     if coalitions.exact:

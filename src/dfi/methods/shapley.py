@@ -68,6 +68,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from dfi._models.submodels import least_squares_submodels, positions_of, submodels
+from dfi._scoring.forms import loco
 from dfi.methods.base import CONSERVATIVE, Method, Part, check_at_least_two, check_one_of
 from dfi.warnings import ApproximationWarning, warn
 
@@ -268,7 +269,7 @@ class Game:
 
     def _gain(self, rows: Ints, predictions: Floats, baseline: Floats) -> Floats:
         y = self.fits.outcome.values[rows, None]
-        return np.asarray((y - baseline) ** 2 - (y - predictions) ** 2)
+        return loco(y, predictions, baseline)
 
     def linear(self, k: int) -> tuple[Floats, Floats] | None:
         """Return the game of least squares in a fold, or None where it would cost too much.

@@ -23,7 +23,7 @@ lent, :math:`\sum_k 2(E[\kappa \mid \text{unit k from row i}] - \hat\theta)` (Ho
 The conditional means come from finitely many compositions; their Monte-Carlo variance is known and
 is taken out by shrinking each of them to its between-row part, so that it does not count as
 sampling error, and is reported apart. The regression's error enters through the Riesz term of
-:mod:`dfi.methods.permutation`; the transport's as in DFI (:mod:`dfi.inference.transport_terms`)
+:mod:`dfi.methods.permutation`; the transport's as in DFI (:mod:`dfi.transports.linear_error`)
 with a sensitivity for each kind of effect, that of the first-order effects being exact where the
 latent regression is additive. Left out, the latent first-order effects of null features were found
 to be rejected 11.5 % of the time at 5 %.
@@ -44,8 +44,7 @@ import numpy as np
 from dfi._lines.closed_form import LinearLines
 from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._models.submodels import positions_of
-from dfi._scoring.latent import LatentScores
-from dfi.inference.transport_terms import MapInfluence, latent_terms
+from dfi._scoring.lines import LineScores
 from dfi.methods.base import CONSERVATIVE, Method, Part, check_at_least_two, full_lines
 from dfi.methods.permutation import (
     choose_shifts,
@@ -56,6 +55,7 @@ from dfi.methods.permutation import (
 )
 from dfi.methods.shapley import players, refuse_overlap
 from dfi.transports.gaussian import Gaussian
+from dfi.transports.linear_error import latent_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,21 +125,21 @@ class Sobol(Method):
 
     def _latent(self, fits: Fits) -> dict[str, Part]:
         table, rows = fits.table, fits.rows
-        transport = Gaussian().fit(
+        transport = Gaussian().fit_matrix(
             table.matrix[rows], fits.weights.take(rows), table.constant, columns=table.columns
         )
         if transport.kernel_variance.any():
             return {}  # collinear columns: latent rows are random, which DFI integrates
         d = transport.n_latent
         indices = self._pooled(fits, [np.array([j], dtype=np.intp) for j in range(d)], transport)
-        carried = MapInfluence(transport, transport.standardize(table.matrix[rows]))
+        carried = transport.influence(table.matrix[rows])
         owner = np.zeros((d, len(fits.units)))
         for unit, inside in enumerate(fits.units.members(transport.active)):
             owner[inside, unit] = 1.0
         parts = {}
         for k, kind in enumerate(KINDS):
             values, tilt = indices.influence[k], indices.sensitivity[k]
-            scores = LatentScores(values, np.zeros(len(rows)), tilt, np.zeros(d), np.zeros((d, d)))
+            scores = LineScores(values, np.zeros(len(rows)), tilt, np.zeros(d), np.zeros((d, d)))
             parts[f"sobol_latent_{kind}"] = Part(
                 (values + latent_terms(carried, scores)) @ owner,
                 rows,

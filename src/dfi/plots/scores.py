@@ -16,7 +16,6 @@ import numpy as np
 from dfi._data import as_frame
 from dfi.plots import style
 from dfi.results import views
-from dfi.transports.gaussian import LinearTransport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from dfi.inference.tests import Adjustment
     from dfi.results.importance import Importance
     from dfi.results.views import Columns
-    from dfi.transports.base import MapTransport
 
 N_VALUES = 41
 MAX_ROWS = 200
@@ -220,15 +218,12 @@ def _curves(
     """Return the name of a coordinate, its profile, and the curves of the rows behind it."""
     if not hasattr(explainer, "models_"):
         raise ValueError("the profile is drawn from a fitted dfi.DFI: call fit first")
-    transport: LinearTransport | MapTransport = explainer.transport_
+    transport = explainer.transport_
     coordinate, label = _coordinate(explainer, feature, level)
     folds = explainer.models_
     matrix = folds[0].predictors[0].table.matrix
-    if isinstance(transport, LinearTransport):
-        latent = transport.encode(matrix)
-    else:
-        # what is random in an encoder (a coupling, jumps of discrete columns) is drawn once
-        latent = transport.encode(matrix, np.random.default_rng(0))
+    # what is random in an encoder (a coupling, jumps of discrete columns) is drawn once
+    latent = transport.encode(matrix, np.random.default_rng(0))
     low, high = (float(value) for value in np.quantile(latent[:, coordinate], [0.01, 0.99]))
     values = np.linspace(low, high, n_values)
     per_fold = max(1, max_rows // len(folds))
@@ -236,30 +231,13 @@ def _curves(
     for fold in folds:
         step = max(1, len(fold.test) // per_fold)
         rows = fold.test[::step][:per_fold]
-        flat = _moved(transport, matrix[rows], latent[rows], coordinate, values)
+        flat = transport.moved(matrix[rows], latent[rows], coordinate, values)
         fitted = np.mean([predictor(flat) for predictor in fold.predictors], axis=0)
         parts.append(fitted.reshape(len(rows), n_values))
     curves = np.concatenate(parts)
     lower, upper = np.quantile(curves, [0.1, 0.9], axis=0)
     profile = {"latent": values, "mean": curves.mean(axis=0), "low": lower, "high": upper}
     return label, profile, curves
-
-
-def _moved(
-    transport: LinearTransport | MapTransport,
-    rows: Floats,
-    latent: Floats,
-    coordinate: int,
-    values: Floats,
-) -> Floats:
-    """Return each row with one latent coordinate at each value: a line, or the decoder's curve."""
-    if isinstance(transport, LinearTransport):
-        shift = values[None, :] - latent[:, coordinate, None]
-        points = rows[:, None, :] + shift[:, :, None] * transport.directions[:, coordinate]
-        return np.asarray(points.reshape(-1, rows.shape[1]))
-    replaced = np.repeat(latent, len(values), axis=0)
-    replaced[:, coordinate] = np.tile(values, len(latent))
-    return np.asarray(transport.decode(replaced))
 
 
 def line_profile_data(

@@ -19,7 +19,7 @@ from dfi.report.sentences import (
 )
 from dfi.results import views
 from dfi.results.file import thaw
-from dfi.transports.registry import TRANSPORTS
+from dfi.transports import TRANSPORTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -238,7 +238,7 @@ def _argument(key: str, spec: Plain) -> str:
     value = spec[key]
     text = str(value)
     if key == "transport" and text in TRANSPORTS:
-        options = _transport_options(TRANSPORTS[text], spec)
+        options = _transport_options(TRANSPORTS[text]().specification(), spec)
         if options:
             return f"dfi.transports.{TRANSPORTS[text].__name__}({options})"
     # objects were recorded by their text; long ones (a list of splits) are only named
@@ -249,12 +249,12 @@ def _argument(key: str, spec: Plain) -> str:
     return repr(value)
 
 
-def _transport_options(kind: type[object], spec: Plain) -> str:
+def _transport_options(default: Plain, spec: Plain) -> str:
     """Return what the specification says that is not the transport's default."""
     options = []
     if spec.get("epsilon"):
         options.append(f"epsilon={spec['epsilon']!r}")
-    if "components" in spec and spec["components"] != getattr(kind, "components", None):
+    if "components" in spec and spec["components"] != default.get("components"):
         options.append(f"components={spec['components']!r}")
     return ", ".join(options)
 

@@ -9,15 +9,59 @@
 :class:`Auto`           chosen by what the data show
 ======================= =============================================================
 
-Anything with ``fit``, ``encode`` and ``decode`` works too: see :mod:`dfi.transports.custom`.
+Anything with ``fit``, ``encode`` and ``decode`` works too: see :mod:`dfi.transports.curved`. On its
+own each is a scikit-learn transformer: ``fit``, ``transform``, ``inverse_transform``.
 """
 
 from __future__ import annotations
 
-from dfi.transports.choice import Auto
+import difflib
+from typing import Any
+
+from dfi.transports.auto import Auto
+from dfi.transports.base import Transport
 from dfi.transports.copula import Copula
+from dfi.transports.curved import Custom, is_transport
 from dfi.transports.entropic import EntropicOT
 from dfi.transports.gaussian import Gaussian, Semicontinuous
 from dfi.transports.knothe import KnotheRosenblatt
 
 __all__ = ["Auto", "Copula", "EntropicOT", "Gaussian", "KnotheRosenblatt", "Semicontinuous"]
+
+TRANSPORTS: dict[str, type[Transport]] = {
+    "gaussian": Gaussian,
+    "copula": Copula,
+    "entropic": EntropicOT,
+    "knothe-rosenblatt": KnotheRosenblatt,
+    "semicontinuous": Semicontinuous,
+    "auto": Auto,
+}
+
+
+def resolve_transport(transport: Any) -> Transport:
+    """Return the transport of a name, or the given one; a user-defined one is wrapped."""
+    if isinstance(transport, Transport):
+        transport.check_parameters()
+        return transport
+    known = ", ".join(repr(name) for name in TRANSPORTS)
+    if isinstance(transport, str):
+        if transport in TRANSPORTS:
+            return TRANSPORTS[transport]()
+        close = difflib.get_close_matches(transport, TRANSPORTS, n=1)
+        hint = f", did you mean {close[0]!r}?" if close else "."
+        raise ValueError(f"unknown transport {transport!r}{hint} Known names: {known}")
+    if is_transport(transport):
+        return Custom(transport)
+    what = transport.__name__ if isinstance(transport, type) else type(transport).__name__
+    missing = [
+        method
+        for method in ("fit", "encode", "decode")
+        if not callable(getattr(transport, method, None))
+    ]
+    # ours have encode and decode only once they are fitted
+    if isinstance(transport, type) and (issubclass(transport, Transport) or not missing):
+        raise TypeError(f"transport is the class {what}, not an instance: pass {what}()")
+    raise TypeError(
+        f"transport must be a name ({known}) or an object with fit, encode and decode; "
+        f"{what} has no {', '.join(missing)}"
+    )

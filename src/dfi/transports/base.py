@@ -1,104 +1,556 @@
-"""What a fitted transport offers to be scored along curves, and differences for its Jacobian."""
+r"""What a transport is: a specification that is fitted to rows, and what a fitted one can do.
+
+A :class:`Transport` is part of the estimand: its parameters, and which options of a call it
+honours. Fitted to rows (:meth:`Transport.fit_matrix`) it becomes a :class:`FittedTransport`, which
+takes rows to latent coordinates and back and scores rows along them, its own error included:
+derived where it has one (:meth:`FittedTransport.own_error`), else by the grouped jackknife.
+
+**The grouped jackknife.** The rows are dealt into ``B`` groups; the transport is fitted again
+without each group, the fitted models and the rows that are scored staying the same. With
+:math:`\hat\theta_{(-g)}` the scores under that transport,
+:math:`\psi_g = -(B - 1)(\hat\theta_{(-g)} - \hat\theta)` is, to first order, the mean over the
+group of the rows' influence through the transport. What every row gets is
+
+.. math:: u_i + b\,(u_i - \bar u) + \sqrt{n_g}\, r_g, \qquad \psi_g = b\,(\bar u_g - \bar u) + r_g,
+
+``b`` by least squares over the groups: the variance of the column mean is then that of the group
+means :math:`\bar u_g + \psi_g`, while the part that rows themselves show keeps its ``n`` degrees of
+freedom. (Giving each row of a group :math:`\psi_g` alone would understate it ``n_g`` times.) With
+weights, :math:`n_g = (\sum_i w_i)^2 / (B \sum_i w_i^2)`: groups are of rows, however often these
+count, and their means vary the more, the fewer rows have the weight.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+import dataclasses
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dfi._lines.base import Reference
+from dfi._data.frames import build_frame, is_table
+from dfi._data.table import Table, read_table
+from dfi._data.weights import read_weights
+from dfi._models.seeds import Seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from dfi._data.table import Table
+    from numpy.typing import NDArray
+
+    from dfi._data.columns import Column
     from dfi._data.weights import Weights
+    from dfi._lines.base import Reference
+    from dfi._lines.choose import LineOptions
+    from dfi._models.crossfit import FoldModels
+    from dfi._scoring.forms import ScoreForm
+    from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Ints
+    from dfi.transports.straight import StraightTransport
 
-UNIFORM_ATOMS = 1024
+N_GROUPS = 20
+MOST_REPEATED = 100_000
+"""Rows up to which counts are spelled out, about 2 CPU seconds for each pair of columns of a vine;
+in larger tables they may double the rows. Beyond that a transport's own weights have to do."""
 
 
 class UnsuitableTransportError(ValueError):
     """The data do not allow this transport: too few rows for a kernel, categories in a vine."""
 
 
-@runtime_checkable
-class MapTransport(Protocol):
-    """A fitted transport whose decoder gives the row that belongs to a latent row."""
+def resolve_form(score: ScoreForm | Literal["auto"], *, prefit: bool) -> ScoreForm:
+    """Return the form of the scores: the cross form where models are fitted here.
 
-    @property
-    def active(self) -> Ints:
-        """The columns that vary; the latent coordinates belong to these, in this order."""
+    Raises
+    ------
+    ValueError
+        The form is unknown, or does not go with a fitted model.
+    """
+    if score not in ("auto", "cross", "loco", "cpi"):
+        raise ValueError(f"unknown score {score!r}: choose 'auto', 'cross', 'loco' or 'cpi'")
+    if prefit and score == "cross":
+        raise ValueError(
+            "score='cross' multiplies two models fitted on disjoint rows; cv='prefit' has one: "
+            "use score='loco' or 'cpi', or let the models be fitted here"
+        )
+    if score == "auto":
+        return "loco" if prefit else "cross"
+    return score
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A transport with the reasons why it was chosen; none where the caller chose it."""
+
+    design: Transport
+    reasons: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the choice for a result's diagnostics."""
+        return {"chosen": self.design.name, "why": list(self.reasons)}
+
+
+class Transport(TransformerMixin, BaseEstimator):
+    """The specification of a transport, and a scikit-learn transformer.
+
+    On its own a transport turns the columns of a table into independent latent coordinates, one
+    for each numeric column that varies (each level of a category with three or more):
+    ``Gaussian().fit(X).transform(X)``. Where a latent row is random given the row (entropic
+    transports, columns with levels in a vine, collinear columns), ``transform`` draws it, from
+    ``random_state``: the same draws for the same rows in every call, unless it is None.
+
+    Attributes
+    ----------
+    fitted_ : FittedTransport
+        What was fitted.
+    n_features_in_ : int
+        Number of columns of ``X``.
+    feature_names_in_ : ndarray of str
+        Their names, where ``X`` is a dataframe.
+    """
+
+    name: ClassVar[str]
+    straight: ClassVar[bool] = True
+    """Whether latent lines are straight, in feature or in score space."""
+    published: ClassVar[bool] = False
+    """Whether this is a form of the paper, kept to reproduce it."""
+
+    # What only some transports have as parameters; these are the others' values.
+    epsilon: float = 0.0
+    shrinkage: float | Literal["ledoit-wolf"] | None = None
+    n_draws: int = 1
+    n_smoothing: int = 1
+    random_state: int | None = 0
+
+    fitted_: FittedTransport
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+    _table: Table
+
+    def __post_init__(self) -> None:
+        self.check_parameters()
+
+    def check_parameters(self) -> None:
+        """Refuse parameters that no transport can have."""
+        Seeds.of(self.random_state)
+
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Refuse parameters that name other columns than these."""
+
+    def check(self, *, G: str, options: LineOptions, fixed: bool) -> None:
+        """Refuse the options of a call that this transport does not honour, by name.
+
+        Parameters
+        ----------
+        G, fixed
+            How the sensitivity to the transport's own error is found, and whether it is left out
+            (``fixed_transport``).
+        options : LineOptions
+            ``lines``, ``n_nodes`` and ``memory``.
+        """
+        if G not in ("auto", "hermite", "covariance", "tilt"):
+            raise ValueError(f"unknown G {G!r}: choose 'auto', 'hermite', 'covariance' or 'tilt'")
+        if G != "auto" and not self.straight:
+            raise ValueError(
+                f"G={G!r} is about straight lines, which transport={self.name!r} does not have: "
+                "leave G='auto'"
+            )
+        if G != "auto" and fixed:
+            raise ValueError(
+                f"G={G!r} is about the transport's own error, which fixed_transport=True leaves "
+                "out: drop one of the two"
+            )
+        if options.rule == "draws" and not self.straight:
+            raise ValueError(
+                f"lines='draws' is about straight lines, which transport={self.name!r} does not "
+                "have: use 'auto', 'equal' or 'gauss'"
+            )
+
+    def choose(
+        self,
+        matrix: Floats,
+        weights: Weights,
+        constant: Bools,
+        columns: Sequence[Column],
+        seed: np.random.SeedSequence,
+    ) -> Choice:
+        """Return the transport to fit to these rows: itself, unless the data are to decide."""
+        del matrix, weights, constant, columns, seed
+        return Choice(self)
+
+    @abstractmethod
+    def fit_matrix(
+        self,
+        matrix: Floats,
+        weights: Weights,
+        constant: Bools,
+        *,
+        columns: Sequence[Column] | None = None,
+        like: FittedTransport | None = None,
+    ) -> FittedTransport:
+        """Fit the transport to the rows of a numeric matrix.
+
+        Parameters
+        ----------
+        matrix, weights : ndarray of shape (n, p), Weights
+            The rows.
+        constant : ndarray of bool, shape (p,)
+            The columns that do not vary: they have no latent coordinate.
+        columns : sequence of Column, optional
+            The caller's columns; by default every column of the matrix is one, ``x0``, ``x1``, ...
+        like : FittedTransport, optional
+            This transport fitted to all rows, where it is fitted again without some of them: what
+            was selected then (dependence components, families of copulas) is kept. What the
+            jackknife multiplies by its number of groups is then a change of parameters, not one
+            model giving way to another in a few of the refits.
+        """
+
+    @abstractmethod
+    def specification(self) -> dict[str, Any]:
+        """Return what the estimand depends on."""
+
+    def label(self) -> str:
+        """Return the name with what the parameters change from their defaults."""
+        default = type(self)()
+        changed = [
+            f"{field.name} = {getattr(self, field.name)}"
+            for field in dataclasses.fields(self)
+            if getattr(self, field.name) != getattr(default, field.name)
+        ]
+        return f"{self.name} ({', '.join(changed)})" if changed else self.name
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the transport to a table.
+
+        Parameters
+        ----------
+        X : dataframe or array of shape (n, d)
+            numpy, pandas, polars or pyarrow; numbers, booleans, categories.
+        y : None
+            Not used, for pipelines.
+        sample_weight : array-like of shape (n,), optional
+            Sampling weights of the rows.
+        """
+        del y
+        self.check_parameters()
+        table = read_table(X)
+        validate_data(self, X, skip_check_array=True)
+        weights = read_weights(sample_weight, table.n_rows, kind="sampling")
+        self.check_columns(table.columns)
+        self._table = table.without(weights.values == 0)
+        constant = replace(table, matrix=table.matrix[weights.values > 0]).constant
+        if constant.all():
+            raise ValueError("every column of X is constant: there is nothing to transform")
+        # a copy: the parameters of this one may be set again
+        self.fitted_ = clone(self).fit_matrix(
+            table.matrix, weights, constant, columns=table.columns
+        )
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Return the latent rows of a table with the columns of ``fit``, one draw of each."""
+        check_is_fitted(self, "fitted_")
+        matrix = self._rows(X).matrix
+        # a seed of its own: the rows may have been drawn from the same number
+        generator = Seeds.of(self.random_state).child("transform").generator()
+        return self.fitted_.couple(matrix, generator)
+
+    def inverse_transform(self, Z: Any) -> Any:
+        """Return the rows that belong to latent rows, as a table like that of ``fit``.
+
+        Under a random coupling (``epsilon > 0``) these are the conditional means of the features.
+        Columns with levels (categories, booleans, counts) hold the nearest one.
+        """
+        check_is_fitted(self, "fitted_")
+        latent = np.asarray(Z, dtype=np.float64)
+        if latent.ndim != 2 or latent.shape[1] != self.fitted_.n_latent:
+            raise ValueError(
+                f"Z has shape {latent.shape}; {type(self).__name__} has {self.fitted_.n_latent} "
+                "latent coordinates."
+            )
+        return self._table.frame(self.fitted_.project(latent))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the latent coordinates: those of the columns they belong to."""
+        check_is_fitted(self, "fitted_")
+        columns = self._table.columns
+        if input_features is not None:
+            names = np.asarray(input_features, dtype=object)
+            known = getattr(self, "feature_names_in_", None)
+            if known is not None and not np.array_equal(known, names):
+                raise ValueError("input_features is not equal to feature_names_in_")
+            if len(names) != len(columns):
+                raise ValueError(
+                    "input_features should have length equal to number of features "
+                    f"({len(columns)}), got {len(names)}"
+                )
+            columns = tuple(
+                replace(column, name=str(name)) for column, name in zip(columns, names, strict=True)
+            )
+        every = [name for column in columns for name in column.matrix_names()]
+        return np.asarray([every[k] for k in self.fitted_.active], dtype=object)
+
+    def _rows(self, X: Any) -> Table:
+        """Read a table that has the columns of the fitted one."""
+        dimensions = 2 if is_table(X) or sparse.issparse(X) else np.asarray(X).ndim
+        if dimensions != 2:
+            raise ValueError(
+                f"X must have two dimensions and has {dimensions}. Reshape your data with "
+                "X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is a row."
+            )
+        validate_data(self, X, skip_check_array=True, reset=False)
+        named, table = is_table(X), self._table
+        if named and table.library == "numpy":
+            X = np.asarray(X)
+        elif not named and table.library != "numpy":
+            labels = [column.label for column in table.columns]
+            X = build_frame(labels, list(np.asarray(X).T), table.library, table.header)
+        return table.like(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+class FittedTransport(ABC):
+    """A transport that was fitted to rows."""
+
+    if TYPE_CHECKING:
+        # fields of some transports, properties of others
+
+        @property
+        def design(self) -> Transport:
+            """What was fitted."""
+
+        @property
+        def active(self) -> Ints:
+            """The matrix columns that vary: the latent coordinates belong to these, in order."""
+
+        @property
+        def reference(self) -> Reference:
+            """The law of a replacement latent coordinate."""
+
+        @property
+        def labels(self) -> Ints | None:
+            """The dependence component of each coordinate; None where there are none."""
+
+        @property
+        def missed(self) -> Floats | None:
+            """How much each coordinate's component may depend on the rest without being found.
+
+            An upper limit of the squared multiple correlation.
+            """
+
+    else:
+        labels = None
+        missed = None
+
+    returns_rows: ClassVar[bool] = True
+    """Whether the decoder gives the row that belongs to a latent row, not an average of rows."""
 
     @property
     def n_latent(self) -> int:
         """The number of latent coordinates."""
+        return len(self.active)
 
     @property
-    def reference(self) -> Reference:
-        """The law of a replacement latent coordinate."""
+    def n_dependent(self) -> int:
+        """The largest number of latent coordinates that are mixed with each other."""
+        return self.n_latent if self.labels is None else int(np.bincount(self.labels).max())
 
-    def encode(self, matrix: Floats, generator: np.random.Generator) -> Floats:
-        """Return latent rows (n, d); the generator serves what is random."""
+    @property
+    def straight(self) -> StraightTransport | None:
+        """Itself where latent lines are straight, in feature or in score space, else None."""
+        return None
 
+    @property
+    def attribution(self) -> Floats | None:
+        """The matrix ``W`` with attributed influence ``sum_j W_lj^2 u_j``; None where rows vary."""
+        return None
+
+    @abstractmethod
+    def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
+        """Return latent rows (n, d); the generator serves what is random in it."""
+
+    @abstractmethod
     def decode(self, latent: Floats) -> Floats:
         """Return the rows of the numeric matrix that belong to latent rows."""
 
+    def draw(self, matrix: Floats, generator: np.random.Generator) -> Floats:
+        """Return latent rows that are independent coordinates and decode to their rows."""
+        return self.encode(matrix, generator)
+
+    def couple(self, matrix: Floats, generator: np.random.Generator) -> Floats:
+        """Draw ``Z`` given each row from the coupling."""
+        return self.draw(matrix, generator)
+
+    def project(self, latent: Floats) -> Floats:
+        """Return the mean of ``X`` given ``Z`` under the coupling."""
+        return self.decode(latent)
+
+    def moved(self, rows: Floats, latent: Floats, j: int, values: Floats) -> Floats:
+        """Return each row with latent coordinate ``j`` at each value, (rows x values, p)."""
+        del rows
+        replaced = np.repeat(latent, len(values), axis=0)
+        replaced[:, j] = np.tile(values, len(latent))
+        return self.decode(replaced)
+
+    @property
+    def steps(self) -> Sequence[bool]:
+        """Whether the decoder is a step in each coordinate."""
+        return [False] * self.n_latent
+
     def slopes(self, latent: Floats, j: int) -> Floats:
         """Return the change of each standardised feature per unit of latent ``j``, (n, d)."""
-
-
-@runtime_checkable
-class RoughTransport(Protocol):
-    """A transport whose slopes are too rough along a curve to be sampled at a few nodes."""
+        raise NotImplementedError(f"{type(self).__name__} is not scored along curves")
 
     def mean_squared_slopes(self, rows: Floats, j: int, nodes: Floats, weights: Floats) -> Floats:
-        """Return the mean squared slope of each feature along each curve, (n, d)."""
+        r"""Return :math:`E_t[(\partial S_l/\partial z_j)^2]` for each curve and ``l``, (n, d).
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n * nodes, d)
+            Latent rows, coordinate ``j`` of each ``n`` replaced by the nodes in turn.
+        nodes, weights : ndarray
+            Nodes of coordinate ``j``, increasing, and their weights.
+        """
+        slope = self.slopes(rows, j).reshape(-1, len(nodes), self.n_latent)
+        return np.asarray(np.einsum("itl,t->il", slope**2, weights))
+
+    def diagnostics(self, owner: Ints) -> dict[str, Any]:
+        """Return what a result reports of the fit; ``owner`` is the unit of each coordinate."""
+        del owner
+        return {}
+
+    def score(self, task: Task) -> Scores:
+        """Score the held-out rows of every fold, the transport's own error included.
+
+        The transport must have been fitted on ``task.rows``.
+        """
+        scores = self.plain_scores(task)
+        if task.fixed:
+            return scores
+        aware = self.own_error(scores, task)
+        return self.jackknife(scores, task) if aware is None else aware
+
+    @abstractmethod
+    def plain_scores(self, task: Task) -> Scores:
+        """Score the held-out rows of every fold, the transport taken as known."""
+
+    def own_error(self, scores: Scores, task: Task) -> Scores | None:
+        """Add the transport's own error where it is derived; None asks for the jackknife."""
+        del scores, task
+        return None
+
+    @abstractmethod
+    def jackknife(self, scores: Scores, task: Task) -> Scores:
+        """Add the transport's own error by fitting it again without groups of rows."""
 
 
-def neighbours(latent: Floats, j: int, step: float, unit_interval: bool) -> tuple[Floats, Floats]:
-    """Return the latent rows with coordinate ``j`` a step lower and a step higher."""
-    low, high = latent.copy(), latent.copy()
-    low[:, j] -= step
-    high[:, j] += step
-    if unit_interval:
-        low[:, j] = np.clip(low[:, j], 1e-9, 1 - 1e-9)
-        high[:, j] = np.clip(high[:, j], 1e-9, 1 - 1e-9)
-    return low, high
+def repeated_rows(weights: Weights) -> Ints | None:
+    """Return each row as often as it counts; None for sampling weights and for too many rows."""
+    if weights.kind != "frequency":
+        return None
+    if weights.total > max(MOST_REPEATED, 2 * int(np.count_nonzero(weights.values))):
+        return None
+    return np.repeat(np.arange(len(weights.values)), weights.values.astype(np.intp))
 
 
-def differences(
-    decode: Callable[[Floats], Floats], latent: Floats, j: int, step: float, unit_interval: bool
-) -> Floats:
-    """Return the derivative of a decoder in coordinate ``j`` by differences."""
-    low, high = neighbours(latent, j, step, unit_interval)
-    width = (high[:, j] - low[:, j])[:, None]
-    return np.asarray((decode(high) - decode(low)) / width)
+def thin(folds: Sequence[FoldModels], count: int, weights: Weights) -> list[FoldModels]:
+    """Return the folds with evenly spaced held-out rows, at most about ``count`` in a repeat.
 
-
-def uniform_reference(d: int) -> Reference:
-    """Return the uniform law on the unit interval for every coordinate, by its midpoints."""
-    levels = (np.arange(UNIFORM_ATOMS) + 0.5) / UNIFORM_ATOMS
-    return Reference.empirical(np.repeat(levels[:, None], d, axis=1))
-
-
-def fit_transport(
-    design: Any,
-    matrix: Floats,
-    weights: Weights,
-    constant: Bools,
-    table: Table,
-    *,
-    like: Any = None,
-) -> Any:
-    """Fit a transport; one whose specification names columns is told what they are.
-
-    ``like`` is the transport fitted on all rows, when it is fitted again without some of them: a
-    design that selects among models keeps what was selected.
+    Rows of weight 0 are left out first, and folds that have no others.
     """
-    more: dict[str, Any] = {}
-    if getattr(design, "takes_columns", False):
-        more["columns"] = table.columns
-    if like is not None and getattr(design, "keeps_selection", False):
-        more["like"] = like
-    return design.fit(matrix, weights, constant, **more)
+    repeats = 1 + max(fold.repeat for fold in folds)
+    tests = [fold.test[weights.values[fold.test] > 0] for fold in folds]
+    step = max(1, int(np.ceil(sum(map(len, tests)) / repeats / count)))
+    return [
+        replace(fold, test=test[::step])
+        for fold, test in zip(folds, tests, strict=True)
+        if len(test)
+    ]
+
+
+def both_means(scores: Scores, task: Task) -> Floats:
+    """Return the latent and the attributed scores, one after the other."""
+    weights = task.weights.take(scores.rows)
+    return np.concatenate([weights.mean(scores.latent), weights.mean(scores.attributed)])
+
+
+def jackknifed(
+    scores: Scores,
+    task: Task,
+    seed: np.random.SeedSequence,
+    rescore: Callable[[Ints | None], Floats],
+) -> Scores:
+    """Add the transport's own error, by a grouped jackknife, to both influence matrices.
+
+    Parameters
+    ----------
+    rescore : callable
+        Rows to fit the transport on, among those explained (None: the transport as it is), to
+        :func:`both_means` under it.
+    """
+    weights = task.weights.take(task.rows)
+    # rows of weight 0 belong to no group: one of them alone would have no mean
+    counted = np.flatnonzero(weights.values)
+    n_groups = min(N_GROUPS, len(counted) // 2)
+    groups = np.zeros(len(task.rows), dtype=np.intp)
+    groups[counted] = deal_groups(len(counted), n_groups, seed)
+    psi = group_influence(groups, rescore, rescore(None))
+    d = scores.latent.shape[1]
+    return scores.with_error(
+        with_transport_error(scores.latent, weights, groups, psi[:, :d]),
+        with_transport_error(scores.attributed, weights, groups, psi[:, d:]),
+        f"transport jackknife ({n_groups} groups, models kept)",
+    )
+
+
+def deal_groups(n: int, n_groups: int, seed: np.random.SeedSequence) -> Ints:
+    """Return a group for every row, at random, of sizes that differ by one at most."""
+    return np.random.default_rng(seed).permutation(np.arange(n) % n_groups)
+
+
+def group_influence(groups: Ints, rescore: Callable[[Ints], Floats], base: Floats) -> Floats:
+    """Return ``psi`` (B, columns): the mean influence of each group through the transport.
+
+    Parameters
+    ----------
+    groups : ndarray of int, shape (n,)
+        The group of every row.
+    rescore : callable
+        Rows to fit the transport on, to the scores (columns,) under it.
+    base : ndarray of shape (columns,)
+        The scores under the transport fitted on all rows, by the same function.
+    """
+    n_groups = int(groups.max()) + 1
+    psi = np.stack(
+        [-(n_groups - 1) * (rescore(np.flatnonzero(groups != g)) - base) for g in range(n_groups)]
+    )
+    return np.asarray(psi - psi.mean(axis=0))
+
+
+def with_transport_error(influence: Floats, weights: Weights, groups: Ints, psi: Floats) -> Floats:
+    """Return influence values whose column means have the variance of the whole estimate."""
+    n_groups = len(psi)
+    centre = weights.mean(influence)
+    means = np.stack(
+        [weights.take(groups == g).mean(influence[groups == g]) for g in range(n_groups)]
+    )
+    own = means - centre
+    scale = np.sum(own**2, axis=0)
+    slope = np.divide(np.sum(own * psi, axis=0), scale, out=np.zeros_like(scale), where=scale > 0)
+    rest = (psi - slope * own) * np.sqrt(n_groups / max(1, n_groups - 2))
+    # what as many rows of equal weight as these would be: a group of few large ones is a small one
+    mass = weights.values
+    size = mass.sum() ** 2 / np.sum(mass**2) / n_groups
+    added = slope * (influence - centre) + np.sqrt(size) * rest[groups]
+    return np.asarray(influence + added - weights.mean(added))

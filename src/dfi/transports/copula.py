@@ -9,30 +9,59 @@ so line means of tree ensembles stay exact. The decoder's Jacobian is
 :math:`\partial S_l / \partial z_j = g_l(\tilde s_l) L_{lj}` in units of the features' standard
 deviations, :math:`g_l` the slope of :math:`Q_l`. Attribution takes the mean of :math:`g_l^2` by
 :meth:`Margin.squared_slopes`, from which the error of the slopes themselves is taken off.
+
+The normal-scores correlation has the same influence function as the correlation of the (unknown)
+normal variables, :math:`IF_R = ss' - \frac12(\mathrm{diag}(s^2)R + R\,\mathrm{diag}(s^2))`, so the
+terms of :mod:`dfi.transports.linear_error` apply on the scores. With the slope weights
+:math:`w_{jl}(z_{-j}) = E_t[g_l^2]`,
+
+.. math:: IF_{X_l} = \sum_j L_{lj}^2 \{w_{jl}\,u_j + \bar w_{jl}\,T_j\}
+          + 2 \sum_j L_{lj} D_{lj}\,E[w_{jl}\,u_j] + \phi_{X_l} Q_l,
+
+:math:`T_j` the latent transport term, :math:`\bar w` the mean weight and :math:`Q_l` the relative
+error of the squared slopes (:func:`slope_terms`).
+
+The second-order bias is that of :mod:`dfi.transports.linear_error` with the slopes in their places,
+:math:`b_{X_l} = \sum_j L_{lj}^2 \bar w_{jl}\, b_{Z_j} + \frac1n \sum_j \overline{D_{lj}^2}\,
+E[w_{jl} u_j]`.
+
+Left out: how the margins' own error bends the curves beyond its linear part (location and scale
+in score space are in). It vanishes for normal margins under a linear regression.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 from scipy.special import ndtr
 
 from dfi._lines.base import Reference
-from dfi._lines.quadrature import spread_nodes
-from dfi.transports.gaussian import Gaussian, LinearTransport
+from dfi._lines.choose import LineOptions
+from dfi._lines.closed_form import SumLines
+from dfi._lines.quadrature import QuadratureLines, spread_nodes
+from dfi._lines.trees.model import TreeLines
+from dfi.transports.base import Transport
+from dfi.transports.components import check_components
+from dfi.transports.gaussian import Gaussian, LinearTransport, check_names, check_whitening
+from dfi.transports.linear_error import latent_terms
 from dfi.transports.margins import Margin, count_rows, fit_margin
+from dfi.transports.straight import Attributed, StraightTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
-    from dfi._lines.base import ReferenceKind
+    from dfi._lines.base import LineModel, ReferenceKind
+    from dfi._lines.trees.ensemble import Category, TreeEnsemble
+    from dfi._scoring.lines import LineScores
     from dfi._types import Bools, Floats, Ints
+    from dfi.transports.base import FittedTransport
     from dfi.transports.components import Components
+    from dfi.transports.linear_error import MapInfluence, SquaredInfluence
 
 OUTER = 100.0
 """Scores that stand for infinity: the last edges of levels and of open ends are beyond it."""
@@ -41,10 +70,18 @@ FINEST = 0.005
 """Least distance of tabulated means; a mean over less than this is weighed by its own square."""
 
 EMPIRICAL_NODES = 32
+SMOOTH_NODES = 64
+BEYOND = 1e9
+"""A threshold that no score reaches; finite, because kernels divide by slopes."""
+
+EXTREME = np.pi / (2.0 * np.sqrt(6.0))
+r"""Share of the outermost row in its own quantile. With it the largest of ``n`` values moves by
+:math:`\frac{\pi}{\sqrt 6}(1 - p)/\varphi(s)` at its mid-rank :math:`p = 1 - 1/(2n)`, the spread of
+a Gumbel variable, where one half (as for other rows) would leave its randomness out."""
 
 
 @dataclass(frozen=True)
-class CopulaTransport:
+class CopulaTransport(StraightTransport):
     """A fitted Gaussian copula transport.
 
     Attributes
@@ -57,25 +94,56 @@ class CopulaTransport:
         Mean and standard deviation of every column: the units of the attribution.
     """
 
+    design: Transport
     margins: tuple[Margin | None, ...]
     linear: LinearTransport
     center: Floats
     deviation: Floats
 
-    @property
-    def active(self) -> Ints:
-        """The columns that vary; the latent coordinates belong to these."""
-        return self.linear.active
+    bends_models: ClassVar[bool] = True
 
     @property
-    def n_latent(self) -> int:
-        """The number of latent coordinates."""
-        return self.linear.n_latent
+    def whitening(self) -> LinearTransport:
+        """The whitening of the score matrix."""
+        return self.linear
+
+    @property
+    def active(self) -> Ints:
+        """The columns that vary."""
+        return self.linear.active
 
     @property
     def reference(self) -> Reference:
         """The law of a replacement latent coordinate."""
         return self.linear.reference
+
+    @property
+    def labels(self) -> Ints | None:
+        """The dependence component of each coordinate."""
+        return self.linear.labels
+
+    @property
+    def missed(self) -> Floats | None:
+        """The bound on dependence between components that the tests may have missed."""
+        return self.linear.missed
+
+    def points(self, matrix: Floats) -> Floats:
+        """Return the normal scores of rows."""
+        return self.scores(matrix)
+
+    def line_model(self, model: LineModel, options: LineOptions | None = None) -> LineModel:
+        """Return a model as a function of normal scores."""
+        return through_margins(model, self, options)
+
+    def margin_slopes(self, latent: Floats, coordinates: Ints, weights: Weights) -> Floats:
+        """Return the mean squared slope of some margins, in standard deviations."""
+        standardized = latent @ self.linear.decoder[:, coordinates]
+        squares = [self.cells(m)(standardized[:, at]) for at, m in enumerate(coordinates)]
+        return weights.mean(np.stack(squares, axis=1))
+
+    def diagnostics(self, owner: Ints) -> dict[str, Any]:
+        """Return what there is to say of the whitening."""
+        return self.linear.diagnostics(owner)
 
     def scores(self, matrix: Floats) -> Floats:
         """Return the normal scores of the columns; columns that do not vary stay 0."""
@@ -95,6 +163,14 @@ class CopulaTransport:
         """Return the latent rows; nothing in them is random."""
         del generator
         return self.linear.encode(self.scores(matrix))
+
+    def draw(self, matrix: Floats, generator: np.random.Generator) -> Floats:
+        """Return latent rows, the random part of collinear scores included."""
+        return self.linear.with_random_part(self.encode(matrix), generator)
+
+    def couple(self, matrix: Floats, generator: np.random.Generator) -> Floats:
+        """Draw ``Z`` given each row."""
+        return self.linear.filled(self.encode(matrix), generator)
 
     def decode(self, latent: Floats) -> Floats:
         """Return the rows of the numeric matrix that belong to latent rows."""
@@ -151,6 +227,40 @@ class CopulaTransport:
             weights[:, m] = self.cells(m).mean(start, tilt, nodes)
         return weights
 
+    def attributed(
+        self,
+        scores: LineScores,
+        matrix: Floats,
+        weights: Weights,
+        *,
+        influence: MapInfluence | None = None,
+        squares: SquaredInfluence | None = None,
+    ) -> Attributed:
+        """Attribute latent influence values, row by row."""
+        linear = self.linear
+        latent = linear.encode(self.scores(matrix))
+        terms = np.zeros_like(scores.influence)
+        if influence is not None:
+            terms = latent_terms(influence, scores)
+        squared = linear.decoder**2
+        attributed = np.zeros_like(scores.influence)
+        mean_weight, mean_product = np.empty_like(squared), np.empty_like(squared)
+        for j in range(self.n_latent):
+            slope = self.line_weights(latent, j)
+            product = slope * scores.influence[:, [j]]
+            mean_weight[:, j] = weights.mean(slope)
+            mean_product[:, j] = weights.mean(product)
+            attributed += squared[:, j] * (product + mean_weight[:, j] * terms[:, [j]])
+        if influence is not None:
+            identity = np.eye(self.n_latent)
+            attributed += 2.0 * influence.on_decoder(identity, (linear.decoder * mean_product).T)
+            phi = np.sum(squared * mean_product, axis=1)
+            attributed += phi * slope_terms(matrix, weights, self)
+        jacobian, bias = squared * mean_weight, None
+        if squares is not None:
+            bias = jacobian @ squares.latent + np.sum(squares.decoder * mean_product, axis=1)
+        return Attributed(scores.influence + terms, attributed, jacobian, bias)
+
 
 @dataclass(frozen=True)
 class Cells:
@@ -198,8 +308,8 @@ class Cells:
         return np.asarray(np.diff(density, axis=1) @ self.squares / (-width * np.sqrt(2 * np.pi)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Copula:
+@dataclass(kw_only=True)
+class Copula(Transport):
     """Gaussian copula: whitened normal scores, for skewed, heavy-tailed or ordinal margins.
 
     Parameters
@@ -211,36 +321,34 @@ class Copula:
         coordinate where some column has levels (whose scores are not normal).
     components : "auto", None or list of lists of column names, default="auto"
         Columns whose normal scores depend on each other, as for :class:`Gaussian`.
+    random_state : int or None, default=0
+        For ``transform`` alone: what collinear columns leave random.
     """
 
     shrinkage: float | Literal["ledoit-wolf"] = 0.0
     reference: ReferenceKind | Literal["auto"] = "auto"
     components: Components = "auto"
+    random_state: int | None = 0
 
-    name = "copula"
-    takes_columns = True
-    keeps_selection = True
+    name: ClassVar[str] = "copula"
 
-    def __post_init__(self) -> None:
-        # options of the whitening, checked there
-        whitening = self._whitening("gaussian" if self.reference == "auto" else self.reference)
-        object.__setattr__(self, "components", whitening.components)
-
-    def _whitening(self, reference: ReferenceKind) -> Gaussian:
-        return Gaussian(shrinkage=self.shrinkage, reference=reference, components=self.components)
+    def check_parameters(self) -> None:
+        """Refuse parameters that no transport can have."""
+        super().check_parameters()
+        check_whitening(self.shrinkage, self.reference, self.components)
 
     def check_columns(self, columns: Sequence[Column]) -> None:
         """Refuse components that name other columns than these."""
-        self._whitening("gaussian").check_columns(columns)
+        check_names(self.components, columns)
 
-    def fit(
+    def fit_matrix(
         self,
         matrix: Floats,
         weights: Weights,
         constant: Bools,
         *,
         columns: Sequence[Column] | None = None,
-        like: CopulaTransport | None = None,
+        like: FittedTransport | None = None,
     ) -> CopulaTransport:
         """Fit margins and whitening to the rows; components are those of ``like``."""
         share = weights.values / weights.values.sum()
@@ -255,13 +363,12 @@ class Copula:
         law = self.reference
         if law == "auto":
             law = "empirical" if levels else "gaussian"
-        draft = CopulaTransport(margins, _no_whitening(len(center)), center, deviation)
-        linear = self._whitening(law).fit(
-            draft.scores(matrix),
-            weights,
-            constant,
-            columns=columns,
-            like=None if like is None else like.linear,
+        whitening = Gaussian(shrinkage=self.shrinkage, reference=law, components=self.components)
+        draft = CopulaTransport(
+            self, margins, _no_whitening(whitening, len(center)), center, deviation
+        )
+        linear = whitening.fit_matrix(
+            draft.scores(matrix), weights, constant, columns=columns, like=like
         )
         return replace(draft, linear=linear)
 
@@ -274,12 +381,13 @@ class Copula:
             "cost": "squared euclidean on whitened normal scores",
             "standardize": True,
             "shrinkage": self.shrinkage,
-            "components": self.components,
+            "components": check_components(self.components),
         }
 
 
-def _no_whitening(p: int) -> LinearTransport:
+def _no_whitening(design: Transport, p: int) -> LinearTransport:
     return LinearTransport(
+        design=design,
         active=np.arange(p),
         center=np.zeros(p),
         scale=np.ones(p),
@@ -291,3 +399,107 @@ def _no_whitening(p: int) -> LinearTransport:
         standardized=False,
         reference=Reference.gaussian(),
     )
+
+
+def slope_terms(matrix: Floats, weights: Weights, transport: CopulaTransport) -> Floats:
+    r"""Return the influence of rows on each margin's mean squared slope, relative to it, (n, d).
+
+    The slope between knots :math:`s_k < s_{k+1}` is a difference of two quantiles over the
+    column's standard deviation. A row moves the quantile at score ``s`` by
+    :math:`J_i(s) = \{\Phi(s) - 1(x_i \le Q(s))\}\, g(s)/\varphi(s)`, and so
+
+    .. math:: Q_i = \frac{2 \sum_k p_k\, g_k\, \{J_i(s_{k+1}) - J_i(s_k)\}/(s_{k+1} - s_k)}
+              {\sum_k p_k g_k^2} - \Big\{\frac{(x_i - \bar x)^2}{\hat\sigma^2} - 1\Big\},
+
+    :math:`p_k` the normal probability of the cell times :math:`m_k/(m_k + 1)`, the share of the
+    squared slope that is not error. The cells' weights are taken as unrelated to the
+    latent scores, which is exact for additive regressions. Zero for normal margins; columns with
+    levels, whose slopes are between levels, are left at zero.
+    """
+    terms = np.zeros((len(matrix), transport.n_latent))
+    for m, column in enumerate(transport.active):
+        margin = transport.margins[column]
+        if margin is None or margin.discrete:
+            continue
+        values, knots = matrix[:, column], margin.scores
+        slopes = margin.slopes()
+        at_knots = np.concatenate([slopes[:1], 0.5 * (slopes[1:] + slopes[:-1]), slopes[-1:]])
+        below = 0.5 * (values[:, None] < margin.values) + 0.5 * (values[:, None] <= margin.values)
+        below[values <= margin.values[0], 0] = EXTREME
+        below[values >= margin.values[-1], -1] = 1.0 - EXTREME
+        shift = (ndtr(knots) - below) * at_knots * np.sqrt(2 * np.pi) * np.exp(0.5 * knots**2)
+        probability = np.diff(ndtr(margin.squared_slopes()[0])) * margin.shrink()
+        change = np.diff(shift, axis=1) / np.diff(knots) @ (probability * slopes)
+        standardized = (values - transport.center[column]) / transport.deviation[column]
+        terms[:, m] = 2.0 * change / (probability @ slopes**2) - (standardized**2 - 1.0)
+    return np.asarray(terms - weights.mean(terms))
+
+
+@dataclass(frozen=True)
+class Composition:
+    """The function of normal scores that decodes the margins and asks a model."""
+
+    function: Callable[[Floats], Floats]
+    transport: CopulaTransport
+
+    def __call__(self, scores: Floats) -> Floats:
+        """Return the model's value at the rows with these scores."""
+        return self.function(self.transport.values(scores))
+
+
+def through_margins(
+    model: LineModel, transport: CopulaTransport, options: LineOptions | None = None
+) -> LineModel:
+    """Return the same model as a function of normal scores.
+
+    Trees stay exact: every split is moved to the score of its threshold. A weighted sum is the
+    sum of its parts. Anything else, linear models too (a margin bends their lines), is integrated
+    by quadrature, with ``options.n_nodes`` (64 by default) within ``options.memory`` bytes.
+    """
+    options = options or LineOptions()
+    if isinstance(model, TreeLines):
+        categories = tuple(_category_of_scores(c, transport) for c in model.categories)
+        decided = [column for category in categories for column in category.columns]
+        return replace(
+            model,
+            ensemble=tree_of_scores(model.ensemble, transport, decided),
+            categories=categories,
+        )
+    if isinstance(model, SumLines):
+        parts = (through_margins(part, transport, options) for part in model.parts)
+        return replace(model, parts=tuple(parts))
+    if isinstance(model, QuadratureLines):
+        return replace(model, function=Composition(model.function, transport))
+    nodes = SMOOTH_NODES if options.n_nodes is None else options.n_nodes
+    composed = Composition(model.predict, transport)
+    return QuadratureLines(composed, "equal", nodes, options.memory)
+
+
+def _category_of_scores(category: Category, transport: CopulaTransport) -> Category:
+    """Return a category decided by normal scores: a margin of two values is a straight line."""
+    ends = np.zeros((2, len(transport.margins)))
+    ends[1, category.positions] = 1.0
+    start, end = transport.values(ends)[:, category.positions]
+    scale = category.scale * (end - start)
+    return replace(category, shift=category.shift + category.scale * start, scale=scale)
+
+
+def tree_of_scores(
+    ensemble: TreeEnsemble, transport: CopulaTransport, decided: Sequence[int] = ()
+) -> TreeEnsemble:
+    """Return the ensemble with each split ``x <= c`` replaced by ``score <= score of c``.
+
+    Columns that categories decide are what they were.
+    """
+    threshold = ensemble.threshold.copy()
+    for column, margin in enumerate(transport.margins):
+        if column in decided:
+            continue
+        nodes = ensemble.feature == column
+        if margin is None:
+            # a column that does not vary is always at its mean, and its score at 0
+            beyond = transport.center[column] <= threshold[nodes]
+            threshold[nodes] = np.where(beyond, BEYOND, -BEYOND)
+        else:
+            threshold[nodes] = np.clip(margin.threshold(threshold[nodes]), -BEYOND, BEYOND)
+    return replace(ensemble, threshold=threshold)

@@ -21,25 +21,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dfi._lines.base import Reference
-from dfi.transports.base import UnsuitableTransportError
+from dfi._lines.choose import LineOptions
+from dfi._scoring.kernel import entropic_scores
+from dfi.transports.base import (
+    FittedTransport,
+    Transport,
+    UnsuitableTransportError,
+    both_means,
+    jackknifed,
+)
 from dfi.transports.gaussian import Gaussian, LinearTransport
 from dfi.transports.sinkhorn import Solution, exponents, normal_points, solve
+from dfi.warnings import TransportWarning, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from dfi._data.columns import Column
     from dfi._data.weights import Weights
+    from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Ints
 
 KAPPA = ((0.1, 0.19), (0.5, 0.40), (1.0, 0.54), (2.0, 0.70), (5.0, 0.89))
 """The median effective sample size is at least about ``n kappa(epsilon)^d`` (measured)."""
 
 REFUSED, DOUBTFUL = 30.0, 100.0
+JACKKNIFE_TARGETS = 1024
 BLOCK_ENTRIES = 2**22
 
 
@@ -60,7 +72,7 @@ def epsilon_for(n: int, d: int, size: float) -> float | None:
 
 
 @dataclass(frozen=True)
-class EntropicTransport:
+class EntropicTransport(FittedTransport):
     """A solved entropic transport.
 
     Attributes
@@ -77,6 +89,7 @@ class EntropicTransport:
         The potentials.
     """
 
+    design: EntropicOT
     linear: LinearTransport
     epsilon: float
     atoms: Floats
@@ -84,15 +97,12 @@ class EntropicTransport:
     targets: Floats
     solution: Solution
 
-    @property
-    def active(self) -> Ints:
-        """The columns that vary; the latent coordinates belong to these."""
-        return self.linear.active
+    returns_rows: ClassVar[bool] = False
 
     @property
-    def n_latent(self) -> int:
-        """The number of latent coordinates."""
-        return self.linear.n_latent
+    def active(self) -> Ints:
+        """The columns that vary."""
+        return self.linear.active
 
     @property
     def reference(self) -> Reference:
@@ -116,6 +126,16 @@ class EntropicTransport:
             latent, self.atoms, np.zeros(len(latent)), self.epsilon * self.log_weights, self.epsilon
         )
         return _softmax(value)
+
+    def log_kernel(self, latent: Floats, coordinates: Ints) -> Floats:
+        """Return the logarithm of the rows' weights in some coordinates alone, up to a constant."""
+        return exponents(
+            latent[:, coordinates],
+            np.ascontiguousarray(self.atoms[:, coordinates]),
+            np.zeros(len(latent)),
+            self.epsilon * self.log_weights,
+            self.epsilon,
+        )
 
     def forward(self, matrix: Floats) -> Floats:
         """Return the weights of the normal points given rows (new ones too), shape (k, m)."""
@@ -183,9 +203,62 @@ class EntropicTransport:
         )
         return replace(self, atoms=self.atoms[keep], mass=mass, solution=solution)
 
+    def diagnostics(self, owner: Ints) -> dict[str, Any]:
+        """Return what there is to say of the whitening."""
+        return self.linear.diagnostics(owner)
 
-@dataclass(frozen=True, kw_only=True)
-class EntropicOT:
+    def plain_scores(self, task: Task) -> Scores:
+        """Score by kernel averages; refused where the kernel sees too few rows."""
+        n, d = self.atoms.shape
+        weights = task.weights.take(task.rows)
+        counts = weights.values if weights.kind == "frequency" else None
+        size = float(np.median(self.effective_sizes(self.targets, counts)))
+        if self.design.split:
+            size /= 2.0
+        if size < self.design.min_size:
+            raise UnsuitableTransportError(
+                too_small_message(size, self.design.min_size, n, d, self.epsilon)
+            )
+        if size < DOUBTFUL:
+            warn(
+                too_small_message(size, DOUBTFUL, n, d, self.epsilon)
+                + ". Attributed scores may be off by more than a tenth",
+                TransportWarning,
+            )
+        scores = self._by_kernel(task, task.rows)
+        told = {
+            **scores.diagnostics,
+            "effective_sample_size": size,
+            "marginal_error": self.solution.error,
+            "marginal_error_fresh": self.fresh_error(),
+            "iterations": self.solution.iterations,
+        }
+        return replace(scores, diagnostics=told)
+
+    def jackknife(self, scores: Scores, task: Task) -> Scores:
+        """Compare refits against fewer points."""
+        design = self.design
+        coarse = replace(design, n_targets=min(design.n_targets, JACKKNIFE_TARGETS))
+        base = task.fit(coarse, np.arange(len(task.rows)))
+
+        def rescore(keep: Ints | None) -> Floats:
+            rows = task.rows if keep is None else task.rows[keep]
+            fitted = base if keep is None else task.fit(coarse, keep)
+            return both_means(fitted._by_kernel(task, rows), task)
+
+        return jackknifed(scores, task, task.child(0), rescore)
+
+    def _by_kernel(self, task: Task, rows: Ints) -> Scores:
+        """Score under the kernel whose atoms are these rows."""
+        halves = [
+            (self.without(part, self.design.tol), rows[part])
+            for part in self.design.halves(len(rows))
+        ]
+        return entropic_scores(task, self, atom_rows=rows, halves=halves)
+
+
+@dataclass(kw_only=True)
+class EntropicOT(Transport):
     """Entropic optimal transport with ``N(0, I)``, solved by Sinkhorn's algorithm.
 
     Parameters
@@ -205,7 +278,7 @@ class EntropicOT:
     min_size : float, default=30
         Refuse to score where the kernel's median effective sample size is below it.
     random_state : int, default=0
-        Scrambling of the points, and the halves.
+        Scrambling of the points, the halves, and the draws of ``transform``.
     """
 
     epsilon: float = 1.0
@@ -216,9 +289,11 @@ class EntropicOT:
     min_size: float = REFUSED
     random_state: int = 0
 
-    name = "entropic"
+    name: ClassVar[str] = "entropic"
+    straight: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
+    def check_parameters(self) -> None:
+        """Refuse parameters that no transport can have."""
         if not _positive(self.epsilon):
             raise ValueError(
                 f"EntropicOT needs epsilon > 0, got {self.epsilon!r}; "
@@ -237,9 +312,34 @@ class EntropicOT:
                 f"random_state must be a whole number of 0 or more, got {self.random_state!r}"
             )
 
-    def fit(self, matrix: Floats, weights: Weights, constant: Bools) -> EntropicTransport:
+    def check(self, *, G: str, options: LineOptions, fixed: bool) -> None:
+        """Refuse all that is about lines, beside what any transport refuses."""
+        super().check(G=G, options=LineOptions(), fixed=fixed)
+        default = LineOptions()
+        for name, value, unset in (
+            ("lines", options.rule, default.rule),
+            ("n_nodes", options.n_nodes, default.n_nodes),
+            ("memory", options.memory, default.memory),
+        ):
+            if value != unset:
+                raise ValueError(
+                    f"{name}={value!r} is about models along latent lines; transport='entropic' "
+                    f"averages them over observed rows instead: leave {name} at its default"
+                )
+
+    def fit_matrix(
+        self,
+        matrix: Floats,
+        weights: Weights,
+        constant: Bools,
+        *,
+        columns: Sequence[Column] | None = None,
+        like: FittedTransport | None = None,
+    ) -> EntropicTransport:
         """Solve the problem for the rows of a numeric matrix."""
-        linear = Gaussian(reference="gaussian", components=None).fit(matrix, weights, constant)
+        del columns, like
+        whitening = Gaussian(reference="gaussian", components=None)
+        linear = whitening.fit_matrix(matrix, weights, constant)
         if not self.whiten:
             d = linear.n_latent
             linear = replace(linear, eigenvectors=np.eye(d), eigenvalues=np.ones(d))
@@ -251,7 +351,7 @@ class EntropicOT:
             solution = solve(atoms, targets, self.epsilon, mass=mass, tol=self.tol)
         except RuntimeError as error:
             raise UnsuitableTransportError(str(error)) from None
-        return EntropicTransport(linear, self.epsilon, atoms, mass, targets, solution)
+        return EntropicTransport(self, linear, self.epsilon, atoms, mass, targets, solution)
 
     def halves(self, n: int) -> tuple[Ints, ...]:
         """Return the rows of the halves across which products are taken, if they are."""
@@ -259,6 +359,11 @@ class EntropicOT:
             return ()
         order = np.random.default_rng([self.random_state, 1]).permutation(n)
         return np.sort(order[: n // 2]), np.sort(order[n // 2 :])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        return tags
 
     def specification(self) -> dict[str, Any]:
         """Return what the estimand depends on."""

@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from dfi._lines.base import Reference, ReferenceKind
+from dfi.transports.base import Transport
 from dfi.transports.components import (
     RELATIVE_FLOOR,
     Components,
@@ -33,13 +34,19 @@ from dfi.transports.components import (
     column_labels,
     named_labels,
 )
+from dfi.transports.linear_error import attributed_influence, latent_terms
+from dfi.transports.straight import Attributed, StraightTransport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
+    from dfi._lines.choose import LineOptions
+    from dfi._scoring.lines import LineScores
     from dfi._types import Bools, Floats, Ints
+    from dfi.transports.base import FittedTransport
+    from dfi.transports.linear_error import MapInfluence, SquaredInfluence
 
 MOST_SHRINKAGE = 1.0 - 1e-9
 
@@ -48,13 +55,11 @@ KERNEL_NODES = 5
 
 
 @dataclass(frozen=True)
-class LinearTransport:
+class LinearTransport(StraightTransport):
     """A fitted linear transport between features and latent coordinates.
 
     Attributes
     ----------
-    active : ndarray of int
-        The columns of the numeric matrix that vary; the latent coordinates belong to these.
     center, scale : ndarray of shape (p,)
         Standardisation of every column of the numeric matrix.
     eigenvectors, eigenvalues : ndarray
@@ -68,15 +73,9 @@ class LinearTransport:
         Share of the identity mixed into the correlation matrix.
     standardized : bool
         Whether columns were brought to unit variance.
-    reference : Reference
-        The law of a replacement latent coordinate.
-    labels : ndarray of int, shape (d,), or None
-        The dependence component of each coordinate; None where components were not asked for.
-    missed : ndarray of shape (d,), or None
-        Upper limit of the squared multiple correlation of each coordinate's component with the
-        rest that the tests may have missed.
     """
 
+    design: Transport
     active: Ints
     center: Floats
     scale: Floats
@@ -99,9 +98,9 @@ class LinearTransport:
         object.__setattr__(self, "encoder", (self.eigenvectors * inverse) @ self.eigenvectors.T)
 
     @property
-    def n_latent(self) -> int:
-        """The number of latent coordinates."""
-        return len(self.active)
+    def whitening(self) -> LinearTransport:
+        """Itself."""
+        return self
 
     @property
     def rank(self) -> int:
@@ -141,22 +140,25 @@ class LinearTransport:
         return directions
 
     @property
+    def null(self) -> Floats:
+        """A basis of the null space of the correlation matrix, (d, k)."""
+        return self.eigenvectors[:, self.eigenvalues <= 0]
+
+    @property
     def kernel_variance(self) -> Floats:
         """Variance of the random part of each latent coordinate: the diagonal of ``I - P``.
 
         ``P`` projects on the range of ``R``. Where ``R`` is singular, ``L^+ x`` has variance below
         1 and dependent coordinates; ``Z = L^+ x + (I - P) xi`` has law ``N(0, I)`` again.
         """
-        null = self.eigenvectors[:, self.eigenvalues <= 0]
-        variance = np.sum(null**2, axis=1)
+        variance = np.sum(self.null**2, axis=1)
         # Rounding leaves 1e-16 where the coordinate is fully determined.
         return np.where(variance > 1e-12, variance, 0.0)
 
     @property
     def kernel_loadings(self) -> Floats:
         """Mean of the random part of coordinate ``k`` per unit of that of ``j``, entry (k, j)."""
-        null = self.eigenvectors[:, self.eigenvalues <= 0]
-        variance = self.kernel_variance
+        null, variance = self.null, self.kernel_variance
         return np.divide(
             null @ null.T, variance, out=np.zeros_like(self.eigenvectors), where=variance > 0
         )
@@ -167,8 +169,9 @@ class LinearTransport:
             (matrix[:, self.active] - self.center[self.active]) / self.scale[self.active]
         )
 
-    def encode(self, matrix: Floats) -> Floats:
+    def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
         """Return ``L^+ x`` for each row: the deterministic part of the latent coordinates."""
+        del generator
         return np.asarray(self.standardize(matrix) @ self.encoder)
 
     def decode(self, latent: Floats) -> Floats:
@@ -176,6 +179,101 @@ class LinearTransport:
         rows = np.broadcast_to(self.center, (len(latent), len(self.center))).copy()
         rows[:, self.active] += (latent @ self.decoder) * self.scale[self.active]
         return rows
+
+    def draw(self, matrix: Floats, generator: np.random.Generator) -> Floats:
+        """Return whitened rows, the random part of collinear columns included."""
+        return self.with_random_part(self.encode(matrix), generator)
+
+    def with_random_part(self, latent: Floats, generator: np.random.Generator) -> Floats:
+        """Draw what collinear columns leave open: without it latents are not independent."""
+        null = self.null
+        if null.shape[1]:
+            return latent + generator.standard_normal((len(latent), null.shape[1])) @ null.T
+        return latent
+
+    def filled(self, latent: Floats, generator: np.random.Generator) -> Floats:
+        """Draw the same in a way that does not depend on the basis of the null space."""
+        null = self.null
+        if null.shape[1]:
+            return latent + generator.standard_normal(latent.shape) @ (null @ null.T)
+        return latent
+
+    def couple(self, matrix: Floats, generator: np.random.Generator) -> Floats:
+        r"""Draw ``Z`` given each row; under the bridge :math:`N(s L^{-1} x, (1 - s^2) I)`."""
+        latent = self.filled(self.encode(matrix), generator)
+        if self.smoothing == 1.0:
+            return latent
+        noise = generator.standard_normal(latent.shape)
+        return self.smoothing * latent + math.sqrt(1.0 - self.smoothing**2) * noise
+
+    def project(self, latent: Floats) -> Floats:
+        """Return the mean of ``X`` given ``Z``."""
+        return self.decode(self.smoothing * latent)
+
+    def moved(self, rows: Floats, latent: Floats, j: int, values: Floats) -> Floats:
+        """Return each row on the line of latent coordinate ``j``, at each value."""
+        shift = values[None, :] - latent[:, j, None]
+        points = rows[:, None, :] + shift[:, :, None] * self.directions[:, j]
+        return np.asarray(points.reshape(-1, rows.shape[1]))
+
+    def attributed(
+        self,
+        scores: LineScores,
+        matrix: Floats,
+        weights: Weights,
+        *,
+        influence: MapInfluence | None = None,
+        squares: SquaredInfluence | None = None,
+    ) -> Attributed:
+        """Attribute latent influence values by ``W^2``."""
+        del matrix
+        latent, squared = scores.influence, self.attribution**2
+        phi = weights.mean(latent)
+        if influence is not None:
+            latent = latent + latent_terms(influence, scores)
+        return Attributed(
+            latent=latent,
+            attributed=attributed_influence(latent, phi, self, influence),
+            jacobian=squared,
+            bias=None if squares is None else squared @ squares.latent + squares.decoder @ phi,
+        )
+
+    def both_means(self, scores: LineScores, matrix: Floats, weights: Weights) -> Floats:
+        """Return the latent scores and their attribution."""
+        del matrix
+        phi = weights.mean(scores.influence)
+        return np.concatenate([phi, self.attribution**2 @ phi])
+
+    def diagnostics(self, owner: Ints) -> dict[str, Any]:
+        """Return rank and condition of the correlation matrix, and what is collinear."""
+        return {
+            "rank": self.rank,
+            "condition": self.condition,
+            "random_kernel": bool(self.kernel_variance.any()),
+            "collinear_units": self.collinear(owner),
+        }
+
+    def collinear(self, owner: Ints) -> bool:
+        """Return whether columns of different units are collinear.
+
+        The one-hot columns of a category always are among themselves. A unit's own null directions
+        are those in the span of the null vectors N that lie in its coordinates u: as many as N[u]
+        has singular values of 1. Whatever the units do not account for is between them.
+
+        Parameters
+        ----------
+        owner : ndarray of int, shape (n_latent,)
+            The unit of each coordinate.
+        """
+        null = self.null
+        if null.shape[1] == 0:
+            return False
+        units, sizes = np.unique(owner, return_counts=True)
+        own = sum(
+            int(np.sum(np.linalg.svd(null[owner == unit], compute_uv=False) > 1.0 - 1e-6))
+            for unit in units[sizes > 1]
+        )
+        return bool(own < null.shape[1])
 
     def offsets(self) -> tuple[Floats, Floats]:
         """Return nodes (q, d) and weights (q,) of the random part of each coordinate.
@@ -190,8 +288,46 @@ class LinearTransport:
         return nodes[:, None] * deviation, weights / weights.sum()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gaussian:
+class _LinearDesign(Transport):
+    """What the two linear transports share: their parameters, and how they are fitted."""
+
+    standardize: bool
+    reference: ReferenceKind | Literal["auto"]
+    components: Components
+
+    def check_parameters(self) -> None:
+        """Refuse parameters that no transport can have."""
+        super().check_parameters()
+        check_whitening(self.shrinkage, self.reference, self.components)
+        if not isinstance(self.epsilon, int | float | np.number) or not (
+            0 <= self.epsilon < math.inf
+        ):
+            raise ValueError(f"epsilon must be a number of at least 0, got {self.epsilon!r}")
+
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Refuse components that name other columns than these."""
+        check_names(self.components, columns)
+
+    def specification(self) -> dict[str, Any]:
+        """Return what the estimand depends on."""
+        return {
+            "transport": self.name,
+            "form": self.form,
+            "epsilon": self.epsilon,
+            "cost": "squared euclidean on whitened features",
+            "standardize": self.standardize,
+            "shrinkage": self.shrinkage,
+            "components": check_components(self.components),
+        }
+
+    @property
+    def form(self) -> str:
+        """The map in words."""
+        raise NotImplementedError
+
+
+@dataclass(kw_only=True)
+class Gaussian(_LinearDesign):
     """Bures-Wasserstein transport, or at ``epsilon > 0`` the exact Gaussian bridge.
 
     Parameters
@@ -212,6 +348,19 @@ class Gaussian:
         correlation as it is. In a list, columns that are not named are components of their own.
     n_draws, n_smoothing : int
         Bridge only: draws of ``Z`` per row and points of the Gaussian smoothing of the model.
+    random_state : int or None, default=0
+        For ``transform`` alone: what the bridge, or collinear columns, leave random.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> X = dfi.datasets.m1(500, rho=0.8, d=2).X
+    >>> transport = dfi.transports.Gaussian().fit(X)
+    >>> Z = transport.transform(X)
+    >>> bool(abs((Z[:, 0] * Z[:, 1]).mean()) < 1e-9)
+    True
+    >>> bool(abs(transport.inverse_transform(Z) - X).max() < 1e-9)
+    True
     """
 
     epsilon: float = 0.0
@@ -221,14 +370,13 @@ class Gaussian:
     n_draws: int = 4
     n_smoothing: int = 32
     components: Components = "auto"
+    random_state: int | None = 0
 
-    name = "gaussian"
-    takes_columns = True
-    keeps_selection = True
+    name: ClassVar[str] = "gaussian"
 
-    def __post_init__(self) -> None:
-        _check_options(self.epsilon, self.shrinkage, self.reference)
-        object.__setattr__(self, "components", check_components(self.components))
+    def check_parameters(self) -> None:
+        """Refuse parameters that no transport can have."""
+        super().check_parameters()
         if self.reference == "empirical" and self.epsilon > 0:
             raise ValueError(
                 "the Gaussian bridge (epsilon > 0) couples X with N(0, I): "
@@ -238,22 +386,34 @@ class Gaussian:
             if not isinstance(count, int | np.integer) or count < 1:
                 raise ValueError(f"{label} must be a whole number of 1 or more, got {count!r}")
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.epsilon > 0
+        return tags
+
+    def check(self, *, G: str, options: LineOptions, fixed: bool) -> None:
+        """Refuse tilted lines under the bridge, beside what any transport refuses."""
+        super().check(G=G, options=options, fixed=fixed)
+        if G == "tilt" and self.epsilon > 0:
+            raise ValueError("G='tilt' holds for epsilon = 0; leave G='auto' for the bridge")
+
     def correlation(self) -> float:
         """Return the bridge's correlation ``s`` between ``Z`` and the whitened row."""
         return math.sqrt(1.0 + self.epsilon**2 / 16.0) - self.epsilon / 4.0
 
-    def check_columns(self, columns: Sequence[Column]) -> None:
-        """Refuse components that name other columns than these."""
-        _check_names(self.components, columns)
+    @property
+    def form(self) -> str:
+        """The map in words."""
+        return "bridge" if self.epsilon > 0 else "bures-wasserstein"
 
-    def fit(
+    def fit_matrix(
         self,
         matrix: Floats,
         weights: Weights,
         constant: Bools,
         *,
         columns: Sequence[Column] | None = None,
-        like: LinearTransport | None = None,
+        like: FittedTransport | None = None,
     ) -> LinearTransport:
         """Fit the transport to the rows of a numeric matrix; components are those of ``like``."""
         s = self.correlation()
@@ -261,42 +421,21 @@ class Gaussian:
         if kind == "auto":
             kind = "gaussian" if self.epsilon > 0 else "empirical"
         return _fit_linear(
-            matrix,
-            weights,
-            constant,
-            standardize=self.standardize,
-            shrinkage=self.shrinkage,
-            reference=kind,
-            smoothing=s,
-            weight_factor=s,
-            components=self.components,
-            columns=columns,
-            like=like,
-        )
-
-    def specification(self) -> dict[str, Any]:
-        """Return what the estimand depends on."""
-        return {
-            "transport": "gaussian",
-            "form": "bridge" if self.epsilon > 0 else "bures-wasserstein",
-            "epsilon": self.epsilon,
-            "cost": "squared euclidean on whitened features",
-            "standardize": self.standardize,
-            "shrinkage": self.shrinkage,
-            "components": self.components,
-        }
+            self, matrix, weights, constant, columns, like,
+            reference=kind, smoothing=s, weight_factor=s,
+        )  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
-class Semicontinuous:
+@dataclass(kw_only=True)
+class Semicontinuous(_LinearDesign):
     r"""The form published in the paper's appendix, under its own name.
 
     ``Z = s L^{-1} x`` with :math:`s = 2/(2+\varepsilon)`,
     :math:`\tau = \varepsilon/(2+\varepsilon)`, and the attribution matrix :math:`W = L M_w`,
     :math:`M_w = s \hat\Sigma_w (\tau I + s^2 \hat\Sigma_w)^{-1}` (equation ``Mw-semicont``). In
     sample the whitened covariance is the identity, so :math:`M_w = s/(\tau + s^2) I`. Latent
-    scores do not change with the scale ``s`` of ``Z``. The options are those of
-    :class:`Gaussian`; ``components`` are None by default, as in the paper.
+    scores do not change with the scale ``s`` of ``Z``, and ``transform`` leaves it out. The options
+    are those of :class:`Gaussian`; ``components`` are None by default, as in the paper.
     """
 
     epsilon: float = 1e-3
@@ -304,72 +443,48 @@ class Semicontinuous:
     shrinkage: float | Literal["ledoit-wolf"] = 0.0
     reference: ReferenceKind | Literal["auto"] = "auto"
     components: Components = None
+    random_state: int | None = 0
 
-    name = "semicontinuous"
-    takes_columns = True
-    keeps_selection = True
+    name: ClassVar[str] = "semicontinuous"
+    published: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        _check_options(self.epsilon, self.shrinkage, self.reference)
-        object.__setattr__(self, "components", check_components(self.components))
+    @property
+    def form(self) -> str:
+        """The map in words."""
+        return "published appendix, not a coupling with N(0, I)"
 
-    def check_columns(self, columns: Sequence[Column]) -> None:
-        """Refuse components that name other columns than these."""
-        _check_names(self.components, columns)
-
-    def fit(
+    def fit_matrix(
         self,
         matrix: Floats,
         weights: Weights,
         constant: Bools,
         *,
         columns: Sequence[Column] | None = None,
-        like: LinearTransport | None = None,
+        like: FittedTransport | None = None,
     ) -> LinearTransport:
         """Fit the transport to the rows of a numeric matrix; components are those of ``like``."""
         s, tau = 2.0 / (2.0 + self.epsilon), self.epsilon / (2.0 + self.epsilon)
         return _fit_linear(
-            matrix,
-            weights,
-            constant,
-            standardize=self.standardize,
-            shrinkage=self.shrinkage,
+            self, matrix, weights, constant, columns, like,
             reference="empirical" if self.reference == "auto" else self.reference,
-            smoothing=1.0,
-            weight_factor=s / (tau + s**2),
-            components=self.components,
-            columns=columns,
-            like=like,
-        )
-
-    def specification(self) -> dict[str, Any]:
-        """Return what the estimand depends on."""
-        return {
-            "transport": "semicontinuous",
-            "form": "published appendix, not a coupling with N(0, I)",
-            "epsilon": self.epsilon,
-            "cost": "squared euclidean on whitened features",
-            "standardize": self.standardize,
-            "shrinkage": self.shrinkage,
-            "components": self.components,
-        }
+            smoothing=1.0, weight_factor=s / (tau + s**2),
+        )  # fmt: skip
 
 
 def _fit_linear(
+    design: _LinearDesign,
     matrix: Floats,
     weights: Weights,
     constant: Bools,
+    columns: Sequence[Column] | None,
+    like: FittedTransport | None,
     *,
-    standardize: bool,
-    shrinkage: float | Literal["ledoit-wolf"],
     reference: ReferenceKind,
     smoothing: float,
     weight_factor: float,
-    components: Components,
-    columns: Sequence[Column] | None,
-    like: LinearTransport | None,
 ) -> LinearTransport:
     """Estimate mean, scale and the eigensystem of the correlation matrix, weighted."""
+    standardize, components = design.standardize, check_components(design.components)
     share = weights.values / weights.values.sum()
     active = np.flatnonzero(~constant)
     center = share @ matrix
@@ -387,11 +502,12 @@ def _fit_linear(
         labels, missed = column_labels(
             components, unit_rows, weights, active, columns, matrix.shape[1]
         )
-    amount = _shrinkage(rows, share, weights.total, shrinkage, labels)
+    amount = _shrinkage(rows, share, weights.total, design.shrinkage, labels)
     eigenvectors, eigenvalues = _block_eigensystem(rows * np.sqrt(share)[:, None], labels)
     if amount > 0:
         eigenvalues = (1 - amount) * eigenvalues + amount * eigenvalues.mean()
     transport = LinearTransport(
+        design=design,
         active=active,
         center=center,
         scale=scale,
@@ -424,7 +540,7 @@ def _shrinkage(
     rows: Floats,
     share: Floats,
     total: float,
-    shrinkage: float | str,
+    shrinkage: float | str | None,
     labels: Ints | None = None,
 ) -> float:
     r"""Return the share of the identity to mix in; Ledoit and Wolf's with weighted moments.
@@ -437,7 +553,7 @@ def _shrinkage(
     over the components ``c``: entries of ``S`` between them are known to be 0.
     """
     if not isinstance(shrinkage, str):
-        return float(shrinkage)
+        return float(shrinkage or 0.0)
     square = trace = fourth = 0.0
     for place in _places(labels):
         part = rows[:, place]
@@ -454,16 +570,15 @@ def _shrinkage(
     return min(float(min(error, spread) / spread), MOST_SHRINKAGE)
 
 
-def _check_names(components: Components, columns: Sequence[Column]) -> None:
+def check_names(components: Components, columns: Sequence[Column]) -> None:
     """Refuse components that name other columns than these."""
-    if isinstance(components, tuple):
-        named_labels(components, [column.name for column in columns])
+    given = check_components(components)
+    if isinstance(given, tuple):
+        named_labels(given, [column.name for column in columns])
 
 
-def _check_options(epsilon: object, shrinkage: object, reference: object) -> None:
-    """Refuse options that no transport has, before any model is fitted."""
-    if not isinstance(epsilon, int | float | np.number) or not 0 <= epsilon < math.inf:
-        raise ValueError(f"epsilon must be a number of at least 0, got {epsilon!r}")
+def check_whitening(shrinkage: object, reference: object, components: object) -> None:
+    """Refuse options that no whitening has, before any model is fitted."""
     number = isinstance(shrinkage, int | float | np.number)
     if shrinkage != "ledoit-wolf" and not (number and 0 <= shrinkage < 1):  # type: ignore[operator]
         raise ValueError(
@@ -473,6 +588,7 @@ def _check_options(epsilon: object, shrinkage: object, reference: object) -> Non
         raise ValueError(
             f"unknown reference {reference!r}: choose 'auto', 'empirical' or 'gaussian'"
         )
+    check_components(components)
 
 
 def _places(labels: Ints | None) -> list[slice | Ints]:

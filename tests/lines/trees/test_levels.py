@@ -29,9 +29,8 @@ from dfi._lines.choose import LineOptions, line_model
 from dfi._lines.trees.ensemble import Category, pieces_of
 from dfi._lines.trees.model import TreeLines
 from dfi._models.predictor import predictor_for
-from dfi.transports.copula import Copula
+from dfi.transports.copula import Copula, through_margins
 from dfi.transports.gaussian import Gaussian
-from dfi.transports.score_space import through_margins
 
 from .conftest import make_lines, twin
 
@@ -149,8 +148,8 @@ def test_normal_lines_of_the_gaussian_and_the_copula_transport(name):
     predictor, found = read(READERS[name], table, y)
     weights = read_weights(None, table.n_rows)
     rows = table.matrix[:2]
-    gaussian = Gaussian(reference="gaussian").fit(table.matrix, weights, table.constant)
-    copula = Copula(reference="gaussian").fit(table.matrix, weights, table.constant)
+    gaussian = Gaussian(reference="gaussian").fit_matrix(table.matrix, weights, table.constant)
+    copula = Copula(reference="gaussian").fit_matrix(table.matrix, weights, table.constant)
     for transport, model, points, predict in (
         (gaussian, found, rows, own_predictions(predictor)),
         (

@@ -4,11 +4,10 @@ import numpy as np
 
 from dfi._data.weights import Weights
 from dfi._lines.quadrature import QuadratureLines
-from dfi._scoring.latent import latent_scores
-from dfi.inference.copula_terms import copula_influence, slope_terms
-from dfi.inference.transport_terms import MapInfluence, latent_terms
+from dfi._scoring.lines import latent_scores
 from dfi.transports import Copula
-from dfi.transports.score_space import through_margins
+from dfi.transports.copula import slope_terms, through_margins
+from dfi.transports.linear_error import MapInfluence, latent_terms
 
 
 def test_every_part_is_in_its_place():
@@ -18,16 +17,16 @@ def test_every_part_is_in_its_place():
     matrix = np.exp(0.7 * generator.standard_normal((120, 3)) @ root)
     y = matrix @ [1.0, -0.5, 0.2] + generator.standard_normal(120)
     weights = Weights(generator.uniform(0.5, 2.0, 120), "sampling")
-    transport = Copula().fit(matrix, weights, np.zeros(3, dtype=bool))
+    transport = Copula().fit_matrix(matrix, weights, np.zeros(3, dtype=bool))
     model = QuadratureLines(lambda rows: np.log(rows[:, 0]) - 0.3 * rows[:, 1], "gauss", 8)
     rows, linear = transport.scores(matrix), transport.linear
     scores = latent_scores(
         [through_margins(model, transport)], rows, y, weights.values, linear, form="loco"
     )
     influence, L = MapInfluence(linear, linear.standardize(rows)), linear.decoder
-    aware = copula_influence(scores, matrix, weights, transport, influence=influence)
+    aware = transport.attributed(scores, matrix, weights, influence=influence)
     latent, attributed, squared = aware.latent, aware.attributed, aware.jacobian
-    fixed = copula_influence(scores, matrix, weights, transport, influence=None)
+    fixed = transport.attributed(scores, matrix, weights)
     known, plain = fixed.latent, fixed.attributed
 
     terms, slopes = latent_terms(influence, scores), slope_terms(matrix, weights, transport)

@@ -10,10 +10,10 @@ from dfi._data.weights import Weights
 from dfi._lines.choose import LineOptions
 from dfi._models.crossfit import FoldModels
 from dfi._scoring.curves import curve_scores
-from dfi._scoring.kernel_scores import entropic_scores
-from dfi.inference.score_transport import JACKKNIFE_ROWS, Task, score_transport, thin
-from dfi.inference.transport_jackknife import N_GROUPS, deal_groups, with_transport_error
-from dfi.transports.custom import Custom
+from dfi._scoring.kernel import entropic_scores
+from dfi._scoring.scores import Task
+from dfi.transports.base import N_GROUPS, deal_groups, thin, with_transport_error
+from dfi.transports.curved import JACKKNIFE_ROWS, Custom
 from dfi.transports.entropic import EntropicOT
 
 N = JACKKNIFE_ROWS + 30
@@ -68,13 +68,10 @@ def weighted_task(kind):
 def thinned_scores(task, keep):
     """Return both kinds of scores of every second row, the transport fitted on ``keep``."""
     X, mass = task.table.matrix, task.weights.values
-    fitted = Custom(Triangular()).fit(X[keep], task.weights.take(keep), task.constant)
+    fitted = Custom(Triangular()).fit_matrix(X[keep], task.weights.take(keep), task.constant)
     test = np.arange(0, N, 2)
     fold = FoldModels(0, test, (regression,), np.random.SeedSequence(0))
-    found = curve_scores(
-        [fold], X, task.y, task.weights, fitted,
-        latent=fitted.encode(X), form="loco", options=LineOptions(),
-    )  # fmt: skip
+    found = curve_scores(replace(task, folds=[fold]), fitted, latent=fitted.encode(X))
     both = np.hstack([found.latent, found.attributed])
     return (mass[test, None] * both).sum(axis=0) / mass[test].sum()
 
@@ -84,8 +81,8 @@ def test_thinned_rows_keep_their_own_weights(kind):
     """Refits are compared on every second row of a large table, each with what it counts."""
     task = weighted_task(kind)
     design = Custom(Triangular())
-    transport = design.fit(task.table.matrix, task.weights, task.constant)
-    found = score_transport(design, transport, task)
+    transport = design.fit_matrix(task.table.matrix, task.weights, task.constant)
+    found = transport.score(task)
     # the second child of the seed deals the rows into groups
     groups = deal_groups(N, N_GROUPS, np.random.SeedSequence(4).spawn(2)[1])
     whole = thinned_scores(task, np.arange(N))
@@ -94,10 +91,7 @@ def test_thinned_rows_keep_their_own_weights(kind):
     )
     psi = -(N_GROUPS - 1) * (change - change.mean(axis=0))
     latent = transport.encode(task.table.matrix)
-    plain = curve_scores(
-        task.folds, task.table.matrix, task.y, task.weights, transport,
-        latent=latent, form="loco", options=LineOptions(),
-    )  # fmt: skip
+    plain = curve_scores(task, transport, latent=latent)
     for name, columns in (("latent", slice(0, 2)), ("attributed", slice(2, 4))):
         before = getattr(plain, name)
         expected = with_transport_error(before, task.weights, groups, psi[:, columns])
@@ -118,19 +112,16 @@ def test_scores_under_refitted_kernels_are_weighted_by_the_rows_explained(kind):
     design = EntropicOT(epsilon=5.0, n_targets=64, min_size=1, tol=1e-9)
 
     def solved(kept):
-        return design.fit(X[kept], task.weights.take(kept), task.constant)
+        return design.fit_matrix(X[kept], task.weights.take(kept), task.constant)
 
     def scored(kept):
-        return entropic_scores(
-            [fold], X, task.y, task.weights, solved(kept),
-            atom_rows=kept, halves=[], form="loco",
-        )  # fmt: skip
+        return entropic_scores(task, solved(kept), atom_rows=kept, halves=[])
 
     def means(kept):
         result, mass = scored(kept), task.weights.values[rows, None]
         return (mass * np.hstack([result.latent, result.attributed])).sum(axis=0) / mass.sum()
 
-    found = score_transport(design, solved(rows), task)
+    found = solved(rows).score(task)
     groups = deal_groups(len(rows), N_GROUPS, np.random.SeedSequence(4).spawn(1)[0])
     change = np.stack([means(rows[groups != g]) - means(rows) for g in range(N_GROUPS)])
     psi = -(N_GROUPS - 1) * (change - change.mean(axis=0))
@@ -159,7 +150,7 @@ def test_rows_of_weight_zero_leave_no_trace(which):
     )
     design = Custom(Triangular())
     found, alone = (
-        score_transport(design, design.fit(each.table.matrix, each.weights, each.constant), each)
+        design.fit_matrix(each.table.matrix, each.weights, each.constant).score(each)
         for each in (task, dropped)
     )
     for name in ("latent", "attributed"):

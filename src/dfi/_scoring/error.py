@@ -55,18 +55,9 @@ CHECKED_ROWS = (32, 128)
 class LineError:
     """What the scores of some rows lose by the nodes of their lines.
 
-    Attributes
-    ----------
-    error : float
-        The measure ``e`` of the module's description.
-    share, standard_errors : float
-        The change of the score that it is of, as a share of that score and in its standard errors.
-    rule, finer_rule : str
-        How line means are taken, and what they were compared with.
-    n_rows : int
-        The rows that were compared.
-    settled : bool
-        Whether the number of nodes was ours to raise.
+    ``error`` is the measure ``e`` of the module's description, ``share`` and ``standard_errors``
+    the change of the score that it is of, as a share of that score and in its standard errors;
+    ``settled`` tells whether the number of nodes was ours to raise.
     """
 
     error: float
@@ -112,17 +103,8 @@ class CheckedRows:
 
     They are evenly spaced in the order of their predictions, every row as often as it weighs: so
     neither the order of the rows nor whether equal ones are repeated or counted makes a difference.
-
-    Attributes
-    ----------
-    rows : tuple of int ndarray
-        The rows of the table, fold by fold.
-    outcome, prediction : tuple of ndarray
-        Their outcomes, and their predictions by the models of the fold.
-    mass : ndarray
-        Their shares, all folds together.
-    total : float
-        Effective number of observations behind the scores.
+    Rows, outcomes and predictions are held fold by fold, their shares ``mass`` together; ``total``
+    is the effective number of observations behind the scores.
     """
 
     rows: tuple[Ints, ...]
@@ -174,13 +156,9 @@ def settle_nodes(
 
     Parameters
     ----------
-    evaluate : callable
+    evaluate, describe : callable
         Influence values of the checked rows, their outcome taken to be their prediction, when
-        every number of nodes is replaced by that function of it.
-    describe : callable
-        The rule in words, for the same.
-    checked : CheckedRows
-        The rows.
+        every number of nodes is replaced by that function of it; and the rule in words.
     asked : bool
         The user gave the number of nodes: it is measured, not changed.
     draws : bool

@@ -17,10 +17,9 @@ from scipy import linalg
 
 from dfi._data.weights import Weights
 from dfi._lines.quadrature import QuadratureLines
-from dfi._scoring.latent import LatentScores, latent_scores
-from dfi._scoring.tilt import tilt_sensitivity
-from dfi.inference.transport_terms import MapInfluence, attributed_influence, latent_terms
+from dfi._scoring.lines import LineScores, Passes, latent_scores, tilt_sensitivity
 from dfi.transports.gaussian import Gaussian
+from dfi.transports.linear_error import MapInfluence, attributed_influence, latent_terms
 
 CORRELATION = np.array([[1.0, 0.6, 0.2], [0.6, 1.0, -0.3], [0.2, -0.3, 1.0]])
 DUPLICATE = np.array([[1.0, 1.0, 0.3], [1.0, 1.0, 0.3], [0.3, 0.3, 1.0]])
@@ -49,7 +48,7 @@ def normal_grid(correlation, n_nodes, mean=0.0, deviation=1.0):
 def fitted(design, X, mass):
     # every entry of the correlation matrix is estimated: components have tests of their own below
     design = replace(design, components=None)
-    return design.fit(X, Weights(mass, "sampling"), np.zeros(X.shape[1], dtype=bool))
+    return design.fit_matrix(X, Weights(mass, "sampling"), np.zeros(X.shape[1], dtype=bool))
 
 
 def scores_of(design, X, y, mass, function):
@@ -290,7 +289,7 @@ class QuadraticBridge:
         for j in range(3):
             k = np.arange(3) != j
             G[:, j] = s * b[j] * b + 4 * s**3 * M[:, k] @ M[j, k]
-        return LatentScores(values, self.y, G, s * b, 2 * s**2 * M)
+        return LineScores(values, self.y, G, s * b, 2 * s**2 * M)
 
 
 @pytest.mark.parametrize("standardize", [True, False])
@@ -321,7 +320,7 @@ def test_bridge_moments_come_out_of_the_rows():
         model = QuadratureLines(lambda rows, a=intercept: a + bridge.regression(rows), "gauss", 8)
         found = latent_scores(
             [model], X, bridge.y + intercept, np.ones(len(X)), transport,
-            form="loco", n_draws=4, n_smoothing=32,
+            form="loco", passes=Passes(n_draws=4, n_smoothing=32),
         )  # fmt: skip
         off_diagonal = ~np.eye(3, dtype=bool)
         scale = np.abs(exact.sensitivity).max()
@@ -422,7 +421,7 @@ def test_contractions_equal_loops_over_explicit_matrices(name):
     rows = transport.standardize(X)
     on_map = MapInfluence(transport, rows)
     latent = values + latent_terms(
-        on_map, LatentScores(values, np.zeros(len(X)), G, np.zeros(4), np.zeros((4, 4)))
+        on_map, LineScores(values, np.zeros(len(X)), G, np.zeros(4), np.zeros((4, 4)))
     )
     attributed = attributed_influence(latent, scores, transport, on_map)
     slow_latent, slow_attributed = slow_influence(transport, rows, values, scores, G)
@@ -446,7 +445,7 @@ def test_terms_have_mean_zero():
     transport = fitted(design, X, mass)
     G = np.random.default_rng(6).standard_normal((4, 4))
     on_map = MapInfluence(transport, transport.standardize(X))
-    zero = LatentScores(np.zeros(X.shape), np.zeros(len(X)), G, np.zeros(4), np.zeros((4, 4)))
+    zero = LineScores(np.zeros(X.shape), np.zeros(len(X)), G, np.zeros(4), np.zeros((4, 4)))
     terms = latent_terms(on_map, zero)
     assert np.abs(mass @ terms / mass.sum()).max() < 1e-12 * np.abs(terms).max()
 
@@ -477,7 +476,7 @@ def test_contractions_are_those_of_the_masked_influence(design, collinear):
     if collinear:
         X[:, 3] = 2 * X[:, 0]
         X[:, 4] = X[:, 1] - X[:, 2]
-    transport = design.fit(X, Weights(np.ones(40), "frequency"), np.zeros(6, dtype=bool))
+    transport = design.fit_matrix(X, Weights(np.ones(40), "frequency"), np.zeros(6, dtype=bool))
     rows = transport.standardize(X)
     mask = transport.labels[:, None] == transport.labels[None, :]
     raw = np.where(mask, rows.T @ rows / 40, 0.0)
@@ -516,10 +515,10 @@ def test_contractions_are_derivatives_of_the_fitted_map(design):
     X = g.standard_normal((30, 6)) @ g.standard_normal((6, 6)) * [1, 3, 0.5, 1, 1, 2]
     mass = g.uniform(0.5, 2.0, 30)
     constant = np.zeros(6, dtype=bool)
-    transport = design.fit(X, Weights(mass, "sampling"), constant)
+    transport = design.fit_matrix(X, Weights(mass, "sampling"), constant)
 
     def maps(w):
-        fitted = design.fit(X, Weights(w, "sampling"), constant, like=transport)
+        fitted = design.fit_matrix(X, Weights(w, "sampling"), constant, like=transport)
         return fitted.decoder, fitted.directions
 
     mass = mass / mass.sum()
@@ -554,7 +553,7 @@ def test_influence_within_components_is_the_infinitesimal_jackknife(reference, s
     y = function(X)
 
     def fit(w):
-        return design.fit(X, Weights(w, "sampling"), np.zeros(4, dtype=bool))
+        return design.fit_matrix(X, Weights(w, "sampling"), np.zeros(4, dtype=bool))
 
     def scores(w):
         transport = fit(w)

@@ -10,8 +10,7 @@ from dfi._data.weights import Weights
 from dfi._lines.base import Lines
 from dfi._lines.closed_form import LinearLines
 from dfi._lines.quadrature import QuadratureLines
-from dfi._scoring.latent import latent_scores, smoothing_points
-from dfi._scoring.tilt import tilt_sensitivity
+from dfi._scoring.lines import Passes, latent_scores, smoothing_points, tilt_sensitivity
 from paper.truths import m2
 
 GENERATOR = np.random.default_rng(0)
@@ -29,7 +28,9 @@ def second(rows):
 
 
 def fitted(design, matrix=X):
-    return design.fit(matrix, Weights(np.ones(len(matrix)), "frequency"), np.zeros(3, dtype=bool))
+    return design.fit_matrix(
+        matrix, Weights(np.ones(len(matrix)), "frequency"), np.zeros(3, dtype=bool)
+    )
 
 
 MODELS = [QuadratureLines(first, "gauss", 12), QuadratureLines(second, "gauss", 12)]
@@ -67,7 +68,7 @@ def test_blocks_of_rows_do_not_matter(form):
     steps = []
     whole = latent_scores(models, X, Y, MASS, transport, form=form)
     parts = latent_scores(
-        models, X, Y, MASS, transport, form=form, rows_at_once=20, advance=steps.append
+        models, X, Y, MASS, transport, form=form, passes=Passes(20), advance=steps.append
     )
     assert np.allclose(whole.influence, parts.influence)
     assert np.allclose(whole.sensitivity, parts.sensitivity)
@@ -115,7 +116,7 @@ def test_bridge_of_a_linear_model_row_by_row():
     slope, transport = np.array([1.0, -2.0, 0.5]), fitted(dfi.Gaussian(epsilon=1.0))
     found = latent_scores(
         [LinearLines(slope, 3.0)], X, Y, MASS, transport, form="loco",
-        n_draws=4000, n_smoothing=2, seed=np.random.SeedSequence(0),
+        passes=Passes(n_draws=4000, n_smoothing=2, seed=np.random.SeedSequence(0)),
     )  # fmt: skip
     s = transport.smoothing
     c2 = 1 - s**2
@@ -148,7 +149,7 @@ def test_both_ways_to_the_sensitivity(function, tolerance):
     rows = grid @ (root / np.sqrt((root**2).sum(axis=1, keepdims=True))).T
     # a grid of few effective rows, of a correlation that is known
     design = dfi.Gaussian(components=None)
-    transport = design.fit(rows, Weights(mass, "sampling"), np.zeros(3, dtype=bool))
+    transport = design.fit_matrix(rows, Weights(mass, "sampling"), np.zeros(3, dtype=bool))
     model = QuadratureLines(function, "gauss", 12)
     y = function(rows)
     covariance = latent_scores([model], rows, y, mass, transport, form="loco").sensitivity
@@ -244,7 +245,7 @@ def test_hermite_short_cut_entry_by_entry(rows_at_once):
     """hbar_j E[z_k m_j] + sum_l a_lj E[z_k z_l m_j], m centred, h and m of different models."""
     transport = fitted(dfi.Gaussian())
     found = latent_scores(
-        MODELS, X, Y, MASS, transport, form="cross", rows_at_once=rows_at_once
+        MODELS, X, Y, MASS, transport, form="cross", passes=Passes(rows_at_once)
     ).sensitivity
     latent, pair = pair_of_moments(transport)
     share = MASS / MASS.sum()
@@ -272,7 +273,7 @@ def test_rows_without_weight_do_not_count(epsilon):
     plain, moved = (
         latent_scores(
             MODELS, rows, Y, mass, transport, form="cross",
-            n_draws=2, n_smoothing=8, seed=np.random.SeedSequence(0),
+            passes=Passes(n_draws=2, n_smoothing=8, seed=np.random.SeedSequence(0)),
         )
         for rows in (X, other)
     )  # fmt: skip

@@ -13,10 +13,10 @@ reported, the attributed score of probe ``l`` is
 .. math:: \phi_{X_l} = \sum_{j\ \mathrm{probe}} W_{lj}^2 \phi_{Z_j}
           + \sum_{j\ \mathrm{feature}} W_{lj}^2 \phi_{Z_j},
 
-with the influence of the fitted transport as in :mod:`dfi.inference.transport_terms`; the
-sensitivity of a probe's line mean to tilting its line comes from the Hermite short cut
-:math:`G_{kj} = \bar h_j E[z_k m_j] + E[z_k m_j q_j]`, :math:`q_j = \sum_l z_l E[z_l(h_j - \bar
-h_j)]`, ``m`` centred. Under a copula the slope of the probe's margin is taken at its mean.
+with the influence of the fitted transport as in :mod:`dfi.transports.linear_error`; the
+sensitivity of a probe's line mean to tilting its line comes from the Hermite short cut of
+:mod:`dfi._scoring.sensitivity`. Under a copula the slope of the probe's margin is taken at its
+mean.
 
 A transport that finds the probes independent of everything moves nothing along their lines: the
 scores are then exactly 0, and no model is asked.
@@ -25,7 +25,7 @@ scores are then exactly 0, and no model is asked.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
@@ -33,25 +33,21 @@ from scipy import stats
 from dfi._data.columns import Column
 from dfi._lines.base import LineMoments, Lines
 from dfi._models.seeds import named_seed
-from dfi._scoring.latent import scores_along
+from dfi._scoring.lines import scores_along
+from dfi._scoring.sensitivity import hermite_sensitivity
 from dfi.inference.influence import standard_errors
 from dfi.inference.tests import adjust_p_values, p_values
-from dfi.inference.transport_terms import MapInfluence
-from dfi.transports.base import fit_transport
-from dfi.transports.copula import CopulaTransport
-from dfi.transports.gaussian import LinearTransport
-from dfi.transports.score_space import through_margins
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.table import Table
     from dfi._data.weights import Weights
-    from dfi._scoring.latent import ScoreForm
-    from dfi._scoring.read_folds import ReadFold
+    from dfi._scoring.scores import ReadFold, Task
     from dfi._types import Bools, Floats, Ints
-
-    Indices = Ints
+    from dfi.transports.base import FittedTransport, Transport
+    from dfi.transports.gaussian import LinearTransport
+    from dfi.transports.straight import StraightTransport
 
 LEVEL = 0.01
 """Probability of calling a probe's score significant where it is chance, over all probes (Holm)."""
@@ -76,14 +72,11 @@ class Probe:
         ``"normal"``, ``"real"``, ``"levels"`` (integers, booleans, two levels) or ``"category"``.
     like : str or None
         The feature that it is a permuted copy of.
-    score, se, p : float
-        Attributed score, its standard error, and the p-value of the test against 0.
-    p_adj : float
-        Adjusted for the number of probes (Holm).
-    latent : float
-        Latent score.
-    share : float
-        Score as a share of the outcome's variance.
+    score, se, p, p_adj : float
+        Attributed score, its standard error, and the p-value of the test against 0, also adjusted
+        for the number of probes (Holm).
+    latent, share : float
+        Latent score, and the attributed one as a share of the outcome's variance.
     """
 
     kind: str
@@ -98,19 +91,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """What noise scores.
-
-    Attributes
-    ----------
-    probes : tuple of Probe
-        The probes.
-    n_rows : int
-        Rows on which their lines were averaged.
-    floor : float
-        The largest score of a probe, 0 where none is above 0.
-    upper : float
-        The largest upper 95 % bound of a probe's score.
-    """
+    """What noise scores: the probes, and on how many rows their lines were averaged."""
 
     probes: tuple[Probe, ...]
     n_rows: int
@@ -136,7 +117,7 @@ class NoiseFloor:
         """The largest score of a probe that is above 0 by more than its own error."""
         return max(0.0, *(probe.score for probe in self.probes if probe.p <= NOMINAL), 0.0)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the values for a result's diagnostics."""
         return {
             "probes": [asdict(probe) for probe in self.probes],
@@ -151,14 +132,8 @@ class NoiseFloor:
 class ProbedTable:
     """The explained rows with probe columns on the right.
 
-    Attributes
-    ----------
-    table : Table
-        The explained rows; the probes are the last columns.
-    constant : ndarray of bool
-        Which columns of its matrix do not vary.
-    probes : tuple of (kind, like, positions)
-        What each probe is, and its columns in the matrix.
+    ``constant`` tells which columns of the matrix do not vary, ``probes`` the kind of each probe,
+    what it is like, and its columns in the matrix.
     """
 
     table: Table
@@ -171,37 +146,23 @@ class ProbedTable:
         return sum(len(positions) for _, _, positions in self.probes)
 
 
-def why_not(transport: Any) -> str | None:
-    """Say why probes are not scored under a fitted transport; None where they are."""
-    if not isinstance(transport, LinearTransport | CopulaTransport):
+def why_not(transport: FittedTransport) -> str | None:
+    """Return why probes are not scored under a fitted transport; None where they are."""
+    straight = transport.straight
+    if straight is None:
         return "a second fit of this transport would cost as much as the first"
-    linear = transport.linear if isinstance(transport, CopulaTransport) else transport
-    if linear.smoothing < 1.0:
+    if straight.whitening.smoothing < 1.0:
         return "the entropic bridge averages many lines for every row"
     return None
 
 
 def probed_table(
-    table: Table,
-    rows: Indices,
-    weights: Weights,
-    constant: Bools,
-    seed: np.random.SeedSequence,
+    table: Table, rows: Ints, weights: Weights, constant: Bools, seed: np.random.SeedSequence
 ) -> ProbedTable:
-    """Put probes beside the explained rows.
+    """Put probes beside the explained ``rows`` of a table.
 
-    Parameters
-    ----------
-    table : Table
-        The data.
-    rows : ndarray of int
-        The rows that are explained.
-    weights : Weights
-        Their weights: values are permuted among rows that count.
-    constant : ndarray of bool
-        The matrix columns that do not vary among them.
-    seed : SeedSequence
-        Each probe draws from a child of its own name.
+    Values are permuted among rows that count; each probe draws from a child of the seed of its own
+    name. ``constant`` tells the matrix columns that do not vary among the rows.
     """
     matrix = table.matrix[rows]
     counted = np.flatnonzero(weights.values > 0)
@@ -266,18 +227,13 @@ def _models_of_probes(table: Table, matrix: Floats, constant: Bools) -> dict[str
 
 
 def noise_floor(
-    design: Any,
-    transport: LinearTransport | CopulaTransport,
+    design: Transport,
+    transport: StraightTransport,
     probed: ProbedTable,
     latent_influence: Floats,
     folds: Sequence[ReadFold],
+    task: Task,
     *,
-    rows: Indices,
-    matrix: Floats,
-    y: Floats,
-    weights: Weights,
-    form: ScoreForm,
-    fixed: bool,
     variance: float,
 ) -> NoiseFloor:
     """Fit the transport with the probes and score them.
@@ -292,59 +248,59 @@ def noise_floor(
         Of the features, as reported.
     folds : sequence of ReadFold
         Models, and the rows on which the probes' lines are averaged.
-    rows : ndarray of int
-        The rows that are explained, those of ``probed`` and ``latent_influence``.
-    matrix, y, weights
-        All rows of the table.
-    form, fixed
-        How the reported scores and their errors were taken.
+    task : Task
+        What was scored, and how; its ``rows`` are those of ``probed`` and ``latent_influence``.
     variance : float
         Of the outcome.
     """
+    rows, weights, points = task.rows, task.weights, probed.table.matrix
     explained = weights.take(rows)
-    fitted = fit_transport(design, probed.table.matrix, explained, probed.constant, probed.table)
-    linear = fitted.linear if isinstance(fitted, CopulaTransport) else fitted
-    points = probed.table.matrix
-    if isinstance(fitted, CopulaTransport):
-        points = fitted.scores(points)
+    space = design.fit_matrix(
+        points, explained, probed.constant, columns=probed.table.columns
+    ).straight
+    if space is None:
+        raise TypeError("probes are scored along straight lines")
+    linear, points = space.whitening, space.points(points)
     used = np.searchsorted(rows, np.concatenate([fold.rows for fold in folds]))
-    coordinates = np.flatnonzero(linear.active >= matrix.shape[1])
+    chosen = weights.take(rows[used])
+    coordinates = np.flatnonzero(linear.active >= task.matrix.shape[1])
     latent = linear.encode(points[used])
     probe_influence, sensitivity = _along_probes(
-        linear, transport, latent, coordinates, folds, matrix, y, weights, form
+        linear, transport, latent, coordinates, folds, task
     )
-    phi = np.concatenate(
-        [explained.mean(latent_influence), weights.take(rows[used]).mean(probe_influence)]
-    )
+    phi = np.concatenate([explained.mean(latent_influence), chosen.mean(probe_influence)])
     influence = np.concatenate([latent_influence[used], probe_influence], axis=1)
     identity = np.eye(linear.n_latent)[:, coordinates]
     own = linear.attribution[coordinates]
     attributed = np.zeros((len(used), len(coordinates)))
-    if not fixed:
-        moved = MapInfluence(linear, linear.standardize(points[used]))
+    if not task.fixed:
+        moved = linear.influence(points[used])
         influence[:, coordinates] += 2.0 * moved.on_map(sensitivity, identity)
         attributed += 2.0 * linear.weight_factor * moved.on_decoder(identity, (own * phi).T)
     attributed += influence @ (own**2).T
-    if isinstance(fitted, CopulaTransport):
-        attributed *= _mean_squared_slopes(fitted, latent, coordinates, weights.take(rows[used]))
-    return _summary(
-        probed, linear.active[coordinates], influence[:, coordinates], attributed,
-        weights.take(rows[used]), explained.standard_error(latent_influence).max(), variance,
-    )  # fmt: skip
+    attributed *= space.margin_slopes(latent, coordinates, chosen)
+    largest_error = explained.standard_error(latent_influence).max()
+    positions = linear.active[coordinates]
+    membership = np.array(
+        [[place in places for _, _, places in probed.probes] for place in positions], dtype=float
+    )
+    both = np.concatenate([influence[:, coordinates] @ membership, attributed @ membership], axis=1)
+    return _summary(probed, both, chosen, largest_error, variance)
 
 
 def _along_probes(
     linear: LinearTransport,
-    transport: LinearTransport | CopulaTransport,
+    space: StraightTransport,
     latent: Floats,
-    coordinates: Indices,
+    coordinates: Ints,
     folds: Sequence[ReadFold],
-    matrix: Floats,
-    y: Floats,
-    weights: Weights,
-    form: ScoreForm,
+    task: Task,
 ) -> tuple[Floats, Floats]:
-    """Return the probes' latent influence values, and the sensitivities of their line means."""
+    """Return the probes' latent influence values, and the sensitivities of their line means.
+
+    ``linear`` is the transport with the probes, ``space`` that of the one without.
+    """
+    matrix = task.matrix
     directions = linear.directions[: matrix.shape[1], coordinates]
     moving = np.flatnonzero(np.any(directions != 0.0, axis=0))
     influence = np.zeros((len(latent), len(coordinates)))
@@ -358,22 +314,19 @@ def _along_probes(
     for fold in folds:
         part = slice(start, start + len(fold.rows))
         start = part.stop
-        points, models = matrix[fold.rows], list(fold.models)
-        if isinstance(transport, CopulaTransport):
-            points = transport.scores(points)
-            models = [through_margins(model, transport) for model in models]
         lines = Lines(
-            points,
+            space.points(matrix[fold.rows]),
             np.ascontiguousarray(latent[part][:, chosen]),
             np.ascontiguousarray(directions[:, moving]),
             linear.reference.only(chosen),
             np.ascontiguousarray(offsets[:, chosen]),
         )
+        models = [space.line_model(model) for model in fold.models]
         influence[part, moving], moments = scores_along(
-            models, lines, y[fold.rows], nodes, form=form
+            models, lines, task.y[fold.rows], nodes, form=task.form
         )
         found.append(moments)
-    mass = weights.values[np.concatenate([fold.rows for fold in folds])]
+    mass = task.weights.values[np.concatenate([fold.rows for fold in folds])]
     share = mass / mass.sum()
     first, last = (
         LineMoments(
@@ -389,56 +342,10 @@ def _along_probes(
     return influence, sensitivity
 
 
-def hermite_sensitivity(
-    latent: Floats, share: Floats, coordinates: Indices, hermite: Floats, mean: Floats
-) -> Floats:
-    """Return ``G`` of some lines by the Hermite short cut, (d, lines), 0 in a line's own place.
-
-    Parameters
-    ----------
-    latent : ndarray of shape (n, d)
-        Latent rows.
-    share : ndarray of shape (n,)
-        Their weights, which add up to 1.
-    coordinates : ndarray of int
-        The coordinate of each line.
-    hermite, mean : ndarray of shape (n, lines)
-        First Hermite moments and line means, of one model or of two.
-    """
-    own = np.arange(len(coordinates))
-    level = share @ hermite
-    weighted = latent * share[:, None]
-    tilt = weighted.T @ (hermite - level)
-    tilt[coordinates, own] = 0.0
-    centred = mean - share @ mean
-    found = level * (weighted.T @ centred) + weighted.T @ (centred * (latent @ tilt))
-    found[coordinates, own] = 0.0
-    return np.asarray(found)
-
-
-def _mean_squared_slopes(
-    fitted: CopulaTransport, latent: Floats, coordinates: Indices, weights: Weights
-) -> Floats:
-    """Return the mean squared slope of each probe's margin, in standard deviations."""
-    standardized = latent @ fitted.linear.decoder[:, coordinates]
-    squares = [fitted.cells(m)(standardized[:, at]) for at, m in enumerate(coordinates)]
-    return weights.mean(np.stack(squares, axis=1))
-
-
 def _summary(
-    probed: ProbedTable,
-    positions: Indices,
-    latent: Floats,
-    attributed: Floats,
-    weights: Weights,
-    largest_error: float,
-    variance: float,
+    probed: ProbedTable, both: Floats, weights: Weights, largest_error: float, variance: float
 ) -> NoiseFloor:
-    """Add up the columns of each probe and test its score."""
-    membership = np.array(
-        [[place in places for _, _, places in probed.probes] for place in positions], dtype=float
-    )
-    both = np.concatenate([latent @ membership, attributed @ membership], axis=1)
+    """Test the probes' scores; ``both`` are the influence values of latent and attributed ones."""
     values = weights.mean(both)
     errors = standard_errors(both, weights)
     rounding = (errors <= ROUNDING * largest_error) & (np.abs(values) <= ROUNDING * variance)
@@ -461,5 +368,5 @@ def _summary(
             )
             for k, (kind, like, _) in enumerate(probed.probes)
         ),
-        n_rows=len(attributed),
+        n_rows=len(both),
     )

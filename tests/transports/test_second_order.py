@@ -12,15 +12,14 @@ from sklearn.tree import DecisionTreeRegressor
 import dfi
 from dfi._data.weights import Weights
 from dfi._lines.quadrature import QuadratureLines
-from dfi._scoring.differences import gradient_products
-from dfi.inference.second_order import gradient_step, squared_influence
-from dfi.inference.transport_terms import MapInfluence
+from dfi._scoring.sensitivity import gradient_products
 from dfi.transports.gaussian import Gaussian
+from dfi.transports.linear_error import MapInfluence, gradient_step, squared_influence
 
 
 def fitted(design, X, mass):
     design = replace(design, components=None)
-    return design.fit(X, Weights(mass, "sampling"), np.zeros(X.shape[1], dtype=bool))
+    return design.fit_matrix(X, Weights(mass, "sampling"), np.zeros(X.shape[1], dtype=bool))
 
 
 def refitted_matrices(design, X, mass, row):
@@ -87,7 +86,7 @@ def test_large_tables_are_sampled(monkeypatch):
     influence = MapInfluence(transport, transport.standardize(X))
     weights, gradients = Weights(np.ones(4000), "frequency"), np.eye(4) + 0.5
     whole = squared_influence(influence, gradients, weights)
-    monkeypatch.setattr("dfi.inference.second_order.WORK", 800 * 4**3)
+    monkeypatch.setattr("dfi.transports.linear_error.WORK", 800 * 4**3)
     part = squared_influence(influence, gradients, weights)
     assert (whole.rows, part.rows) == (4000, 800)
     # a square of a product of normal rows varies by some three times its mean: 0.1 with 800 rows
@@ -262,7 +261,7 @@ def test_coordinates_of_different_components_have_no_share_in_each_other(shrinka
     generator = np.random.default_rng(30)
     X = generator.standard_normal((40, 6)) @ generator.standard_normal((6, 6))
     weights = Weights(np.ones(40), "frequency")
-    transport = design.fit(X, weights, np.zeros(6, dtype=bool))
+    transport = design.fit_matrix(X, weights, np.zeros(6, dtype=bool))
     influence = MapInfluence(transport, transport.standardize(X))
     root = generator.standard_normal((6, 6))
     gradients, unit = root @ root.T, np.eye(6)

@@ -23,7 +23,7 @@ from dfi._lines.base import Reference
 from dfi._lines.quadrature import equal_nodes
 from dfi._models.crossfit import FoldModels
 from dfi._scoring import scores as scoring
-from dfi._scoring.line_error import AGREES, CheckedRows, doubled, more_than, same, settle_nodes
+from dfi._scoring.error import AGREES, CheckedRows, doubled, more_than, same, settle_nodes
 from dfi.warnings import QuadratureWarning
 
 N = 300

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dfi._data.weights import Weights
-from dfi.inference.transport_jackknife import deal_groups, group_influence, with_transport_error
+from dfi.transports.base import deal_groups, group_influence, with_transport_error
 
 VALUES = np.random.default_rng(0).standard_normal((200, 2)) ** 2
 GROUPS = deal_groups(200, 10, np.random.SeedSequence(0))

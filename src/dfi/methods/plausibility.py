@@ -24,10 +24,12 @@ are 1 and 0, whatever the model. Far from it, the model was asked about rows it 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi._scoring.forms import loco
+from dfi._scoring.loss import SQUARED_ERROR
 from dfi.inference.influence import standard_errors
 
 if TYPE_CHECKING:
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
 
     from dfi._data.weights import Weights
     from dfi._types import Floats, Ints
-
-    Indices = Ints
 
 ERRORS = 2.0
 """Standard errors by which a bound must be missed before it is said."""
@@ -110,11 +110,11 @@ class Totals:
         return LOW_SHARE * self.explained - self.total > room
 
     def exceeds(self, order: float) -> bool:
-        """Tell whether the sum is beyond an average order of interaction, errors considered."""
+        """Return whether the sum is beyond an average order of interaction, errors considered."""
         room = ERRORS * float(np.hypot(self.latent_total_se, order * self.explained_se))
         return self.explained > 0 and self.latent_total - order * self.explained > room
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the values for a result's diagnostics."""
         found = {**asdict(self), "above_variance": list(self.above_variance)}
         return {**found, "impossible": self.impossible, "doubtful": self.doubtful, "low": self.low}
@@ -125,7 +125,7 @@ def score_totals(
     latent_influence: Floats,
     names: Sequence[str],
     weights: Weights,
-    predictions: Sequence[tuple[Indices, Floats]],
+    predictions: Sequence[tuple[Ints, Floats]],
     y: Floats,
     all_weights: Weights,
     *,
@@ -136,23 +136,18 @@ def score_totals(
     Parameters
     ----------
     influence, latent_influence : ndarray of shape (n, units) and (n, d)
-        Influence values of the units, and of the latent coordinates.
-    names : sequence of str
-        Their names.
-    weights : Weights
-        Of the explained rows.
+        Influence values of the units called ``names``, and of the latent coordinates, for rows
+        with ``weights``.
     predictions : sequence of (rows, values)
         Of each fold, for its held-out rows.
     y, all_weights
         Outcome and weights of all rows.
-    n_latent : int
-        Number of latent coordinates.
     """
     rows = np.concatenate([test for test, _ in predictions])
     predicted = np.concatenate([value for _, value in predictions])
     held_out = all_weights.take(rows)
-    variance = (y[rows] - held_out.mean(y[rows])) ** 2
-    gained = variance - (y[rows] - predicted) ** 2
+    null = held_out.mean(y[rows])
+    gained, variance = loco(y[rows], predicted, null), SQUARED_ERROR.of(y[rows], null)
     explained = float(held_out.mean(gained)[0])
     outcome = float(held_out.mean(variance)[0])
     scores, errors = weights.mean(influence), standard_errors(influence, weights)
@@ -181,15 +176,12 @@ class Fidelity:
 
     Attributes
     ----------
-    variance_ratio : float
+    variance_ratio, log_ratio_se : float
         Variance of the predictions where all latent coordinates are drawn apart, over that at the
-        rows.
-    log_ratio_se : float
-        Standard error of its logarithm.
-    mean_shift : float
-        Shift of the mean prediction in standard deviations of the predictions at the rows.
-    mean_shift_se : float
-        Its standard error.
+        rows, and the standard error of its logarithm.
+    mean_shift, mean_shift_se : float
+        Shift of the mean prediction in standard deviations of the predictions at the rows, and its
+        standard error.
     n_rows, n_draws : int
         Rows and draws behind it.
     """
@@ -210,13 +202,13 @@ class Fidelity:
         shifted = abs(self.mean_shift) > max(MEAN_SHIFT, ERRORS * self.mean_shift_se)
         return bool((off and sure) or shifted)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the values for a result's diagnostics."""
         return {**asdict(self), "far": self.far}
 
 
 def model_fidelity(
-    folds: Sequence[tuple[Indices, Callable[[Floats], Floats]]],
+    folds: Sequence[tuple[Ints, Callable[[Floats], Floats]]],
     matrix: Floats,
     weights: Weights,
     latent: Floats,
@@ -226,6 +218,8 @@ def model_fidelity(
 ) -> Fidelity | None:
     """Compare predictions at rows with predictions where latent coordinates are drawn apart.
 
+    Return None where the predictions do not vary.
+
     Parameters
     ----------
     folds : sequence of (rows, function)
@@ -234,15 +228,6 @@ def model_fidelity(
         All rows of the table.
     latent, mass : ndarray
         Latent rows of the explained rows, and their weights: the laws that are drawn from.
-    decode : callable
-        Latent rows to rows of the numeric matrix.
-    seed : SeedSequence
-        For the permutations.
-
-    Returns
-    -------
-    Fidelity or None
-        None where the predictions do not vary.
     """
     n_rows = sum(len(rows) for rows, _ in folds)
     generator = np.random.default_rng(seed)

@@ -9,9 +9,8 @@ import dfi
 from dfi._data.weights import Weights
 from dfi._lines.base import Lines
 from dfi._lines.quadrature import QuadratureLines
-from dfi._scoring.differences import N_GROUPS, STEP, checked_rows, differenced_sensitivity
-from dfi._scoring.latent import latent_scores
-from dfi._scoring.sample import row_sample
+from dfi._scoring.lines import latent_scores, row_sample
+from dfi._scoring.sensitivity import N_GROUPS, STEP, checked_rows, differenced_sensitivity
 
 GENERATOR = np.random.default_rng(0)
 ROOT = np.array([[1.0, 0.5, 0.2], [0.0, 0.8, 0.3], [0.0, 0.0, 0.9]])
@@ -21,7 +20,9 @@ MASS = GENERATOR.uniform(0.5, 2.0, 200)
 
 def fitted(matrix, mass, **options):
     design = dfi.Gaussian(reference="gaussian", components=None, **options)
-    return design.fit(matrix, Weights(mass, "sampling"), np.zeros(matrix.shape[1], dtype=bool))
+    return design.fit_matrix(
+        matrix, Weights(mass, "sampling"), np.zeros(matrix.shape[1], dtype=bool)
+    )
 
 
 def first(rows):

@@ -10,10 +10,10 @@ from sklearn.ensemble import RandomForestRegressor
 
 import dfi
 from dfi._data.weights import Weights
-from dfi._scoring.differences import N_GROUPS, Differences
-from dfi._scoring.latent import LatentScores
-from dfi.inference.sensitivity_choice import choose_sensitivity
-from dfi.inference.transport_terms import MapInfluence, latent_terms
+from dfi._scoring.lines import LineScores
+from dfi._scoring.sensitivity import N_GROUPS, Differences
+from dfi.transports.linear_error import MapInfluence, latent_terms
+from dfi.transports.straight import choose_sensitivity
 
 ROOT = np.linalg.cholesky(0.5 ** np.abs(np.subtract.outer(np.arange(4), np.arange(4))))
 
@@ -90,8 +90,8 @@ def test_bridge_and_random_draws_are_not_checked():
 
 def test_many_columns_for_the_rows_get_the_jackknife(monkeypatch):
     """Differences that are too noisy to use still tell that the short cut is wrong."""
-    monkeypatch.setattr("dfi.inference.score_transport.LINE_JACKKNIFE_ROWS", 50)
-    monkeypatch.setattr("dfi.inference.sensitivity_choice._family_errors", lambda d, count: 2.0)
+    monkeypatch.setattr("dfi.transports.straight.LINE_JACKKNIFE_ROWS", 50)
+    monkeypatch.setattr("dfi.transports.straight._family_errors", lambda d, count: 2.0)
     generator = np.random.default_rng(2)
     X = generator.standard_normal((600, 50))
     X[:, :4] = X[:, :4] @ ROOT.T
@@ -123,12 +123,12 @@ def known_parts(curved, noise):
     generator = np.random.default_rng(3)
     X = generator.standard_normal((300, 3))
     weights = Weights(np.ones(300), "frequency")
-    transport = dfi.Gaussian(components=None).fit(X, weights, np.zeros(3, dtype=bool))
+    transport = dfi.Gaussian(components=None).fit_matrix(X, weights, np.zeros(3, dtype=bool))
     influence = MapInfluence(transport, transport.standardize(X))
     G = np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.2, 0.1, 1.0]])
     zero = np.zeros((3, 3))
     values = 0.1 * generator.standard_normal((300, 3))
-    scores = LatentScores(values, np.zeros(300), G, np.zeros(3), zero)
+    scores = LineScores(values, np.zeros(300), G, np.zeros(3), zero)
     part = curved + noise * generator.standard_normal((N_GROUPS, 3, 3))
     mass = np.ones(N_GROUPS)
     off = G * (1 - np.eye(3))
@@ -148,7 +148,7 @@ def test_a_part_enters_the_columns_where_it_matters():
     # the change is that of the variance of u + T(G + part) against u + T(G)
     plain, moved = (
         np.std((scores.influence + latent_terms(influence, s))[:, 1])
-        for s in (scores, LatentScores(scores.influence, scores.prediction, expected, *[0.0] * 2))
+        for s in (scores, LineScores(scores.influence, scores.prediction, expected, *[0.0] * 2))
     )
     assert choice.change[1] == pytest.approx(moved / plain - 1, abs=0.01)
 

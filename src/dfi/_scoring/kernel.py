@@ -20,15 +20,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._scoring.transported import FoldScores, TransportedScores, put_together
-from dfi.transports.sinkhorn import exponents
+from dfi._scoring.forms import affine_parts
+from dfi._scoring.scores import FoldScores, Scores, Task, put_together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfi._data.weights import Weights
-    from dfi._models.crossfit import FoldModels
-    from dfi._scoring.latent import ScoreForm
+    from dfi._scoring.forms import ScoreForm
     from dfi._types import Floats, Ints
     from dfi.transports.entropic import EntropicTransport
 
@@ -79,14 +77,8 @@ def line_averages(
 ) -> LineAverages:
     """Average the latent regressions and the Jacobian along every line through latent points.
 
-    Parameters
-    ----------
-    kernels : sequence of EntropicTransport
-        One, or two halves whose products are taken.
-    values : sequence of ndarray of shape (n, k)
-        The models' values at the atoms of each kernel.
-    points : ndarray of shape (m, d)
-        Latent points.
+    There is one kernel, or two halves whose products are taken; ``values`` (n, k) are the models'
+    at the atoms of each.
     """
     m, d = points.shape
     h, k = len(kernels), values[0].shape[1]
@@ -132,13 +124,7 @@ class _Line:
     def at(self, points: Floats) -> tuple[Floats, Floats]:
         """Return the regressions (m, t, k) and the Jacobian (m, t, d) at all replacement values."""
         kernel = self.kernel
-        base = exponents(
-            points[:, self.others],
-            np.ascontiguousarray(kernel.atoms[:, self.others]),
-            np.zeros(len(points)),
-            kernel.epsilon * kernel.log_weights,
-            kernel.epsilon,
-        )
+        base = kernel.log_kernel(points, self.others)
         base -= base.max(axis=1, keepdims=True)
         np.exp(base, out=base)
         sums = (base @ self.moved).reshape(len(points), len(self.nodes), -1)
@@ -158,35 +144,19 @@ class _Line:
 
 
 def entropic_scores(
-    folds: Sequence[FoldModels],
-    matrix: Floats,
-    y: Floats,
-    weights: Weights,
+    task: Task,
     transport: EntropicTransport,
     *,
     atom_rows: Ints,
     halves: Sequence[tuple[EntropicTransport, Ints]] = (),
-    form: ScoreForm,
-) -> TransportedScores:
-    """Score the held-out rows of every fold.
+) -> Scores:
+    """Score the held-out rows of every fold under a solved transport.
 
-    Parameters
-    ----------
-    folds : sequence of FoldModels
-        The fitted models.
-    matrix, y, weights
-        All rows.
-    transport : EntropicTransport
-        The solved transport.
-    atom_rows : ndarray of int
-        The rows of ``matrix`` that are its atoms.
-    halves : sequence of (EntropicTransport, ndarray of int)
-        The kernels of two halves of the rows and those rows, where products are to be taken
-        across them.
-    form : {"cross", "loco", "cpi"}
-        The estimator of the latent scores.
+    ``atom_rows`` are the rows of the table that are its atoms; ``halves`` the kernels of two halves
+    of the rows and those rows, where products are to be taken across them.
     """
-    predictors = [predictor for fold in folds for predictor in fold.predictors]
+    matrix = task.matrix
+    predictors = [predictor for fold in task.folds for predictor in fold.predictors]
     predicted = np.column_stack([predictor(matrix) for predictor in predictors])
     parts = halves or ((transport, atom_rows),)
     averages = line_averages(
@@ -196,71 +166,57 @@ def entropic_scores(
     if halves:
         whole = latent_regression(transport, predicted[atom_rows], transport.targets)
     scores, position = [], 0
-    for fold in folds:
-        chosen = np.arange(position, position + len(fold.predictors))
-        position += len(chosen)
-        pieces = _score_functions(averages, whole, chosen, form)
-        scores.append(
-            _held_out_scores(
-                transport,
-                matrix[fold.test],
-                y[fold.test],
-                pieces,
-                averages.jacobian,
-                predicted[np.ix_(fold.test, chosen)].mean(axis=1),
-            )
+    for fold in task.folds:
+        models = np.arange(position, position + len(fold.predictors))
+        position += len(models)
+        latent, attributed = _held_out(
+            transport,
+            matrix[fold.test],
+            task.y[fold.test],
+            _score_functions(averages, whole, models, task.form),
+            averages.jacobian,
         )
+        prediction = predicted[np.ix_(fold.test, models)].mean(axis=1)
+        scores.append(FoldScores(latent, attributed, prediction))
     return put_together(
-        folds,
+        task,
         scores,
-        weights,
-        averages.jacobian.mean(axis=1).T,
-        f"entropic kernel ({len(nodes_and_weights()[0])} Gauss nodes per line)",
-        {"top_1_percent_share": top_share(averages)},
+        attribution=averages.jacobian.mean(axis=1).T,
+        rule=f"entropic kernel ({len(nodes_and_weights()[0])} Gauss nodes per line)",
+        diagnostics={"top_1_percent_share": top_share(averages)},
     )
 
 
 def _score_functions(
-    averages: LineAverages, whole: Floats, chosen: Ints, form: ScoreForm
+    averages: LineAverages, whole: Floats, models: Ints, form: ScoreForm
 ) -> tuple[Floats, Floats]:
     r"""Return ``p`` and ``q`` (m, d) with influence value :math:`y\,p_j(z) + q_j(z)`.
 
-    For models ``a``, ``b`` and kernels ``A``, ``B`` (the halves, or twice the whole one ``F``),
-    with :math:`\Delta = \eta - m`,
-
-    .. math:: u = (y - \eta^a_F)\Delta^b_B + (y - \eta^b_F)\Delta^a_A + \Delta^a_A\Delta^b_B ,
-
-    averaged over both assignments of the halves. Residuals are from the whole kernel, whose
-    :math:`\eta_F` is the mean of the rows' values under the coupling: from a half's they would
-    bring its noise back.
+    :func:`dfi._scoring.forms.affine_parts` for models ``a``, ``b`` under kernels ``A``, ``B`` (the
+    halves, or twice the whole one ``F``), averaged over both assignments of the halves. Residuals
+    are from the whole kernel, whose :math:`\eta_F` is the mean of the rows' values under the
+    coupling: from a half's they would bring its noise back.
     """
-    first, last = chosen[0], chosen[-1]
-    pairs = ((0, -1), (-1, 0)) if len(averages.eta) > 1 else ((0, 0),)
-    shape = averages.mean.shape[1:3]
-    p, q = np.zeros(shape), np.zeros(shape)
-    for one, other in pairs:
-        eta = averages.eta[one, :, first], averages.eta[other, :, last]
-        mean = averages.mean[one, :, :, first], averages.mean[other, :, :, last]
-        change = eta[0] - mean[0], eta[1] - mean[1]
-        if form == "cpi":
-            p += 0.5 * (change[0] + change[1])
-            q -= 0.5 * whole[:, first] * (change[0] + change[1])
-            spread = averages.square[one, :, :, first]
-            q += 0.5 * (eta[0] * eta[1] - eta[0] * mean[1] - eta[1] * mean[0] + spread)
-        else:
-            p += change[0] + change[1]
-            q += change[0] * change[1] - whole[:, first] * change[1] - whole[:, last] * change[0]
-    return (p / len(pairs)).T, (q / len(pairs)).T
+    first, last = models[0], models[-1]
+    pairs = [
+        (
+            (averages.eta[one, :, first], averages.eta[other, :, last]),
+            (averages.mean[one, :, :, first], averages.mean[other, :, :, last]),
+            averages.square[one, :, :, first],
+        )
+        for one, other in (((0, -1), (-1, 0)) if len(averages.eta) > 1 else ((0, 0),))
+    ]
+    p, q = affine_parts(form, (whole[:, first], whole[:, last]), pairs)
+    return p.T, q.T
 
 
-def _held_out_scores(
+def _held_out(
     transport: EntropicTransport,
     rows: Floats,
     y: Floats,
     pieces: tuple[Floats, Floats],
     jacobian: Floats,
-    prediction: Floats,
-) -> FoldScores:
+) -> tuple[Floats, Floats]:
     """Average the score functions over the law of ``Z`` given each held-out row."""
     p, q = pieces
     d = p.shape[1]
@@ -269,12 +225,9 @@ def _held_out_scores(
     mean = np.empty((len(rows), 4 * d))
     for part in _blocks(len(rows), len(transport.targets)):
         mean[part] = transport.forward(rows[part]) @ functions
+    p, q, attributed_p, attributed_q = np.hsplit(mean, 4)
     outcome = y[:, None]
-    return FoldScores(
-        latent=outcome * mean[:, :d] + mean[:, d : 2 * d],
-        attributed=outcome * mean[:, 2 * d : 3 * d] + mean[:, 3 * d :],
-        prediction=prediction,
-    )
+    return outcome * p + q, outcome * attributed_p + attributed_q
 
 
 def top_share(averages: LineAverages) -> float:

@@ -1,4 +1,4 @@
-r"""What a transport leaves behind: dependence between latents, margins off their reference.
+r"""``transport="auto"``: the simplest transport that the data allow, by what each leaves behind.
 
 Whitening removes correlation, not dependence. The distance correlation (Székely, Rizzo and
 Bakirov, 2007) is zero in the population exactly for independent variables, of any dimension, so
@@ -20,14 +20,33 @@ that there are many of them, and between columns that say nothing it concerns no
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+import importlib.util
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy import stats
 
+from dfi._data.weights import Weights
+from dfi._models.seeds import Seeds
+from dfi.transports.base import Choice, Transport, repeated_rows
+from dfi.transports.copula import Copula
+from dfi.transports.entropic import DOUBTFUL, EntropicOT, epsilon_for
+from dfi.transports.gaussian import Gaussian
+from dfi.transports.knothe import KnotheRosenblatt
+from dfi.transports.margins import fit_margin
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfi._data.columns import Column
     from dfi._types import Bools, Floats, Ints
+    from dfi.transports.base import FittedTransport
+
+FAR_FROM_NORMAL = 0.1
+"""Kolmogorov distance of a standardised margin from N(0, 1) that calls for normal scores."""
+
+MOST_COLUMNS_OF_A_VINE = 30
 
 LEVEL = 0.01
 """Probability that independent latents are called dependent, over all pairs (Holm)."""
@@ -41,6 +60,160 @@ MAX_UNITS = 200
 MAX_ROWS = 500
 MAX_CELLS = 10**7
 """Distances held at once; bounds the time to a fraction of a second."""
+
+
+@dataclass(kw_only=True)
+class Auto(Transport):
+    """Choose among the transports by what the data show; the choice is part of the result.
+
+    Parameters
+    ----------
+    random_state : int or None, default=0
+        For ``fit`` and ``transform`` alone: the rows on which dependence is measured, and draws.
+    """
+
+    random_state: int | None = 0
+
+    name: ClassVar[str] = "auto"
+
+    def choose(
+        self,
+        matrix: Floats,
+        weights: Weights,
+        constant: Bools,
+        columns: Sequence[Column] | None,
+        seed: np.random.SeedSequence,
+    ) -> Choice:
+        """Return the chosen transport and why."""
+        return choose_transport(matrix, weights, constant, columns, seed)
+
+    def fit_matrix(
+        self,
+        matrix: Floats,
+        weights: Weights,
+        constant: Bools,
+        *,
+        columns: Sequence[Column] | None = None,
+        like: FittedTransport | None = None,
+    ) -> FittedTransport:
+        """Fit the chosen transport."""
+        seed = Seeds.of(self.random_state).child("auto").sequence()
+        design = self.choose(matrix, weights, constant, columns, seed).design
+        return design.fit_matrix(matrix, weights, constant, columns=columns, like=like)
+
+    def specification(self) -> dict[str, Any]:
+        """Return that the data decide."""
+        return {"transport": "auto"}
+
+
+def alternative_to(design: Transport) -> Transport | None:
+    """Return normal scores in place of plain whitening, the other parameters kept; else None."""
+    if not isinstance(design, Gaussian) or design.epsilon > 0:
+        return None
+    shared = {field.name for field in fields(Copula)} & {field.name for field in fields(design)}
+    return Copula(**{name: getattr(design, name) for name in shared - {"reference"}})
+
+
+def choose_transport(
+    matrix: Floats,
+    weights: Weights,
+    constant: Bools,
+    columns: Sequence[Column] | None,
+    seed: np.random.SeedSequence,
+) -> Choice:
+    """Choose a transport for the rows of a numeric matrix.
+
+    Margins far from normal call for normal scores; dependence that is left after whitening calls
+    for a transport that follows it: Knothe-Rosenblatt where pyvinecopulib is installed and every
+    column has an order, entropic transport where there are rows enough for its kernel.
+    """
+    rows = repeated_rows(weights)
+    if rows is not None:
+        # distances and distance correlations have no weights: rows as often as they count
+        matrix, weights = matrix[rows], Weights(np.ones(len(rows)), "frequency")
+    distance, column = _furthest_margin(matrix, weights, constant)
+    names = [f"x{k}" for k in range(matrix.shape[1])]
+    if columns is not None:
+        names = [name for unit in columns for name in unit.matrix_names()]
+    reasons = []
+    design: Transport = Gaussian()
+    if distance > FAR_FROM_NORMAL:
+        design = Copula()
+        reasons.append(
+            f"the margin of {names[column]!r} is far from normal (Kolmogorov distance "
+            f"{distance:.2f}): normal scores"
+        )
+    else:
+        reasons.append(f"margins are near normal (Kolmogorov distance {distance:.2f} at most)")
+    left = leftover(design.fit_matrix(matrix, weights, constant, columns=columns), matrix, seed)
+    reasons.append(_describe(left))
+    if not left.beyond_chance:
+        return Choice(design, tuple(reasons))
+    for candidate, fitted in _alternatives(matrix, weights, constant, columns, reasons):
+        found = leftover(fitted, matrix, seed)
+        if found.max_distance_correlation < left.max_distance_correlation:
+            reasons.append(f"{candidate.name}: {_describe(found)}")
+            return Choice(candidate, tuple(reasons))
+        reasons.append(f"{candidate.name} leaves as much")
+    return Choice(design, tuple(reasons))
+
+
+def leftover(
+    transport: FittedTransport, matrix: Floats, seed: np.random.SeedSequence
+) -> LatentDiagnostics:
+    """Measure the dependence that a fitted transport leaves between draws of its latents."""
+    return latent_diagnostics(transport.draw(matrix, np.random.default_rng(seed)), seed)
+
+
+def _alternatives(
+    matrix: Floats,
+    weights: Weights,
+    constant: Bools,
+    columns: Sequence[Column] | None,
+    reasons: list[str],
+) -> list[tuple[Transport, FittedTransport]]:
+    """Return the nonlinear transports that the data allow, fitted, the preferred one first."""
+    n, d = len(matrix), int(np.sum(~constant))
+    found: list[tuple[Transport, FittedTransport]] = []
+    if importlib.util.find_spec("pyvinecopulib") is None:
+        reasons.append('knothe-rosenblatt is not installed (pip install "dfi[vine]")')
+    elif any(len(column.positions) > 1 for column in columns or ()):
+        reasons.append("knothe-rosenblatt cannot take categories without an order")
+    elif d > MOST_COLUMNS_OF_A_VINE:
+        reasons.append(f"knothe-rosenblatt is not tried above {MOST_COLUMNS_OF_A_VINE} columns")
+    else:
+        vine = KnotheRosenblatt()
+        return [(vine, vine.fit_matrix(matrix, weights, constant, columns=columns))]
+    epsilon = epsilon_for(n, d, DOUBTFUL)
+    if epsilon is None:
+        reasons.append(f"{n} rows are too few for an entropic kernel in {d} dimensions")
+    else:
+        entropic = EntropicOT(epsilon=epsilon)
+        found.append((entropic, entropic.fit_matrix(matrix, weights, constant)))
+    return found
+
+
+def _furthest_margin(matrix: Floats, weights: Weights, constant: Bools) -> tuple[float, int]:
+    """Return the largest distance of a margin without levels from normal, and its column."""
+    share = weights.values / weights.values.sum()
+    worst, where = 0.0, int(np.flatnonzero(~constant)[0])
+    for k in np.flatnonzero(~constant):
+        column = matrix[:, k]
+        if fit_margin(column, weights.values).discrete:
+            continue
+        centred = column - share @ column
+        distance = float(stats.kstest(centred / np.sqrt(share @ centred**2), "norm").statistic)
+        if distance > worst:
+            worst, where = distance, int(k)
+    return worst, where
+
+
+def _describe(left: LatentDiagnostics) -> str:
+    verdict = "above" if left.beyond_chance else "within"
+    return (
+        f"distance correlation between latents {left.max_distance_correlation:.2f}, "
+        f"{verdict} what chance leaves ({left.null_distance_correlation:.2f})"
+    )
 
 
 @dataclass(frozen=True)
