@@ -21,12 +21,12 @@ from dfi.transports.components import (
     _Sample,
     check_components,
     dependence_components,
-    effective_rows,
     pearson_tail,
     permutation_moments,
     rotation_skewness,
     step_up,
 )
+from dfi.transports.margins import count_rows
 
 
 def standardized(X, mass=None):
@@ -38,7 +38,7 @@ def standardized(X, mass=None):
 def sample_of(X, unit=None, weights=None):
     weights = Weights(np.ones(len(X)), "frequency") if weights is None else weights
     unit = np.arange(X.shape[1]) if unit is None else np.asarray(unit)
-    return _Sample.of(standardized(X, weights.values), weights, unit, effective_rows(weights))
+    return _Sample.of(standardized(X, weights.values), weights, unit, count_rows(weights))
 
 
 def partition(X, unit=None, weights=None):
@@ -310,7 +310,7 @@ def test_counts_are_repeated_rows(seed, wide):
 
 def test_sampling_weights_count_as_their_effective_size():
     weights = Weights(np.array([3.0] * 10 + [0.0] * 5 + [1.0] * 30), "sampling")
-    assert effective_rows(weights) == pytest.approx(60**2 / 120)
+    assert count_rows(weights) == pytest.approx(60**2 / 120)
     X = mixed(16, n=45)
     equal = Weights(np.ones(45), "sampling")
     assert partition(X, weights=equal) == partition(X)

@@ -275,14 +275,10 @@ def latent_diagnostics(
     owner: Ints | None = None,
     carries: Bools | None = None,
 ) -> LatentDiagnostics:
-    """Measure what dependence and marginal misfit is left in latent rows.
+    """Measure what dependence and marginal misfit is left in latent rows (n, d).
 
     Parameters
     ----------
-    latent : ndarray of shape (n, d)
-        Latent rows.
-    seed : SeedSequence
-        For the subsample.
     owner : ndarray of int, shape (d,), optional
         The feature that each coordinate belongs to: its own number by default. Coordinates of one
         feature (the levels of a category exclude each other) are one variable.

@@ -118,6 +118,8 @@ class Transport(TransformerMixin, BaseEstimator):
     """Whether latent lines are straight, in feature or in score space."""
     published: ClassVar[bool] = False
     """Whether this is a form of the paper, kept to reproduce it."""
+    spreads: ClassVar[bool] = False
+    """Whether values of columns with levels are spread at random over their jumps."""
 
     # What only some transports have as parameters; these are the others' values.
     epsilon: float = 0.0
@@ -317,6 +319,7 @@ class Transport(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         tags.transformer_tags.preserves_dtype = []
+        tags.non_deterministic = self.spreads or (self.epsilon > 0 and not self.published)
         return tags
 
 
@@ -522,14 +525,8 @@ def deal_groups(n: int, n_groups: int, seed: np.random.SeedSequence) -> Ints:
 def group_influence(groups: Ints, rescore: Callable[[Ints], Floats], base: Floats) -> Floats:
     """Return ``psi`` (B, columns): the mean influence of each group through the transport.
 
-    Parameters
-    ----------
-    groups : ndarray of int, shape (n,)
-        The group of every row.
-    rescore : callable
-        Rows to fit the transport on, to the scores (columns,) under it.
-    base : ndarray of shape (columns,)
-        The scores under the transport fitted on all rows, by the same function.
+    ``rescore`` takes rows to fit the transport on to the scores (columns,) under it; ``base`` are
+    those under the transport fitted on all rows.
     """
     n_groups = int(groups.max()) + 1
     psi = np.stack(

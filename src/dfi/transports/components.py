@@ -61,14 +61,14 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 from scipy.special import betainc, chdtrc, fdtrc, gammainc, gammaincc, ndtr
 
+from dfi.transports.margins import count_rows
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
     from dfi._types import Bools, Floats, Ints
-
-    Integers = Ints
 
 Components = Literal["auto"] | tuple[tuple[str, ...], ...] | None
 
@@ -128,7 +128,7 @@ def check_components(components: Any) -> Components:
     return tuple(found)
 
 
-def named_labels(components: tuple[tuple[str, ...], ...], names: Sequence[str]) -> Integers:
+def named_labels(components: tuple[tuple[str, ...], ...], names: Sequence[str]) -> Ints:
     """Return the label of every unit where the caller says what belongs together.
 
     Columns that are not named are components of their own.
@@ -152,10 +152,10 @@ def column_labels(
     components: Literal["auto"] | tuple[tuple[str, ...], ...],
     rows: Floats,
     weights: Weights,
-    active: Integers,
+    active: Ints,
     columns: Sequence[Column] | None,
     width: int,
-) -> tuple[Integers, Floats]:
+) -> tuple[Ints, Floats]:
     """Return the component of each active column, and the dependence that it may still have.
 
     Components are numbered in the order of their first columns. The second array is the bound on
@@ -164,18 +164,12 @@ def column_labels(
 
     Parameters
     ----------
-    components : "auto" or tuple of tuples of str
-        Found from the rows, or given.
     rows : ndarray of shape (n, d)
         The active columns, centred and of unit variance.
-    weights : Weights
-        Weights of the rows.
     active : ndarray of int, shape (d,)
-        Their places in the numeric matrix.
+        Their places among the ``width`` columns of the numeric matrix.
     columns : sequence of Column, optional
         The units; by default every column of the matrix is one, called ``x0``, ``x1``, ...
-    width : int
-        Number of columns of the numeric matrix.
     """
     owner = np.arange(width)
     names = [f"x{k}" for k in range(width)]
@@ -195,22 +189,14 @@ def column_labels(
     return np.array([rank[int(label)] for label in found], dtype=np.intp), missed
 
 
-def dependence_components(
-    rows: Floats, weights: Weights, unit: Integers
-) -> tuple[Integers, Floats]:
+def dependence_components(rows: Floats, weights: Weights, unit: Ints) -> tuple[Ints, Floats]:
     """Return the component of every unit, and the bound on the dependence that it may still have.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
-        Columns, centred and of unit variance (weighted).
-    weights : Weights
-        Weights of the rows.
-    unit : ndarray of int, shape (d,)
-        The unit of each column: 0, 1, ..., all present.
+    ``rows`` are centred and of unit variance (weighted); ``unit`` is the unit of each column: 0, 1,
+    ..., all present.
     """
     count = int(unit.max()) + 1
-    size = effective_rows(weights)
+    size = count_rows(weights)
     if count == 1 or size < FEWEST_ROWS:
         return np.zeros(count, dtype=np.intp), np.zeros(count)
     sample = _Sample.of(rows, weights, unit, size)
@@ -221,43 +207,22 @@ def dependence_components(
     return sample.merged(labels.astype(np.intp))
 
 
-def effective_rows(weights: Weights) -> float:
-    r"""Return the number of rows that tests count: :math:`(\sum w)^2/\sum w^2` if sampled."""
-    if weights.kind == "frequency":
-        return weights.total
-    return float(weights.values.sum() ** 2 / np.sum(weights.values**2))
-
-
 @dataclass(frozen=True)
 class _Sample:
     """Units in orthonormal bases of their ranges, and what the tests need to know of them.
 
-    Attributes
-    ----------
-    size : float
-        The number of rows.
-    correlation : ndarray of shape (r, r)
-        Of all basis columns; the diagonal blocks of units are identities.
-    unit : ndarray of int, shape (r,)
-        The unit of each basis column.
-    rank : ndarray of int, shape (units,)
-        Basis columns of each unit.
-    shared : ndarray of shape (units, units)
-        Squared Frobenius norms of the correlation's blocks.
-    squares : ndarray of shape (n, units)
-        Squared norm of every row in each unit's basis.
-    share : ndarray of shape (n,)
-        Weights of the rows, sum 1.
-    inverse : ndarray of shape (r, r) or None
-        Pseudo-inverse of the correlation; None where there are too many columns for likelihoods.
-    null : ndarray of shape (r, k)
-        An orthonormal basis of its null space, where the inverse is.
+    ``size`` is the number of rows; ``correlation`` (r, r) that of all basis columns, where diagonal
+    blocks of units are identities; ``unit`` (r,) the unit of each basis column and ``rank`` the
+    number of them in each unit; ``shared`` the squared Frobenius norms of the correlation's blocks;
+    ``squares`` (n, units) the squared norm of every row in each unit's basis; ``share`` the rows'
+    weights, sum 1; ``inverse`` the pseudo-inverse of the correlation, None where there are too many
+    columns for likelihoods, and ``null`` an orthonormal basis of its null space.
     """
 
     size: float
     correlation: Floats
-    unit: Integers
-    rank: Integers
+    unit: Ints
+    rank: Ints
     shared: Floats
     squares: Floats
     share: Floats
@@ -265,7 +230,7 @@ class _Sample:
     null: Floats
 
     @classmethod
-    def of(cls, rows: Floats, weights: Weights, unit: Integers, size: float) -> _Sample:
+    def of(cls, rows: Floats, weights: Weights, unit: Ints, size: float) -> _Sample:
         """Rotate every unit to an orthonormal basis of its range."""
         share = weights.values / weights.values.sum()
         weighted = rows * share[:, None]
@@ -331,7 +296,7 @@ class _Sample:
         links[first[rejected], second[rejected]] = True
         return links | links.T
 
-    def _pair_p_values(self, first: Integers, second: Integers) -> Floats:
+    def _pair_p_values(self, first: Ints, second: Ints) -> Floats:
         """Return the p-value of every pair."""
         low = np.minimum(self.rank[first], self.rank[second])
         high = np.maximum(self.rank[first], self.rank[second])
@@ -355,7 +320,7 @@ class _Sample:
         rank = float(self.rank[unit])
         return _Block(rank, rank, rank, self._fourth(self.squares[:, unit]))
 
-    def merged(self, labels: Integers) -> tuple[Integers, Floats]:
+    def merged(self, labels: Ints) -> tuple[Ints, Floats]:
         """Join components while one of them depends on the rest; say what may be missed."""
         members = np.eye(int(labels.max()) + 1)[labels]
         groups = [np.flatnonzero(column) for column in members.T]
@@ -387,7 +352,7 @@ class _Sample:
     def _evidence(
         self,
         k: int,
-        groups: list[Integers],
+        groups: list[Ints],
         alive: Bools,
         shared: Floats,
         ranks: Floats,
@@ -416,7 +381,7 @@ class _Sample:
             found[other] = (np.cbrt(ratio / degrees) - 1.0 + correction) / np.sqrt(correction)
         return found
 
-    def _log_determinant(self, group: Integers) -> tuple[float, int]:
+    def _log_determinant(self, group: Ints) -> tuple[float, int]:
         """Return the log determinant of some units' correlation on its range, and its rank."""
         inside = np.isin(self.unit, group)
         values = np.linalg.eigvalsh(self.correlation[np.ix_(inside, inside)])
@@ -443,7 +408,7 @@ class _Sample:
         """The squared norm of every row in all bases."""
         return np.asarray(self.squares.sum(axis=1))
 
-    def joint_test(self, group: Integers) -> JointTest:
+    def joint_test(self, group: Ints) -> JointTest:
         """Test a component against all other units."""
         inside = np.isin(self.unit, group)
         if self.inverse is not None:
@@ -509,15 +474,7 @@ class _Sample:
 
 @dataclass(frozen=True)
 class JointTest:
-    """A component's test against the rest.
-
-    Attributes
-    ----------
-    p : float
-        Its p-value.
-    missed : float
-        Upper limit of the squared multiple correlation that it may have missed.
-    """
+    """A component's test against the rest: p-value, and bound on what it may have missed."""
 
     p: float
     missed: float
@@ -530,7 +487,7 @@ def missed_dependence(excess: float, variance: float, n: float) -> float:
     return max(0.0, float(excess + 2.0 * z**2 / n + z * width))
 
 
-def _partners(least: Integers, evidence: list[Floats]) -> list[list[int]]:
+def _partners(least: Ints, evidence: list[Floats]) -> list[list[int]]:
     """Return the sets of components to join: the least p-value's, with what they depend on most.
 
     Ties are all joined, since which of them comes first must not matter.

@@ -146,15 +146,8 @@ class RowCopies:
     """The rows of a table, those that are explained as often as they count.
 
     Frequency weights are then repeated rows to the last draw, and a row's influence value is the
-    mean over its own draws.
-
-    Attributes
-    ----------
-    rows : ndarray of int
-        The row of the table that each copy is of. Rows of weight 0 have one copy, at the end: the
-        draws of the others are then the same as without them.
-    weights : Weights
-        1 for every copy, 0 for those of rows of weight 0.
+    mean over its own draws. Each copy is of a row of the table, with weight 1; rows of weight 0
+    have one copy, at the end: the draws of the others are then the same as without them.
     """
 
     rows: Ints
@@ -225,20 +218,10 @@ class RowCopies:
 
 @dataclass(frozen=True)
 class UserTransport(CurvedTransport):
-    """A user's fitted transport.
+    """A user's fitted transport, which sees the active columns alone.
 
-    Attributes
-    ----------
-    transport : object
-        The user's object, fitted.
-    active : ndarray of int
-        The columns that vary, the only ones it sees.
-    center, deviation : ndarray of shape (p,)
-        Mean and standard deviation of every column.
-    reference : Reference
-        The law of a replacement latent coordinate.
-    unit_interval : bool
-        Whether latent coordinates lie between 0 and 1.
+    ``center`` and ``deviation`` are those of every column; ``unit_interval`` tells that latent
+    coordinates lie between 0 and 1.
     """
 
     design: Transport

@@ -79,8 +79,6 @@ class EntropicTransport(FittedTransport):
     ----------
     linear : LinearTransport
         Standardisation and, unless switched off, whitening of the rows.
-    epsilon : float
-        Weight of the entropy.
     atoms, mass : ndarray of shape (n, d) and (n,)
         The whitened rows and their shares.
     targets : ndarray of shape (m, d)
@@ -359,11 +357,6 @@ class EntropicOT(Transport):
             return ()
         order = np.random.default_rng([self.random_state, 1]).permutation(n)
         return np.sort(order[: n // 2]), np.sort(order[n // 2 :])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
-        return tags
 
     def specification(self) -> dict[str, Any]:
         """Return what the estimand depends on."""

@@ -386,11 +386,6 @@ class Gaussian(_LinearDesign):
             if not isinstance(count, int | np.integer) or count < 1:
                 raise ValueError(f"{label} must be a whole number of 1 or more, got {count!r}")
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = self.epsilon > 0
-        return tags
-
     def check(self, *, G: str, options: LineOptions, fixed: bool) -> None:
         """Refuse tilted lines under the bridge, beside what any transport refuses."""
         super().check(G=G, options=options, fixed=fixed)

@@ -77,18 +77,9 @@ def load_pyvinecopulib() -> Any:
 
 
 def fit_vine(uniform: Floats, mass: Floats | None, order: Sequence[int], like: Any = None) -> Any:
-    """Fit a D-vine to rows of uniform values.
+    """Fit a D-vine to rows (n, d) of uniform values, the columns in an order.
 
-    Parameters
-    ----------
-    uniform : ndarray of shape (n, d)
-        The rows.
-    mass : ndarray of shape (n,), optional
-        Their weights, where they do not count alike.
-    order : sequence of int
-        The columns in the order of the map.
-    like : pyvinecopulib.Vinecop, optional
-        A fitted vine whose families are kept.
+    ``mass`` are weights, where rows do not count alike; ``like`` is a vine whose families are kept.
     """
     package = load_pyvinecopulib()
     if like is None:
@@ -135,16 +126,12 @@ class VineTransport(CurvedTransport):
     ----------
     center, deviation : ndarray of shape (p,)
         Mean and standard deviation of every column.
-    margins : tuple of Margin
-        Of the active columns.
-    levels : tuple of Levels or None
-        Of those active columns that have levels.
+    margins, levels : tuple of Margin, tuple of Levels or None
+        Of the active columns; levels of those that have some.
     spread : ndarray of shape (d, 2)
         Mean and standard deviation of each active column's normal scores.
     vine : pyvinecopulib.Vinecop or None
-        The fitted vine; None for a single column.
-    order : tuple of int
-        The active columns in the order of the map.
+        The fitted vine in ``order``; None for a single column.
     uniform : bool
         Whether latent coordinates are uniform instead of normal.
     """
@@ -295,6 +282,7 @@ class KnotheRosenblatt(Transport):
 
     name: ClassVar[str] = "knothe-rosenblatt"
     straight: ClassVar[bool] = False
+    spreads: ClassVar[bool] = True
 
     def check_parameters(self) -> None:
         """Refuse parameters that no transport can have."""
@@ -402,11 +390,6 @@ class KnotheRosenblatt(Transport):
                 f"order leaves out {', '.join(map(repr, missing[:5]))}: name every column once"
             )
         return [blocks[names.index(label)][0] for label in labels]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True  # where a column has levels
-        return tags
 
     def specification(self) -> dict[str, Any]:
         """Return what the estimand depends on."""

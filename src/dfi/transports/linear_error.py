@@ -101,15 +101,7 @@ MOST_COLUMNS = 300
 
 @dataclass(frozen=True)
 class MapInfluence:
-    """Per-row influence on the decoder ``L`` and on the map, contracted with fixed matrices.
-
-    Parameters
-    ----------
-    transport : LinearTransport
-        The fitted transport.
-    rows : ndarray of shape (n, d)
-        Standardised rows.
-    """
+    """Influence of standardised rows (n, d) on the decoder ``L`` and on the map, contracted."""
 
     transport: LinearTransport
     rows: Floats
@@ -245,18 +237,10 @@ def attributed_influence(
     transport: LinearTransport,
     influence: MapInfluence | None,
 ) -> Floats:
-    """Return the attributed influence values, (n, d).
+    """Return the attributed influence values, (n, d), from uncentred latent ones.
 
-    Parameters
-    ----------
-    latent_influence : ndarray of shape (n, d)
-        Uncentred influence values of the latent scores.
-    scores : ndarray of shape (d,)
-        The latent scores, their weighted means.
-    transport : LinearTransport
-        The fitted transport, with its attribution matrix ``W``.
-    influence : MapInfluence or None
-        None takes the transport as known, as the paper does.
+    ``scores`` are the latent scores (d,); without ``influence`` the transport is taken as known,
+    as the paper does.
     """
     weight = transport.attribution
     attributed = latent_influence @ (weight**2).T
@@ -270,16 +254,7 @@ def attributed_influence(
 def cauchy_forms(rows: Floats, roots: Floats, left: Floats, right: Floats) -> Floats:
     """Return ``sum_ab y_a y_b left[a, o] right[b, o] / (roots[a] + roots[b])`` per row and ``o``.
 
-    Terms in which both roots are zero are left out.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
-        The rows ``y``.
-    roots : ndarray of shape (d,)
-        Non-negative.
-    left, right : ndarray of shape (d, o)
-        Factors of each output's fixed matrix.
+    Rows ``y`` are (n, d), ``left`` and ``right`` (d, o). Terms with two roots of zero are left out.
     """
     inside = roots > 0
     s, inner = roots[inside], np.ascontiguousarray(rows[:, inside])
@@ -340,16 +315,9 @@ def gradient_step(n: float) -> float:
 class SquaredInfluence:
     r"""Variances of the fitted transport that the second-order bias is made of.
 
-    Attributes
-    ----------
-    latent : ndarray of shape (d,)
-        :math:`b_Z`.
-    decoder : ndarray of shape (d, d)
-        Variance :math:`\overline{D_{lj}^2}/n` of each entry of the fitted decoder.
-    rows : int
-        Rows that the means are over.
-    rough : bool
-        Whether the regression jumps, so that its trend stands for gradients.
+    ``latent`` is :math:`b_Z`; ``decoder`` (d, d) the variance :math:`\overline{D_{lj}^2}/n` of each
+    entry of the fitted decoder; both are means over ``rows`` rows. ``rough`` tells that the
+    regression jumps, so that its trend stands for gradients.
     """
 
     latent: Floats
@@ -385,16 +353,9 @@ def why_left_in(linear: LinearTransport, n: int) -> str:
 def squared_influence(
     influence: MapInfluence, gradients: Floats, weights: Weights
 ) -> SquaredInfluence:
-    r"""Return :math:`b_Z` and the variances of the decoder.
+    r"""Return :math:`b_Z` and the variances of the decoder; ``gradients`` is :math:`\Gamma`.
 
-    Parameters
-    ----------
-    influence : MapInfluence
-        Of the scored rows.
-    gradients : ndarray of shape (d, d)
-        :math:`\Gamma`.
-    weights : Weights
-        Of the rows; with weights ``1/n`` times a mean is the variance of a weighted mean.
+    With weights ``1/n`` times a mean is the variance of a weighted mean.
     """
     d = len(gradients)
     blocks = influence.transport.blocks
@@ -422,17 +383,7 @@ def squared_influence(
 
 @dataclass(frozen=True)
 class SecondOrderBias:
-    """The bias to subtract from scores, or why it is left in.
-
-    Attributes
-    ----------
-    reason : str
-        Why it is left in; empty where it is subtracted.
-    latent, attributed : ndarray of shape (d,)
-        The bias of each score.
-    notes : dict
-        How it was found.
-    """
+    """The bias to subtract from scores and how it was found, or the reason why it is left in."""
 
     reason: str
     latent: Floats
@@ -445,13 +396,7 @@ class SecondOrderBias:
         return cls(reason, np.zeros(0), np.zeros(0), {})
 
     def subtracted_from(self, scores: Scores, names: Sequence[str]) -> Scores:
-        """Return the scores less their bias, the same number for every row: errors do not change.
-
-        Parameters
-        ----------
-        names : sequence of str
-            Of the coordinates.
-        """
+        """Return the scores less their bias, the same for every row: errors do not change."""
         if self.reason:
             told: dict[str, Any] = {"subtracted": False, "reason": self.reason}
             return replace(scores, diagnostics={**scores.diagnostics, "second_order": told})

@@ -129,15 +129,9 @@ def count_rows(weights: Weights) -> float:
 
 
 def fit_margin(column: Floats, mass: Floats, n: float | None = None) -> Margin:
-    """Fit the margin of one column that varies.
+    """Fit the margin of one column that varies, its rows weighted by ``mass``.
 
-    Parameters
-    ----------
-    column, mass : ndarray of shape (rows,)
-        The values and their weights.
-    n : float, optional
-        The number of rows that they count for (:func:`count_rows`), by default the sum of
-        ``mass``.
+    ``n`` is the number of rows that they count for (:func:`count_rows`), by default the sum.
     """
     n = float(mass.sum()) if n is None else n
     values, inverse = np.unique(column, return_inverse=True)

@@ -54,18 +54,11 @@ MAX_ITERATIONS = 20_000
 
 @dataclass(frozen=True)
 class Solution:
-    r"""Potentials of a solved problem.
+    r"""Potentials of a solved problem, and how well it is solved.
 
-    Attributes
-    ----------
-    rows, targets : ndarray
-        Potentials :math:`f_i` and :math:`g_m`, such that
-        :math:`\gamma_{im} = a_i b_m \exp\{(f_i + g_m - \|x_i - z_m\|^2)/\varepsilon\}`.
-    error : float
-        Total variation-type error :math:`\sum_i |\sum_m \gamma_{im} - a_i|` of the row margin;
-        the margin of the targets is exact.
-    iterations : int
-        Iterations, each two products with the kernel.
+    :math:`\gamma_{im} = a_i b_m \exp\{(f_i + g_m - \|x_i - z_m\|^2)/\varepsilon\}` with ``rows``
+    :math:`f` and ``targets`` :math:`g`. ``error`` is :math:`\sum_i |\sum_m \gamma_{im} - a_i|`; the
+    margin of the targets is exact. Each of the ``iterations`` is two products with the kernel.
     """
 
     rows: Floats
@@ -115,23 +108,11 @@ def solve(
     start: tuple[Floats, Floats] | None = None,
     max_iterations: int = MAX_ITERATIONS,
 ) -> Solution:
-    """Solve the entropic transport problem.
+    """Solve the entropic transport problem between rows (n, d) and equally weighted targets (m, d).
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
-    targets : ndarray of shape (m, d)
-        Equally weighted.
-    epsilon : float
-        Weight of the entropy.
-    mass : ndarray of shape (n,), optional
-        Row weights, summing to 1.
-    tol : float
-        Largest accepted error of the row margin (summed over rows).
-    start : pair of ndarrays, optional
-        Potentials to start from instead of the Gaussian ones.
-    max_iterations : int
-        An error is raised where the tolerance is not reached by then.
+    ``mass`` are the rows' weights; ``tol`` is the largest accepted error of the row margin, summed
+    over rows; ``start`` are potentials to start from instead of the Gaussian ones. It is an error
+    not to reach the tolerance in ``max_iterations``.
     """
     n = len(rows)
     a = np.full(n, 1.0 / n) if mass is None else mass / mass.sum()

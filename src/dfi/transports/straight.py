@@ -84,16 +84,9 @@ _MOST_ROWS, _LEAST_ROWS, _WORK = 1000, 100, 4e7
 
 @dataclass(frozen=True)
 class Attributed:
-    """Influence values of both spaces.
+    """Uncentred influence values of both spaces (n, d), and the mean squared Jacobian (d, d).
 
-    Attributes
-    ----------
-    latent, attributed : ndarray of shape (n, d)
-        Uncentred influence values.
-    jacobian : ndarray of shape (d, d)
-        Mean squared Jacobian, feature by latent coordinate.
-    bias : ndarray of shape (d,) or None
-        Second-order bias of the attributed scores, where it was asked for.
+    ``bias`` is the second-order bias of the attributed scores, where it was asked for.
     """
 
     latent: Floats
@@ -304,20 +297,11 @@ def _settled(
 
 @dataclass(frozen=True)
 class SensitivityChoice:
-    """The sensitivity that was settled on, and why.
+    """The sensitivity ``G`` that was settled on, and why.
 
-    Attributes
-    ----------
-    sensitivity : ndarray of shape (d, d)
-        ``G``.
-    changed : ndarray of bool, shape (d,)
-        The coordinates where differences contradict the short cut.
-    change : ndarray of shape (d,)
-        The largest relative change of the latent standard error that a part would make.
-    rows : int
-        Rows that were differenced.
-    enough : bool
-        Whether these are enough to use the differences themselves.
+    ``changed`` are the coordinates where differences contradict the short cut; ``change`` is the
+    largest relative change of the latent standard error that a part would make; ``rows`` were
+    differenced, ``enough`` of them or not to use the differences themselves.
     """
 
     sensitivity: Floats
@@ -338,19 +322,7 @@ class SensitivityChoice:
 def choose_sensitivity(
     influence: MapInfluence, scores: LineScores, differences: Differences, weights: Weights
 ) -> SensitivityChoice:
-    """Return ``G`` by the short cut, corrected where differences say that it matters.
-
-    Parameters
-    ----------
-    influence : MapInfluence
-        Of the scored rows.
-    scores : LineScores
-        Of the same rows, with the short cut's ``G``.
-    differences : Differences
-        Of a sample of them.
-    weights : Weights
-        Of all of them.
-    """
+    """Return ``G`` by the short cut, corrected where differences say that it matters."""
     d = scores.influence.shape[1]
     count = int(max(_LEAST_ROWS, min(_MOST_ROWS, _WORK / d**2)))
     chosen = row_sample(influence.rows, weights.values, count)
