@@ -264,7 +264,7 @@ def dependent_examples(n: int, replications: int) -> Record:
         samples = [simulate(n, random_state=SEED + k) for k in range(replications)]
         whitened = np.array([_oracle(data).scores for data in samples])
         factor = np.array(
-            [_oracle(d, transport=Factor(square), fixed_transport=True).scores for d in samples]
+            [_oracle(d, transport=Factor(square), transport_error="ignore").scores for d in samples]
         )
         order = (1, 0) if square else None
         examples[label] = {

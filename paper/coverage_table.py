@@ -116,8 +116,8 @@ REDUCED: dict[str, Any] = {
     "correlations": (0.0, 0.8),
     "block": 10,
 }
-LOCO_TYPE = {"score": "loco"}
-STRAIGHT = {"G": "hermite"}
+LOCO_TYPE = {"form": "loco"}
+STRAIGHT = {"transport_error": "derived"}
 """Of linear regressions the short cut is exact, and checking it would double the time."""
 
 FAMILIES: Mapping[str, Family] = {

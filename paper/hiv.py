@@ -167,10 +167,10 @@ def explain_table(
         whole = Gaussian(components=None)
         explainer = DFI(estimator=forest, cv=2, transport=whole, **settings)
     elif estimator == "published":
-        explainer = DFI(estimator=forest, cv=2, score="loco", transport=published, **settings)
+        explainer = DFI(estimator=forest, cv=2, form="loco", transport=published, **settings)
     elif estimator == "in-sample":
         explainer = DFI(
-            estimator=forest.fit(X, y), cv="prefit", score="loco", transport=published, **settings
+            estimator=forest.fit(X, y), cv="prefit", form="loco", transport=published, **settings
         )
     else:
         raise ValueError(f"unknown estimator {estimator!r}: choose {', '.join(ESTIMATORS)}")

@@ -91,12 +91,12 @@ def explain_sample(
     elif family == "oracle":
         explainer = DFI(estimator=data.regression, cv="prefit", **settings)
     elif family == "exact":
-        explainer = DFI(estimator=forest, cv=2, score="loco", **settings)
+        explainer = DFI(estimator=forest, cv=2, form="loco", **settings)
     else:
         published = Semicontinuous(epsilon=PUBLISHED_EPSILON)
         explainer = DFI(
-            estimator=forest, cv=2, score="loco", transport=published, lines="draws", n_nodes=50,
-            fixed_transport=True, **settings,
+            estimator=forest, cv=2, form="loco", transport=published, integration=dfi.Quadrature("draws", nodes=50),
+            transport_error="ignore", **settings,
         )  # fmt: skip
     result = explainer.fit(data.X, data.y).result_
     latent = result.latent

@@ -163,7 +163,7 @@ def _dfi(**options: Any) -> Callable[..., Seconds]:
         scores, _ = _timed(
             lambda: [
                 explain(
-                    X[test], y[test], estimator=model, cv="prefit", score="loco", diagnose=False,
+                    X[test], y[test], estimator=model, cv="prefit", form="loco", diagnose=False,
                     progress=False, **options,
                 )
                 for (_, test), model in zip(halves, models, strict=True)
@@ -236,9 +236,9 @@ METHODS: dict[str, Callable[..., Seconds]] = {
     "DFI, exact": _dfi(transport=Gaussian(components=None)),
     "DFI, 50 draws": _dfi(
         transport=Semicontinuous(epsilon=PUBLISHED_EPSILON),
-        lines="draws",
+        integration=dfi.Quadrature("draws"),
         n_nodes=50,
-        fixed_transport=True,
+        transport_error="ignore",
     ),
     "LOCO": _comparator(lambda _: LOCO()),
     "nLOCO": _comparator(lambda _: NLOCO()),

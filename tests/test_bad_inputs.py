@@ -227,7 +227,7 @@ def test_transport_of_another_type():
         ({"cv": GroupKFold(3)}, "GroupKFold splits by groups of rows, and none were given"),
         ({"weight_kind": "survey"}, "must be auto, frequency or sampling"),
         (
-            {"transport": dfi.Gaussian(epsilon=1.0), "G": "tilt"},
+            {"transport": dfi.Gaussian(epsilon=1.0), "transport_error": "finite-difference"},
             "G='tilt' holds for epsilon = 0",
         ),
     ],
@@ -291,7 +291,7 @@ def test_neither_model_nor_function():
 
 def test_cross_form_needs_two_models():
     with refuses("score='cross' multiplies two models fitted on disjoint rows"):
-        explain(estimator=LinearRegression().fit(X, Y), cv="prefit", score="cross")
+        explain(estimator=LinearRegression().fit(X, Y), cv="prefit", form="cross")
 
 
 @pytest.mark.parametrize(

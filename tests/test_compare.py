@@ -131,10 +131,10 @@ def test_numbers_of_draws_are_stated_with_the_method() -> None:
     ]  # fmt: skip
     forest = RandomForestRegressor(10, min_samples_leaf=5, random_state=0)
     found = dfi.compare(
-        sample.X, sample.y, methods, estimator=forest, cv=2, dfi_options={"score": "loco"}
+        sample.X, sample.y, methods, estimator=forest, cv=2, dfi_options={"form": "loco"}
     )
     assert list(found.results) == ["dfi", "loco", "nloco", "dloco", "shapley", "cpi"]
-    assert found["dfi"].spec["score"] == "loco"
+    assert found["dfi"].spec["form"] == "loco"
     assert found["dloco"].spec["parameters"]["n_partners"] == 30
     assert found["shapley"].spec["parameters"]["n_permutations"] == 4
     assert found["cpi"].spec["parameters"]["n_permutations"] == 10

@@ -69,7 +69,7 @@ def test_least_squares_in_sample_is_genizis_decomposition():
     X = generator.standard_normal((300, 5)) @ generator.standard_normal((5, 5)) * [1, 9, 1, 0.1, 3]
     y = X @ generator.standard_normal(5) + generator.standard_normal(300)
     result = explain(
-        X + 100.0, y, LinearRegression().fit(X + 100.0, y), cv="prefit", fixed_transport=True
+        X + 100.0, y, LinearRegression().fit(X + 100.0, y), cv="prefit", transport_error="ignore"
     )
 
     standard = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -112,8 +112,8 @@ def test_influence_values_equal_the_definition(sample):
     for form, latent in slow.items():
         # as many Gauss nodes as atoms: the empirical law itself
         result = explain(
-            X, y, function, cv="prefit", score=form, lines="gauss", n_nodes=40,
-            fixed_transport=True, transport=dfi.Gaussian(components=None),
+            X, y, function, cv="prefit", form=form, integration=dfi.Quadrature("gauss", nodes=40),
+            transport_error="ignore", transport=dfi.Gaussian(components=None),
         )  # fmt: skip
         assert np.allclose(result.latent.influence, latent, atol=1e-10)
         assert np.allclose(result.influence, latent @ (L**2).T, atol=1e-10)
@@ -122,14 +122,14 @@ def test_influence_values_equal_the_definition(sample):
 @pytest.mark.parametrize("form", ["cross", "loco", "cpi"])
 def test_every_form_estimates_the_same_scores(sample, form):
     big = m1(3000, rho=0.8, d=4)
-    result = explain(big.X, big.y, score=form)
+    result = explain(big.X, big.y, form=form)
     assert np.all(np.abs(result.scores[:2] - [17, 8]) < 4 * result.se[:2])
-    assert result.spec["score"] == form
+    assert result.spec["form"] == form
 
 
 def test_fixed_transport_leaves_the_second_order_bias_in(sample):
     aware = explain(sample.X, sample.y)
-    plain = explain(sample.X, sample.y, fixed_transport=True)
+    plain = explain(sample.X, sample.y, transport_error="ignore")
     for space, found, known in (
         ("attributed", aware, plain),
         ("latent", aware.latent, plain.latent),
@@ -145,7 +145,7 @@ def test_fixed_transport_leaves_the_second_order_bias_in(sample):
 
 def test_both_ways_to_the_sensitivity_agree_on_a_linear_model(sample):
     covariance = explain(sample.X, sample.y)
-    tilt = explain(sample.X, sample.y, G="tilt")
+    tilt = explain(sample.X, sample.y, transport_error="finite-difference")
     assert np.allclose(covariance.scores, tilt.scores, rtol=1e-12)
     assert np.allclose(covariance.se, tilt.se, rtol=0.03)
 
@@ -170,7 +170,7 @@ def test_result_carries_its_specification_and_quality(sample):
     assert result.spec["transport"] == "gaussian"
     assert result.spec["form"] == "bures-wasserstein"
     assert result.spec["reference"] == "empirical"
-    assert result.spec["score"] == "cross"
+    assert result.spec["form"] == "cross"
     assert result.spec["n_folds"] == 4
     assert result.spec["estimator"] == "linear"
     assert result.quality.r2 == pytest.approx(0.96, abs=0.02)
@@ -253,8 +253,8 @@ def test_repeats_are_averaged_and_their_spread_reported(sample):
 
 def test_repeats_average_influence_values(sample):
     splits = [list(KFold(4, shuffle=True, random_state=s).split(sample.X)) for s in (0, 1)]
-    both = explain(sample.X, sample.y, cv=splits[0] + splits[1], score="loco")
-    single = [explain(sample.X, sample.y, cv=split, score="loco") for split in splits]
+    both = explain(sample.X, sample.y, cv=splits[0] + splits[1], form="loco")
+    single = [explain(sample.X, sample.y, cv=split, form="loco") for split in splits]
     assert np.allclose(both.latent.scores, np.mean([s.latent.scores for s in single], axis=0))
 
 

@@ -1,4 +1,4 @@
-"""Standard errors of a known transport without a second fit: what fixed_transport=True gives."""
+"""Standard errors of a known transport without a second fit: what transport_error="ignore" gives."""
 
 import numpy as np
 import pandas as pd
@@ -40,7 +40,7 @@ def test_it_is_the_result_of_a_run_with_a_fixed_transport(transport, score):
         "weight_kind": "frequency",
     }  # fmt: skip
     aware = dfi.DFI(**settings).fit(X, y, sample_weight=weight)
-    known = dfi.DFI(**settings, fixed_transport=True).fit(X, y, sample_weight=weight)
+    known = dfi.DFI(**settings, transport_error="ignore").fit(X, y, sample_weight=weight)
     found, expected = aware.with_fixed_transport(), known.result_
     for ours, theirs in ((found, expected), (found.latent, expected.latent)):
         np.testing.assert_allclose(ours.influence, theirs.influence, rtol=1e-12, atol=1e-12)
@@ -55,7 +55,7 @@ def test_what_no_model_reads_stays_at_exactly_0():
     sample = dfi.datasets.m1(300, rho=0.8, d=4)
     settings = {"estimator": sample.regression, "cv": "prefit", "diagnose": False}
     aware = dfi.DFI(**settings).fit(sample.X, sample.y)
-    known = dfi.DFI(**settings, fixed_transport=True).fit(sample.X, sample.y).result_
+    known = dfi.DFI(**settings, transport_error="ignore").fit(sample.X, sample.y).result_
     found = aware.with_fixed_transport()
     np.testing.assert_array_equal(found.unrelated, [False, False, True, True])
     np.testing.assert_array_equal(found.influence[:, 2:], 0.0)

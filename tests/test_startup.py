@@ -51,7 +51,7 @@ def test_help_loads_no_library_of_numbers(arguments):
 
 def test_a_name_is_the_function_whichever_way_it_was_loaded():
     """Modules that are called like their function do not hide it."""
-    program = "import dfi\ndfi.Sensitivity\nassert callable(dfi.sensitivity)\n"
+    program = "import dfi\ndfi.Results\nassert callable(dfi.sensitivity)\n"
     loaded(program + "assert callable(dfi.compare)\nassert dfi.explain is dfi.explain")
 
 

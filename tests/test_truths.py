@@ -65,7 +65,7 @@ def assert_truth(result, truth, kind):
 def test_m1(rho, kind):
     regression = m1(10).regression
     X, y = gaussian_sample(kind, pairs(10, rho, (0, 1)), regression)
-    result = explain_truth(X, y, regression, lines="gauss", n_nodes=3)
+    result = explain_truth(X, y, regression, integration=dfi.Quadrature("gauss", nodes=3))
     known = {
         0.0: ((25, 0), (25, 0)),
         0.4: ((23.95644, 1.04356), (23, 2)),
@@ -130,7 +130,7 @@ def test_linear_model_with_twenty_equicorrelated_features(kind):
         return rows @ beta
 
     X, y = gaussian_sample(kind, correlation, regression)
-    result = explain_truth(X, y, regression, lines="gauss", n_nodes=3)
+    result = explain_truth(X, y, regression, integration=dfi.Quadrature("gauss", nodes=3))
     values, vectors = np.linalg.eigh(correlation)
     root = vectors @ np.diag(np.sqrt(values)) @ vectors.T
     latent = (root @ beta) ** 2
@@ -179,7 +179,7 @@ def test_published_form_is_close_to_the_map_at_its_small_epsilon():
     # the published form knows nothing of the second-order bias
     still = explain_truth(
         sample.X, sample.y, sample.regression, transport=dfi.Gaussian(components=None),
-        fixed_transport=True,
+        transport_error="ignore",
     )  # fmt: skip
     published = explain_truth(
         sample.X, sample.y, sample.regression, transport=dfi.Semicontinuous(epsilon=1e-3)

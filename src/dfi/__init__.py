@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dfi import datasets, inference, methods, plots, report, transports, warnings
+    from dfi._lines.choose import Quadrature
     from dfi._run import compare, explain, sensitivity
     from dfi._sklearn import DFI
     from dfi.results.collection import Results
@@ -19,6 +20,7 @@ __all__ = [
     "DFI",
     "Gaussian",
     "Importance",
+    "Quadrature",
     "Results",
     "Semicontinuous",
     "__version__",
@@ -36,6 +38,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "dfi._lines.choose": ("Quadrature",),
     "dfi._run": ("compare", "explain", "sensitivity"),
     "dfi._sklearn": ("DFI",),
     "dfi.results.collection": ("Results",),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from dfi._models.fits import prepare
+from dfi._scoring.loss import SQUARED_ERROR
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
 from dfi.methods import resolve_methods
@@ -25,45 +25,106 @@ from dfi.transports.gaussian import Gaussian
 from dfi.warnings import TransportWarning, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from dfi._lines.choose import Quadrature
     from dfi._models.fits import Fits
+    from dfi._scoring.forms import ScoreForm
+    from dfi._scoring.scores import TransportError
+    from dfi._types import (
+        EstimatorLike,
+        GroupsLike,
+        SplitsLike,
+        TableLike,
+        TransportLike,
+        VectorLike,
+    )
     from dfi.methods.base import Method, Part
+    from dfi.transports.base import Transport
 
 
 NONE = np.zeros(0, dtype=np.bool_)
 """No unit is unrelated."""
 
-SHARED = {
-    "estimator", "cv", "n_repeats", "groups", "weight_kind", "level", "n_jobs", "random_state",
-    "progress",
-}  # fmt: skip
-"""Parameters of DFI that a comparison sets for all of its methods."""
-
 
 def explain(
-    X: Any,
-    y: Any,
-    estimator: Any = "auto",
-    transport: Any = "gaussian",
-    groups: Any = None,
-    cv: Any = 5,
+    X: TableLike,
+    y: VectorLike,
+    estimator: EstimatorLike = "auto",
+    *,
+    transport: TransportLike = "gaussian",
+    groups: GroupsLike = None,
+    cv: SplitsLike = 5,
     n_repeats: int = 1,
-    sample_weight: Any = None,
+    form: ScoreForm | Literal["auto"] = "auto",
+    transport_error: TransportError = "auto",
+    integration: Quadrature | Literal["auto"] = "auto",
+    diagnose: bool = True,
+    sample_weight: VectorLike = None,
+    frequency_weight: VectorLike = None,
+    cv_groups: VectorLike = None,
     level: float = 0.95,
     n_jobs: int | None = None,
-    random_state: int = 0,
+    random_state: int | None = 0,
     progress: bool | None = None,
-    *,
-    cv_groups: Any = None,
-    weight_kind: Any = "auto",
-    **options: Any,
 ) -> Importance:
-    """Explain ``y`` by the columns of ``X``: :class:`DFI` in one call.
+    """Explain ``y`` by the columns of ``X``: which features carry the signal, and how surely.
 
-    Parameters are those of :class:`DFI` and of its :meth:`~DFI.fit`; ``options`` are its less
-    common ones (``score``, ``fixed_transport``, ``G``, ``lines``, ``n_nodes``, ``memory``,
-    ``diagnose``, ``weight_kind``).
+    Parameters
+    ----------
+    X : dataframe or array of shape (n, d)
+        numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories.
+    y : array-like of shape (n,)
+        The outcome: a quantity, or 0/1.
+    estimator : str, estimator or callable, default="auto"
+        The regression: a name (``"auto"``, ``"linear"``, ``"ridge"``, ``"boosting"``,
+        ``"forest"``, ``"extra_trees"``), any scikit-learn regressor, a binary classifier with
+        probabilities, or a pipeline on the raw columns. With ``cv="prefit"`` a fitted model or a
+        function of ``X``.
+    transport : str or transport, default="gaussian"
+        The geometry that disentangles the features; part of the estimand: ``"gaussian"``,
+        ``"copula"``, ``"entropic"``, ``"knothe-rosenblatt"``, ``"semicontinuous"`` (see
+        :mod:`dfi.transports`), ``"auto"``, or any object with ``fit``, ``encode`` and ``decode``.
+    groups : mapping, frame or sequence, optional
+        Groups of features that :meth:`~dfi.Importance.group` uses by default.
+    cv : int, splitter, iterable of splits or "prefit", default=5
+        Cross-fitting folds; ``"prefit"`` explains a fitted model on held-out rows.
+    n_repeats : int, default=1
+        Repeated random splits, averaged; their spread is reported.
+    form : {"auto", "cross", "loco", "cpi"}, default="auto"
+        The estimator of the latent scores: the cross form where models are fitted here, the
+        LOCO-type form for a fitted model.
+    transport_error : str, default="auto"
+        How the error of the fitted transport enters the standard errors. ``"derived"``: by its
+        influence function, without further model calls; ``"finite-difference"``: the same with
+        lines tilted numerically, 2 d further passes and no assumption on the model;
+        ``"jackknife"``: by fitting it again without groups of rows; ``"covariance"``: an older and
+        cruder derivation; ``"ignore"``: the transport is taken as known, as the paper does, and
+        intervals of non-null scores are too short. ``"auto"`` checks the derived terms by
+        differences on up to 384 rows, and uses these where they change a standard error by more
+        than a tenth.
+    integration : "auto" or Quadrature, default="auto"
+        Averages along latent lines: exact or in closed form where the model allows it, else
+        quadrature; a :class:`dfi.Quadrature` sets its rule, nodes and memory.
+    diagnose : bool, default=True
+        Check the result: what noise scores here, whether the scores exceed the variance, how far
+        the model was taken from its rows, what dependence the transport leaves. The scores do not
+        depend on it; switch it off in simulations.
+    sample_weight : array-like of shape (n,), optional
+        Sampling weights: how many units of the population a row stands for. They reach the
+        regression, the transport and the variance, which is robust.
+    frequency_weight : array-like of shape (n,), optional
+        Counts: each row stands for that many equal rows. Not together with ``sample_weight``.
+    cv_groups : array-like of shape (n,), optional
+        Labels of rows that must stay in one fold.
+    level : float, default=0.95
+        Confidence level of the intervals.
+    n_jobs : int, optional
+        Parallel tasks (joblib); the result does not depend on it.
+    random_state : int, default=0
+        Seed of splits, fits and draws.
+    progress : bool, optional
+        Show progress bars; by default only at a terminal.
 
     Returns
     -------
@@ -79,7 +140,13 @@ def explain(
     True
     """
     level = check_level(level)
-    method = Disentangled(transport=transport, **options)
+    method = Disentangled(
+        transport=transport,
+        form=form,
+        transport_error=transport_error,
+        integration=integration,
+        diagnose=diagnose,
+    )
     method.check(given=isinstance(cv, str) and cv == "prefit")
     fits = prepare(
         X,
@@ -89,7 +156,7 @@ def explain(
         n_repeats=n_repeats,
         groups=groups,
         sample_weight=sample_weight,
-        weight_kind=weight_kind,
+        frequency_weight=frequency_weight,
         cv_groups=cv_groups,
         n_jobs=n_jobs,
         random_state=random_state,
@@ -99,49 +166,55 @@ def explain(
 
 
 def compare(
-    X: Any,
-    y: Any,
-    methods: Any = "all",
+    X: TableLike,
+    y: VectorLike,
+    methods: str | Method | Sequence[str | Method] = "all",
     *,
-    estimator: Any = "auto",
-    cv: Any = 5,
-    groups: Any = None,
-    sample_weight: Any = None,
-    weight_kind: Any = "auto",
-    cv_groups: Any = None,
+    estimator: EstimatorLike = "auto",
+    groups: GroupsLike = None,
+    cv: SplitsLike = 5,
+    sample_weight: VectorLike = None,
+    frequency_weight: VectorLike = None,
+    cv_groups: VectorLike = None,
     level: float = 0.95,
     n_jobs: int | None = None,
-    random_state: int = 0,
+    random_state: int | None = 0,
     progress: bool | None = None,
-    dfi_options: Mapping[str, Any] | None = None,
 ) -> Results:
     """Compute several importances on the same folds and models, each with its inference.
 
     Parameters
     ----------
-    X, y
-        The data, as for :func:`dfi.explain`.
+    X : dataframe or array of shape (n, d)
+        numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories.
+    y : array-like of shape (n,)
+        The outcome: a quantity, or 0/1.
     methods : "all", str, method or list of these, default="all"
         ``"dfi"``, ``"loco"``, ``"nloco"``, ``"dloco"``, ``"pfi"``, ``"cpi"``, ``"shapley"``,
         ``"sobol"``, ``"pcm"``, ``"r2"``, or objects of :mod:`dfi.methods` with parameters of
-        their own, e.g. ``dfi.methods.LOCO(sample_split=True)``.
+        their own, e.g. ``dfi.methods.Disentangled(transport="copula")``.
     estimator : str or estimator, default="auto"
-        The regression, as for :class:`dfi.DFI`; refitted without features where a method asks.
-    cv : int, splitter or iterable of splits, default=5
-        One split that all methods share: every row is scored by models that did not see it.
+        The regression, as for :func:`dfi.explain`; refitted without features where a method asks.
     groups : mapping, frame or sequence, optional
         Score groups of features, not features: refits leave out a whole group, permutations move
         it as one; DFI adds up its members.
-    sample_weight, weight_kind, cv_groups, level
-        As for :class:`dfi.DFI`.
+    cv : int, splitter or iterable of splits, default=5
+        One split that all methods share: every row is scored by models that did not see it.
+    sample_weight : array-like of shape (n,), optional
+        Sampling weights: how many units of the population a row stands for. They reach the
+        regression, the transport and the variance, which is robust.
+    frequency_weight : array-like of shape (n,), optional
+        Counts: each row stands for that many equal rows. Not together with ``sample_weight``.
+    cv_groups : array-like of shape (n,), optional
+        Labels of rows that must stay in one fold.
+    level : float, default=0.95
+        Confidence level of the intervals.
     n_jobs : int, optional
         Parallel tasks (joblib); the result does not depend on it.
     random_state : int, default=0
         Seed of splits, fits and draws.
     progress : bool, optional
         Show progress bars; by default only at a terminal.
-    dfi_options : mapping, optional
-        Further parameters of :class:`dfi.DFI` (``transport``, ``score``, ...).
 
     Returns
     -------
@@ -157,17 +230,16 @@ def compare(
     True
     """
     level = check_level(level)
-    disentangled = Disentangled(**_dfi_options(dfi_options))
     everything = isinstance(methods, str) and methods == "all"
-    chosen = [
-        disentangled if isinstance(method, Disentangled) and dfi_options else method
-        for method in resolve_methods(methods)
-    ]
+    chosen = resolve_methods(methods)
     if isinstance(cv, str):
         raise TypeError(
             f"cv is {cv!r}: comparators refit the regression without features, so a fitted model "
             "cannot be compared; pass a number of folds or a splitter, and an unfitted estimator"
         )
+    for method in chosen:
+        if isinstance(method, Disentangled):
+            method.check(given=False)
     fits = prepare(
         X,
         y,
@@ -175,7 +247,7 @@ def compare(
         cv=cv,
         groups=groups,
         sample_weight=sample_weight,
-        weight_kind=weight_kind,
+        frequency_weight=frequency_weight,
         cv_groups=cv_groups,
         n_jobs=n_jobs,
         random_state=random_state,
@@ -210,31 +282,41 @@ def compare(
 
 
 def sensitivity(
-    X: Any,
-    y: Any,
+    X: TableLike,
+    y: VectorLike,
+    estimator: EstimatorLike = "auto",
     *,
-    transports: Sequence[Any] | None = None,
+    transports: Sequence[TransportLike] | None = None,
     epsilons: Sequence[float] | None = None,
     solved: bool = False,
-    estimator: Any = "auto",
-    groups: Any = None,
-    cv: Any = 5,
+    groups: GroupsLike = None,
+    cv: SplitsLike = 5,
     n_repeats: int = 1,
-    sample_weight: Any = None,
-    weight_kind: Any = "auto",
-    cv_groups: Any = None,
+    form: ScoreForm | Literal["auto"] = "auto",
+    transport_error: TransportError = "auto",
+    integration: Quadrature | Literal["auto"] = "auto",
+    diagnose: bool = True,
+    sample_weight: VectorLike = None,
+    frequency_weight: VectorLike = None,
+    cv_groups: VectorLike = None,
     level: float = 0.95,
     n_jobs: int | None = None,
-    random_state: int = 0,
+    random_state: int | None = 0,
     progress: bool | None = None,
-    **options: Any,
 ) -> Results:
     """Explain the same fitted models under several transports, or over a grid of epsilon.
 
     Parameters
     ----------
-    X, y, sample_weight, cv_groups
-        As for :func:`dfi.explain`.
+    X : dataframe or array of shape (n, d)
+        numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories.
+    y : array-like of shape (n,)
+        The outcome: a quantity, or 0/1.
+    estimator : str, estimator or callable, default="auto"
+        The regression: a name (``"auto"``, ``"linear"``, ``"ridge"``, ``"boosting"``,
+        ``"forest"``, ``"extra_trees"``), any scikit-learn regressor, a binary classifier with
+        probabilities, or a pipeline on the raw columns. With ``cv="prefit"`` a fitted model or a
+        function of ``X``.
     transports : sequence, optional
         Names or transports.
     epsilons : sequence of float, optional
@@ -242,8 +324,46 @@ def sensitivity(
         solved on the rows (0 is plain whitening in both cases).
     solved : bool, default=False
         What ``epsilons`` are the weights of.
-    **options
-        Further parameters of :class:`dfi.methods.Disentangled`.
+    groups : mapping, frame or sequence, optional
+        Groups of features that :meth:`~dfi.Importance.group` uses by default.
+    cv : int, splitter, iterable of splits or "prefit", default=5
+        Cross-fitting folds; ``"prefit"`` explains a fitted model on held-out rows.
+    n_repeats : int, default=1
+        Repeated random splits, averaged; their spread is reported.
+    form : {"auto", "cross", "loco", "cpi"}, default="auto"
+        The estimator of the latent scores: the cross form where models are fitted here, the
+        LOCO-type form for a fitted model.
+    transport_error : str, default="auto"
+        How the error of the fitted transport enters the standard errors. ``"derived"``: by its
+        influence function, without further model calls; ``"finite-difference"``: the same with
+        lines tilted numerically, 2 d further passes and no assumption on the model;
+        ``"jackknife"``: by fitting it again without groups of rows; ``"covariance"``: an older and
+        cruder derivation; ``"ignore"``: the transport is taken as known, as the paper does, and
+        intervals of non-null scores are too short. ``"auto"`` checks the derived terms by
+        differences on up to 384 rows, and uses these where they change a standard error by more
+        than a tenth.
+    integration : "auto" or Quadrature, default="auto"
+        Averages along latent lines: exact or in closed form where the model allows it, else
+        quadrature; a :class:`dfi.Quadrature` sets its rule, nodes and memory.
+    diagnose : bool, default=True
+        Check the result: what noise scores here, whether the scores exceed the variance, how far
+        the model was taken from its rows, what dependence the transport leaves. The scores do not
+        depend on it; switch it off in simulations.
+    sample_weight : array-like of shape (n,), optional
+        Sampling weights: how many units of the population a row stands for. They reach the
+        regression, the transport and the variance, which is robust.
+    frequency_weight : array-like of shape (n,), optional
+        Counts: each row stands for that many equal rows. Not together with ``sample_weight``.
+    cv_groups : array-like of shape (n,), optional
+        Labels of rows that must stay in one fold.
+    level : float, default=0.95
+        Confidence level of the intervals.
+    n_jobs : int, optional
+        Parallel tasks (joblib); the result does not depend on it.
+    random_state : int, default=0
+        Seed of splits, fits and draws.
+    progress : bool, optional
+        Show progress bars; by default only at a terminal.
 
     Returns
     -------
@@ -259,11 +379,15 @@ def sensitivity(
     >>> found.labels
     ('epsilon = 0', 'epsilon = 0.5')
     """
-    if "transport" in options:
-        raise TypeError("pass the transports to compare as transports=[...], not transport")
     level = check_level(level)
     settings = {
-        label: Disentangled(transport=transport, **options)
+        label: Disentangled(
+            transport=transport,
+            form=form,
+            transport_error=transport_error,
+            integration=integration,
+            diagnose=diagnose,
+        )
         for label, transport in _settings(transports, epsilons, solved).items()
     }
     next(iter(settings.values())).check(given=isinstance(cv, str) and cv == "prefit")
@@ -275,7 +399,7 @@ def sensitivity(
         n_repeats=n_repeats,
         groups=groups,
         sample_weight=sample_weight,
-        weight_kind=weight_kind,
+        frequency_weight=frequency_weight,
         cv_groups=cv_groups,
         n_jobs=n_jobs,
         random_state=random_state,
@@ -296,8 +420,8 @@ def sensitivity(
 
 
 def _settings(
-    transports: Sequence[Any] | None, epsilons: Sequence[float] | None, solved: bool
-) -> dict[str, Any]:
+    transports: Sequence[TransportLike] | None, epsilons: Sequence[float] | None, solved: bool
+) -> dict[str, Transport]:
     """Return the transports by label."""
     if (transports is None) == (epsilons is None):
         raise TypeError("pass either transports=[...] or epsilons=[...]")
@@ -323,22 +447,6 @@ def _settings(
             found[label if label not in found else f"{label} ({len(found) + 1})"] = design
     if not found:
         raise ValueError("there is no setting to compare: the list is empty")
-    return found
-
-
-def _dfi_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the further parameters of DFI; refuse those that all methods share."""
-    found = dict(options or {})
-    known = {field.name for field in dataclasses.fields(Disentangled)}
-    for name in found:
-        if name in SHARED:
-            raise TypeError(
-                f"dfi_options has {name!r}, which all methods share: pass it to compare"
-            )
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise TypeError(f"dfi_options has {name!r}, which is no parameter of DFI{hint}")
     return found
 
 
@@ -378,10 +486,10 @@ def importance(fits: Fits, method: Method, key: str, part: Part, level: float) -
     )
 
 
-def _specification(fits: Fits, method: Method, key: str) -> dict[str, Any]:
+def _specification(fits: Fits, method: Method, key: str) -> dict[str, object]:
     """Return what an estimate depends on, whatever the method."""
-    parameters: dict[str, Any] = {}
-    described: Any = method
+    parameters: dict[str, object] = {}
+    described: object = method
     if dataclasses.is_dataclass(described) and not isinstance(described, Disentangled):
         parameters = {
             field.name: _plain(getattr(described, field.name))
@@ -394,7 +502,7 @@ def _specification(fits: Fits, method: Method, key: str) -> dict[str, Any]:
         "valid_intervals": method.valid_intervals,
         "inference": method.inference,
         "parameters": parameters,
-        "loss": "squared error",
+        "loss": SQUARED_ERROR.name,
         "estimator": describe_setting(fits.settings["estimator"]),
         "cv": describe_setting(fits.settings["cv"]),
         "n_folds": len(fits.folds),
@@ -408,7 +516,7 @@ def _specification(fits: Fits, method: Method, key: str) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, tuple | list):

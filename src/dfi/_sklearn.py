@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._models.fits import prepare
 from dfi._run import importance
 from dfi.inference.influence import InfluenceRows
@@ -20,11 +19,19 @@ from dfi.transports.linear_error import FIXED
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfi._lines.quadrature import QuadratureRule
+    from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.forms import ScoreForm
-    from dfi._scoring.scores import Scores, SensitivityMethod
-    from dfi._types import Floats
+    from dfi._scoring.scores import Scores, TransportError
+    from dfi._types import (
+        EstimatorLike,
+        Floats,
+        GroupsLike,
+        SplitsLike,
+        TableLike,
+        TransportLike,
+        VectorLike,
+    )
     from dfi.results.importance import Importance
     from dfi.transports.base import FittedTransport
 
@@ -49,35 +56,27 @@ class DFI(BaseEstimator):
         Cross-fitting folds; ``"prefit"`` explains a fitted model on held-out rows.
     n_repeats : int, default=1
         Repeated random splits, averaged; their spread is reported.
-    score : {"auto", "cross", "loco", "cpi"}, default="auto"
+    form : {"auto", "cross", "loco", "cpi"}, default="auto"
         The estimator of the latent scores: the cross form where models are fitted here, the
         LOCO-type form for a fitted model.
-    fixed_transport : bool, default=False
-        Take the transport as known in the standard errors, as the paper does. Such intervals of
-        non-null scores are too short.
-    G : {"auto", "hermite", "covariance", "tilt"}, default="auto"
-        How the sensitivity to the transport's error is found: by the Hermite short cut, without
-        further model calls; by an older and cruder one; or by tilting lines, 2 d further passes
-        and no assumption on the model. ``"auto"`` checks the first by differences on up to 384
-        rows, and uses these where they change a standard error by more than a tenth.
-    lines : {"auto", "equal", "gauss", "draws"}, default="auto"
+    transport_error : str, default="auto"
+        How the error of the fitted transport enters the standard errors. ``"derived"``: by its
+        influence function, without further model calls; ``"finite-difference"``: the same with
+        lines tilted numerically, 2 d further passes and no assumption on the model;
+        ``"jackknife"``: by fitting it again without groups of rows; ``"covariance"``: an older and
+        cruder derivation; ``"ignore"``: the transport is taken as known, as the paper does, and
+        intervals of non-null scores are too short. ``"auto"`` checks the derived terms by
+        differences on up to 384 rows, and uses these where they change a standard error by more
+        than a tenth.
+    integration : "auto" or Quadrature, default="auto"
         Averages along latent lines: exact or in closed form where the model allows it, else
-        quadrature; ``"draws"`` reproduces the paper's random replacement values.
-    n_nodes : int, optional
-        Quadrature nodes, or draws, per line. By default 16 or 32, and up to sixteen times as many
-        where scores still change; a number given here is kept, and its error measured and said.
-    memory : int, default=256 MiB
-        Bound in bytes on the rows that a model is asked to predict at once.
+        quadrature; a :class:`dfi.Quadrature` sets its rule, nodes and memory.
     diagnose : bool, default=True
         Check the result: what noise scores here, whether the scores exceed the variance, how far
         the model was taken from its rows, what dependence the transport leaves. The scores do not
         depend on it; switch it off in simulations.
-    weight_kind : {"auto", "frequency", "sampling"}, default="auto"
-        What ``sample_weight`` means: counts of repeated rows (whole numbers), or sampling
-        weights with a robust variance. ``"auto"`` takes whole numbers for counts and warns where
-        they sum to more than three times the rows.
     level : float, default=0.95
-        Confidence level of the result's intervals.
+        Confidence level of the intervals.
     n_jobs : int, optional
         Parallel tasks (joblib); the result does not depend on it.
     random_state : int, default=0
@@ -120,22 +119,18 @@ class DFI(BaseEstimator):
     def __init__(
         self,
         *,
-        estimator: Any = "auto",
-        transport: Any = "gaussian",
-        groups: Any = None,
-        cv: Any = 5,
+        estimator: EstimatorLike = "auto",
+        transport: TransportLike = "gaussian",
+        groups: GroupsLike = None,
+        cv: SplitsLike = 5,
         n_repeats: int = 1,
-        score: ScoreForm | Literal["auto"] = "auto",
-        fixed_transport: bool = False,
-        G: SensitivityMethod = "auto",
-        lines: QuadratureRule | Literal["auto"] = "auto",
-        n_nodes: int | None = None,
-        memory: int = DEFAULT_MEMORY,
+        form: ScoreForm | Literal["auto"] = "auto",
+        transport_error: TransportError = "auto",
+        integration: Quadrature | Literal["auto"] = "auto",
         diagnose: bool = True,
-        weight_kind: Literal["auto", "frequency", "sampling"] = "auto",
         level: float = 0.95,
         n_jobs: int | None = None,
-        random_state: int = 0,
+        random_state: int | None = 0,
         progress: bool | None = None,
     ) -> None:
         self.estimator = estimator
@@ -143,32 +138,39 @@ class DFI(BaseEstimator):
         self.groups = groups
         self.cv = cv
         self.n_repeats = n_repeats
-        self.score = score
-        self.fixed_transport = fixed_transport
-        self.G = G
-        self.lines = lines
-        self.n_nodes = n_nodes
-        self.memory = memory
+        self.form = form
+        self.transport_error = transport_error
+        self.integration = integration
         self.diagnose = diagnose
-        self.weight_kind = weight_kind
         self.level = level
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.progress = progress
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, cv_groups: Any = None) -> Self:
+    def fit(
+        self,
+        X: TableLike,
+        y: VectorLike,
+        sample_weight: VectorLike = None,
+        *,
+        frequency_weight: VectorLike = None,
+        cv_groups: VectorLike = None,
+    ) -> Self:
         """Explain ``y`` by the columns of ``X``.
 
         Parameters
         ----------
         X : dataframe or array of shape (n, d)
-            numpy, pandas, polars or pyarrow.
+            numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories.
         y : array-like of shape (n,)
             The outcome: a quantity, or 0/1.
         sample_weight : array-like of shape (n,), optional
-            Weights of the rows; they reach the regression, the transport and the variance.
+            Sampling weights: how many units of the population a row stands for. They reach the
+            regression, the transport and the variance, which is robust.
+        frequency_weight : array-like of shape (n,), optional
+            Counts: each row stands for that many equal rows. Not together with ``sample_weight``.
         cv_groups : array-like of shape (n,), optional
-            Labels of rows that must stay in one fold, for group splitters.
+            Labels of rows that must stay in one fold.
 
         Returns
         -------
@@ -177,12 +179,9 @@ class DFI(BaseEstimator):
         check_level(self.level)
         method = Disentangled(
             transport=self.transport,
-            score=self.score,
-            fixed_transport=self.fixed_transport,
-            G=self.G,
-            lines=self.lines,
-            n_nodes=self.n_nodes,
-            memory=self.memory,
+            form=self.form,
+            transport_error=self.transport_error,
+            integration=self.integration,
             diagnose=self.diagnose,
         )
         method.check(given=isinstance(self.cv, str) and self.cv == "prefit")
@@ -194,7 +193,7 @@ class DFI(BaseEstimator):
             n_repeats=self.n_repeats,
             groups=self.groups,
             sample_weight=sample_weight,
-            weight_kind=self.weight_kind,
+            frequency_weight=frequency_weight,
             cv_groups=cv_groups,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
@@ -215,8 +214,8 @@ class DFI(BaseEstimator):
     def with_fixed_transport(self) -> Importance:
         r"""Return the result with standard errors that take the transport as known.
 
-        What ``fixed_transport=True`` gives, from the scores that are there: with :math:`u_j` the
-        influence values of latent score j before the transport's own error enters, those of
+        What ``transport_error="ignore"`` gives, from the scores that are there: with :math:`u_j`
+        the influence values of latent score j before the transport's own error enters, those of
         feature l are :math:`\sum_j W_{lj}^2 u_j`. Nothing is fitted or predicted again. Scores keep
         the second-order bias that ``result_`` is free of.
 
@@ -228,17 +227,18 @@ class DFI(BaseEstimator):
         Raises
         ------
         ValueError
-            The transport is not linear: fit again with ``fixed_transport=True``.
+            The transport is not linear: fit again with
+            ``transport_error="ignore"``.
         """
         check_is_fitted(self, "result_")
-        if self.fixed_transport:
+        if self.transport_error == "ignore":
             return self.result_
         weight = self.transport_.attribution
         if weight is None:
             raise ValueError(
                 f"with_fixed_transport needs a linear transport ('gaussian' or 'semicontinuous'), "
                 f"this one is {self.result_.spec['transport']!r}: fit again with "
-                f"fixed_transport=True"
+                "transport_error='ignore'"
             )
         latent = self.pooled_.latent
         attributed = latent @ (weight**2).T
@@ -250,7 +250,7 @@ class DFI(BaseEstimator):
             return replace(
                 result,
                 basis=InfluenceRows(by_unit, result.weights, result.rows),
-                spec={**result.spec, "fixed_transport": True},
+                spec={**result.spec, "transport_error": "ignore"},
                 diagnostics={
                     **told,
                     "standard_errors": "fixed transport",

@@ -17,3 +17,22 @@ Frame: TypeAlias = Any
 """A table of the caller's dataframe library: pandas, polars, pyarrow, or a dict of arrays."""
 Space: TypeAlias = Literal["attributed", "latent", "group"]
 """What the units of a result are: features, latent coordinates, or groups of features."""
+
+TableLike: TypeAlias = Any
+"""A table of any library: pandas, polars, pyarrow, numpy, scipy.sparse, a list of rows."""
+
+VectorLike: TypeAlias = Any
+"""One value per row: a list, an array, a Series of any library, a table of one column."""
+
+EstimatorLike: TypeAlias = Any
+"""The name of a learner, an estimator, or a fitted model or function; scikit-learn has no types."""
+
+GroupsLike: TypeAlias = Any
+"""Groups of columns in one of the ways that :func:`dfi._data.groups.read_groups` knows."""
+
+SplitsLike: TypeAlias = Any
+"""A number of folds, a splitter, pairs of row numbers, or "prefit"."""
+
+TransportLike: TypeAlias = Any
+"""The name of a transport, a :class:`dfi.transports.base.Transport`, or an object with ``fit``,
+``encode`` and ``decode``."""

@@ -45,10 +45,6 @@ class QuadratureWarning(DFIWarning):
     """The nodes along latent lines are too few: scores are off by an estimated share."""
 
 
-class WeightWarning(DFIWarning):
-    """Row weights were taken for counts of repeated rows, and may be sampling weights."""
-
-
 class ManyLevelsWarning(DFIWarning):
     """A categorical column has so many levels that its one-hot block is wide and thinly filled."""
 

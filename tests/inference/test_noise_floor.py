@@ -254,7 +254,7 @@ def test_linear_model_of_independent_columns_does_not_warn():
 
 def test_what_is_not_measured_says_why():
     sample = dfi.datasets.m1(150, d=2)
-    options = {"estimator": "linear", "cv": 2, "fixed_transport": True}
+    options = {"estimator": "linear", "cv": 2, "transport_error": "ignore"}
     bridge = dfi.explain(sample.X, sample.y, transport=Gaussian(epsilon=1.0), **options)
     assert "many lines" in bridge.diagnostics["noise_floor"]["not_measured"]
     solved = dfi.explain(

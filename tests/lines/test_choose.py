@@ -22,7 +22,7 @@ from sklearn.svm import SVR
 
 from dfi._data import read_table
 from dfi._lines.base import Lines, Reference
-from dfi._lines.choose import LineOptions, is_smooth, line_model
+from dfi._lines.choose import Quadrature, is_smooth, line_model
 from dfi._lines.quadrature import QuadratureLines
 from dfi._models.predictor import predictor_for
 from dfi._models.stack import SuperLearner
@@ -42,7 +42,7 @@ def lines_of():
 
 def chosen(model, options=None, table=X, **keywords):
     predictor = predictor_for(model, read_table(table), prefit=True)
-    return line_model(predictor, X[:20], options or LineOptions(), **keywords)
+    return line_model(predictor, X[:20], options or Quadrature(), **keywords)
 
 
 def test_rules_by_model():
@@ -53,7 +53,7 @@ def test_rules_by_model():
         "quadrature (32 equal-probability nodes)"
     )
     assert chosen(lambda rows: rows[:, 0]).rule == "quadrature (32 equal-probability nodes)"
-    forced = LineOptions("draws", 7)
+    forced = Quadrature("draws", 7)
     assert chosen(LinearRegression().fit(X, Y), forced).rule == "quadrature (7 random draws)"
 
 

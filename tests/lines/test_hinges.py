@@ -8,7 +8,7 @@ import pytest
 import dfi
 from dfi._data.table import read_table
 from dfi._lines.base import LineModel, Lines, Reference
-from dfi._lines.choose import LineOptions, line_model
+from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.closed_form import HingeLines, hinge_lines
 from dfi._lines.quadrature import QuadratureLines
 from dfi._models.network import BentHingeNetwork, bent_hinge
@@ -75,10 +75,10 @@ def test_network_is_read_and_its_second_moment_left_to_quadrature():
     sample = dfi.datasets.m2(100, d=3)
     model = BentHingeNetwork(n_units=6, random_state=0).fit(sample.X, sample.y)
     predictor = predictor_for(model, read_table(sample.X), prefit=False)
-    read = line_model(predictor, sample.X, LineOptions())
+    read = line_model(predictor, sample.X, Quadrature())
     assert isinstance(read, HingeLines)
     assert read.rule == "closed form (6 hinges)"
-    squared = line_model(predictor, sample.X, LineOptions(), square=True)
+    squared = line_model(predictor, sample.X, Quadrature(), square=True)
     assert isinstance(squared, QuadratureLines)
     with pytest.raises(TypeError, match="second moment"):
         read.moments(lines_of(Reference.gaussian()), square=True)
@@ -89,6 +89,6 @@ def test_default_stack_is_averaged_without_quadrature():
     sample = dfi.datasets.m3(300, rho=0.2)
     model = SuperLearner(random_state=0).fit(sample.X, sample.y)
     predictor = predictor_for(model, read_table(sample.X), prefit=False)
-    read = line_model(predictor, sample.X, LineOptions())
+    read = line_model(predictor, sample.X, Quadrature())
     assert "hinges" in read.rule
     assert "quadrature" not in read.rule

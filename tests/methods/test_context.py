@@ -64,7 +64,7 @@ def test_latent_sobol_indices_carry_the_transports_error() -> None:
     found = dfi.compare(sample.X, y, "sobol", estimator="linear", cv=2)["sobol_latent_total"]
     aware, plain = (
         dfi.explain(
-            sample.X, y, estimator="linear", cv=2, score="loco", fixed_transport=fixed,
+            sample.X, y, estimator="linear", cv=2, form="loco", fixed_transport=fixed,
             diagnose=False,
         ).latent
         for fixed in (False, True)

@@ -52,7 +52,7 @@ def test_it_is_given_the_columns_as_they_are_and_says_that_it_is_not_exact(kind,
     X, y = data
     assert takes_levels(TOLD[kind])
     with pytest.warns(ExactnessWarning, match="categorical splits are not followed; its line"):
-        found = dfi.DFI(estimator=TOLD[kind], cv=2, score="loco", **SETTINGS).fit(X, y)
+        found = dfi.DFI(estimator=TOLD[kind], cv=2, form="loco", **SETTINGS).fit(X, y)
     assert found.result_.table()["score"].idxmax() in (0, 2)
 
 
@@ -61,7 +61,7 @@ def test_a_fitted_model_is_the_function_that_it_is(data):
     model = HistGradientBoostingRegressor(max_iter=10, categorical_features=["region"]).fit(X, y)
     with pytest.warns(ExactnessWarning):
         named = dfi.explain(X, y, estimator=model, cv="prefit", **SETTINGS)
-    function = dfi.explain(X, y, estimator=model.predict, cv="prefit", lines="equal", **SETTINGS)
+    function = dfi.explain(X, y, estimator=model.predict, cv="prefit", integration=dfi.Quadrature("equal"), **SETTINGS)
     pd.testing.assert_frame_equal(named.table(), function.table())
 
 

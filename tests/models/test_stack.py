@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.tree import DecisionTreeRegressor
 
 from dfi._data import read_table
-from dfi._lines.choose import LineOptions, line_model
+from dfi._lines.choose import Quadrature, line_model
 from dfi._models import stack
 from dfi._models.predictor import predictor_for
 from dfi._models.stack import SuperLearner, default_members
@@ -75,7 +75,7 @@ def test_weight_of_rounding_size_is_none(scale, monkeypatch):
         assert model.weights_[1] == pytest.approx(expected, rel=1e-9, abs=0.0)
         assert (model.estimators_[1] is None) == (expected == 0.0)
         predictor = predictor_for(model, read_table(X), prefit=True)
-        rule = line_model(predictor, X[:20], LineOptions()).rule
+        rule = line_model(predictor, X[:20], Quadrature()).rule
         assert ("tree" in rule) == (expected > 0.0)
 
 

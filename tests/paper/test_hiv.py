@@ -139,7 +139,7 @@ def test_plain_standard_errors_are_those_of_a_known_transport():
     data = small_table()
     known = DFI(
         estimator=RandomForestRegressor(n_estimators=15, min_samples_leaf=5, random_state=0),
-        cv=2, score="loco", transport=Semicontinuous(epsilon=1e-3), fixed_transport=True,
+        cv=2, form="loco", transport=Semicontinuous(epsilon=1e-3), transport_error="ignore",
         random_state=0, diagnose=False,
     ).fit(data.X, hiv.standardized(data.y)).result_.group(POSITIONS)  # fmt: skip
     np.testing.assert_allclose(record["scores"], known.scores, rtol=1e-10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dfi._data import read_table
-from dfi._lines.choose import LineOptions
+from dfi._lines.choose import Quadrature
 from dfi._scoring.scores import Task
 
 
@@ -15,7 +15,7 @@ def task_of(folds, X, y, weights, *, table=None, **changed):
         "rows": np.unique(np.concatenate([fold.test for fold in folds])),
         "constant": np.zeros(X.shape[1], bool),
         "form": "loco",
-        "options": LineOptions(),
+        "options": Quadrature(),
         "sensitivity": "hermite",
         "fixed": False,
         "seed": np.random.SeedSequence(0),

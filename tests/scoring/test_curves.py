@@ -42,7 +42,7 @@ def test_curves_of_a_linear_map_are_its_lines(score):
     straight, curved = (
         dfi.explain(
             X, Y, estimator=LinearRegression(), transport=transport, cv=3, n_repeats=2, score=score,
-            sample_weight=WEIGHTS, fixed_transport=True, diagnose=False, lines="gauss",
+            sample_weight=WEIGHTS, transport_error="ignore", diagnose=False, integration=dfi.Quadrature("gauss"),
         )
         for transport in (dfi.Gaussian(reference="gaussian"), Whitening())
     )  # fmt: skip
@@ -77,7 +77,7 @@ def test_mean_squared_slopes_are_weighted():
     weights = GENERATOR.uniform(0.5, 4.0, 60)
     result = dfi.explain(
         rows, rows[:, 0] + GENERATOR.standard_normal(60), estimator=LinearRegression(),
-        transport=Cubic(), cv=3, sample_weight=weights, fixed_transport=True, diagnose=False,
+        transport=Cubic(), cv=3, sample_weight=weights, transport_error="ignore", diagnose=False,
     )  # fmt: skip
     center = np.average(rows[:, 1], weights=weights)
     variance = np.average((rows[:, 1] - center) ** 2, weights=weights)

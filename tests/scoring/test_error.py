@@ -176,9 +176,9 @@ def test_a_number_of_nodes_is_kept_and_its_error_said():
 def test_draws_are_kept_and_only_their_bias_is_said():
     X, y = step_table("continuous")
     model = RandomForestRegressor(5, random_state=0).fit(X, y)
-    found = explain(X, y, model, lines="draws")
+    found = explain(X, y, model, integration=dfi.Quadrature("draws"))
     assert found.diagnostics["lines"] == "quadrature (50 random draws)"
-    few, said = told_error(lambda: explain(X, y, model, lines="draws", n_nodes=3))
+    few, said = told_error(lambda: explain(X, y, model, integration=dfi.Quadrature("draws", nodes=3)))
     assert few.diagnostics["lines"] == "quadrature (3 random draws)"
     # averaging m draws before squaring adds a score's own size over m
     assert said == pytest.approx(1 / 3, rel=0.5)
@@ -228,7 +228,7 @@ def test_curves_take_as_many_nodes_as_lines():
         return 3.0 * (rows.sum(axis=1) > 0.8)
 
     straight, curved = (
-        explain(X, y, function, transport=transport, fixed_transport=True)
+        explain(X, y, function, transport=transport, transport_error="ignore")
         for transport in (dfi.Gaussian(reference="gaussian", components=None), Whitening())
     )
     first, second = (result.diagnostics["quadrature"] for result in (straight, curved))

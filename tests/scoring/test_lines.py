@@ -191,7 +191,7 @@ def test_bridge_in_many_dimensions_is_not_lowered_by_its_smoothing():
             cv="prefit",
             transport=dfi.transports.Gaussian(epsilon=2.0, n_smoothing=8),
             diagnose=False,
-            fixed_transport=True,
+            transport_error="ignore",
         )
         found.append(explainer.fit(sample.X, sample.y).result_.latent.scores.sum())
     truth = sample.truth(space="latent", epsilon=2.0).sum()

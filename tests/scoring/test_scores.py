@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dfi
-from dfi._lines.choose import LineOptions, line_model
+from dfi._lines.choose import Quadrature, line_model
 from dfi._scoring.lines import latent_scores
 
 GENERATOR = np.random.default_rng(0)
@@ -22,7 +22,7 @@ HALVES = [
 
 @pytest.mark.parametrize("form", ["cross", "loco"])
 def test_rows_are_averaged_over_repeats_and_folds_by_their_mass(form):
-    explainer = dfi.DFI(estimator="ridge", cv=HALVES, score=form, diagnose=False)
+    explainer = dfi.DFI(estimator="ridge", cv=HALVES, form=form, diagnose=False)
     explainer.fit(X, Y, sample_weight=WEIGHTS)
     pooled, mass = explainer.pooled_, WEIGHTS * 70 / WEIGHTS.sum()
     influence, prediction = np.zeros((70, 3)), np.zeros(70)
@@ -30,7 +30,7 @@ def test_rows_are_averaged_over_repeats_and_folds_by_their_mass(form):
     assert [fold.repeat for fold in explainer.models_] == [0, 0, 1, 1]
     for fold, (_, test) in zip(explainer.models_, HALVES, strict=True):
         assert np.array_equal(fold.test, test)
-        models = [line_model(p, X[test], LineOptions()) for p in fold.predictors]
+        models = [line_model(p, X[test], Quadrature()) for p in fold.predictors]
         assert len(models) == (2 if form == "cross" else 1)
         found = latent_scores(models, X[test], Y[test], mass[test], explainer.transport_, form=form)
         influence[test] += found.influence / 2

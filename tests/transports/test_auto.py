@@ -48,7 +48,7 @@ def test_without_the_vine_package_entropic_transport_stands_in(monkeypatch):
 def test_result_says_what_was_chosen_and_why():
     sample = dfi.datasets.m4(600, d=2)
     result = dfi.explain(
-        sample.X, sample.y, estimator="linear", transport="auto", cv=2, fixed_transport=True
+        sample.X, sample.y, estimator="linear", transport="auto", cv=2, transport_error="ignore"
     )
     assert result.spec["transport"] == "knothe-rosenblatt"
     assert result.diagnostics["auto"]["chosen"] == "knothe-rosenblatt"
@@ -72,7 +72,7 @@ def test_total_under_the_tried_transport_is_the_one_it_would_have():
     skewed = np.exp(2.0 * dfi.datasets.m1(400, rho=0.9, d=2, random_state=2).X)
     y = skewed[:, 0]
     folds = [(np.arange(200), np.arange(200, 400)), (np.arange(200, 400), np.arange(200))]
-    options = {"estimator": "linear", "cv": folds, "fixed_transport": True}
+    options = {"estimator": "linear", "cv": folds, "transport_error": "ignore"}
     with pytest.warns(TransportWarning, match="was tried") as caught:
         dfi.explain(skewed, y, **options)
     copula = dfi.explain(skewed, y, transport="copula", diagnose=False, **options)
@@ -165,7 +165,7 @@ def test_null_block_scores_nothing(transport):
     """x2 and x3 are independent of the rest and of y."""
     sample = dfi.datasets.m1(700, rho=0.6, d=3)
     result = dfi.explain(
-        sample.X, sample.y, estimator="linear", transport=transport, cv=2, fixed_transport=True
+        sample.X, sample.y, estimator="linear", transport=transport, cv=2, transport_error="ignore"
     )
     assert abs(result.scores[2]) < 0.02 * result.scores.sum()
 
@@ -179,7 +179,7 @@ def test_same_result_for_any_n_jobs_and_again():
 
 def test_small_kernels_are_refused_and_doubtful_ones_warn():
     sample = dfi.datasets.m1(200, d=6)
-    options = {"estimator": "linear", "cv": 2, "fixed_transport": True}
+    options = {"estimator": "linear", "cv": 2, "transport_error": "ignore"}
     with pytest.raises(ValueError, match=r"needs 30: .*(epsilon = \d|no epsilon).*'copula'"):
         dfi.explain(sample.X, sample.y, transport=EntropicOT(epsilon=0.3), **options)
     with pytest.warns(TransportWarning, match="needs 100"):

@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 from dfi._data import read_table
 from dfi._data.weights import Weights
-from dfi._lines.choose import LineOptions, line_model
+from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.trees.model import TreeLines
 from dfi._models.crossfit import FoldModels
 from dfi._models.predictor import predictor_for
@@ -222,7 +222,7 @@ def test_trees_are_exact_in_score_space(kind):
     forest = RandomForestRegressor(10, random_state=0).fit(X, y)
     transport = Copula(reference="gaussian").fit_matrix(X, ones(400), np.zeros(2, bool))
     predictor = predictor_for(forest, read_table(X), prefit=True)
-    plain = line_model(predictor, X[:50], LineOptions())
+    plain = line_model(predictor, X[:50], Quadrature())
     assert isinstance(plain, TreeLines)
     moved = through_margins(plain, transport)
     np.testing.assert_allclose(moved.predict(transport.scores(X)), forest.predict(X), rtol=1e-9)
@@ -245,7 +245,7 @@ def test_exact_scores_agree_with_curves():
     y = np.log(X[:, 0]) + 0.1 * X[:, 1]
     model = RandomForestRegressor(5, min_samples_leaf=20, random_state=0).fit(X, y)
     transport, _, (latent, attributed, squared) = copula_scores(X, y, model)
-    task = task_of(fold_of(model, X), X, y, ones(300), options=LineOptions("equal", 256))
+    task = task_of(fold_of(model, X), X, y, ones(300), options=Quadrature("equal", 256))
     twin = curve_scores(task, transport, latent=transport.encode(X))
     scale = np.abs(latent).max()
     np.testing.assert_allclose(latent, twin.latent, atol=0.02 * scale)

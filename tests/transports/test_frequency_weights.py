@@ -50,7 +50,7 @@ def draw(kind, seed, n=90):
 def both(X, y, counts, transport, function=regression, **options):
     """Return the results of weighted and of repeated rows."""
     options = {
-        "estimator": function, "cv": "prefit", "transport": transport, "fixed_transport": True,
+        "estimator": function, "cv": "prefit", "transport": transport, "transport_error": "ignore",
         "diagnose": False, "progress": False, "random_state": 3, **options,
     }  # fmt: skip
     weighted = dfi.explain(X, y, sample_weight=counts, **options)
@@ -88,7 +88,7 @@ def test_scores_of_counts_are_those_of_repeated_rows(transport, rtol, kind, seed
 @pytest.mark.parametrize("kind", KINDS)
 def test_derived_standard_errors_of_counts_are_those_of_repeated_rows(kind):
     """The copula's influence is derived; a jackknife deals rows, not counts, into groups."""
-    weighted, repeated = both(*draw(kind, 8), Copula(), fixed_transport=False)
+    weighted, repeated = both(*draw(kind, 8), Copula(), transport_error="auto")
     np.testing.assert_allclose(weighted.se, repeated.se, rtol=1e-8)
     np.testing.assert_allclose(weighted.latent.se, repeated.latent.se, rtol=1e-8)
 

@@ -7,7 +7,7 @@ import pytest
 
 from dfi._data import read_table
 from dfi._data.weights import Weights
-from dfi._lines.choose import LineOptions
+from dfi._lines.choose import Quadrature
 from dfi._models.crossfit import FoldModels
 from dfi._scoring.curves import curve_scores
 from dfi._scoring.kernel import entropic_scores
@@ -58,7 +58,7 @@ def weighted_task(kind):
         rows=np.arange(N),
         constant=np.zeros(2, bool),
         form="loco",
-        options=LineOptions(),
+        options=Quadrature(),
         sensitivity="hermite",
         fixed=False,
         seed=np.random.SeedSequence(4),

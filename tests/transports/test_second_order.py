@@ -192,7 +192,7 @@ def test_mean_null_score_is_zero_once_the_bias_is_subtracted(simulate, model, nu
 
 def test_the_same_number_is_taken_from_every_row():
     X, y = smooth_signals(np.random.default_rng(3))
-    aware, fixed = explained(X, y, smooth, G="hermite"), explained(X, y, smooth, G="covariance")
+    aware, fixed = explained(X, y, smooth, transport_error="derived"), explained(X, y, smooth, transport_error="covariance")
     told = aware.diagnostics["second_order"]
     assert told["subtracted"]
     assert told["gradients"] == "by differences"
@@ -200,7 +200,7 @@ def test_the_same_number_is_taken_from_every_row():
     assert set(told["latent"]) == set(aware.names)
     # the bias does not depend on how the standard errors are found
     assert told == fixed.diagnostics["second_order"]
-    known = explained(X, y, smooth, fixed_transport=True)
+    known = explained(X, y, smooth, transport_error="ignore")
     bias = np.array(list(told["latent"].values()))
     assert aware.latent.scores == pytest.approx(known.latent.scores - bias, rel=1e-9)
     assert aware.latent.influence.mean(axis=0) == pytest.approx(aware.latent.scores, rel=1e-9)
@@ -209,7 +209,7 @@ def test_the_same_number_is_taken_from_every_row():
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"fixed_transport": True}, "taken as known"),
+        ({"transport_error": "ignore"}, "taken as known"),
         ({"transport": dfi.Semicontinuous()}, "reproduce the paper"),
         ({"transport": dfi.Gaussian(epsilon=0.5, components=None)}, "not derived for the bridge"),
     ],

@@ -1,4 +1,4 @@
-"""G="auto": the short cut stands where it is right, and differences correct it where it is not."""
+"""transport_error="auto": the short cut stands where it is right, and differences correct it where it is not."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def test_third_order_and_large_steps_get_differences(function):
 
 
 def test_corrected_standard_errors_are_closer_to_tilted_ones():
-    """Root mean square over samples and coordinates of log ratios to G="tilt"."""
+    """Root mean square over samples and coordinates of log ratios to transport_error="finite-difference"."""
     gaps = {"auto": [], "hermite": [], "covariance": []}
     for seed in range(4):
-        truth = explained(third_order, seed, G="tilt").latent.se[:3]
+        truth = explained(third_order, seed, transport_error="finite-difference").latent.se[:3]
         for G, gap in gaps.items():
             gap.append(np.log(explained(third_order, seed, G=G).latent.se[:3] / truth))
     size = {G: np.sqrt(np.mean(np.square(gap))) for G, gap in gaps.items()}
@@ -75,7 +75,7 @@ def test_what_is_asked_for_is_used_and_said(G):
     result = explained(third_order, 0, G=G)
     assert result.diagnostics["sensitivity"] == {"used": G}
     assert result.diagnostics["standard_errors"] == f"transport-aware (G: {G})"
-    assert result.spec["G"] == G
+    assert result.spec["transport_error"] == G
 
 
 def test_bridge_and_random_draws_are_not_checked():

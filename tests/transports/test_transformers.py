@@ -284,12 +284,12 @@ def test_bad_tables_are_refused():
         ("entropic", {"lines": "draws"}, "lines='draws' is about models along latent lines; tr"),
         ("entropic", {"n_nodes": 8}, "n_nodes=8 is about models along .* leave n_nodes at its d"),
         ("entropic", {"memory": 1}, "memory=1 is about models along .* leave memory at its def"),
-        ("entropic", {"G": "tilt"}, "G='tilt' is about straight lines, which transport='entrop"),
-        ("knothe-rosenblatt", {"G": "tilt"}, "G='tilt' is about straight lines, which transport"),
+        ("entropic", {"transport_error": "finite-difference"}, "G='tilt' is about straight lines, which transport='entrop"),
+        ("knothe-rosenblatt", {"transport_error": "finite-difference"}, "G='tilt' is about straight lines, which transport"),
         ("knothe-rosenblatt", {"lines": "draws"}, "lines='draws' is about straight lines, which"),
-        ("gaussian", {"G": "tilt", "fixed_transport": True}, "G='tilt' is about the transport's"),
-        ("copula", {"G": "hermite", "fixed_transport": True}, "which fixed_transport=True leaves"),
-        (Gaussian(epsilon=1.0), {"G": "tilt"}, "G='tilt' holds for epsilon = 0"),
+        ("gaussian", {"transport_error": "finite-difference", "transport_error": "ignore"}, "G='tilt' is about the transport's"),
+        ("copula", {"transport_error": "derived", "transport_error": "ignore"}, "which transport_error="ignore" leaves"),
+        (Gaussian(epsilon=1.0), {"transport_error": "finite-difference"}, "G='tilt' holds for epsilon = 0"),
         ("gaussian", {"G": "?"}, "unknown G"),
     ],
 )
@@ -312,7 +312,7 @@ def test_a_user_defined_transport_has_no_draws_along_lines():
         decode = encode
 
     with pytest.raises(ValueError, match="lines='draws' is about straight lines, which transport"):
-        dfi.explain(rows(40), np.arange(40.0), "linear", Same(), lines="draws")
+        dfi.explain(rows(40), np.arange(40.0), "linear", Same(), integration=dfi.Quadrature("draws"))
 
 
 def test_what_auto_chooses_refuses_too(monkeypatch):

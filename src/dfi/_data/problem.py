@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dfi._data.outcome import Outcome
     from dfi._data.table import Table
     from dfi._data.weights import Weights
-    from dfi._types import Bools, Floats, Ints
+    from dfi._types import Bools, Floats, GroupsLike, Ints, TableLike, VectorLike
 
 LARGEST_COLUMN = 1e140
 """A column enters by its variance: the square of its spread, and the inverse of that."""
@@ -154,13 +154,13 @@ class Data:
 
 
 def read_data(
-    X: Any,
-    y: Any,
+    X: TableLike,
+    y: VectorLike,
     *,
-    groups: Any = None,
-    sample_weight: Any = None,
-    weight_kind: Any = "auto",
-    cv_groups: Any = None,
+    groups: GroupsLike = None,
+    sample_weight: VectorLike = None,
+    frequency_weight: VectorLike = None,
+    cv_groups: VectorLike = None,
 ) -> Data:
     """Read a table, its outcome and what belongs to its rows and columns.
 
@@ -170,7 +170,7 @@ def read_data(
         As for :func:`dfi.explain`.
     groups : mapping, frame or sequence, optional
         Groups of columns (:func:`~dfi._data.groups.read_groups`).
-    sample_weight, weight_kind
+    sample_weight, frequency_weight
         Weights of the rows (:func:`~dfi._data.weights.read_weights`).
     cv_groups : array-like, optional
         Labels of rows that stay together.
@@ -184,13 +184,13 @@ def read_data(
         raise ValueError("DFI requires y to be passed, but the target y is None")
     table = read_table(X)
     outcome = read_outcome(y, table.n_rows)
-    weights = read_weights(sample_weight, table.n_rows, kind=weight_kind)
+    weights = read_weights(sample_weight, table.n_rows, frequency_weight)
     table = table.without(weights.values == 0)
     data = Data(
         table,
         outcome,
         weights,
-        weighted=sample_weight is not None,
+        weighted=sample_weight is not None or frequency_weight is not None,
         groups=None if groups is None else read_groups(groups, table.names),
         row_groups=None if cv_groups is None else read_row_groups(cv_groups, table.n_rows),
     )

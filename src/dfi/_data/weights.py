@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from dfi._data.columns import read_vector
-from dfi.warnings import WeightWarning, warn
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from dfi._types import Floats
+    from dfi._types import Floats, VectorLike
 
 WeightKind = Literal["frequency", "sampling"]
-
-DOUBTFUL_COUNT = 3.0
-"""Mean of whole-number weights, over the rows that count, above which they may be no counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,80 +109,56 @@ class Weights:
 
 
 def read_weights(
-    sample_weight: Any, n_rows: int, kind: Literal["auto", "frequency", "sampling"] = "auto"
+    sample_weight: VectorLike, n_rows: int, frequency_weight: VectorLike = None
 ) -> Weights:
-    """Read row weights.
+    """Read row weights; at most one of the two kinds.
 
     Parameters
     ----------
     sample_weight : array-like of shape (n_rows,), a Series of any library, or None
-        Non-negative; 0 leaves a row out. None: every row counts once.
+        Sampling weights: non-negative, scaled to mean 1; 0 leaves a row out.
     n_rows : int
         The number of rows of the table.
-    kind : {"auto", "frequency", "sampling"}
-        ``"auto"`` takes whole numbers as counts of repeated rows and anything else as sampling
-        weights, which are scaled to mean 1.
-
-    Returns
-    -------
-    Weights
-
-    Warns
-    -----
-    WeightWarning
-        ``"auto"`` takes whole numbers for counts that sum to more than three times the rows:
-        survey weights are often whole numbers, and standard errors would be too small by the
-        root of their mean.
+    frequency_weight : array-like of shape (n_rows,), a Series of any library, or None
+        How many equal rows each row stands for: whole numbers, 0 leaves a row out.
     """
-    if kind not in ("auto", "frequency", "sampling"):
+    if sample_weight is not None and frequency_weight is not None:
         raise ValueError(
-            f"The kind of weights is {kind!r}; it must be auto, frequency or sampling."
+            "Pass sample_weight or frequency_weight, not both: multiply sampling weights by the "
+            "counts if each row stands for several weighted ones."
         )
+    if frequency_weight is not None:
+        values = _read("frequency_weight", frequency_weight, n_rows)
+        if not np.all(values == np.floor(values)):
+            row = int((values != np.floor(values)).argmax())
+            raise ValueError(
+                f"frequency_weight counts repeated rows and must be whole numbers, but row {row} "
+                f"has {values[row]:.6g}; pass sampling weights as sample_weight."
+            )
+        return Weights(values, "frequency")
     if sample_weight is None:
-        return Weights(np.ones(n_rows), "sampling" if kind == "sampling" else "frequency")
-    values = read_vector(sample_weight, "sample_weight").numbers()
+        return Weights(np.ones(n_rows), "frequency")
+    values = _read("sample_weight", sample_weight, n_rows)
+    return Weights(values * (np.count_nonzero(values) / values.sum()), "sampling")
+
+
+def _read(name: str, weights: VectorLike, n_rows: int) -> Floats:
+    values = read_vector(weights, name).numbers()
     if len(values) != n_rows:
         raise ValueError(
-            f"sample_weight has {len(values)} values and X has {n_rows} rows; "
-            "they must be the same rows."
+            f"{name} has {len(values)} values and X has {n_rows} rows; they must be the same rows."
         )
     bad = ~np.isfinite(values)
     if bad.any():
         raise ValueError(
-            f"sample_weight has {int(bad.sum())} missing or infinite values, the first in row "
+            f"{name} has {int(bad.sum())} missing or infinite values, the first in row "
             f"{int(bad.argmax())}. Give those rows weight 0 or drop them."
         )
     if (values < 0).any():
         raise ValueError(
-            f"sample_weight is negative in row {int((values < 0).argmax())} "
+            f"{name} is negative in row {int((values < 0).argmax())} "
             f"({values.min():.4g} at the least); weights must be 0 or more."
         )
     if not values.any():
-        raise ValueError("sample_weight is 0 in every row; at least two rows must count.")
-    whole = bool(np.all(values == np.floor(values)))
-    if kind == "frequency" and not whole:
-        raise ValueError(
-            "Frequency weights count repeated rows and must be whole numbers; "
-            "pass sampling weights as kind='sampling'."
-        )
-    if kind == "sampling" or not whole:
-        return Weights(values * (np.count_nonzero(values) / values.sum()), "sampling")
-    if kind == "auto":
-        _doubt_counts(values)
-    return Weights(values, "frequency")
-
-
-def _doubt_counts(values: Floats) -> None:
-    """Say what follows where whole numbers that may be sampling weights are taken for counts."""
-    rows, total = int(np.count_nonzero(values)), float(values.sum())
-    if total <= DOUBTFUL_COUNT * rows:
-        return
-    warn(
-        f"sample_weight holds whole numbers that sum to {total:.6g} over {rows} rows, and "
-        f"weight_kind='auto' takes them for counts: standard errors are those of {total:.6g} "
-        f"observations, {np.sqrt(total / rows):.3g} times smaller than those of {rows} weighted "
-        "rows. Say weight_kind='sampling' if they are survey or sampling weights, "
-        "weight_kind='frequency' if each row stands for that many equal ones "
-        "(--weight-kind on the command line)",
-        WeightWarning,
-    )
+        raise ValueError(f"{name} is 0 in every row; at least two rows must count.")
+    return values

@@ -27,7 +27,16 @@ if TYPE_CHECKING:
     from dfi._data.table import Table
     from dfi._data.weights import Weights
     from dfi._models.quality import Quality
-    from dfi._types import Bools, Floats, Ints
+    from dfi._types import (
+        Bools,
+        EstimatorLike,
+        Floats,
+        GroupsLike,
+        Ints,
+        SplitsLike,
+        TableLike,
+        VectorLike,
+    )
 
 
 Kept = TypeVar("Kept")
@@ -59,7 +68,7 @@ class Fits:
     """
 
     data: Data
-    learner: Any
+    learner: EstimatorLike
     repeats: tuple[tuple[Fold, ...], ...]
     seeds: Seeds
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -71,8 +80,8 @@ class Fits:
     def cross(
         cls,
         data: Data,
-        estimator: Any,
-        cv: Any = 5,
+        estimator: EstimatorLike,
+        cv: SplitsLike = 5,
         *,
         n_repeats: int = 1,
         random_state: int | None = 0,
@@ -112,7 +121,7 @@ class Fits:
     def prefit(
         cls,
         data: Data,
-        model: Any,
+        model: EstimatorLike,
         *,
         n_repeats: int = 1,
         random_state: int | None = 0,
@@ -292,13 +301,15 @@ class Fits:
         return np.asarray(values / values.sum())
 
 
-def _settings(estimator: Any, cv: Any, n_repeats: int, random_state: int | None) -> dict[str, Any]:
+def _settings(
+    estimator: EstimatorLike, cv: SplitsLike, n_repeats: int, random_state: int | None
+) -> dict[str, object]:
     return {
         "estimator": estimator, "cv": cv, "n_repeats": n_repeats, "random_state": random_state
     }  # fmt: skip
 
 
-def _warn_of_classes(model: Any) -> None:
+def _warn_of_classes(model: EstimatorLike) -> None:
     """Say which class a probability is of, where the classes are not 0 and 1 themselves."""
     classes = getattr(model, "classes_", None)
     if classes is None or len(classes) != 2 or not predicts_classes(model):
@@ -313,18 +324,18 @@ def _warn_of_classes(model: Any) -> None:
 
 
 def prepare(
-    X: Any,
-    y: Any,
+    X: TableLike,
+    y: VectorLike,
     *,
-    estimator: Any = "auto",
-    cv: Any = 5,
+    estimator: EstimatorLike = "auto",
+    cv: SplitsLike = 5,
     n_repeats: int = 1,
-    groups: Any = None,
-    sample_weight: Any = None,
-    weight_kind: Any = "auto",
-    cv_groups: Any = None,
+    groups: GroupsLike = None,
+    sample_weight: VectorLike = None,
+    frequency_weight: VectorLike = None,
+    cv_groups: VectorLike = None,
     n_jobs: int | None = None,
-    random_state: int = 0,
+    random_state: int | None = 0,
     progress: bool | None = None,
 ) -> Fits:
     """Read the data and split them once; models are fitted when a method asks for them.
@@ -337,7 +348,7 @@ def prepare(
         y,
         groups=groups,
         sample_weight=sample_weight,
-        weight_kind=weight_kind,
+        frequency_weight=frequency_weight,
         cv_groups=cv_groups,
     )
     if isinstance(cv, str) and cv != "prefit":

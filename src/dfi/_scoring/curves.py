@@ -100,7 +100,7 @@ class _Curves:
                 if isinstance(predictor, Predictor)
             )
             rule = "gauss" if smooth else "equal"
-        nodes = task.options.n_nodes or DEFAULT_NODES["gauss" if rule == "gauss" else "equal"]
+        nodes = task.options.nodes or DEFAULT_NODES["gauss" if rule == "gauss" else "equal"]
         return cls(task, transport, latent, rule, nodes)
 
     def laws(self, nodes: Nodes) -> list[Law]:
@@ -147,7 +147,7 @@ class _Curves:
             return np.concatenate(found)
 
         nodes, error = settle_nodes(
-            evaluate, self.describe, checked, asked=task.options.n_nodes is not None
+            evaluate, self.describe, checked, asked=task.options.nodes is not None
         )
         error.say()
         return nodes, error

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel
-    from dfi._lines.choose import LineOptions
+    from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
     from dfi._types import Floats, Ints
 
@@ -252,6 +252,6 @@ def unspent(seed: np.random.SeedSequence) -> np.random.SeedSequence:
     return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
 
 
-def worth_saying(options: LineOptions) -> float:
+def worth_saying(options: Quadrature) -> float:
     """Return the error above which a result warns."""
     return DRAWS_WORTH_SAYING if options.rule == "draws" else WORTH_SAYING

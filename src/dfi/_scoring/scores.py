@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from joblib import delayed
 
-from dfi._lines.choose import LineOptions, line_model
+from dfi._lines.choose import Quadrature, line_model
 from dfi._models.parallel import in_parallel
 from dfi._scoring.error import (
     CheckedRows,
@@ -45,7 +45,10 @@ if TYPE_CHECKING:
     from dfi.transports.base import FittedTransport, Transport
     from dfi.transports.straight import StraightTransport
 
-SensitivityMethod = Literal["auto", "hermite", "covariance", "tilt"]
+TransportError = Literal[
+    "auto", "derived", "covariance", "finite-difference", "jackknife", "ignore"
+]
+"""How the transport's own error enters the standard errors."""
 """How the sensitivity to the transport's error is found; ``"auto"`` checks the short cut."""
 
 ROWS_AT_ONCE = 1024
@@ -68,11 +71,9 @@ class Task:
         The columns that do not vary among them.
     form, options
         How latent scores and line means are taken.
-    sensitivity : {"auto", "hermite", "covariance", "tilt"}
-        How the sensitivity to the transport's error is found; ``"auto"`` is the Hermite short cut,
-        with differences on a sample of the rows beside it.
-    fixed : bool
-        Take the transport as known in the standard errors.
+    transport_error : TransportError
+        How the transport's own error enters the standard errors: ``"derived"`` by the Hermite short
+        cut, ``"auto"`` with differences on a sample of the rows beside it.
     seed : SeedSequence
         For random encoders and the jackknife's groups.
     """
@@ -84,12 +85,16 @@ class Task:
     rows: Ints
     constant: Bools
     form: ScoreForm
-    options: LineOptions
-    sensitivity: SensitivityMethod
-    fixed: bool
+    options: Quadrature
+    transport_error: TransportError
     seed: np.random.SeedSequence
     n_jobs: int | None = None
     advance: Advance | None = None
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the transport is taken as known in the standard errors."""
+        return self.transport_error == "ignore"
 
     @property
     def matrix(self) -> Floats:
@@ -389,7 +394,7 @@ def fold_lines(
     matrix: Floats,
     transport: StraightTransport,
     form: ScoreForm,
-    options: LineOptions,
+    options: Quadrature,
 ) -> FoldLines:
     """Read the models of one fold."""
     kernel_seed, *draw_seeds = unspent(fold.seed).spawn(1 + len(fold.predictors))
@@ -403,7 +408,7 @@ def _read(
     predictors: Sequence[Predictor],
     held_out: Floats,
     form: ScoreForm,
-    options: LineOptions,
+    options: Quadrature,
     seeds: Sequence[np.random.SeedSequence],
 ) -> list[LineModel]:
     """Read models, compared with their own predictions on some of the held-out rows."""
@@ -453,7 +458,7 @@ def _settled(
         evaluate,
         lambda nodes: _joint_rule(taken(nodes)),
         checked,
-        asked=options.n_nodes is not None or options.rule == "draws",
+        asked=options.nodes is not None or options.rule == "draws",
         draws=options.rule == "draws",
     )
     error.say(worth_saying(options))
@@ -471,7 +476,7 @@ def _score_fold(
     """Score one fold; ``size`` of its rows are differenced, where that is asked for."""
     test, models, transport = lines.fold.test, lines.models, space.whitening
     points, y, mass = space.points(task.matrix[test]), task.y[test], task.weights.values[test]
-    sensitivity = task.sensitivity
+    error = task.transport_error
     scores = latent_scores(
         models,
         points,
@@ -479,19 +484,19 @@ def _score_fold(
         mass,
         transport,
         form=task.form,
-        shortcut="covariance" if sensitivity == "covariance" else "hermite",
+        shortcut="covariance" if error == "covariance" else "hermite",
         passes=replace(passes, seed=lines.kernel_seed),
         advance=task.advance,
     )
-    if sensitivity == "tilt":
+    if error == "finite-difference":
         tilted = tilt_sensitivity(models, points, y, mass, transport, rows_at_once=ROWS_AT_ONCE)
         np.fill_diagonal(tilted, np.diag(scores.sensitivity))
         scores = replace(scores, sensitivity=tilted)
-    if not size or (sensitivity != "auto" and gradient_step is None):
+    if not size or (error != "auto" and gradient_step is None):
         return scores
     sample = row_sample(transport.standardize(points), mass, size)
     rows = points[sample.rows]
-    if sensitivity == "auto":
+    if error == "auto":
         differences = differenced_sensitivity(
             models, scores.regressions, rows, sample.mass, transport
         )

@@ -98,12 +98,8 @@ class Run:
         that is fitted already.
         """
         request = self.request
-        if request.weights is None and request.weight_kind is not options.WeightKind.auto:
-            raise Failure(
-                f"--weight-kind {request.weight_kind.value} says what weights mean, and there are "
-                "none: name their column with --weights",
-                REFUSED,
-            )
+        if request.weights is not None and request.frequency_weights is not None:
+            raise Failure("pass --weights or --frequency-weights, not both", REFUSED)
         model, fitted = resolve_model(request, self.console)
         from dfi.cli.tables import read_file, read_groups_file, select
 
@@ -130,7 +126,7 @@ class Run:
             "groups": groups,
             "cv": "prefit" if fitted else rows.cv,
             "sample_weight": rows.weights,
-            "weight_kind": request.weight_kind.value,
+            "frequency_weight": rows.frequency_weights,
             "cv_groups": rows.row_groups,
             "level": request.level,
             "random_state": request.seed,
@@ -170,7 +166,7 @@ def explain(
     groups: options.Groups = None,
     drop: options.Drop = None,
     weights: options.Weights = None,
-    weight_kind: options.WhatWeightsMean = options.WeightKind.auto,
+    frequency_weights: options.FrequencyWeights = None,
     time: options.Time = None,
     cv_groups: options.RowGroups = None,
     missing: options.MissingRows = options.Missing.error,
@@ -245,7 +241,7 @@ def compare(
     groups: options.Groups = None,
     drop: options.Drop = None,
     weights: options.Weights = None,
-    weight_kind: options.WhatWeightsMean = options.WeightKind.auto,
+    frequency_weights: options.FrequencyWeights = None,
     time: options.Time = None,
     cv_groups: options.RowGroups = None,
     missing: options.MissingRows = options.Missing.error,
@@ -300,7 +296,7 @@ def sensitivity(
     groups: options.Groups = None,
     drop: options.Drop = None,
     weights: options.Weights = None,
-    weight_kind: options.WhatWeightsMean = options.WeightKind.auto,
+    frequency_weights: options.FrequencyWeights = None,
     time: options.Time = None,
     cv_groups: options.RowGroups = None,
     missing: options.MissingRows = options.Missing.error,

@@ -35,14 +35,6 @@ class Dependence(StrEnum):
     none = "none"
 
 
-class WeightKind(StrEnum):
-    """What row weights mean."""
-
-    auto = "auto"
-    frequency = "frequency"
-    sampling = "sampling"
-
-
 class Space(StrEnum):
     """Which scores to show."""
 
@@ -71,14 +63,10 @@ Groups = Annotated[
     str | None, _reading(help="table of groups: columns feature and group, or a 0/1 table")
 ]
 Drop = Annotated[list[str] | None, _reading(help="columns to leave out, separated by commas")]
-Weights = Annotated[str | None, _reading(help="column of row weights")]
-WhatWeightsMean = Annotated[
-    WeightKind,
-    _reading(
-        "--weight-kind",
-        help="frequency: each row stands for so many equal ones; sampling: survey weights; "
-        "auto: whole numbers are counts",
-    ),
+Weights = Annotated[str | None, _reading(help="column of sampling weights (survey weights)")]
+FrequencyWeights = Annotated[
+    str | None,
+    _reading("--frequency-weights", help="column of counts: a row stands for so many equal ones"),
 ]
 Time = Annotated[
     str | None, _reading(help="column that orders the rows: models are fitted on the past")
@@ -183,7 +171,7 @@ class Request:
     groups: str | None
     drop: list[str] | None
     weights: str | None
-    weight_kind: WeightKind
+    frequency_weights: str | None
     time: str | None
     cv_groups: str | None
     missing: Missing

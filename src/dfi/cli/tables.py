@@ -240,16 +240,19 @@ class Selection:
     features: pl.DataFrame
     target: pl.Series
     weights: pl.Series | None
+    frequency_weights: pl.Series | None
     row_groups: pl.Series | None
     cv: int | TimeSeriesSplit
 
 
 def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection:
     """Take a table apart: what is neither dropped nor named by a role is a feature."""
-    target, weights, time, row_groups = roles = (
-        request.target, request.weights, request.time, request.cv_groups,
+    target, weights, counts, time, row_groups = roles = (
+        request.target, request.weights, request.frequency_weights, request.time,
+        request.cv_groups,
     )  # fmt: skip
-    for option, name in zip(("target", "weights", "time", "cv-groups"), roles, strict=True):
+    options = ("target", "weights", "frequency-weights", "time", "cv-groups")
+    for option, name in zip(options, roles, strict=True):
         if name is not None:
             _require(frame, name, f"--{option}")
     drop = split_names(request.drop)
@@ -268,6 +271,7 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
         features=frame.select(features),
         target=_numeric(frame[target]),
         weights=None if weights is None else frame[weights],
+        frequency_weights=None if counts is None else frame[counts],
         row_groups=None if row_groups is None else frame[row_groups],
         cv=request.folds if time is None else TimeSeriesSplit(n_splits=request.folds),
     )

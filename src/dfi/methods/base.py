@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from dfi._lines.choose import LineOptions, line_model
+from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.closed_form import LinearLines, SumLines
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def full_lines(fits: Fits) -> tuple[LineModel, ...]:
         for models in fits.full:
             rows = fits.table.matrix[models.test]
             sample = rows[:: max(1, len(rows) // SAMPLE_ROWS)]
-            found.append(_merged(line_model(models.predictors[0], sample, LineOptions())))
+            found.append(_merged(line_model(models.predictors[0], sample, Quadrature())))
         return tuple(found)
 
     return fits.keep("full lines", read)

@@ -428,7 +428,7 @@ def _tried(
     folds = thin([fold for fold in task.folds if fold.repeat == 0][:1], TRIAL_ROWS, task.weights)
     if not folds:
         return compare
-    trial = replace(task, folds=folds, fixed=True, sensitivity="hermite", advance=None)
+    trial = replace(task, folds=folds, transport_error="ignore", advance=None)
     found = fitted.score(trial)
     chosen = task.weights.take(found.rows)
     same = scored.attributed[np.searchsorted(scored.rows, found.rows)]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dfi._lines.choose import LineOptions
-from dfi._lines.quadrature import DEFAULT_MEMORY
+from dfi._lines.choose import Quadrature
 from dfi._models.parallel import progress_bar
 from dfi._models.quality import regression_quality
 from dfi._scoring.scores import Task
@@ -23,12 +22,11 @@ from dfi.transports import resolve_transport
 from dfi.transports.base import resolve_form
 
 if TYPE_CHECKING:
-    from dfi._lines.quadrature import QuadratureRule
     from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
     from dfi._scoring.forms import ScoreForm
-    from dfi._scoring.scores import Scores, SensitivityMethod
-    from dfi._types import Floats
+    from dfi._scoring.scores import Scores, TransportError
+    from dfi._types import Floats, TransportLike
     from dfi.transports.base import FittedTransport, Transport
 
 
@@ -65,26 +63,21 @@ class Disentangled(Method):
     ----------
     transport : str or transport, default="gaussian"
         The geometry that disentangles the features; part of the estimand.
-    score : {"auto", "cross", "loco", "cpi"}, default="auto"
+    form : {"auto", "cross", "loco", "cpi"}, default="auto"
         The estimator of the latent scores: the cross form where models are fitted here, the
         LOCO-type form for a fitted model.
-    fixed_transport : bool, default=False
-        Take the transport as known in the standard errors, as the paper does.
-    G : {"auto", "hermite", "covariance", "tilt"}, default="auto"
-        How the sensitivity to the transport's error is found.
-    lines, n_nodes, memory
-        Averages along latent lines, see :class:`dfi.DFI`.
+    transport_error : str, default="auto"
+        How the transport's own error enters the standard errors, see :class:`dfi.DFI`.
+    integration : "auto" or Quadrature, default="auto"
+        Averages along latent lines.
     diagnose : bool, default=True
         Check the result; the scores do not depend on it.
     """
 
-    transport: Any = "gaussian"
-    score: ScoreForm | Literal["auto"] = "auto"
-    fixed_transport: bool = False
-    G: SensitivityMethod = "auto"
-    lines: QuadratureRule | Literal["auto"] = "auto"
-    n_nodes: int | None = None
-    memory: int = DEFAULT_MEMORY
+    transport: TransportLike = "gaussian"
+    form: ScoreForm | Literal["auto"] = "auto"
+    transport_error: TransportError = "auto"
+    integration: Quadrature | Literal["auto"] = "auto"
     diagnose: bool = True
 
     name = "dfi"
@@ -99,27 +92,31 @@ class Disentangled(Method):
     )
 
     @property
-    def options(self) -> LineOptions:
+    def quadrature(self) -> Quadrature:
         """How averages along lines are taken."""
-        return LineOptions(self.lines, self.n_nodes, self.memory)
+        if isinstance(self.integration, Quadrature):
+            return self.integration
+        if self.integration != "auto":
+            raise TypeError(
+                f"integration must be 'auto' or a dfi.Quadrature, got {self.integration!r}: pass "
+                "e.g. dfi.Quadrature('gauss', nodes=64)"
+            )
+        return Quadrature()
 
-    def form(self, design: Transport, *, given: bool) -> ScoreForm:
-        """Return the form of the scores; raise if the transport does not honour an option.
+    def check(self, *, given: bool) -> None:
+        """Raise if parameters contradict each other, before any data are read.
 
         Parameters
         ----------
-        design : Transport
-            The transport, resolved.
         given : bool
             Whether the model was fitted elsewhere.
         """
-        form = resolve_form(self.score, prefit=given)
-        design.check(G=self.G, options=self.options, fixed=self.fixed_transport)
-        return form
+        self._form(resolve_transport(self.transport), given=given)
 
-    def check(self, *, given: bool) -> None:
-        """Raise if parameters contradict each other, before any data are read."""
-        self.form(resolve_transport(self.transport), given=given)
+    def _form(self, design: Transport, *, given: bool) -> ScoreForm:
+        form = resolve_form(self.form, prefit=given)
+        design.check(transport_error=self.transport_error, integration=self.quadrature)
+        return form
 
     def compute(self, fits: Fits) -> dict[str, Part]:
         """Return the attributed scores as ``"dfi"``, the latent ones inside."""
@@ -133,14 +130,14 @@ class Disentangled(Method):
         """
         table, rows, weights = fits.table, fits.rows, fits.weights
         design = resolve_transport(self.transport)
-        form = self.form(design, given=fits.given)
+        form = self._form(design, given=fits.given)
         design.check_columns(table.columns)
         models = fits.halves if form == "cross" else fits.full
         explained = table.matrix[rows], weights.take(rows), fits.constant
         choice = design.choose(*explained, table.columns, fits.child("auto"))
         if choice.reasons:
             design = choice.design
-            self.form(design, given=fits.given)
+            self._form(design, given=fits.given)
         transport = design.fit_matrix(*explained, columns=table.columns)
         total = sum(len(fold.test) for fold in models)
         with progress_bar(fits.workers.progress, "explaining rows", total) as advance:
@@ -152,9 +149,8 @@ class Disentangled(Method):
                 rows=rows,
                 constant=fits.constant,
                 form=form,
-                options=self.options,
-                sensitivity=self.G,
-                fixed=self.fixed_transport,
+                options=self.quadrature,
+                transport_error=self.transport_error,
                 seed=fits.child("transport"),
                 n_jobs=fits.workers.n_jobs,
                 advance=advance,
@@ -173,9 +169,8 @@ class Disentangled(Method):
         specification = {
             **design.specification(),
             "reference": transport.reference.kind,
-            "score": form,
-            "fixed_transport": self.fixed_transport,
-            "G": self.G,
+            "form": form,
+            "transport_error": self.transport_error,
         }
         membership = unit_membership(table, transport)
         part = _part(fits, transport, scores, membership, diagnostics, specification)

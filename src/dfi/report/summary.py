@@ -33,7 +33,7 @@ SHOWN_WEIGHTS = 20
 SHOWN_BLOCKS = 6
 SHOWN_MEMBERS = 8
 BLOCK_LABEL = 26
-_ARGUMENTS = ("estimator", "transport", "cv", "n_repeats", "score", "random_state")
+_ARGUMENTS = ("estimator", "transport", "cv", "n_repeats", "form", "random_state")
 _NO_RECORD: Plain = {"question": None, "inference": None, "valid": True, "seconds": None}
 
 
@@ -225,10 +225,13 @@ def call_text(spec: Plain) -> str:
     recorded = spec.get("call")
     if isinstance(recorded, str):
         return recorded
-    known = [f"{key}={_argument(key, spec)}" for key in _ARGUMENTS if key in spec]
+    method = spec.get("method", "dfi")
+    if "score" in spec:  # as files of format 1 call the form
+        spec = {**spec, "form": spec["score"]}
+    named = [key for key in _ARGUMENTS if key in spec and (method == "dfi" or key != "n_repeats")]
+    known = [f"{key}={_argument(key, spec)}" for key in named]
     if not known:
         return "not recorded"
-    method = spec.get("method", "dfi")
     if method == "dfi":
         return f"dfi.explain(X, y, {', '.join(known)})"
     return f"dfi.compare(X, y, [{method!r}], {', '.join(known)})"

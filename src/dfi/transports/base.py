@@ -25,17 +25,19 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dfi._checks import one_of
 from dfi._data.frames import build_frame, is_table
 from dfi._data.table import Table, read_table
 from dfi._data.weights import read_weights
 from dfi._models.seeds import Seeds
+from dfi._scoring.scores import TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
     from dfi._lines.base import Reference
-    from dfi._lines.choose import LineOptions
+    from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.forms import ScoreForm
     from dfi._scoring.scores import Scores, Task
@@ -58,11 +60,15 @@ MOST_REPEATED = 100_000
 in larger tables they may double the rows. Beyond that a transport's own weights have to do."""
 
 
+STRAIGHT_ONLY = ("derived", "covariance", "finite-difference")
+"""Ways to the transport's own error that need straight lines."""
+
+
 class UnsuitableTransportError(ValueError):
     """The data do not allow this transport: too few rows for a kernel, categories in a vine."""
 
 
-def resolve_form(score: ScoreForm | Literal["auto"], *, prefit: bool) -> ScoreForm:
+def resolve_form(form: ScoreForm | Literal["auto"], *, prefit: bool) -> ScoreForm:
     """Return the form of the scores: the cross form where models are fitted here.
 
     Raises
@@ -70,16 +76,16 @@ def resolve_form(score: ScoreForm | Literal["auto"], *, prefit: bool) -> ScoreFo
     ValueError
         The form is unknown, or does not go with a fitted model.
     """
-    if score not in ("auto", "cross", "loco", "cpi"):
-        raise ValueError(f"unknown score {score!r}: choose 'auto', 'cross', 'loco' or 'cpi'")
-    if prefit and score == "cross":
+    if form not in ("auto", "cross", "loco", "cpi"):
+        raise ValueError(f"unknown form {form!r}: choose 'auto', 'cross', 'loco' or 'cpi'")
+    if prefit and form == "cross":
         raise ValueError(
-            "score='cross' multiplies two models fitted on disjoint rows; cv='prefit' has one: "
-            "use score='loco' or 'cpi', or let the models be fitted here"
+            "form='cross' multiplies two models fitted on disjoint rows; cv='prefit' has one: "
+            "use form='loco' or 'cpi', or let the models be fitted here"
         )
-    if score == "auto":
+    if form == "auto":
         return "loco" if prefit else "cross"
-    return score
+    return form
 
 
 @dataclass(frozen=True)
@@ -143,33 +149,18 @@ class Transport(TransformerMixin, BaseEstimator):
     def check_columns(self, columns: Sequence[Column]) -> None:
         """Refuse parameters that name other columns than these."""
 
-    def check(self, *, G: str, options: LineOptions, fixed: bool) -> None:
-        """Refuse the options of a call that this transport does not honour, by name.
-
-        Parameters
-        ----------
-        G, fixed
-            How the sensitivity to the transport's own error is found, and whether it is left out
-            (``fixed_transport``).
-        options : LineOptions
-            ``lines``, ``n_nodes`` and ``memory``.
-        """
-        if G not in ("auto", "hermite", "covariance", "tilt"):
-            raise ValueError(f"unknown G {G!r}: choose 'auto', 'hermite', 'covariance' or 'tilt'")
-        if G != "auto" and not self.straight:
+    def check(self, *, transport_error: str, integration: Quadrature) -> None:
+        """Raise if an option of a call is not honoured by this transport."""
+        one_of("transport_error", transport_error, get_args(TransportError))
+        if transport_error in STRAIGHT_ONLY and not self.straight:
             raise ValueError(
-                f"G={G!r} is about straight lines, which transport={self.name!r} does not have: "
-                "leave G='auto'"
+                f"transport_error={transport_error!r} is about straight lines, which "
+                f"transport={self.name!r} does not have: use 'auto', 'jackknife' or 'ignore'"
             )
-        if G != "auto" and fixed:
+        if integration.rule == "draws" and not self.straight:
             raise ValueError(
-                f"G={G!r} is about the transport's own error, which fixed_transport=True leaves "
-                "out: drop one of the two"
-            )
-        if options.rule == "draws" and not self.straight:
-            raise ValueError(
-                f"lines='draws' is about straight lines, which transport={self.name!r} does not "
-                "have: use 'auto', 'equal' or 'gauss'"
+                f"Quadrature('draws') is about straight lines, which transport={self.name!r} does "
+                "not have: use 'auto', 'equal' or 'gauss'"
             )
 
     def choose(
@@ -241,7 +232,7 @@ class Transport(TransformerMixin, BaseEstimator):
         self.check_parameters()
         table = read_table(X)
         validate_data(self, X, skip_check_array=True)
-        weights = read_weights(sample_weight, table.n_rows, kind="sampling")
+        weights = read_weights(sample_weight, table.n_rows)
         self.check_columns(table.columns)
         self._table = table.without(weights.values == 0)
         constant = replace(table, matrix=table.matrix[weights.values > 0]).constant

@@ -39,7 +39,7 @@ from scipy.interpolate import CubicHermiteSpline
 from scipy.special import ndtr
 
 from dfi._lines.base import Reference
-from dfi._lines.choose import LineOptions
+from dfi._lines.choose import Quadrature
 from dfi._lines.closed_form import SumLines
 from dfi._lines.quadrature import QuadratureLines, spread_nodes
 from dfi._lines.trees.model import TreeLines
@@ -131,7 +131,7 @@ class CopulaTransport(StraightTransport):
         """Return the normal scores of rows."""
         return self.scores(matrix)
 
-    def line_model(self, model: LineModel, options: LineOptions | None = None) -> LineModel:
+    def line_model(self, model: LineModel, options: Quadrature | None = None) -> LineModel:
         """Return a model as a function of normal scores."""
         return through_margins(model, self, options)
 
@@ -448,15 +448,15 @@ class Composition:
 
 
 def through_margins(
-    model: LineModel, transport: CopulaTransport, options: LineOptions | None = None
+    model: LineModel, transport: CopulaTransport, options: Quadrature | None = None
 ) -> LineModel:
     """Return the same model as a function of normal scores.
 
     Trees stay exact: every split is moved to the score of its threshold. A weighted sum is the
     sum of its parts. Anything else, linear models too (a margin bends their lines), is integrated
-    by quadrature, with ``options.n_nodes`` (64 by default) within ``options.memory`` bytes.
+    by quadrature, with ``options.nodes`` (64 by default) within ``options.memory`` bytes.
     """
-    options = options or LineOptions()
+    options = options or Quadrature()
     if isinstance(model, TreeLines):
         categories = tuple(_category_of_scores(c, transport) for c in model.categories)
         decided = [column for category in categories for column in category.columns]
@@ -470,7 +470,7 @@ def through_margins(
         return replace(model, parts=tuple(parts))
     if isinstance(model, QuadratureLines):
         return replace(model, function=Composition(model.function, transport))
-    nodes = SMOOTH_NODES if options.n_nodes is None else options.n_nodes
+    nodes = SMOOTH_NODES if options.nodes is None else options.nodes
     composed = Composition(model.predict, transport)
     return QuadratureLines(composed, "equal", nodes, options.memory)
 

@@ -82,7 +82,7 @@ class CurvedTransport(FittedTransport):
 
     def jackknife(self, scores: Scores, task: Task) -> Scores:
         """Compare refits on some of the rows, with the nodes that were found to be enough."""
-        options = replace(task.options, n_nodes=scores.n_nodes)
+        options = replace(task.options, nodes=scores.n_nodes)
         folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
         thinned = replace(task, folds=folds, options=options, advance=None)
         copies = RowCopies.of(self, task.weights, task.rows)

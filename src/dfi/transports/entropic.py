@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dfi._lines.base import Reference
-from dfi._lines.choose import LineOptions
+from dfi._lines.choose import Quadrature
 from dfi._scoring.kernel import entropic_scores
 from dfi.transports.base import (
     FittedTransport,
@@ -310,19 +310,20 @@ class EntropicOT(Transport):
                 f"random_state must be a whole number of 0 or more, got {self.random_state!r}"
             )
 
-    def check(self, *, G: str, options: LineOptions, fixed: bool) -> None:
-        """Refuse all that is about lines, beside what any transport refuses."""
-        super().check(G=G, options=LineOptions(), fixed=fixed)
-        default = LineOptions()
+    def check(self, *, transport_error: str, integration: Quadrature) -> None:
+        """Raise if anything is about lines, beside what any transport refuses."""
+        super().check(transport_error=transport_error, integration=Quadrature())
+        default = Quadrature()
         for name, value, unset in (
-            ("lines", options.rule, default.rule),
-            ("n_nodes", options.n_nodes, default.n_nodes),
-            ("memory", options.memory, default.memory),
+            ("rule", integration.rule, default.rule),
+            ("nodes", integration.nodes, default.nodes),
+            ("memory", integration.memory, default.memory),
         ):
             if value != unset:
                 raise ValueError(
-                    f"{name}={value!r} is about models along latent lines; transport='entropic' "
-                    f"averages them over observed rows instead: leave {name} at its default"
+                    f"Quadrature({name}={value!r}) is about models along latent lines; "
+                    "transport='entropic' averages them over observed rows instead: leave "
+                    "integration='auto'"
                 )
 
     def fit_matrix(

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
-    from dfi._lines.choose import LineOptions
+    from dfi._lines.choose import Quadrature
     from dfi._scoring.lines import LineScores
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport
@@ -386,11 +386,14 @@ class Gaussian(_LinearDesign):
             if not isinstance(count, int | np.integer) or count < 1:
                 raise ValueError(f"{label} must be a whole number of 1 or more, got {count!r}")
 
-    def check(self, *, G: str, options: LineOptions, fixed: bool) -> None:
-        """Refuse tilted lines under the bridge, beside what any transport refuses."""
-        super().check(G=G, options=options, fixed=fixed)
-        if G == "tilt" and self.epsilon > 0:
-            raise ValueError("G='tilt' holds for epsilon = 0; leave G='auto' for the bridge")
+    def check(self, *, transport_error: str, integration: Quadrature) -> None:
+        """Raise if lines are to be tilted under the bridge, beside what any transport refuses."""
+        super().check(transport_error=transport_error, integration=integration)
+        if transport_error == "finite-difference" and self.epsilon > 0:
+            raise ValueError(
+                "transport_error='finite-difference' holds for epsilon = 0; leave it at 'auto' for "
+                "the bridge"
+            )
 
     def correlation(self) -> float:
         """Return the bridge's correlation ``s`` between ``Z`` and the whitened row."""

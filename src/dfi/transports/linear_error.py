@@ -86,7 +86,7 @@ FORM_BYTES = 64 * 2**20
 TRUNCATION = 1e-14
 """Eigenvalues of the scaled kernel below this share of the largest are rounding."""
 
-FIXED = "the transport is taken as known (fixed_transport)"
+FIXED = "the transport is taken as known (transport_error='ignore')"
 MATRIX_BYTES = 32 * 2**20
 WORK = 2.5e8
 """Rows times cubed columns of a component that are gone through; beyond it rows are sampled."""

@@ -62,7 +62,7 @@ from dfi.transports.linear_error import (
 if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel
-    from dfi._lines.choose import LineOptions
+    from dfi._lines.choose import Quadrature
     from dfi._scoring.lines import LineScores
     from dfi._scoring.scores import Task
     from dfi._scoring.sensitivity import Differences
@@ -115,7 +115,7 @@ class StraightTransport(FittedTransport):
         """Return rows in the space where lines are straight."""
         return matrix
 
-    def line_model(self, model: LineModel, options: LineOptions | None = None) -> LineModel:
+    def line_model(self, model: LineModel, options: Quadrature | None = None) -> LineModel:
         """Return a model as a function of that space."""
         del options
         return model
@@ -216,9 +216,11 @@ class StraightTransport(FittedTransport):
         """Compare refits on some of the rows, with the nodes that were found to be enough."""
         folds = thin(task.folds, LINE_JACKKNIFE_ROWS, task.weights)
         matrix = task.matrix
-        nodes = task.options.n_nodes if scores.n_nodes is None else scores.n_nodes
-        options = replace(task.options, n_nodes=nodes)
-        thinned = replace(task, folds=folds, options=options, sensitivity="hermite", advance=None)
+        nodes = task.options.nodes if scores.n_nodes is None else scores.n_nodes
+        options = replace(task.options, nodes=nodes)
+        thinned = replace(
+            task, folds=folds, options=options, transport_error="ignore", advance=None
+        )
         # models are functions of rows, whatever the map; those behind margins move with them
         prepared = None
         if not self.bends_models:
@@ -237,21 +239,20 @@ class StraightTransport(FittedTransport):
 
     def _pooled(self, task: Task) -> Scores:
         """Score lines, with what the chosen treatment of the transport's error asks for."""
-        linear, method = self.whitening, task.sensitivity
-        if method == "auto" and (
-            task.fixed
-            or linear.smoothing < 1.0
+        linear, error = self.whitening, task.transport_error
+        if error == "auto" and (
+            linear.smoothing < 1.0
             or task.options.rule == "draws"
             or len(task.rows) < 2 * max(map(len, linear.blocks))
         ):
-            # no use for it; a smoothed regression, which single lines do not show; line means whose
+            # a smoothed regression, which single lines do not show; line means whose
             # own noise differences would show; or standard errors that are too small in any case
-            method = "hermite"
+            error = "derived"
         step = None
         if not task.fixed and not why_left_in(linear, len(task.rows)):
             step = gradient_step(task.weights.take(task.rows).total)
         return pooled_scores(
-            replace(task, sensitivity=method),
+            replace(task, transport_error=error),
             self,
             gradient_step=step,
             n_draws=self.design.n_draws,
@@ -278,18 +279,23 @@ def _settled(
     """Take the sensitivity that was asked for; ``"auto"`` is checked on a sample of the rows."""
     used: str
     if scores.differences is None:
-        used = "hermite" if task.sensitivity == "auto" else task.sensitivity
-        return _Settled(scores, f"transport-aware (G: {used})", {"sensitivity": {"used": used}})
+        used = "derived" if task.transport_error == "auto" else task.transport_error
+        return _Settled(
+            scores,
+            f"transport-aware ({used})",
+            {"sensitivity": {"used": used}},
+            jackknife=used == "jackknife",
+        )
     choice = choose_sensitivity(influence, scores, scores.differences, weights)
     count = int(choice.changed.sum())
-    used = "hermite"
+    used = "derived"
     if count:
-        used = f"differences for {count} of {len(names)} coordinates, hermite for the rest"
+        used = f"differences for {count} of {len(names)} coordinates, derived for the rest"
         if not choice.enough:
             used = "jackknife"
     return _Settled(
         replace(scores, sensitivity=choice.sensitivity),
-        f"transport-aware (G: {used})",
+        f"transport-aware ({used})",
         {"sensitivity": {"used": used, **choice.as_dict(names)}},
         jackknife=bool(count) and not choice.enough,
     )

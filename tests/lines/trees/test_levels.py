@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 
 from dfi._data import read_table, read_weights
 from dfi._lines.base import Lines, Reference
-from dfi._lines.choose import LineOptions, line_model
+from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.trees.ensemble import Category, pieces_of
 from dfi._lines.trees.model import TreeLines
 from dfi._models.predictor import predictor_for
@@ -68,7 +68,7 @@ def read(make, table, y):
     predictor = predictor_for(make().fit(table.matrix, y), table, prefit=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = line_model(predictor, table.matrix, LineOptions())
+        found = line_model(predictor, table.matrix, Quadrature())
     assert isinstance(found, TreeLines)
     return predictor, found
 
@@ -178,7 +178,7 @@ def test_probabilities_too():
     table = read_table(frame)
     model = GradientBoostingClassifier(n_estimators=8).fit(table.matrix, y > np.median(y))
     predictor = predictor_for(model, table, prefit=True)
-    found = line_model(predictor, table.matrix, LineOptions(), square=True)
+    found = line_model(predictor, table.matrix, Quadrature(), square=True)
     lines = make_lines(table.matrix[:3], kind="empirical", q=1)
     moments = found.moments(lines, square=True)
     np.testing.assert_allclose(moments.mean, twin(predictor, (), lines)[0], atol=1e-9)
@@ -199,7 +199,7 @@ def test_a_category_that_the_model_never_reads_moves_nothing(name, n_labels):
     blind[:, label] = blind[0, label]
     model = READERS[name]().fit(blind, y)
     predictor = predictor_for(model, table, prefit=True)
-    found = line_model(predictor, table.matrix, LineOptions())
+    found = line_model(predictor, table.matrix, Quadrature())
     assert isinstance(found, TreeLines)
     rows = table.matrix[:5]
     directions = np.zeros((table.matrix.shape[1], len(label)))

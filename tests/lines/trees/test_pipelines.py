@@ -33,7 +33,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import dfi
 from dfi._data import read_table
-from dfi._lines.choose import LineOptions, line_model
+from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.trees.model import TreeLines, largest_error
 from dfi._models.predictor import predictor_for
 from dfi.warnings import ExactnessWarning
@@ -81,7 +81,7 @@ def histogram():
 def chosen(model, frame, *, square=False):
     table = read_table(frame)
     predictor = predictor_for(model, table, prefit=True)
-    return predictor, line_model(predictor, table.matrix, LineOptions(), square=square)
+    return predictor, line_model(predictor, table.matrix, Quadrature(), square=square)
 
 
 def where_it_switches(model, table):
@@ -346,7 +346,7 @@ def test_explained_scores_are_those_of_many_nodes(encoder, people):
     frame, y = people
     model = make_pipeline(encoded(encoder()), forest()).fit(frame, y)
     exact = dfi.explain(frame, y, model, cv="prefit", random_state=0)
-    many = dfi.explain(frame, y, model, cv="prefit", random_state=0, lines="equal", n_nodes=3000)
+    many = dfi.explain(frame, y, model, cv="prefit", random_state=0, integration=dfi.Quadrature("equal", nodes=3000))
     scale = np.abs(np.asarray(many.scores)).max()
     np.testing.assert_allclose(exact.scores, many.scores, rtol=0, atol=1e-3 * scale)
 
