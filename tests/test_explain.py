@@ -168,7 +168,7 @@ def test_random_draws_are_seeded_and_biased_upwards(sample):
 def test_result_carries_its_specification_and_quality(sample):
     result = explain(sample.X, sample.y, cv=4, diagnose=True)
     assert result.spec["transport"] == "gaussian"
-    assert result.spec["form"] == "bures-wasserstein"
+    assert result.spec["map"] == "bures-wasserstein"
     assert result.spec["reference"] == "empirical"
     assert result.spec["form"] == "cross"
     assert result.spec["n_folds"] == 4

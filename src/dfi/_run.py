@@ -7,8 +7,6 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
 from dfi._models.fits import prepare
 from dfi._scoring.loss import SQUARED_ERROR
 from dfi.inference.influence import InfluenceRows
@@ -41,10 +39,6 @@ if TYPE_CHECKING:
     )
     from dfi.methods.base import Method, Part
     from dfi.transports.base import Transport
-
-
-NONE = np.zeros(0, dtype=np.bool_)
-"""No unit is unrelated."""
 
 
 def explain(
@@ -102,7 +96,7 @@ def explain(
         cruder derivation; ``"ignore"``: the transport is taken as known, as the paper does, and
         intervals of non-null scores are too short. ``"auto"`` checks the derived terms by
         differences on up to 384 rows, and uses these where they change a standard error by more
-        than a tenth.
+        than a twentieth.
     integration : "auto" or Quadrature, default="auto"
         Averages along latent lines: exact or in closed form where the model allows it, else
         quadrature; a :class:`dfi.Quadrature` sets its rule, nodes and memory.
@@ -341,7 +335,7 @@ def sensitivity(
         cruder derivation; ``"ignore"``: the transport is taken as known, as the paper does, and
         intervals of non-null scores are too short. ``"auto"`` checks the derived terms by
         differences on up to 384 rows, and uses these where they change a standard error by more
-        than a tenth.
+        than a twentieth.
     integration : "auto" or Quadrature, default="auto"
         Averages along latent lines: exact or in closed form where the model allows it, else
         quadrature; a :class:`dfi.Quadrature` sets its rule, nodes and memory.
@@ -480,7 +474,7 @@ def importance(fits: Fits, method: Method, key: str, part: Part, level: float) -
         latent=None if part.latent is None else importance(fits, method, key, part.latent, level),
         attribution=part.attribution,
         default_groups=None if grouped else fits.data.groups,
-        unrelated=NONE if part.unrelated is None else part.unrelated,
+        unrelated=part.unrelated,
         components=part.components,
         undetected=part.undetected,
     )
@@ -507,7 +501,7 @@ def _specification(fits: Fits, method: Method, key: str) -> dict[str, object]:
         "cv": describe_setting(fits.settings["cv"]),
         "n_folds": len(fits.folds),
         "n_repeats": fits.settings["n_repeats"],
-        "weights": fits.weights.kind,
+        "weights": fits.weights.kind if fits.data.weighted else "none",
         "random_state": fits.settings["random_state"],
         "n_rows": fits.table.n_rows,
         "n_features": len(fits.table.columns),

@@ -67,7 +67,7 @@ class DFI(BaseEstimator):
         cruder derivation; ``"ignore"``: the transport is taken as known, as the paper does, and
         intervals of non-null scores are too short. ``"auto"`` checks the derived terms by
         differences on up to 384 rows, and uses these where they change a standard error by more
-        than a tenth.
+        than a twentieth.
     integration : "auto" or Quadrature, default="auto"
         Averages along latent lines: exact or in closed form where the model allows it, else
         quadrature; a :class:`dfi.Quadrature` sets its rule, nodes and memory.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -115,7 +115,9 @@ class Fits:
             random_state=seeds.child("split").sequence(),
         )
         settings = _settings(estimator, cv, n_repeats, random_state)
-        return cls(data, learner, repeats, seeds, settings, workers or Workers())
+        fits = cls(data, learner, repeats, seeds, settings, workers or Workers())
+        fits.warn_constant()
+        return fits
 
     @classmethod
     def prefit(
@@ -152,6 +154,7 @@ class Fits:
         fits = cls(data, model, ((fold,),), seeds, settings, workers or Workers(), given=True)
         predictor = predictor_for(model, data.table, prefit=True)
         check_learner_suits_outcome(model, data.outcome.kind)
+        fits.warn_constant()
         fits.keep(
             "full",
             lambda: (
@@ -182,10 +185,12 @@ class Fits:
         """The weights of the rows."""
         return self.data.weights
 
-    @property
+    @cached_property
     def units(self) -> Units:
-        """What is given a score."""
-        return self.data.units
+        """What is given a score; constant are those that do not vary among the explained rows."""
+        units = self.data.units
+        constant = [bool(self.constant[positions].all()) for positions in units.positions]
+        return replace(units, constant=np.array(constant))
 
     @property
     def folds(self) -> tuple[Fold, ...]:
@@ -200,10 +205,12 @@ class Fits:
     @cached_property
     def constant(self) -> Bools:
         """The matrix columns that do not vary among the explained rows."""
-        constant = self.data.constant_among(self.rows)
-        new = constant & ~self.table.constant
-        warn_constant(self.data.table, new, " among the rows that are explained")
-        return constant
+        return self.data.constant_among(self.rows)
+
+    def warn_constant(self) -> None:
+        """Warn of columns that vary in the table, but not among the explained rows."""
+        new = self.constant & ~self.table.constant
+        warn_constant(self.table, new, " among the rows that are explained")
 
     @property
     def full(self) -> tuple[FoldModels, ...]:

@@ -65,7 +65,7 @@ class Part:
     quality: Quality | None = None
     names: tuple[str, ...] | None = None
     degenerate: Bools | None = None
-    unrelated: Bools | None = None
+    unrelated: Bools = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     undetected: Floats | None = None
     components: tuple[tuple[str, ...], ...] | None = None
     spread: Floats | None = None
