@@ -108,14 +108,14 @@ def test_constant_column_is_kept_with_a_warning():
     assert np.allclose(result.scores[:3], explain().scores, rtol=1e-10)
 
 
-@pytest.mark.parametrize("how", ["weights", "time"])
+@pytest.mark.parametrize("how", ["sample_weight", "frequency_weight", "time"])
 def test_column_that_varies_only_where_no_row_is_explained(how):
     from sklearn.model_selection import TimeSeriesSplit
 
     late = X.assign(k=np.eye(60)[0])
     options = {"cv": TimeSeriesSplit(3)}
-    if how == "weights":
-        options = {"sample_weight": 1.0 - np.eye(60)[0]}
+    if how != "time":
+        options = {how: 1.0 - np.eye(60)[0]}
     with pytest.warns(ConstantColumnWarning, match="'k' among the rows that are explained"):
         result = explain(late, **options)
     assert result.scores[3] == 0.0

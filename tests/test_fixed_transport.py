@@ -63,7 +63,7 @@ def test_other_transports_are_told_to_fit_again():
     X = np.random.default_rng(0).standard_normal((80, 2))
     explainer = dfi.DFI(estimator="linear", transport="copula", diagnose=False).fit(X, X[:, 0])
     with pytest.raises(
-        ValueError, match=r"linear transport.*'copula': fit again with transport_err"
+        ValueError, match=r"linear transport.*'copula': fit again with transport_"
     ):
         explainer.with_fixed_transport()
     with pytest.raises(NotFittedError):

@@ -102,7 +102,7 @@ def test_integer_weights_equal_repeated_rows(seed):
     counts = np.random.default_rng(seed).integers(0, 4, 50)
     counts[:10] = 1
     repeated = explain(np.repeat(X, counts, axis=0), np.repeat(y, counts), bent, cv="prefit")
-    same(explain(X, y, bent, cv="prefit", sample_weight=counts), repeated)
+    same(explain(X, y, bent, cv="prefit", frequency_weight=counts), repeated)
 
 
 @given(seed=SEEDS, factor=st.sampled_from([0.37, 12.5]))

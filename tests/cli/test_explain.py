@@ -188,6 +188,9 @@ def test_weights_time_and_row_groups_by_column(frame, run, place):
     assert run(*base, "--weights", "w", "--drop", "when,who", "-o", "w").exit_code == 0
     expected = dfi.explain(X, frame["y"], "linear", sample_weight=frame["w"])
     np.testing.assert_allclose(list(scores(place / "w").values()), expected.scores)
+    assert run(*base, "--frequency-weights", "w", "--drop", "when,who", "-o", "n").exit_code == 0
+    expected = dfi.explain(X, frame["y"], "linear", frequency_weight=frame["w"])
+    np.testing.assert_allclose(list(scores(place / "n").values()), expected.scores)
     assert run(*base, "--cv-groups", "who", "--drop", "when,w", "-o", "g").exit_code == 0
     expected = dfi.explain(X, frame["y"], "linear", cv_groups=frame["who"])
     np.testing.assert_allclose(list(scores(place / "g").values()), expected.scores)
