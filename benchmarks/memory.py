@@ -2,7 +2,7 @@
 
 Run as a program it prints the peak resident memory of its own process in MiB:
 
-    python benchmarks/memory.py [rows] [columns] [lines]
+    python benchmarks/memory.py [rows] [columns] [rule]
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 import dfi
 
 
-def explain_large(n_rows: int = 20_000, n_columns: int = 50, lines: str = "auto") -> dfi.Importance:
+def explain_large(n_rows: int = 20_000, n_columns: int = 50, rule: str = "auto") -> dfi.Importance:
     """Explain a smooth function of correlated columns with cross-fitted boosting."""
     generator = np.random.default_rng(0)
     X = generator.standard_normal((n_rows, n_columns))
     X += generator.standard_normal((n_rows, 1))
     y = X[:, 0] + np.sin(X[:, 1]) * X[:, 2] + generator.standard_normal(n_rows)
     learner = HistGradientBoostingRegressor(max_iter=100)
-    return dfi.explain(X, y, learner, cv=2, lines=lines, progress=True)
+    return dfi.explain(X, y, learner, cv=2, integration=dfi.Quadrature(rule), progress=True)
 
 
 def peak_mebibytes() -> float:

@@ -148,8 +148,8 @@ def study(setting: Setting, replications: int) -> list[str]:
                 warnings.simplefilter("ignore")
                 result = dfi.explain(
                     X, y, estimator=setting.regression(), cv="prefit", level=LEVEL,
-                    transport=setting.transport, fixed_transport=fixed, diagnose=False,
-                    progress=False, random_state=seed,
+                    transport=setting.transport, transport_error="ignore" if fixed else "auto",
+                    diagnose=False, progress=False, random_state=seed,
                 )  # fmt: skip
             for name, part in (("phi_Z", result.latent), ("phi_X", result)):
                 low, high = np.asarray(part.interval())[:, -2:].astype(float).T

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import logsumexp
 
-from dfi import DFI
+from dfi import DFI, Quadrature
 from paper import truths
 from paper.simulated import SEED
 
@@ -172,8 +172,8 @@ def drawing_bias(draws: Sequence[int], n: int, replications: int) -> Record:
     exact, drawn = [], []
     for k in range(replications):
         data = truths.m1(n, rho=0.8, d=3, random_state=SEED + k)
-        exact.append(_latent(data, "auto", None, k))
-        drawn.append([_latent(data, "draws", m, k) for m in draws])
+        exact.append(_latent(data, Quadrature(), k))
+        drawn.append([_latent(data, Quadrature("draws", nodes=m), k) for m in draws])
     bias = np.asarray(drawn) - np.asarray(exact)[:, None, :]
     return {
         "draws": list(draws),
@@ -186,8 +186,8 @@ def drawing_bias(draws: Sequence[int], n: int, replications: int) -> Record:
     }
 
 
-def _latent(data: Simulation, lines: str, nodes: int | None, seed: int) -> Floats:
-    result = _oracle(data, lines=lines, n_nodes=nodes, random_state=seed)
+def _latent(data: Simulation, integration: Quadrature, seed: int) -> Floats:
+    result = _oracle(data, integration=integration, random_state=seed)
     return np.asarray(result.latent.scores)
 
 

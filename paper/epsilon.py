@@ -86,7 +86,8 @@ def explain_grid(
     if regression == "forest":
         forest = RandomForestRegressor(n_estimators=trees, min_samples_leaf=5)
         model = {"estimator": forest, "cv": 2, "form": "loco"}
-    model |= {"transport_error": "ignore", "diagnose": False, "random_state": seed, "progress": False}
+    model |= {"transport_error": "ignore", "diagnose": False}
+    model |= {"random_state": seed, "progress": False}
 
     def scores(designs: list[Any]) -> tuple[dict[float, Any], list[str]]:
         found = sensitivity(data.X, data.y, transports=designs, **model)

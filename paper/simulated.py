@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.ensemble import RandomForestRegressor
 
-from dfi import DFI, Semicontinuous, compare
+from dfi import DFI, Quadrature, Semicontinuous, compare
 from dfi.methods import Shapley
 from paper import truths
 from paper.reproduction import Task
@@ -95,8 +95,8 @@ def explain_sample(
     else:
         published = Semicontinuous(epsilon=PUBLISHED_EPSILON)
         explainer = DFI(
-            estimator=forest, cv=2, form="loco", transport=published, integration=dfi.Quadrature("draws", nodes=50),
-            transport_error="ignore", **settings,
+            estimator=forest, cv=2, form="loco", transport=published,
+            integration=Quadrature("draws", nodes=50), transport_error="ignore", **settings,
         )  # fmt: skip
     result = explainer.fit(data.X, data.y).result_
     latent = result.latent

@@ -108,14 +108,14 @@ def test_constant_column_is_kept_with_a_warning():
     assert np.allclose(result.scores[:3], explain().scores, rtol=1e-10)
 
 
-@pytest.mark.parametrize("how", ["weights", "time"])
+@pytest.mark.parametrize("how", ["sample_weight", "frequency_weight", "time"])
 def test_column_that_varies_only_where_no_row_is_explained(how):
     from sklearn.model_selection import TimeSeriesSplit
 
     late = X.assign(k=np.eye(60)[0])
     options = {"cv": TimeSeriesSplit(3)}
-    if how == "weights":
-        options = {"sample_weight": 1.0 - np.eye(60)[0]}
+    if how != "time":
+        options = {how: 1.0 - np.eye(60)[0]}
     with pytest.warns(ConstantColumnWarning, match="'k' among the rows that are explained"):
         result = explain(late, **options)
     assert result.scores[3] == 0.0
@@ -180,6 +180,21 @@ def test_weights_of_another_length():
         explain(sample_weight=np.ones(59))
 
 
+def test_counts_that_are_no_whole_numbers():
+    with refuses("must be whole numbers, but row 0 has 1.5; pass sampling weights as sample_w"):
+        explain(frequency_weight=np.full(60, 1.5))
+
+
+def test_counts_of_another_length():
+    with refuses("frequency_weight has 59 values and X has 60 rows"):
+        explain(frequency_weight=np.ones(59))
+
+
+def test_weights_of_both_kinds():
+    with refuses("Pass sample_weight or frequency_weight, not both"):
+        explain(sample_weight=np.ones(60), frequency_weight=np.ones(60))
+
+
 def test_unknown_group_member():
     with refuses("names 'd', which is not a feature.*'a', 'b', 'c'"):
         explain(groups={"serum": ["a", "d"]})
@@ -214,21 +229,21 @@ def test_transport_of_another_type():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"score": "lco"}, "unknown score 'lco': choose 'auto', 'cross', 'loco' or 'cpi'"),
-        ({"G": "exact"}, "unknown G 'exact': choose 'auto', 'hermite', 'covariance' or 'tilt'"),
-        ({"lines": "random"}, "unknown line rule 'random': choose 'auto', 'equal', 'gauss'"),
-        ({"n_nodes": 0}, "n_nodes must be a whole number of 1 or more, got 0"),
-        ({"memory": -1}, "memory must be a positive number of bytes, got -1"),
+        ({"form": "lco"}, "unknown form 'lco': choose 'auto', 'cross', 'loco' or 'cpi'"),
+        (
+            {"transport_error": "exact"},
+            "transport_error must be 'auto', 'derived', 'covariance', 'finite-difference', "
+            "'jackknife' or 'ignore', got 'exact'",
+        ),
         ({"random_state": "x"}, "random_state must be a whole number of 0 or more"),
         ({"random_state": -1}, "random_state must be a whole number of 0 or more"),
         ({"n_repeats": 0}, "n_repeats is 0; it must be a whole number of 1 or more"),
         ({"cv": 1}, "cv=1: at least 2 folds are needed"),
         ({"cv": "kfold"}, "unknown cv 'kfold': pass a number of folds, a splitter or 'prefit'"),
         ({"cv": GroupKFold(3)}, "GroupKFold splits by groups of rows, and none were given"),
-        ({"weight_kind": "survey"}, "must be auto, frequency or sampling"),
         (
             {"transport": dfi.Gaussian(epsilon=1.0), "transport_error": "finite-difference"},
-            "G='tilt' holds for epsilon = 0",
+            "transport_error='finite-difference' holds for epsilon = 0",
         ),
     ],
 )
@@ -254,6 +269,24 @@ def test_options_that_do_not_exist(options, message):
 def test_transport_options_are_checked_before_any_model_is_fitted(options, message):
     with refuses(re.escape(message)):
         dfi.Gaussian(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rule": "random"}, "unknown rule 'random' of Quadrature: choose 'auto', 'equal'"),
+        ({"nodes": 0}, "nodes must be a whole number of 1 or more, got 0"),
+        ({"memory": -1}, "memory must be a positive number of bytes, got -1"),
+    ],
+)
+def test_quadrature_is_checked_when_it_is_made(options, message):
+    with refuses(re.escape(message)):
+        dfi.Quadrature(**options)
+
+
+def test_integration_is_no_name_of_a_rule():
+    with refuses("integration must be 'auto' or a dfi.Quadrature, got 'gauss'", TypeError):
+        explain(integration="gauss")
 
 
 def test_unknown_option_of_explain():
@@ -290,7 +323,7 @@ def test_neither_model_nor_function():
 
 
 def test_cross_form_needs_two_models():
-    with refuses("score='cross' multiplies two models fitted on disjoint rows"):
+    with refuses("form='cross' multiplies two models fitted on disjoint rows"):
         explain(estimator=LinearRegression().fit(X, Y), cv="prefit", form="cross")
 
 

@@ -15,7 +15,7 @@ from sklearn.model_selection import RepeatedKFold
 from sklearn.tree import ExtraTreeRegressor
 
 import dfi
-from dfi.methods import CPI, DLOCO, LOCO, METHODS, Method, Shapley
+from dfi.methods import CPI, DLOCO, LOCO, METHODS, Disentangled, Method, Shapley
 from dfi.warnings import WeakModelWarning
 
 
@@ -126,13 +126,11 @@ def test_a_method_does_not_depend_on_the_company_it_keeps() -> None:
 def test_numbers_of_draws_are_stated_with_the_method() -> None:
     sample = dfi.datasets.m1(120, d=4)
     methods = [
-        "dfi", "loco", "nloco", DLOCO(n_partners=30),
+        Disentangled(form="loco"), "loco", "nloco", DLOCO(n_partners=30),
         Shapley(sampling="permutations", n_permutations=4), CPI(n_permutations=10),
     ]  # fmt: skip
     forest = RandomForestRegressor(10, min_samples_leaf=5, random_state=0)
-    found = dfi.compare(
-        sample.X, sample.y, methods, estimator=forest, cv=2, dfi_options={"form": "loco"}
-    )
+    found = dfi.compare(sample.X, sample.y, methods, estimator=forest, cv=2)
     assert list(found.results) == ["dfi", "loco", "nloco", "dloco", "shapley", "cpi"]
     assert found["dfi"].spec["form"] == "loco"
     assert found["dloco"].spec["parameters"]["n_partners"] == 30
@@ -203,8 +201,11 @@ def test_plot_draws_every_result(comparison: dfi.Results) -> None:
         ({"random_state": 1.5}, ValueError, "random_state must be a whole number of 0 or more"),
         ({"methods": [LOCO]}, TypeError, r"the class LOCO, not an instance: pass LOCO\(\)"),
         ({"methods": LOCO}, TypeError, r"the class LOCO, not an instance: pass LOCO\(\)"),
-        ({"dfi_options": {"cv": 3}}, TypeError, "'cv', which all methods share: pass it to comp"),
-        ({"dfi_options": {"trnsport": 1}}, TypeError, "'trnsport', .* did you mean 'transport'"),
+        ({"methods": Disentangled}, TypeError, r"the class Disentangled, .* pass Disentangled\(\)"),
+        ({"methods": Disentangled(form="lco")}, ValueError, "unknown form 'lco': choose 'auto'"),
+        ({"methods": Disentangled(transport="?")}, ValueError, "unknown transport '?'"),
+        ({"methods": Disentangled(integration="?")}, TypeError, "or a dfi.Quadrature, got '?'"),
+        ({"sample_weight": 1, "frequency_weight": 1}, ValueError, "or frequency_weight, not both"),
     ],
 )
 def test_options_that_make_no_comparison(options, error, message):

@@ -152,7 +152,8 @@ def test_both_ways_to_the_sensitivity_agree_on_a_linear_model(sample):
 
 def test_random_draws_are_seeded_and_biased_upwards(sample):
     big = m1(2000, rho=0.8, d=4)
-    options = {"estimator": big.regression, "cv": "prefit", "lines": "draws", "n_nodes": 10}
+    options = {"estimator": big.regression, "cv": "prefit"}
+    options["integration"] = dfi.Quadrature("draws", nodes=10)
     first = explain(big.X, big.y, **options)
     assert np.array_equal(first.scores, explain(big.X, big.y, **options).scores)
     other = explain(big.X, big.y, **options, random_state=1)
@@ -168,7 +169,7 @@ def test_random_draws_are_seeded_and_biased_upwards(sample):
 def test_result_carries_its_specification_and_quality(sample):
     result = explain(sample.X, sample.y, cv=4, diagnose=True)
     assert result.spec["transport"] == "gaussian"
-    assert result.spec["map"] == "bures-wasserstein"
+    assert result.spec["transport_form"] == "bures-wasserstein"
     assert result.spec["reference"] == "empirical"
     assert result.spec["form"] == "cross"
     assert result.spec["n_folds"] == 4

@@ -1,4 +1,4 @@
-"""Standard errors of a known transport without a second fit: what transport_error="ignore" gives."""
+"""Standard errors of a known transport without a second fit: those of transport_error="ignore"."""
 
 import numpy as np
 import pandas as pd
@@ -31,16 +31,13 @@ def table(n=150):
     [Gaussian(), Gaussian(epsilon=0.5), Gaussian(standardize=False), Semicontinuous(epsilon=0.3)],
     ids=["gaussian", "bridge", "raw units", "semicontinuous"],
 )
-@pytest.mark.parametrize("score", ["loco", "cross"])
-def test_it_is_the_result_of_a_run_with_a_fixed_transport(transport, score):
+@pytest.mark.parametrize("form", ["loco", "cross"])
+def test_it_is_the_result_of_a_run_with_a_fixed_transport(transport, form):
     X, y = table()
     weight = 1.0 + np.arange(len(y)) % 2
-    settings = {
-        "estimator": "linear", "transport": transport, "score": score, "diagnose": False,
-        "weight_kind": "frequency",
-    }  # fmt: skip
-    aware = dfi.DFI(**settings).fit(X, y, sample_weight=weight)
-    known = dfi.DFI(**settings, transport_error="ignore").fit(X, y, sample_weight=weight)
+    settings = {"estimator": "linear", "transport": transport, "form": form, "diagnose": False}
+    aware = dfi.DFI(**settings).fit(X, y, frequency_weight=weight)
+    known = dfi.DFI(**settings, transport_error="ignore").fit(X, y, frequency_weight=weight)
     found, expected = aware.with_fixed_transport(), known.result_
     for ours, theirs in ((found, expected), (found.latent, expected.latent)):
         np.testing.assert_allclose(ours.influence, theirs.influence, rtol=1e-12, atol=1e-12)
@@ -65,7 +62,7 @@ def test_what_no_model_reads_stays_at_exactly_0():
 def test_other_transports_are_told_to_fit_again():
     X = np.random.default_rng(0).standard_normal((80, 2))
     explainer = dfi.DFI(estimator="linear", transport="copula", diagnose=False).fit(X, X[:, 0])
-    with pytest.raises(ValueError, match=r"linear transport.*'copula': fit again with fixed_tr"):
+    with pytest.raises(ValueError, match=r"linear transport.*'copula': fit again with transport_"):
         explainer.with_fixed_transport()
     with pytest.raises(NotFittedError):
         dfi.DFI().with_fixed_transport()

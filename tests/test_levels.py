@@ -113,11 +113,11 @@ def suited(name):
 
 
 @pytest.mark.filterwarnings("ignore::dfi.warnings.DFIWarning")
-@pytest.mark.parametrize("score", ["loco", "cpi"])
+@pytest.mark.parametrize("form", ["loco", "cpi"])
 @pytest.mark.parametrize("name", TRANSPORTS)
-def test_a_function_is_asked_for_observed_levels_only(name, score):
+def test_a_function_is_asked_for_observed_levels_only(name, form):
     explainer = dfi.DFI(
-        estimator=watched, cv="prefit", transport=TRANSPORTS[name], score=score, **QUIET
+        estimator=watched, cv="prefit", transport=TRANSPORTS[name], form=form, **QUIET
     ).fit(suited(name), Y)
     assert np.isfinite(explainer.result_.scores).all()
     if name != "entropic":

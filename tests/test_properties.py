@@ -102,7 +102,7 @@ def test_integer_weights_equal_repeated_rows(seed):
     counts = np.random.default_rng(seed).integers(0, 4, 50)
     counts[:10] = 1
     repeated = explain(np.repeat(X, counts, axis=0), np.repeat(y, counts), bent, cv="prefit")
-    same(explain(X, y, bent, cv="prefit", sample_weight=counts), repeated)
+    same(explain(X, y, bent, cv="prefit", frequency_weight=counts), repeated)
 
 
 @given(seed=SEEDS, factor=st.sampled_from([0.37, 12.5]))
@@ -171,7 +171,8 @@ def test_number_of_workers_does_not_matter(estimator):
 
 def test_number_of_workers_does_not_matter_to_random_draws():
     sample = m1(120, d=3)
-    for options in ({"lines": "draws"}, {"transport": dfi.Gaussian(epsilon=0.5)}):
+    draws, bridge = dfi.Quadrature("draws"), dfi.Gaussian(epsilon=0.5)
+    for options in ({"integration": draws}, {"transport": bridge}):
         alone = explain(sample.X, sample.y, **options)
         together = explain(sample.X, sample.y, n_jobs=2, **options)
         assert np.array_equal(alone.influence, together.influence)
@@ -187,7 +188,7 @@ def test_memory_bound_does_not_matter_to_the_result(seed, memory):
         largest = max(largest, rows.nbytes)
         return bent(rows)
 
-    bounded = explain(X, y, watched, cv="prefit", memory=memory)
+    bounded = explain(X, y, watched, cv="prefit", integration=dfi.Quadrature(memory=memory))
     assert np.allclose(bounded.influence, explain(X, y, bent, cv="prefit").influence, rtol=1e-12)
     # one line of 32 nodes in 4 columns is the least that can be asked
     assert largest <= max(memory, 32 * 4 * 8)

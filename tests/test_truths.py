@@ -82,7 +82,8 @@ def test_m1(rho, kind):
 def test_m2(rho, score, kind):
     regression = m2(10).regression
     X, y = gaussian_sample(kind, pairs(10, rho, (0, 1)), regression)
-    result = explain_truth(X, y, regression, lines="auto" if kind == "sobol" else "gauss")
+    rule = "auto" if kind == "sobol" else "gauss"
+    result = explain_truth(X, y, regression, integration=dfi.Quadrature(rule))
     assert_truth(result.latent, [score, score, *[0.0] * 8], kind)
     assert_truth(result, [score, score, *[0.0] * 8], kind)
 

@@ -53,11 +53,11 @@ def is_zero(result, units=(3, 4, 5)):
         assert np.all(space.influence[:, list(units)] == 0.0)
 
 
-@pytest.mark.parametrize("score", ["loco", "cpi"])
+@pytest.mark.parametrize("form", ["loco", "cpi"])
 @pytest.mark.parametrize("kind", [dfi.Gaussian, dfi.transports.Copula])
-def test_unread_columns_score_exactly_zero(kind, score):
+def test_unread_columns_score_exactly_zero(kind, form):
     X, y = data()
-    result = explain(X, y, transport=kind(components=GIVEN), score=score)
+    result = explain(X, y, transport=kind(components=GIVEN), form=form)
     is_zero(result)
     assert result.components == (("x0", "x1"), ("x2",), ("x3", "x4"), ("x5",))
     # x1 is not read either, but depends on x0, which is

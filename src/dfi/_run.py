@@ -95,8 +95,8 @@ def explain(
         ``"jackknife"``: by fitting it again without groups of rows; ``"covariance"``: an older and
         cruder derivation; ``"ignore"``: the transport is taken as known, as the paper does, and
         intervals of non-null scores are too short. ``"auto"`` checks the derived terms by
-        differences on up to 384 rows, and uses these where they change a standard error by more
-        than a twentieth.
+        differences on up to 384 rows, and uses these where a standard error would change by more
+        than 5 %.
     integration : "auto" or Quadrature, default="auto"
         Averages along latent lines: exact or in closed form where the model allows it, else
         quadrature; a :class:`dfi.Quadrature` sets its rule, nodes and memory.
@@ -334,8 +334,8 @@ def sensitivity(
         ``"jackknife"``: by fitting it again without groups of rows; ``"covariance"``: an older and
         cruder derivation; ``"ignore"``: the transport is taken as known, as the paper does, and
         intervals of non-null scores are too short. ``"auto"`` checks the derived terms by
-        differences on up to 384 rows, and uses these where they change a standard error by more
-        than a twentieth.
+        differences on up to 384 rows, and uses these where a standard error would change by more
+        than 5 %.
     integration : "auto" or Quadrature, default="auto"
         Averages along latent lines: exact or in closed form where the model allows it, else
         quadrature; a :class:`dfi.Quadrature` sets its rule, nodes and memory.

@@ -160,17 +160,14 @@ def test_drop_takes_commas_and_repeats(frame, run, place):
 
 
 @pytest.mark.parametrize("command", ["explain", "compare", "sensitivity"])
-def test_whole_number_weights_are_doubted_unless_their_kind_is_given(command, frame, run, place):
+def test_whole_numbers_are_counts_only_as_frequency_weights(command, frame, run, place):
     frame.select("a", "b", "c", "y").with_columns(w=pl.lit(40)).write_csv(place / "d.csv")
-    base = (command, "d.csv", "-y", "y", "--weights", "w", *LINEAR)
+    base = (command, "d.csv", "-y", "y", *LINEAR)
     base += {"compare": ("--methods", "loco"), "sensitivity": ("--epsilons", "0")}.get(command, ())
-    doubted = run(*base, "-o", "auto")
-    assert doubted.exit_code == 0
-    assert "--weight-kind on the command line" in " ".join(doubted.stderr.split())
-    for kind in ("sampling", "frequency"):
-        stated = run(*base, "--weight-kind", kind, "-o", kind)
+    for kind, option in (("sampling", "--weights"), ("frequency", "--frequency-weights")):
+        stated = run(*base, option, "w", "-o", kind)
         assert stated.exit_code == 0
-        assert "takes them for counts" not in " ".join(stated.stderr.split())
+        assert "weight" not in stated.stderr
     # the errors of forty equal rows each, and of the rows themselves
     names = {"compare": "loco.dfi", "sensitivity": None}
     name = names.get(command, "result.dfi")
@@ -179,9 +176,9 @@ def test_whole_number_weights_are_doubted_unless_their_kind_is_given(command, fr
         assert many.spec["weights"] == "frequency"
         assert few.spec["weights"] == "sampling"
         np.testing.assert_allclose(few.se / many.se, np.sqrt(40), rtol=0.2)
-    bad = run(*base, "--weight-kind", "counts", "-o", "bad")
-    assert bad.exit_code == 2
-    assert "--weight-kind" in bad.stderr
+    bad = run(*base, "--frequency-weights", "y", "-o", "bad")
+    assert bad.exit_code == 4
+    assert "frequency_weight" in bad.stderr
 
 
 def test_weights_time_and_row_groups_by_column(frame, run, place):
@@ -191,6 +188,9 @@ def test_weights_time_and_row_groups_by_column(frame, run, place):
     assert run(*base, "--weights", "w", "--drop", "when,who", "-o", "w").exit_code == 0
     expected = dfi.explain(X, frame["y"], "linear", sample_weight=frame["w"])
     np.testing.assert_allclose(list(scores(place / "w").values()), expected.scores)
+    assert run(*base, "--frequency-weights", "w", "--drop", "when,who", "-o", "n").exit_code == 0
+    expected = dfi.explain(X, frame["y"], "linear", frequency_weight=frame["w"])
+    np.testing.assert_allclose(list(scores(place / "n").values()), expected.scores)
     assert run(*base, "--cv-groups", "who", "--drop", "when,w", "-o", "g").exit_code == 0
     expected = dfi.explain(X, frame["y"], "linear", cv_groups=frame["who"])
     np.testing.assert_allclose(list(scores(place / "g").values()), expected.scores)

@@ -110,10 +110,20 @@ BAD_OPTIONS = {
     "encoding unknown": (["explain", "data.csv", "-y", "y", "--encoding", "x"], 3, "no encoding"),
     "folds": (["explain", "data.csv", "-y", "y", "-m", "linear", "--folds", "50"], 4, "fold"),
     "groups missing": (["explain", "data.csv", "-y", "y", "--groups", "g.csv"], 3, "no file g.csv"),
-    "kind of no weights": (
-        ["explain", "data.csv", "-y", "y", "--weight-kind", "sampling"],
+    "weights of both kinds": (
+        ["explain", "data.csv", "-y", "y", "--weights", "n", "--frequency-weights", "n"],
         4,
-        "--weight-kind sampling says what weights mean, and there are none",
+        "pass --weights or --frequency-weights, not both",
+    ),
+    "no column of counts": (
+        ["explain", "data.csv", "-y", "y", "--frequency-weights", "counts"],
+        4,
+        "--frequency-weights: there is no column 'counts'",
+    ),
+    "negative counts": (
+        ["explain", "data.csv", "-y", "y", "-m", "linear", "--frequency-weights", "n"],
+        4,
+        "frequency_weight is negative",
     ),
     "negative weights": (
         ["explain", "data.csv", "-y", "y", "-m", "linear", "--weights", "n"],

@@ -178,7 +178,9 @@ def test_draws_are_kept_and_only_their_bias_is_said():
     model = RandomForestRegressor(5, random_state=0).fit(X, y)
     found = explain(X, y, model, integration=dfi.Quadrature("draws"))
     assert found.diagnostics["lines"] == "quadrature (50 random draws)"
-    few, said = told_error(lambda: explain(X, y, model, integration=dfi.Quadrature("draws", nodes=3)))
+    few, said = told_error(
+        lambda: explain(X, y, model, integration=dfi.Quadrature("draws", nodes=3))
+    )
     assert few.diagnostics["lines"] == "quadrature (3 random draws)"
     # averaging m draws before squaring adds a score's own size over m
     assert said == pytest.approx(1 / 3, rel=0.5)

@@ -178,4 +178,4 @@ def test_transports_by_name():
     assert set(TRANSPORTS) >= {"gaussian", "semicontinuous"}
     given = dfi.Gaussian(epsilon=0.3)
     assert resolve_transport(given) is given
-    assert given.specification()["form"] == "bridge"
+    assert given.specification()["transport_form"] == "bridge"

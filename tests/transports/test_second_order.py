@@ -192,7 +192,10 @@ def test_mean_null_score_is_zero_once_the_bias_is_subtracted(simulate, model, nu
 
 def test_the_same_number_is_taken_from_every_row():
     X, y = smooth_signals(np.random.default_rng(3))
-    aware, fixed = explained(X, y, smooth, transport_error="derived"), explained(X, y, smooth, transport_error="covariance")
+    aware, fixed = (
+        explained(X, y, smooth, transport_error="derived"),
+        explained(X, y, smooth, transport_error="covariance"),
+    )
     told = aware.diagnostics["second_order"]
     assert told["subtracted"]
     assert told["gradients"] == "by differences"

@@ -376,7 +376,7 @@ class Copula(Transport):
         """Return what the estimand depends on."""
         return {
             "transport": "copula",
-            "map": "whitened normal scores",
+            "transport_form": "whitened normal scores",
             "epsilon": 0.0,
             "cost": "squared euclidean on whitened normal scores",
             "standardize": True,

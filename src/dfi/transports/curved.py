@@ -326,7 +326,7 @@ class Custom(Transport):
         """Return what the estimand depends on."""
         return {
             "transport": "custom",
-            "map": type(self.transport).__name__,
+            "transport_form": type(self.transport).__name__,
             "epsilon": 0.0,
             "cost": "user-defined",
             "standardize": True,

@@ -363,7 +363,8 @@ class EntropicOT(Transport):
         """Return what the estimand depends on."""
         return {
             "transport": "entropic",
-            "map": "solved by Sinkhorn's algorithm" + (", split halves" if self.split else ""),
+            "transport_form": "solved by Sinkhorn's algorithm"
+            + (", split halves" if self.split else ""),
             "epsilon": self.epsilon,
             "cost": "squared euclidean on "
             + ("whitened" if self.whiten else "standardised")

@@ -312,7 +312,7 @@ class _LinearDesign(Transport):
         """Return what the estimand depends on."""
         return {
             "transport": self.name,
-            "map": self.form,
+            "transport_form": self.form,
             "epsilon": self.epsilon,
             "cost": "squared euclidean on whitened features",
             "standardize": self.standardize,

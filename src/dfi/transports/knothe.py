@@ -395,7 +395,7 @@ class KnotheRosenblatt(Transport):
         """Return what the estimand depends on."""
         return {
             "transport": "knothe-rosenblatt",
-            "map": "D-vine of independent, normal and local-likelihood pair copulas",
+            "transport_form": "D-vine of independent, normal and local-likelihood pair copulas",
             "epsilon": 0.0,
             "cost": "triangular (first column first)",
             "standardize": True,
