@@ -91,10 +91,7 @@ class Table:
     @cached_property
     def constant(self) -> Bools:
         """Which matrix columns do not vary, up to rounding relative to their magnitude."""
-        largest = np.abs(self.matrix).max(axis=0)
-        with np.errstate(over="ignore"):
-            spread = self.matrix.max(axis=0) - self.matrix.min(axis=0)
-        return np.asarray(spread <= 16 * np.finfo(np.float64).eps * largest)
+        return constant_columns(self.matrix)
 
     @property
     def constant_units(self) -> Bools:
@@ -192,6 +189,14 @@ class Table:
         if column.positions[0] in levels.positions:
             return number_column(column, values, self.library)
         return values
+
+
+def constant_columns(matrix: Floats) -> Bools:
+    """Return which columns do not vary, up to rounding relative to their magnitude."""
+    largest = np.abs(matrix).max(axis=0)
+    with np.errstate(over="ignore"):
+        spread = matrix.max(axis=0) - matrix.min(axis=0)
+    return np.asarray(spread <= 16 * np.finfo(np.float64).eps * largest)
 
 
 def read_table(X: Any, *, max_dense_bytes: int = GIB) -> Table:

@@ -19,7 +19,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dfi._data.outcome import Outcome
-from dfi._data.table import Table
+from dfi._data.table import Table, constant_columns
 from dfi._models.crossfit import fit_model
 from dfi._models.encoders import column_names, keeps_columns, reads_raw_columns, takes_levels
 from dfi._models.predictor import forest_values, is_plain_forest, predict_once, predictor_for
@@ -277,11 +277,12 @@ def least_squares_submodels(
 
 
 def _moments(matrix: Floats, target: Floats, mass: Floats) -> tuple[Floats, Floats, Floats, float]:
-    """Return shares of the rows, mean and scale (1 if constant) of columns, mean of the target."""
+    """Return shares of rows, mean and scale (infinite if constant) of columns, mean of target."""
     share = mass / mass.sum()
     centre, level = share @ matrix, float(share @ target)
     scale = np.sqrt(share @ (matrix - centre) ** 2)
-    scale[scale == 0] = 1.0
+    # the spread of a constant is rounding, and a coefficient divided by it could be anything
+    scale[constant_columns(matrix[mass > 0]) | (scale == 0.0)] = np.inf
     return share, centre, scale, level
 
 

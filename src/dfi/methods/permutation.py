@@ -61,6 +61,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi._data.table import constant_columns
 from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._scoring.forms import loco
 from dfi.methods.base import CONSERVATIVE, OneStep, Part, check_at_least_two, full_lines
@@ -418,14 +419,17 @@ class RieszSpan:
         share = mass / mass.sum()
         raw = np.column_stack([train, predict(train)])
         self.centre = share @ raw
+        # an infinite scale takes a function out of the span: that of a constant is rounding, which
+        # differs between processors, and a derivative divided by it would be anything
+        constant = constant_columns(raw[mass > 0])
         scale = np.sqrt(share @ (raw - self.centre) ** 2)
-        self.scale = np.where(scale > 0, scale, 1.0)
+        self.scale = np.where(constant | (scale == 0.0), np.inf, scale)
         basis = (raw - self.centre) / self.scale
         gram = (basis * share[:, None]).T @ basis
-        n, q = basis.shape
+        n, q = len(raw), int(np.isfinite(self.scale).sum())
         # few rows per function: a ridge keeps the inverse from chasing noise
         penalty = 0.0 if n >= 5 * q else q / n
-        values, vectors = np.linalg.eigh(gram + penalty * np.eye(q))
+        values, vectors = np.linalg.eigh(gram + penalty * np.eye(len(gram)))
         kept = values > 1e-9 * values.max()
         self.inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
 
