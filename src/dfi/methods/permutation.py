@@ -218,17 +218,9 @@ def score_units(
 ) -> tuple[Floats, Floats]:
     """Score every unit in every fold and pool the rows.
 
-    Parameters
-    ----------
-    fits : Fits
-        The data, folds and models.
-    score : callable
-        ``score(fits, f, unit, *arguments)`` returns values of the held-out rows of fold f,
-        (..., n), and the Monte-Carlo error of their mean.
-    arguments : sequence of tuple
-        Further arguments, in the order of :func:`units_and_folds`.
-    label : str
-        For the progress bar.
+    ``score(fits, f, unit, *arguments)`` returns values of the held-out rows of fold f, (..., n),
+    and the Monte-Carlo error of their mean; ``arguments`` come in the order of
+    :func:`units_and_folds`.
 
     Returns
     -------
@@ -449,20 +441,12 @@ class RieszSpan:
         own: Floats,
         own_derivative: Floats,
     ) -> Floats:
-        r"""Return the term that each held-out row adds, (n, k).
+        r"""Return the term that each held-out row adds to each of k scores, (n, k).
 
-        Parameters
-        ----------
-        rows, value, residual, mass : ndarray
-            Held-out rows, their predictions, residuals and shares.
-        derivative : ndarray of shape (q, k)
-            Derivative of each of k scores in the direction of each function of the span.
-        constant : ndarray of shape (k,)
-            Derivative in the direction of a constant.
-        own : ndarray of shape (n, k)
-            The function :math:`\Delta_j` of each score at the held-out rows.
-        own_derivative : ndarray of shape (k,)
-            Derivative of each score in its direction.
+        ``derivative`` (q, k) and ``constant`` (k,) are those of the scores in the direction of each
+        function of the span and of a constant; ``own`` (n, k) is the function :math:`\Delta_j` of
+        each score at the held-out rows, whose shares are ``mass``, and ``own_derivative`` (k,) that
+        along it.
         """
         basis = self.basis(rows, value)
         representer = basis @ (self.inverse @ derivative) + constant
