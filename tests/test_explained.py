@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import dfi
-from dfi.report.sentences import diagnostic_sentences
+from dfi.report.summary import diagnostic_sentences
 
 if TYPE_CHECKING:
     from dfi.results.importance import Importance

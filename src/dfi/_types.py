@@ -11,10 +11,16 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.intp]
 Bools: TypeAlias = NDArray[np.bool_]
+Array: TypeAlias = NDArray[Any]
+"""An array of any dtype, as it was given."""
 Advance: TypeAlias = Callable[[int], object]
 """Told how many pieces of work are done, for a progress bar."""
 Frame: TypeAlias = Any
 """A table of the caller's dataframe library: pandas, polars, pyarrow, or a dict of arrays."""
+Native: TypeAlias = Any
+"""A column, a dtype or a module of the caller's dataframe library; none is imported here."""
+Estimator: TypeAlias = Any
+"""A learner or a fitted model of scikit-learn's kind, or a function: none ships types."""
 Space: TypeAlias = Literal["attributed", "latent", "group"]
 """What the units of a result are: features, latent coordinates, or groups of features."""
 

@@ -355,7 +355,6 @@ CALLS = {
     "compare groups": compare("m1", ["dfi", "loco", "pfi", "shapley"], groups=HALVES),
     "compare weights": compare("m1", ["dfi", "loco", "cpi"], **SAMPLING),
     "compare mixed": compare("mixed", ["dfi", "loco", "cpi"], lightgbm()),
-    # without the constant column, whose scale RieszSpan divides by: it is made of rounding errors
     "compare levels": compare("levels", ["pfi", "sobol"], lightgbm()),
     # sensitivity
     "sensitivity to transports": sensitivity(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import dfi
 from dfi._data.weights import Weights
 from dfi.methods import diagnosis as checks
-from dfi.methods.plausibility import (
+from dfi.methods.diagnosis import (
     Fidelity,
     Totals,
     drawn_apart,

@@ -12,15 +12,17 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
 import dfi
-from dfi._data import read_table
+from dfi._data import Fold, read_table
 from dfi._models.predictor import forest_values, is_plain_forest
 from dfi._models.stack import SuperLearner
 from dfi._models.submodels import (
     FixedStack,
+    least_squares,
+    least_squares_submodels,
     submodel_learner,
     subtable,
 )
-from dfi.methods import CPI, NLOCO, Shapley
+from dfi.methods import CPI, DLOCO, LOCO, NLOCO, PFI, Shapley, Sobol
 from dfi.warnings import ConstantColumnWarning
 
 
@@ -119,6 +121,35 @@ def test_constant_columns_score_zero_without_error() -> None:
     for key, result in found.results.items():
         assert result.scores[3] == 0.0, key
         assert np.isnan(result.se[3]), key
+
+
+@pytest.mark.parametrize("learner", ["linear", "boosting"])
+def test_a_constant_column_changes_no_other_score(learner: str) -> None:
+    """The mean of equal numbers is off by a last digit, and nothing may be divided by that."""
+    sample = dfi.datasets.m1(150, d=3)
+    methods = [PFI(n_permutations=5), DLOCO(n_partners=5), Sobol(n_compositions=3), LOCO()]
+    without = dfi.compare(sample.X, sample.y, methods, estimator=learner, cv=3)
+    for value in (0.1, 1.0, 1e7 / 3):
+        X = np.column_stack([sample.X, np.full(150, value)])
+        with pytest.warns(ConstantColumnWarning):
+            found = dfi.compare(X, sample.y, methods, estimator=learner, cv=3)
+        for key, result in without.items():
+            np.testing.assert_allclose(
+                found[key].scores[:3], result.scores, rtol=1e-8, atol=1e-10, err_msg=key
+            )
+
+
+def test_a_column_that_is_constant_in_training_says_nothing_elsewhere() -> None:
+    generator = np.random.default_rng(0)
+    X = np.column_stack([generator.standard_normal(90), np.full(90, 0.1)])
+    y = X[:, 0] + generator.standard_normal(90)
+    model = least_squares(X, y, np.ones(90), np.arange(2))
+    row = np.array([[0.5, 0.1], [0.5, 3.1]])
+    assert np.ptp(model(row)) == 0.0
+    X[60:, 1] = 3.1
+    fold = Fold(np.arange(60), np.arange(60, 90))
+    both, alone = least_squares_submodels(X, y, np.ones(90), fold, [[0, 1], [0]]).T
+    np.testing.assert_allclose(both, alone, rtol=1e-12)
 
 
 def test_residual_normalisation_takes_categorical_columns(mixed: Any) -> None:

@@ -6,7 +6,7 @@ import datetime as dt
 import decimal
 import numbers
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import narwhals as nw
 import numpy as np
@@ -16,9 +16,7 @@ from dfi._data.frames import as_series, is_series, is_table, open_frame
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    from dfi._types import Bools, Floats, Ints
+    from dfi._types import Array, Bools, Floats, Ints, Native
 
     Codes = Ints
 
@@ -38,21 +36,10 @@ _NESTED = (list, tuple, set, frozenset, dict, np.ndarray)
 class Column:
     """One column of the user's table: the unit that is given a score.
 
-    Attributes
-    ----------
-    name : str
-        Its name, as text.
-    label : object
-        Its name as the caller's table spells it.
-    kind : {"real", "integer", "boolean", "categorical"}
-        What its values are.
-    levels : tuple
-        The levels of a categorical column, in order: the declared order of a Categorical or Enum,
-        else sorted. Empty for the other kinds.
-    positions : tuple of int
-        Its columns in the numeric matrix: one, or one per level beyond two levels.
-    dtype : object
-        The dtype in the caller's library, which decoded rows are given back in.
+    ``label`` is its name as the table spells it, ``name`` the same as text. ``levels`` of a
+    categorical column come in the declared order of a Categorical or Enum, else sorted.
+    ``positions`` are its columns in the numeric matrix: one, or one per level beyond two levels.
+    Decoded rows are given back in ``dtype``.
     """
 
     name: str
@@ -78,8 +65,8 @@ class Column:
     def encode(self, codes: Codes) -> Floats:
         """Return the numeric columns of level numbers.
 
-        Two levels make one 0/1 column (1 for the second), more make a full one-hot block, a single
-        level makes a constant column of zeros.
+        Two levels make one 0/1 column (1 for the second), more a one-hot block, one a column of
+        zeros.
         """
         if self.width == 1:
             return codes.astype(np.float64)[:, None]
@@ -123,7 +110,7 @@ class Reading:
             return self.declared
         return tuple(sorted(self.observed()))
 
-    def observed(self) -> set[Any]:
+    def observed(self) -> set[Native]:
         """Return the distinct values of a categorical column, missing ones left out."""
         if self.missing is None or not self.missing.any():
             return set(self.values)
@@ -151,9 +138,9 @@ def _refuse(label: object, what: str, remedy: str) -> TypeError:
     return TypeError(f"Column {str(label)!r} {what}, which is not a quantity or a class. {remedy}")
 
 
-def read_column(label: object, series: nw.Series[Any]) -> Reading:
+def read_column(label: object, series: nw.Series[Native]) -> Reading:
     """Read one column of a pandas, polars or pyarrow table."""
-    native: Any = series.to_native()
+    native: Native = series.to_native()
     dtype = getattr(native, "type", None) if series.implementation.is_pyarrow() else native.dtype
     kind = series.dtype
     if kind.is_numeric():
@@ -214,19 +201,19 @@ def read_objects(label: object, values: Sequence[object], missing: Bools, dtype:
     return Reading(label, what, dtype, numbers=np.array(cells, dtype=np.float64))
 
 
-def _numbers(series: nw.Series[Any]) -> Floats:
+def _numbers(series: nw.Series[Native]) -> Floats:
     """Return the numbers of a column as float64, NaN where they are missing."""
     if series.implementation.is_pandas():
         return np.array(series.to_native().to_numpy(dtype=np.float64, na_value=np.nan))
     return np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
 
 
-def _declared_levels(series: nw.Series[Any]) -> tuple[object, ...] | None:
+def _declared_levels(series: nw.Series[Native]) -> tuple[object, ...] | None:
     """Return the levels a categorical dtype declares, in its order.
 
     Polars' Categorical declares none (its strings live in a cache shared between columns).
     """
-    native: Any = series.to_native()
+    native: Native = series.to_native()
     if series.implementation.is_pandas() and hasattr(native.dtype, "categories"):
         return tuple(native.dtype.categories.tolist())
     if series.implementation.is_polars() and hasattr(native.dtype, "categories"):
@@ -241,17 +228,7 @@ def _declared_levels(series: nw.Series[Any]) -> tuple[object, ...] | None:
 
 @dataclass(frozen=True)
 class Vector:
-    """A column that was given on its own.
-
-    Attributes
-    ----------
-    what : str
-        The parameter it came by, for messages.
-    name : str
-        The name of the Series or column, else ``what``.
-    reading : Reading
-        Its values.
-    """
+    """A column given on its own, by the parameter ``what``; ``name`` is its own, else that."""
 
     what: str
     name: str
@@ -274,16 +251,8 @@ class Vector:
         return [None if gap else value for value, gap in zip(values, missing, strict=True)]
 
 
-def read_vector(values: Any, what: str) -> Vector:
-    """Read one value per row.
-
-    Raises
-    ------
-    TypeError
-        For complex numbers, dates, nested or mixed values.
-    ValueError
-        For anything that is not one-dimensional or a single column.
-    """
+def read_vector(values: object, what: str) -> Vector:
+    """Read one value per row: a list, an array, a Series or a table of one column."""
     try:
         return _read(values, what)
     except TypeError as error:
@@ -296,7 +265,7 @@ def read_vector(values: Any, what: str) -> Vector:
         raise
 
 
-def _read(values: Any, what: str) -> Vector:
+def _read(values: object, what: str) -> Vector:
     if is_series(values):
         series = as_series(values)
         name = getattr(values, "name", None)
@@ -315,7 +284,7 @@ def _read(values: Any, what: str) -> Vector:
         raise TypeError(f"{what} is a {type(values).__name__}; pass a list, an array or a Series.")
     try:
         # asanyarray: a masked value must not come through as the number under its mask
-        array: NDArray[Any] = np.asanyarray(values)
+        array: Array = np.asanyarray(values)
     except ValueError as error:
         raise ValueError(
             f"{what} has elements of different lengths; pass one value each."
@@ -335,7 +304,7 @@ def _not_one_column(what: str, n_columns: int) -> str:
     return f"{what} has {n_columns} columns; it must be one. Explain them one at a time."
 
 
-def read_array_column(label: str, values: NDArray[Any]) -> Reading:
+def read_array_column(label: str, values: Array) -> Reading:
     """Read one column of a numpy array."""
     code = values.dtype.kind
     if code in "fiub":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.model_selection import GroupKFold
@@ -13,61 +13,40 @@ from sklearn.model_selection import GroupKFold
 from dfi._data.columns import read_vector
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from dfi._types import Ints
+    from dfi._types import Array, Estimator, Ints, Native
 
     Rows = Ints
 
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """One split: models are fitted on ``train`` and evaluated on ``test``.
-
-    Attributes
-    ----------
-    train, test : int ndarray
-        Row numbers, ascending and without a row in common.
-    """
+    """One split: models are fitted on ``train``, evaluated on ``test``; ascending row numbers."""
 
     train: Rows
     test: Rows
 
 
 def read_folds(
-    cv: Any,
+    cv: object,
     n_rows: int,
     *,
     matrix: ArrayLike | None = None,
     y: ArrayLike | None = None,
-    groups: Any = None,
+    groups: object = None,
     n_repeats: int = 1,
     random_state: int | np.random.SeedSequence = 0,
 ) -> tuple[tuple[Fold, ...], ...]:
-    """Read a cross-validation scheme.
+    """Read a cross-validation scheme into the folds of each repeat.
 
-    Parameters
-    ----------
-    cv : int, scikit-learn splitter or iterable of (train, test)
-        A number of folds is shuffled, with a seed of its own per repeat; it is stratified when y
-        has two values and keeps groups of rows together when they are given.
-    n_rows : int
-        The number of rows.
-    matrix, y : array-like, optional
-        What a splitter's ``split`` is given.
-    groups : array-like of shape (n_rows,), optional
-        A label per row; rows with the same label stay together.
-    n_repeats : int
-        How often the rows are split anew.
-    random_state : int or SeedSequence
-        Where the seeds come from. A splitter that shuffles keeps its own ``random_state`` in the
-        first repeat if it has one.
+    A number of folds is shuffled, with a seed of its own per repeat; it is stratified when ``y``
+    has two values, and rows of one label in ``groups`` stay together. A scikit-learn splitter is
+    given ``matrix``, ``y`` and the labels; one that shuffles keeps its own ``random_state`` in the
+    first repeat if it has one. Pairs (train, test) are taken as they are.
 
-    Returns
-    -------
-    tuple of tuple of Fold
-        The folds of each repeat. No row is tested twice in a repeat: the repeats of a splitter
-        such as RepeatedKFold, or the overlapping splits of ShuffleSplit, are told apart.
+    No row is tested twice in a repeat: the repeats of a splitter such as RepeatedKFold, or the
+    overlapping splits of ShuffleSplit, are told apart.
     """
     if not isinstance(n_repeats, (int, np.integer)) or isinstance(n_repeats, bool) or n_repeats < 1:
         raise ValueError(f"n_repeats is {n_repeats!r}; it must be a whole number of 1 or more.")
@@ -106,24 +85,10 @@ def split_halves(
     y: ArrayLike | None = None,
     groups: ArrayLike | None = None,
 ) -> tuple[Rows, Rows]:
-    """Split the rows of a training set into two random halves.
+    """Split the rows of a training set into two random halves, ascending.
 
-    Parameters
-    ----------
-    train : int array-like
-        Row numbers.
-    seed : int or SeedSequence
-        The seed of the split.
-    y : array-like of shape (n_rows,), optional
-        The outcome of all rows, not only of the training rows: halves are stratified when it has
-        two values in the training rows.
-    groups : array-like of shape (n_rows,), optional
-        The labels of all rows: rows with one label stay in one half.
-
-    Returns
-    -------
-    a, b : int ndarray
-        Row numbers, ascending; together they are ``train``.
+    ``y`` and ``groups`` are those of all rows, not only of the training rows: halves are stratified
+    where the outcome has two values among them, and rows with one label stay in one half.
     """
     rows = np.sort(np.asarray(train, dtype=np.intp))
     if len(rows) < 2:
@@ -136,7 +101,7 @@ def split_halves(
     return rows[side == 0], rows[side == 1]
 
 
-def read_row_groups(groups: Any, n_rows: int) -> Rows:
+def read_row_groups(groups: object, n_rows: int) -> Rows:
     """Return the labels of rows as numbers, one per different label."""
     labels = read_vector(groups, "groups").labels()
     if len(labels) != n_rows:
@@ -181,7 +146,7 @@ def _require_enough(n_folds: int, n_rows: int) -> None:
 
 
 def _shuffled(
-    n_folds: int, n_rows: int, y: NDArray[Any] | None, labels: Rows | None, seed: int
+    n_folds: int, n_rows: int, y: Array | None, labels: Rows | None, seed: int
 ) -> tuple[Fold, ...]:
     rows = np.arange(n_rows)
     if labels is not None:
@@ -191,9 +156,7 @@ def _shuffled(
     return tuple(Fold(rows[number != fold], rows[number == fold]) for fold in range(n_folds))
 
 
-def _deal(
-    n_rows: int, n_parts: int, y: NDArray[Any] | None, generator: np.random.Generator
-) -> Rows:
+def _deal(n_rows: int, n_parts: int, y: Array | None, generator: np.random.Generator) -> Rows:
     """Deal rows out like cards, shuffled; class after class when ``y`` has two values.
 
     Part sizes differ by at most one, and so does each class's share of them.
@@ -206,7 +169,7 @@ def _deal(
     return number
 
 
-def _deal_groups(labels: NDArray[Any], generator: np.random.Generator) -> Rows:
+def _deal_groups(labels: Array, generator: np.random.Generator) -> Rows:
     """Put whole groups, in random order, where fewer rows are so far; large groups go first."""
     _, code, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     if len(sizes) < 2:
@@ -224,7 +187,7 @@ def _deal_groups(labels: NDArray[Any], generator: np.random.Generator) -> Rows:
     return side[code]
 
 
-def _seeded(cv: Any, seed: int, *, first: bool) -> Any:
+def _seeded(cv: Estimator, seed: int, *, first: bool) -> Estimator:
     """Return the splitter with a seed, if it shuffles and leaves the seed open."""
     if not hasattr(cv, "random_state") or not getattr(cv, "shuffle", True):
         return cv
@@ -237,9 +200,7 @@ def _seeded(cv: Any, seed: int, *, first: bool) -> Any:
     return seeded
 
 
-def _split(
-    cv: Any, matrix: NDArray[Any], y: NDArray[Any] | None, labels: Rows | None
-) -> list[tuple[Any, Any]]:
+def _split(cv: Estimator, matrix: Array, y: Array | None, labels: Rows | None) -> list[object]:
     try:
         return list(cv.split(matrix, y, labels))
     except (ValueError, TypeError) as error:
@@ -251,13 +212,13 @@ def _split(
         raise ValueError(f"{type(cv).__name__} cannot split these rows: {error}") from error
 
 
-def _checked(pairs: Sequence[Any], n_rows: int) -> list[Fold]:
+def _checked(pairs: Sequence[object], n_rows: int) -> list[Fold]:
     if not pairs:
         raise ValueError("cv gives no folds.")
     return [_fold(number, pair, n_rows) for number, pair in enumerate(pairs)]
 
 
-def _fold(number: int, pair: Any, n_rows: int) -> Fold:
+def _fold(number: int, pair: Native, n_rows: int) -> Fold:
     try:
         train, test = pair
     except (TypeError, ValueError) as error:
@@ -303,7 +264,7 @@ def _without_retests(folds: Sequence[Fold], n_rows: int) -> list[tuple[Fold, ...
     return [tuple(repeat) for repeat in repeats]
 
 
-def _refuse_equal_repeats(repeats: Sequence[tuple[Fold, ...]], cv: Any) -> None:
+def _refuse_equal_repeats(repeats: Sequence[tuple[Fold, ...]], cv: object) -> None:
     seen = {tuple(sorted(fold.test.tobytes() for fold in folds)) for folds in repeats}
     if len(seen) < len(repeats):
         what = type(cv).__name__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import narwhals as nw
 import numpy as np
@@ -12,10 +12,10 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from dfi._data.columns import Column
-    from dfi._types import Floats, Ints
+    from dfi._types import Floats, Frame, Ints, Native
 
 Library = Literal["numpy", "pandas", "polars", "pyarrow"]
 
@@ -26,7 +26,7 @@ _ACCEPTED = (
 
 
 def is_table(values: object) -> bool:
-    """Say whether ``values`` is a table of pandas, polars (lazy ones too) or pyarrow."""
+    """Return whether ``values`` is a table of pandas, polars (lazy ones too) or pyarrow."""
     return bool(
         nw.dependencies.is_pandas_dataframe(values)
         or nw.dependencies.is_polars_dataframe(values)
@@ -41,17 +41,12 @@ def _is_arrow_table(values: object) -> bool:
 
 
 def open_frame(
-    X: Any, what: str = "X"
-) -> tuple[Library, list[object], list[nw.Series[Any]], object] | None:
-    """Take a table of a data frame library apart.
+    X: Frame, what: str = "X"
+) -> tuple[Library, list[object], list[nw.Series[Native]], object] | None:
+    """Return library, labels, columns and pandas' column index of a table; None for others.
 
-    Columns are taken by position, so that duplicated and non-string names survive until they can
-    be reported.
-
-    Returns
-    -------
-    (library, labels, columns, header) or None
-        None when ``X`` is no table of a known library; ``header`` is pandas' column index.
+    Columns are taken by position, so that duplicated and non-string names survive until they can be
+    reported.
     """
     if nw.dependencies.is_pandas_dataframe(X):
         columns = [_dense(X.iloc[:, j]) for j in range(X.shape[1])]
@@ -78,7 +73,7 @@ def open_frame(
 
 
 def is_series(values: object) -> bool:
-    """Say whether ``values`` is one column of pandas, polars or pyarrow."""
+    """Return whether ``values`` is one column of pandas, polars or pyarrow."""
     return bool(
         nw.dependencies.is_pandas_series(values)
         or nw.dependencies.is_polars_series(values)
@@ -88,12 +83,12 @@ def is_series(values: object) -> bool:
 
 
 def is_arrow_array(values: object) -> bool:
-    """Say whether ``values`` is a pyarrow Array, which narwhals takes only in chunked form."""
+    """Return whether ``values`` is a pyarrow Array, which narwhals takes only in chunked form."""
     kind = type(values)
     return kind.__module__.startswith("pyarrow") and kind.__name__.endswith("Array")
 
 
-def sparse_bytes(X: Any) -> int:
+def sparse_bytes(X: Frame) -> int:
     """Return the size that the sparse columns of a pandas frame take once they are dense."""
     if not nw.dependencies.is_pandas_dataframe(X):
         return 0
@@ -104,28 +99,28 @@ def _is_sparse(dtype: object) -> bool:
     return type(dtype).__name__ == "SparseDtype"
 
 
-def _dense(column: Any) -> Any:
+def _dense(column: Native) -> Native:
     return column.sparse.to_dense() if _is_sparse(column.dtype) else column
 
 
-def _series(native: Any) -> nw.Series[Any]:
+def _series(native: Native) -> nw.Series[Native]:
     if is_arrow_array(native) and not nw.dependencies.is_pyarrow_chunked_array(native):
         native = importlib.import_module("pyarrow").chunked_array([native])
     return nw.from_native(native, series_only=True)
 
 
-def as_series(values: Any) -> nw.Series[Any]:
+def as_series(values: Native) -> nw.Series[Native]:
     """Wrap one column of pandas, polars or pyarrow (sparse pandas columns made dense)."""
     return _series(_dense(values) if nw.dependencies.is_pandas_series(values) else values)
 
 
-def level_column(column: Column, codes: Ints, library: Library) -> Any:
+def level_column(column: Column, codes: Ints, library: Library) -> Native:
     """Return levels, given by number, as a native column of the caller's own dtype."""
     levels = objects(column.levels)
-    dtype: Any = column.dtype
+    dtype: Native = column.dtype
     if library == "numpy":
         return levels[codes]
-    module: Any = importlib.import_module(library)
+    module: Native = importlib.import_module(library)
     if library == "pandas":
         if isinstance(dtype, module.CategoricalDtype):
             return module.Categorical.from_codes(codes, dtype=dtype)
@@ -144,15 +139,15 @@ def level_column(column: Column, codes: Ints, library: Library) -> Any:
     return module.array(list(column.levels)).take(module.array(codes)).cast(dtype)
 
 
-def number_column(column: Column, values: Floats, library: Library) -> Any:
+def number_column(column: Column, values: Floats, library: Library) -> Native:
     """Return numbers as a native column of the caller's own dtype."""
-    dtype: Any = column.dtype
+    dtype: Native = column.dtype
     if dtype == np.dtype(object):
         python = {"boolean": bool, "integer": int}.get(column.kind, float)
         return objects([python(value) for value in values])
     if library == "numpy":
         return values.astype(dtype)
-    module: Any = importlib.import_module(library)
+    module: Native = importlib.import_module(library)
     if library == "pandas":
         return module.Series(values).astype(dtype)
     if library == "polars":
@@ -163,12 +158,12 @@ def number_column(column: Column, values: Floats, library: Library) -> Any:
 
 
 def build_frame(
-    labels: Sequence[object], columns: Sequence[Any], library: Library, header: object = None
-) -> Any:
+    labels: Sequence[object], columns: Sequence[Native], library: Library, header: object = None
+) -> Frame:
     """Put native columns (or arrays) together to a table of the caller's library."""
     if library == "numpy":
         return np.column_stack([objects(list(column)) for column in columns])
-    module: Any = importlib.import_module(library)
+    module: Native = importlib.import_module(library)
     if library == "pandas":
         frame = module.DataFrame(dict(enumerate(columns)))
         frame.columns = module.Index(labels) if header is None else header
@@ -183,7 +178,7 @@ def build_frame(
     )
 
 
-def matrix_frame(matrix: Floats, header: Any) -> Any:
+def matrix_frame(matrix: Floats, header: object) -> Frame:
     """Return a float64 matrix as a pandas frame, without going through its columns."""
     return importlib.import_module("pandas").DataFrame(matrix, columns=header)
 
@@ -195,20 +190,11 @@ def objects(values: Sequence[object]) -> NDArray[np.object_]:
     return array
 
 
-def as_frame(columns: Mapping[str, Any], library: str) -> Any:
-    """Build an output table in the caller's library.
+def as_frame(columns: Mapping[str, ArrayLike], library: str) -> Frame:
+    """Build an output table of columns, all of one length, in the caller's library.
 
-    Parameters
-    ----------
-    columns : mapping of str to array
-        The columns, all of one length.
-    library : {"numpy", "pandas", "polars", "pyarrow"}
-        Arrays have no tables of their own: with ``"numpy"`` the result is a pandas, else polars,
-        else pyarrow table, whichever is installed, and a plain ``dict`` of arrays where none is.
-
-    Returns
-    -------
-    DataFrame, Table or dict
+    Arrays have no tables of their own: with ``"numpy"`` the result is a pandas, else polars, else
+    pyarrow table, whichever is installed, and a plain ``dict`` of arrays where none is.
     """
     known = ("numpy", "pandas", "polars", "pyarrow")
     if library not in known:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeGuard
 
 import narwhals as nw
 import numpy as np
@@ -16,9 +16,7 @@ from dfi._data.frames import is_series, is_table, open_frame
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    from dfi._types import Bools
+    from dfi._types import Array, Bools
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,31 +66,22 @@ class _Units:
         return position
 
 
-def read_groups(groups: Any, names: Sequence[str]) -> Groups:
-    """Read groups of features.
+def read_groups(groups: object, names: Sequence[str]) -> Groups:
+    """Read groups of features called ``names``; those of an array may be given by position.
 
-    Parameters
-    ----------
-    groups : mapping, table, Series or sequence
-        One of
+    Groups are one of
 
-        - ``{group: [columns]}``: groups may overlap, repeated members count once;
-        - ``{column: group}``: recognised by values that are not lists and keys that are features
-          (``{group: column}`` with one column each is understood when the keys are no features
-          and the values are);
-        - a 0/1 table. If every column, a leading column of strings aside, is called like a
-          feature, its rows are groups; otherwise its columns are groups and its rows are features.
-          The rows are named by the leading column of strings, else by a pandas index of strings;
-          unnamed rows are taken in order (features) or called ``group 0``, ``group 1``, ...;
-        - a 0/1 array of shape (n_groups, n_units);
-        - one group label per feature: a sequence in the order of the features, or a pandas Series
-          indexed by them. A feature whose label is missing belongs to no group.
-    names : sequence of str
-        The features. Features of an array (x0, x1, ...) may be given by position too.
-
-    Returns
-    -------
-    Groups
+    - ``{group: [columns]}``: groups may overlap, repeated members count once;
+    - ``{column: group}``: recognised by values that are not lists and keys that are features
+      (``{group: column}`` with one column each is understood when the keys are no features and the
+      values are);
+    - a 0/1 table. If every column, a leading column of strings aside, is called like a feature, its
+      rows are groups; otherwise its columns are groups and its rows are features. The rows are
+      named by the leading column of strings, else by a pandas index of strings; unnamed rows are
+      taken in order (features) or called ``group 0``, ``group 1``, ...;
+    - a 0/1 array of shape (n_groups, n_units);
+    - one group label per feature: a sequence in the order of the features, or a pandas Series
+      indexed by them. A feature whose label is missing belongs to no group.
     """
     units = _Units(names)
     if isinstance(groups, Groups):
@@ -130,11 +119,11 @@ def _build(members: Mapping[str, Sequence[int]], units: _Units) -> Groups:
     return Groups(tuple(members), membership)
 
 
-def _is_list(value: object) -> bool:
+def _is_list(value: object) -> TypeGuard[Iterable[object]]:
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
 
 
-def _from_mapping(groups: Mapping[Any, Any], units: _Units) -> dict[str, list[int]]:
+def _from_mapping(groups: Mapping[object, object], units: _Units) -> dict[str, list[int]]:
     lists = [_is_list(value) for value in groups.values()]
     if groups and not any(lists):
         one_column_each = all(units.find(key) is None for key in groups) and all(
@@ -152,7 +141,7 @@ def _from_mapping(groups: Mapping[Any, Any], units: _Units) -> dict[str, list[in
     return members
 
 
-def _by_label(pairs: Iterable[tuple[Any, Any]], units: _Units) -> dict[str, list[int]]:
+def _by_label(pairs: Iterable[tuple[object, object]], units: _Units) -> dict[str, list[int]]:
     members: dict[str, list[int]] = {}
     for column, label in pairs:
         position = units.require(column, "groups")
@@ -176,7 +165,7 @@ def _from_labels(labels: Sequence[object], units: _Units) -> dict[str, list[int]
     return members
 
 
-def _row_names(groups: Any) -> list[str] | None:
+def _row_names(groups: object) -> list[str] | None:
     """Return the row names of a pandas object; a numbered index names nothing."""
     if not (
         nw.dependencies.is_pandas_series(groups) or nw.dependencies.is_pandas_dataframe(groups)
@@ -197,7 +186,7 @@ def _text(label: object) -> str:
     return str(label)
 
 
-def _from_array(array: NDArray[Any], units: _Units) -> dict[str, list[int]]:
+def _from_array(array: Array, units: _Units) -> dict[str, list[int]]:
     if array.shape[1] != len(units.names):
         raise ValueError(
             f"groups has shape {array.shape}; a 0/1 array needs one row per group and one column "
@@ -207,7 +196,7 @@ def _from_array(array: NDArray[Any], units: _Units) -> dict[str, list[int]]:
     return {f"group {row}": np.flatnonzero(flags[row]).tolist() for row in range(len(flags))}
 
 
-def _from_table(groups: Any, units: _Units) -> dict[str, list[int]]:
+def _from_table(groups: object, units: _Units) -> dict[str, list[int]]:
     opened = open_frame(groups, "groups")
     if opened is None:
         raise TypeError(f"groups is a {type(groups).__name__}, which is not a known table.")
@@ -244,7 +233,7 @@ def _refuse_repeated(rows: Sequence[str]) -> None:
         raise ValueError(f"groups has more than one row called {repeated[0]!r}.")
 
 
-def _flags(array: NDArray[Any]) -> Bools:
+def _flags(array: Array) -> Bools:
     if not np.isin(array, (0, 1)).all():
         raise ValueError("groups is a table with values other than 0 and 1.")
     return array.astype(bool)

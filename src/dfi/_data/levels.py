@@ -46,15 +46,7 @@ BEYOND = 1e50
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """The levels of one column of the numeric matrix.
-
-    Attributes
-    ----------
-    position : int
-        The column.
-    values : ndarray
-        Its levels, ascending.
-    """
+    """The levels of one column of the numeric matrix, ascending."""
 
     position: int
     values: Floats
@@ -82,15 +74,7 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The one-hot columns of a category of more than two levels.
-
-    Attributes
-    ----------
-    positions : ndarray of int
-        All of its columns.
-    observed : ndarray of int
-        Those whose level occurs in the table.
-    """
+    """The one-hot columns of a category of more than two levels, and those whose level occurs."""
 
     positions: Ints
     observed: Ints
@@ -110,12 +94,8 @@ def largest(entries: Floats) -> Ints:
 class Levels:
     """The levels of a table's columns.
 
-    Attributes
-    ----------
-    grids : tuple of Grid
-        Columns of one number: booleans, integers, categories of two levels, numbers of few values.
-    blocks : tuple of Block
-        Categories of more levels.
+    ``grids`` are columns of one number: booleans, integers, categories of two levels, numbers of
+    few values; ``blocks`` are categories of more levels.
     """
 
     grids: tuple[Grid, ...]
@@ -145,17 +125,7 @@ class Levels:
 def read_levels(
     matrix: Floats, columns: Sequence[Column], *, always: Collection[str] = ()
 ) -> Levels:
-    """Find the levels of a table's columns.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (n, p)
-        The numeric matrix.
-    columns : sequence of Column
-        What its columns are.
-    always : collection of str
-        Columns whose values are levels however many there are.
-    """
+    """Find the levels of a table's columns; the values of ``always`` are levels however many."""
     grids, blocks = [], []
     rows = _Rows(matrix)
     for column in columns:
@@ -185,7 +155,7 @@ class _Rows:
         return len(np.unique(rows.view(np.dtype((np.void, width)))))
 
     def takes_levels(self, position: int) -> bool:
-        """Tell whether a column of numbers is whole, or takes few values."""
+        """Return whether a column of numbers is whole, or takes few values."""
         values = self.matrix[:, position]
         if np.all(np.rint(values) == values) and np.abs(values).max() < LARGEST_WHOLE:
             return True

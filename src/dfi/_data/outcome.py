@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -21,16 +21,10 @@ _FEW_CLASSES = 10
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The values to be explained.
+    """The values to be explained: finite, and not all equal.
 
-    Attributes
-    ----------
-    values : ndarray of shape (n,)
-        Finite, and not all equal.
-    name : str
-        The name of the Series or column it came in, else ``"y"``.
-    kind : {"real", "binary", "count"}
-        Binary: only 0 and 1. Count: non-negative integers, given as integers.
+    ``name`` is that of the Series or column it came in, else ``"y"``. Binary: only 0 and 1. Count:
+    non-negative integers, given as integers.
     """
 
     values: Floats
@@ -38,20 +32,8 @@ class Outcome:
     kind: OutcomeKind
 
 
-def read_outcome(y: Any, n_rows: int) -> Outcome:
-    """Read the outcome.
-
-    Parameters
-    ----------
-    y : list, array, Series or one-column table of any library
-        Numbers; booleans are explained as the probability of True, with a warning.
-    n_rows : int
-        The number of rows of the table.
-
-    Returns
-    -------
-    Outcome
-    """
+def read_outcome(y: object, n_rows: int) -> Outcome:
+    """Read the outcome; booleans are explained as the probability of True, with a warning."""
     vector = read_vector(y, "y")
     reading = vector.reading
     if reading.kind == "categorical":

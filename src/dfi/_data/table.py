@@ -7,7 +7,7 @@ import difflib
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -28,9 +28,7 @@ from dfi.warnings import ManyLevelsWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from numpy.typing import NDArray
-
-    from dfi._types import Bools, Floats
+    from dfi._types import Array, Bools, Floats, Frame, Native
 
 GIB = 2**30
 # A column with more levels than this, and more than one level per two rows, names its rows.
@@ -42,19 +40,10 @@ _MANY_LEVELS = 50
 class Table:
     """A table of numbers that remembers the table it was read from.
 
-    Attributes
-    ----------
-    matrix : ndarray of shape (n, p)
-        Real, integer and boolean columns as they are; a categorical column with two levels as one
-        0/1 column, with more as a full one-hot block, with one as a constant column.
-    columns : tuple of Column
-        The columns of the caller's table: the units that are given scores.
-    library : {"numpy", "pandas", "polars", "pyarrow"}
-        The library of the caller's table.
-    header : object
-        The column index of a pandas frame.
-    present : ndarray of bool, optional
-        The rows whose values count as observed; all by default.
+    In ``matrix`` real, integer and boolean columns are as they were; a categorical column with two
+    levels is one 0/1 column, with more a full one-hot block, with one a constant. ``columns`` are
+    the units that are given scores, ``header`` the column index of a pandas frame, and ``present``
+    the rows whose values count as observed (None: all).
     """
 
     matrix: Floats
@@ -91,10 +80,7 @@ class Table:
     @cached_property
     def constant(self) -> Bools:
         """Which matrix columns do not vary, up to rounding relative to their magnitude."""
-        largest = np.abs(self.matrix).max(axis=0)
-        with np.errstate(over="ignore"):
-            spread = self.matrix.max(axis=0) - self.matrix.min(axis=0)
-        return np.asarray(spread <= 16 * np.finfo(np.float64).eps * largest)
+        return constant_columns(self.matrix)
 
     @property
     def constant_units(self) -> Bools:
@@ -124,23 +110,13 @@ class Table:
             return self.levels
         return read_levels(self._observed, self.columns, always=names)
 
-    def frame(self, matrix: Floats, *, levels: Levels | None = None) -> Any:
+    def frame(self, matrix: Floats, *, levels: Levels | None = None) -> Frame:
         """Return numeric rows as a table of the caller's library, under the caller's labels.
 
-        Parameters
-        ----------
-        matrix : ndarray of shape (m, p)
-            Rows in the columns of ``self.matrix``; any real values.
-        levels : Levels, optional
-            What rows are decoded to; by default the levels of this table.
-
-        Returns
-        -------
-        DataFrame, Table or ndarray
-            Columns with levels hold the nearest one, in their original dtype: a category the level
-            whose one-hot value is largest (two levels: the second above 0.5). The other columns are
-            float64. For numpy input an object array where there are categories, else an array of
-            the original dtype where every column has levels, else of float64.
+        Columns with levels (by default this table's) hold the nearest one, in their original dtype:
+        a category the level whose one-hot value is largest (two levels: the second above 0.5). The
+        other columns are float64. For numpy input an object array where there are categories, else
+        an array of the original dtype where every column has levels, else of float64.
         """
         matrix = np.asarray(matrix, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[1] != self.matrix.shape[1]:
@@ -152,7 +128,7 @@ class Table:
         numeric = all(column.kind != "categorical" for column in self.columns)
         if self.library == "numpy" and numeric:
             # an array has one dtype: it comes back only when every column has levels
-            dtype: Any = self.columns[0].dtype
+            dtype: Native = self.columns[0].dtype
             return matrix.astype(dtype) if len(levels.grids) == len(self.columns) else matrix
         if self.library == "pandas" and numeric and not levels:
             return matrix_frame(matrix, self.header)
@@ -163,11 +139,10 @@ class Table:
             self.header,
         )
 
-    def like(self, X: Any) -> Table:
+    def like(self, X: Frame) -> Table:
         """Read another table with the columns, levels and dtypes of this one.
 
-        Columns are matched by name, in any order; unseen levels are refused. Rows of the result
-        decode to this table's library.
+        Columns are matched by name, in any order; unseen levels raise. Rows decode to this library.
         """
         _, labels, readings, _ = _open(X, max_dense_bytes=GIB, min_rows=1)
         found = dict(zip(map(str, labels), readings, strict=True))
@@ -184,7 +159,7 @@ class Table:
             blocks.append(_block(column, reading))
         return dataclasses.replace(self, matrix=np.hstack(blocks), present=None)
 
-    def _native(self, column: Column, matrix: Floats, levels: Levels) -> Any:
+    def _native(self, column: Column, matrix: Floats, levels: Levels) -> Native:
         if column.kind == "categorical":
             codes = column.decode(matrix[:, list(column.positions)])
             return level_column(column, codes, self.library)
@@ -194,20 +169,20 @@ class Table:
         return values
 
 
-def read_table(X: Any, *, max_dense_bytes: int = GIB) -> Table:
-    """Read a table of features.
+def constant_columns(matrix: Floats) -> Bools:
+    """Return which columns do not vary, up to rounding relative to their magnitude."""
+    largest = np.abs(matrix).max(axis=0)
+    with np.errstate(over="ignore"):
+        spread = matrix.max(axis=0) - matrix.min(axis=0)
+    return np.asarray(spread <= 16 * np.finfo(np.float64).eps * largest)
 
-    Parameters
-    ----------
-    X : array, pandas or polars DataFrame, pyarrow Table, scipy sparse matrix or list of rows
-        Real, integer, boolean and categorical (Categorical, Enum, dictionary, string) columns,
-        without missing or infinite values. The columns of an array are called x0, x1, ...
-    max_dense_bytes : int
-        The largest dense matrix made from sparse or one-hot columns.
 
-    Returns
-    -------
-    Table
+def read_table(X: Frame, *, max_dense_bytes: int = GIB) -> Table:
+    """Read a table of features: an array, data frame, sparse matrix or list of rows.
+
+    Columns are real, integer, boolean or categorical (Categorical, Enum, dictionary, string),
+    without missing or infinite values; those of an array are called x0, x1, ... ``max_dense_bytes``
+    bounds the dense matrix that is made of sparse or one-hot columns.
     """
     library, _, readings, header = _open(X, max_dense_bytes=max_dense_bytes, min_rows=2)
     _refuse_missing(readings)
@@ -234,7 +209,7 @@ def read_table(X: Any, *, max_dense_bytes: int = GIB) -> Table:
 
 
 def _open(
-    X: Any, *, max_dense_bytes: int, min_rows: int
+    X: Frame, *, max_dense_bytes: int, min_rows: int
 ) -> tuple[Library, list[object], list[Reading], object]:
     needed = sparse_bytes(X)
     if sparse.issparse(X):
@@ -259,9 +234,9 @@ def _open(
     return "numpy", [reading.label for reading in readings], readings, None
 
 
-def _read_array(X: Any, min_rows: int) -> list[Reading]:
+def _read_array(X: Frame, min_rows: int) -> list[Reading]:
     try:
-        array: NDArray[Any] = np.ma.asarray(X) if np.ma.isMaskedArray(X) else np.asarray(X)
+        array: Array = np.ma.asarray(X) if np.ma.isMaskedArray(X) else np.asarray(X)
         if not hasattr(X, "dtype") and array.dtype.kind in "USO":
             # a list of rows with words in it: the numbers beside them stay numbers
             array = np.asarray(X, dtype=object)

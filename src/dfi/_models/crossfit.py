@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from joblib import delayed
 from sklearn.base import clone
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dfi._data.table import Table
     from dfi._data.weights import Weights
     from dfi._models.seeds import Seeds
-    from dfi._types import Advance, Ints
+    from dfi._types import Advance, Estimator, Ints
 
 SMALL_FIT = 200_000
 """Cells below which a fit runs on one thread."""
@@ -47,7 +47,7 @@ class FoldModels:
 
 
 def cross_fit(
-    learner: Any,
+    learner: Estimator,
     data: Data,
     repeats: Sequence[Sequence[Fold]],
     *,
@@ -56,20 +56,10 @@ def cross_fit(
     n_jobs: int | None = None,
     advance: Advance | None = None,
 ) -> tuple[FoldModels, ...]:
-    """Fit the learner for every fold of every repeat.
+    """Fit a clone of the learner for every fold of every repeat, or two on halves of its rows.
 
-    Parameters
-    ----------
-    learner : estimator
-        Unfitted; cloned for each fit.
-    data : Data
-        The rows; groups of rows are kept together when training rows are halved.
-    repeats : sequence of sequences of Fold
-        The folds of each repeat.
-    halves : bool
-        Fit two models on disjoint halves of each fold's training rows.
-    seeds : Seeds
-        One child per fold, so that results do not depend on scheduling.
+    Groups of rows are kept together when training rows are halved. Each fold has a child of the
+    seeds, so that results do not depend on scheduling.
     """
     tasks = [(r, fold) for r, folds in enumerate(repeats) for fold in folds]
     if data.weighted:
@@ -87,7 +77,7 @@ def cross_fit(
 
 
 def _fit_fold(
-    learner: Any, data: Data, repeat: int, fold: Fold, halves: bool, seeds: Seeds
+    learner: Estimator, data: Data, repeat: int, fold: Fold, halves: bool, seeds: Seeds
 ) -> FoldModels:
     parts: tuple[Ints, ...] = (fold.train,)
     if halves:
@@ -103,22 +93,21 @@ def _fit_fold(
 
 
 def fit_model(
-    learner: Any,
+    learner: Estimator,
     table: Table,
     outcome: Outcome,
     weights: Weights | None,
     rows: Ints,
     seed: np.random.SeedSequence,
-) -> Any:
+) -> Estimator:
     """Fit a clone of the learner on some rows, its unset random states seeded."""
     model = clone(learner)
     seed_estimator(model, seed)
     target = outcome.values[rows]
     if predicts_classes(model):
         target = target.astype(int)
-    X: Any = table.matrix[rows]
-    if reads_raw_columns(model):
-        X = table.frame(X)
+    X = table.matrix[rows]
+    X = table.frame(X) if reads_raw_columns(model) else X
     fit_parameters = {}
     if weights is not None:
         key = "sample_weight"
@@ -137,7 +126,7 @@ def fit_model(
         ) from error
 
 
-def seed_estimator(model: Any, seed: np.random.SeedSequence) -> None:
+def seed_estimator(model: Estimator, seed: np.random.SeedSequence) -> None:
     """Give every unset ``random_state`` of an estimator, nested ones too, a seed of its own."""
     unset = sorted(
         key
@@ -151,8 +140,8 @@ def seed_estimator(model: Any, seed: np.random.SeedSequence) -> None:
         )
 
 
-def check_takes_weights(learner: Any) -> None:
-    """Refuse a learner that would silently ignore the weights."""
+def check_takes_weights(learner: Estimator) -> None:
+    """Raise if a learner would silently ignore the weights."""
     final = learner.steps[-1][1] if isinstance(learner, Pipeline) else learner
     if not has_fit_parameter(final, "sample_weight"):
         raise ValueError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dfi._data.table import Table
+    from dfi._types import Estimator
 
 ENCODERS = (OneHotEncoder, OrdinalEncoder, TargetEncoder)
 
 
-def reads_raw_columns(model: Any) -> bool:
-    """Tell whether a model is to be given columns as they are.
+def reads_raw_columns(model: Estimator) -> bool:
+    """Return whether a model is to be given columns as they are.
 
     That is a pipeline, a model built around one (a search, a vote, a stack), and boosting that was
     told which columns have levels.
@@ -32,8 +33,8 @@ def reads_raw_columns(model: Any) -> bool:
     )
 
 
-def takes_levels(model: Any) -> bool:
-    """Tell whether boosting was told that columns have levels.
+def takes_levels(model: Estimator) -> bool:
+    """Return whether boosting was told that columns have levels.
 
     By ``categorical_features`` (scikit-learn), ``enable_categorical`` (XGBoost) or ``cat_features``
     (CatBoost). scikit-learn's default, to go by the columns' types, says nothing of the kind.
@@ -49,7 +50,7 @@ def takes_levels(model: Any) -> bool:
     return by_name or bool(parameters.get("enable_categorical"))
 
 
-def encoded_columns(model: Any, table: Table) -> set[str]:
+def encoded_columns(model: Estimator, table: Table) -> set[str]:
     """Return the numeric columns that a fitted model encodes by value.
 
     An encoder must not meet a value that it has never seen, so these have levels however many
@@ -61,7 +62,7 @@ def encoded_columns(model: Any, table: Table) -> set[str]:
     return {name for names in found for name in names if name in numeric}
 
 
-def _columns_with_levels(model: Any, names: list[str]) -> list[str]:
+def _columns_with_levels(model: Estimator, names: list[str]) -> list[str]:
     """Return the columns that fitted boosting takes by level."""
     marked = getattr(model, "is_categorical_", None)
     if marked is None and hasattr(model, "get_cat_feature_indices"):
@@ -71,7 +72,7 @@ def _columns_with_levels(model: Any, names: list[str]) -> list[str]:
     return [name for name, is_marked in zip(names, marked, strict=True) if is_marked]
 
 
-def unseen_levels(model: Any, table: Table) -> str | None:
+def unseen_levels(model: Estimator, table: Table) -> str | None:
     """Describe the levels of a table that a fitted encoder has never seen and would refuse."""
     for encoder, names in fitted_encoders(model, list(table.names)):
         if getattr(encoder, "handle_unknown", None) != "error":
@@ -90,7 +91,7 @@ def unseen_levels(model: Any, table: Table) -> str | None:
     return None
 
 
-def observed_levels(table: Table, name: str) -> list[Any]:
+def observed_levels(table: Table, name: str) -> list[object]:
     """Return the levels (or the numbers) of a column that occur in the table."""
     column = table.columns[table.names.index(name)]
     block = table.matrix[:, list(column.positions)]
@@ -100,7 +101,7 @@ def observed_levels(table: Table, name: str) -> list[Any]:
     return [column.levels[code] for code in present]
 
 
-def fitted_encoders(model: Any, names: list[str]) -> Iterator[tuple[Any, list[str]]]:
+def fitted_encoders(model: Estimator, names: list[str]) -> Iterator[tuple[Estimator, list[str]]]:
     """Yield the encoders that meet raw columns, each with the names of its columns."""
     if isinstance(model, ENCODERS):
         yield model, names
@@ -121,14 +122,14 @@ def fitted_encoders(model: Any, names: list[str]) -> Iterator[tuple[Any, list[st
             yield from fitted_encoders(part, names)
 
 
-def keeps_columns(step: Any) -> bool:
-    """Tell whether a step hands its columns on one for one."""
+def keeps_columns(step: Estimator) -> bool:
+    """Return whether a step hands its columns on one for one."""
     if isinstance(step, FunctionTransformer):
         return step.func is None or step.feature_names_out == "one-to-one"
     return step is None or step == "passthrough" or isinstance(step, SimpleImputer)
 
 
-def _fitted_parts(model: Any) -> Iterator[Any]:
+def _fitted_parts(model: Estimator) -> Iterator[Estimator]:
     """Yield the fitted models inside a search, a transformed target, a vote or a stack."""
     for attribute in ("best_estimator_", "regressor_", "estimators_"):
         parts = getattr(model, attribute, None)
@@ -137,7 +138,7 @@ def _fitted_parts(model: Any) -> Iterator[Any]:
                 yield part
 
 
-def column_names(columns: Any, names: list[str]) -> list[str]:
+def column_names(columns: object, names: list[str]) -> list[str]:
     """Return the names behind a specification of columns: names, places, a mask or a slice."""
     if isinstance(columns, str):
         return [columns]

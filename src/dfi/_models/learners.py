@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.ensemble import (
@@ -17,6 +17,9 @@ from sklearn.preprocessing import StandardScaler
 
 from dfi._models.stack import SuperLearner
 
+if TYPE_CHECKING:
+    from dfi._types import Estimator
+
 LEARNERS = {
     "auto": "non-negative stack of ridge, small networks, gradient boosting and randomised trees",
     "linear": "least squares on standardised columns",
@@ -27,16 +30,8 @@ LEARNERS = {
 }
 
 
-def resolve_learner(estimator: Any) -> Any:
-    """Return an unfitted learner for a name or an estimator.
-
-    Raises
-    ------
-    ValueError
-        The name is not known; the message lists those that are.
-    TypeError
-        The object has no ``fit`` and ``predict``.
-    """
+def resolve_learner(estimator: Estimator) -> Estimator:
+    """Return an unfitted learner for a name or an estimator."""
     if isinstance(estimator, str):
         return _by_name(estimator)
     if isinstance(estimator, type):
@@ -63,7 +58,7 @@ def resolve_learner(estimator: Any) -> Any:
         ) from error
 
 
-def _by_name(name: str) -> Any:
+def _by_name(name: str) -> Estimator:
     if name == "auto":
         return SuperLearner()
     if name == "linear":
@@ -90,7 +85,7 @@ def _by_name(name: str) -> Any:
     raise ValueError(f"unknown estimator {name!r}{hint} Known names: {known}")
 
 
-def _standardized(name: str, model: Any) -> SuperLearner:
+def _standardized(name: str, model: Estimator) -> SuperLearner:
     """Return a linear model of standardised columns.
 
     Least squares too: its cut-off for small singular values would drop a column next to one in
@@ -99,13 +94,13 @@ def _standardized(name: str, model: Any) -> SuperLearner:
     return SuperLearner(members=[(name, make_pipeline(StandardScaler(), model))])
 
 
-def predicts_classes(model: Any) -> bool:
-    """Tell whether a model is a classifier; plain functions and foreign models are not."""
+def predicts_classes(model: Estimator) -> bool:
+    """Return whether a model is a classifier; plain functions and foreign models are not."""
     return hasattr(model, "__sklearn_tags__") and bool(is_classifier(model))
 
 
-def check_learner_suits_outcome(model: Any, outcome_kind: str) -> None:
-    """Refuse a classifier where the outcome is not binary."""
+def check_learner_suits_outcome(model: Estimator, outcome_kind: str) -> None:
+    """Raise if a classifier is given an outcome that is not binary."""
     if predicts_classes(model) and outcome_kind != "binary":
         raise ValueError(
             f"{type(model).__name__} is a classifier, but y is a quantity: pass a regressor "

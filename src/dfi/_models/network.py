@@ -12,7 +12,7 @@ squares; the straight line keeps far rows from being extrapolated by squares.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from scipy.optimize import minimize
@@ -95,7 +95,7 @@ class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def suits(self, n_rows: int, n_columns: int) -> bool:
-        """Tell whether a table is narrow enough to search it for directions."""
+        """Return whether a table is narrow enough to search it for directions."""
         return n_columns <= min(MAX_COLUMNS, n_rows // 2)
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -187,6 +187,6 @@ class _Loss:
         curved *= 2.0 * slopes
         curved *= pull[:, None]
         by_direction = self.X.T @ curved + self.penalty * directions
-        gradient: Any = (by_direction.ravel(), curved.sum(axis=0), by_slope, [pull.sum()])
+        gradient = [by_direction.ravel(), curved.sum(axis=0), by_slope, np.array([pull.sum()])]
         n = len(self.y)
         return 0.5 * float(pull @ residual + penalty) / n, np.concatenate(gradient) / n

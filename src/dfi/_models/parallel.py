@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from multiprocessing import resource_tracker
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
@@ -21,17 +21,15 @@ if TYPE_CHECKING:
 
     from dfi._types import Advance
 
+Answer = TypeVar("Answer")
+
 
 @dataclass(frozen=True)
 class Workers:
     """Who does the work: how many tasks at a time, and whether somebody watches.
 
-    Attributes
-    ----------
-    n_jobs : int, optional
-        Parallel tasks, in joblib's counting; results do not depend on it.
-    progress : bool, optional
-        Show progress bars; by default at a terminal only.
+    Results do not depend on ``n_jobs``, in joblib's counting; progress bars are shown by default at
+    a terminal only.
     """
 
     n_jobs: int | None = None
@@ -39,12 +37,12 @@ class Workers:
 
     def run(
         self,
-        function: Callable[..., Any],
-        tasks: Sequence[tuple[Any, ...]],
+        function: Callable[..., Answer],
+        tasks: Sequence[tuple[object, ...]],
         label: str,
         *,
         threads: bool = False,
-    ) -> list[Any]:
+    ) -> list[Answer]:
         """Call a function on every task, in parallel, with a progress bar; results in order."""
         jobs = (delayed(function)(*task) for task in tasks)
         results = []
@@ -74,28 +72,18 @@ def thread_pools() -> ThreadpoolController:
 
 
 def in_parallel(
-    tasks: Iterable[Any], n_jobs: int | None, *, threads: bool = False, ordered: bool = True
+    tasks: Iterable[object], n_jobs: int | None, *, threads: bool = False, ordered: bool = True
 ) -> Iterator[Any]:
     """Run delayed calls through joblib and return their results one by one.
 
-    Parameters
-    ----------
-    tasks : iterable
-        Calls made by :func:`joblib.delayed`.
-    n_jobs : int, optional
-        How many at a time, in joblib's counting.
-    threads : bool, default=False
-        Prefer threads: where tasks only predict, the models stay where they are.
-    ordered : bool, default=True
-        Results in the order of the tasks, or else in the order in which they are done.
+    ``threads`` where tasks only predict: the models stay where they are. Unless ``ordered``,
+    results come in the order in which they are done.
 
-    Notes
-    -----
-    A terminal sends Ctrl-C to every process of the foreground job. The caller alone should act
-    on it, and joblib then ends its workers; a worker that hears it too dies with a traceback of
-    its own. Workers, and the threads that start new ones, inherit the mask of the thread that
-    starts them, so they are started while the signal is held back. One that arrives meanwhile is
-    delivered to the caller right after.
+    A terminal sends Ctrl-C to every process of the foreground job. The caller alone should act on
+    it, and joblib then ends its workers; a worker that hears it too dies with a traceback of its
+    own. Workers, and the threads that start new ones, inherit the mask of the thread that starts
+    them, so they are started while the signal is held back. One that arrives meanwhile is delivered
+    to the caller right after.
     """
     if n_jobs == 0:
         raise ValueError("n_jobs must be 1 or more, or -1 for all processors, got 0")

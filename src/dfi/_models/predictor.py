@@ -19,30 +19,19 @@ from dfi._models.learners import predicts_classes
 if TYPE_CHECKING:
     from dfi._data.levels import Levels
     from dfi._data.table import Table
-    from dfi._types import Floats
+    from dfi._types import Estimator, Floats, Frame, Native
 
 View = Literal["matrix", "frame"]
 
 
 @dataclass(frozen=True)
 class Predictor:
-    """A fitted model as a function of rows of the numeric matrix.
+    """A fitted model, or a function of a table, as a function of rows of the numeric matrix.
 
-    The model is asked about levels that were observed only, whatever the rows say: rows are decoded
-    first (see :mod:`dfi._data.levels`).
-
-    Parameters
-    ----------
-    model : object
-        A fitted estimator, or a function of a table.
-    table : Table
-        The table whose columns the model knows; perturbed rows are decoded to its library,
-        columns and levels.
-    view : {"matrix", "frame"}
-        Whether the model takes the numeric matrix or a table like the caller's.
-    exact : tuple of str
-        Numeric columns that the model encodes by value: these have levels however many values
-        they take.
+    The model is asked about levels of ``table`` that were observed only, whatever the rows say:
+    rows are decoded first (see :mod:`dfi._data.levels`). ``view`` says whether it takes the numeric
+    matrix or a table like the caller's; ``exact`` are numeric columns that it encodes by value,
+    which have levels however many values they take.
     """
 
     model: Any
@@ -96,14 +85,14 @@ class Predictor:
             ) from error
         return self._checked(value, len(points))
 
-    def _evaluate(self, rows: Any) -> Any:
+    def _evaluate(self, rows: Floats | Frame) -> Native:
         if predicts_classes(self.model):
             return self.model.predict_proba(rows)[:, 1]
         if hasattr(self.model, "predict"):
             return self.model.predict(rows)
         return self.model(rows)
 
-    def _checked(self, value: Any, n_rows: int) -> Floats:
+    def _checked(self, value: Native, n_rows: int) -> Floats:
         if np.ma.is_masked(value):
             # what lies under a mask is no prediction, and numpy would hand it on
             value = np.ma.filled(np.ma.asarray(value).astype(float), np.nan)
@@ -138,7 +127,7 @@ def brief(error: Exception) -> str:
     return text if len(text) <= 300 else text[:297] + "..."
 
 
-def predictor_for(model: Any, table: Table, *, prefit: bool) -> Predictor:
+def predictor_for(model: Estimator, table: Table, *, prefit: bool) -> Predictor:
     """Decide how a fitted model reads its rows.
 
     A model that knows column names, one built around a pipeline, and a plain function get a table
@@ -151,7 +140,7 @@ def predictor_for(model: Any, table: Table, *, prefit: bool) -> Predictor:
     return Predictor(model, table, view, exact if view == "frame" else ())
 
 
-def _reads_frame(model: Any, table: Table, exact: tuple[str, ...], *, prefit: bool) -> bool:
+def _reads_frame(model: Estimator, table: Table, exact: tuple[str, ...], *, prefit: bool) -> bool:
     if not hasattr(model, "predict") or getattr(model, "feature_names_in_", None) is not None:
         return True
     if not reads_raw_columns(model):
@@ -162,8 +151,8 @@ def _reads_frame(model: Any, table: Table, exact: tuple[str, ...], *, prefit: bo
     return not (prefit and numeric and not exact)
 
 
-def _check_prefit(model: Any, table: Table) -> None:
-    """Refuse an unfitted model, a classifier of many classes, or other columns than its own."""
+def _check_prefit(model: Estimator, table: Table) -> None:
+    """Raise if a model is unfitted, classifies many classes, or knows other columns."""
     name = model.__name__ if isinstance(model, type) else type(model).__name__
     if isinstance(model, type):
         raise TypeError(
@@ -194,8 +183,8 @@ def _check_prefit(model: Any, table: Table) -> None:
         raise ValueError(f"X does not suit this {name}: {unseen}")
 
 
-def _check_columns(model: Any, table: Table, name: str) -> None:
-    """Refuse columns that are not those the model was fitted on, or not in its order."""
+def _check_columns(model: Estimator, table: Table, name: str) -> None:
+    """Raise if the columns are not those the model was fitted on, or not in its order."""
     names = getattr(model, "feature_names_in_", None)
     if names is not None and table.library != "numpy":
         known = [str(label) for label in names]
@@ -231,12 +220,12 @@ def predict_once(predictor: Predictor, points: Floats) -> Floats:
     return predictor(points)
 
 
-def is_plain_forest(model: Any) -> bool:
+def is_plain_forest(model: Estimator) -> bool:
     """Return whether a fitted model is scikit-learn's forest of one outcome."""
     return type(model) in (RandomForestRegressor, ExtraTreesRegressor) and model.n_outputs_ == 1
 
 
-def forest_values(model: Any, points: Floats) -> Floats:
+def forest_values(model: Estimator, points: Floats) -> Floats:
     """Return the mean of a forest's trees, as its own ``predict`` does.
 
     That sets up a job and checks the rows for every tree, which for a thousand rows takes longer

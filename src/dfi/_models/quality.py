@@ -60,14 +60,8 @@ def regression_quality(
 ) -> Quality:
     """Return the out-of-fold R2, overall and by fold, and warn where it is not positive.
 
-    Parameters
-    ----------
-    predictions : sequence of (rows, values)
-        For each fold its held-out rows and what was predicted for them.
-    y, weights
-        Outcome and weights of all rows.
-    prefit : bool, default=False
-        Whether the model was fitted elsewhere: there are no folds to spread over.
+    ``predictions`` are the held-out rows of each fold and their values; ``y`` and ``weights`` those
+    of all rows. A ``prefit`` model has no folds to spread over.
     """
     rows = np.concatenate([test for test, _ in predictions])
     share = weights.values[rows] / weights.values[rows].sum()

@@ -10,15 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Seeds:
-    """A tree of seeds: every name has a child of its own, whatever else was asked for.
-
-    Attributes
-    ----------
-    entropy : int
-        The root.
-    key : tuple of int
-        The way from the root to here.
-    """
+    """A tree of seeds: every name has a child of its own, whatever else was asked for."""
 
     entropy: int
     key: tuple[int, ...] = ()
@@ -27,11 +19,7 @@ class Seeds:
     def of(cls, random_state: object) -> Seeds:
         """Return the root of all seeds of a call.
 
-        Parameters
-        ----------
-        random_state : int or None
-            A whole number of 0 or more; with None the operating system is asked, and no second
-            call repeats the result.
+        With None the operating system is asked, and no second call repeats the result.
         """
         if random_state is None:
             return cls(int(np.random.SeedSequence().entropy))  # type: ignore[arg-type]

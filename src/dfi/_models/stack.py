@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from scipy.optimize import nnls
@@ -19,13 +19,13 @@ from dfi._models.network import BentHingeNetwork
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from dfi._types import Floats
+    from dfi._types import Estimator, Floats
 
 # What non-negative least squares leaves of a useless member is 0 or a last digit, by processor.
 _LEAST_WEIGHT = 1e-8
 
 
-def default_members(random_state: int, n_rows: int) -> list[tuple[str, Any]]:
+def default_members(random_state: int, n_rows: int) -> list[tuple[str, Estimator]]:
     """Return the stack's members: linear trend, two networks, slow boosting, randomised trees.
 
     The signal that a model finds is what the scores are made of. On model M3 (rho = .2, 800 rows)
@@ -90,12 +90,12 @@ class SuperLearner(RegressorMixin, BaseEstimator):
     """
 
     weights_: Floats
-    estimators_: list[Any]
+    estimators_: list[Estimator]
 
     def __init__(
         self,
         *,
-        members: list[tuple[str, Any]] | None = None,
+        members: list[tuple[str, Estimator]] | None = None,
         n_folds: int = 3,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -126,7 +126,7 @@ class SuperLearner(RegressorMixin, BaseEstimator):
 
     def _weigh(
         self,
-        members: list[tuple[str, Any]],
+        members: list[tuple[str, Estimator]],
         X: Floats,
         y: Floats,
         weight: Floats,
@@ -165,12 +165,14 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         return value
 
 
-def _suits(member: Any, X: Floats) -> bool:
+def _suits(member: Estimator, X: Floats) -> bool:
     """Ask a member that has a say in it whether the table is one for it."""
     return not hasattr(member, "suits") or bool(member.suits(*X.shape))
 
 
-def _fit(model: Any, X: Floats, y: Floats, weight: Floats, given: ArrayLike | None) -> Any:
+def _fit(
+    model: Estimator, X: Floats, y: Floats, weight: Floats, given: ArrayLike | None
+) -> Estimator:
     """Fit a member on rows of its own, handing on weights only where the caller gave some."""
     X, y, weight = rows_for(model, X), y.copy(), weight.copy()
     if given is None:
@@ -180,7 +182,7 @@ def _fit(model: Any, X: Floats, y: Floats, weight: Floats, given: ArrayLike | No
     return model.fit(X, y, sample_weight=weight)
 
 
-def rows_for(model: Any, X: Floats) -> Floats:
+def rows_for(model: Estimator, X: Floats) -> Floats:
     """Return rows that a member may do with as it likes: the next one must find them unchanged.
 
     The rows themselves where the member is one that only reads them, which saves the largest
@@ -189,8 +191,8 @@ def rows_for(model: Any, X: Floats) -> Floats:
     return X if only_reads(model) else X.copy()
 
 
-def only_reads(model: Any) -> bool:
-    """Tell whether a model, or every step of a pipeline, is known never to write into its rows."""
+def only_reads(model: Estimator) -> bool:
+    """Return whether a model, or every step of a pipeline, never writes into its rows."""
     if isinstance(model, Pipeline):
         return all(only_reads(step) for _, step in model.steps)
     if type(model) is StandardScaler:

@@ -9,7 +9,7 @@ written for the smaller table.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
@@ -19,7 +19,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dfi._data.outcome import Outcome
-from dfi._data.table import Table
+from dfi._data.table import Table, constant_columns
 from dfi._models.crossfit import fit_model
 from dfi._models.encoders import column_names, keeps_columns, reads_raw_columns, takes_levels
 from dfi._models.predictor import forest_values, is_plain_forest, predict_once, predictor_for
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dfi._data.columns import Column
     from dfi._models.fits import Fits
     from dfi._models.predictor import Predictor
-    from dfi._types import Floats, Ints
+    from dfi._types import Estimator, Floats, Ints, Native
 
 Submodel: TypeAlias = tuple[int, frozenset[int]]
 """A fold and the columns of the table that its regression is fitted on."""
@@ -47,7 +47,7 @@ class Learner(Protocol):
     def fit(self, X: Floats, y: Floats) -> object:
         """Fit the estimator."""
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> dict[str, Estimator]:
         """Return its parameters."""
 
     def set_params(self, **parameters: object) -> object:
@@ -209,7 +209,7 @@ def subtable(table: Table, columns: Sequence[int]) -> Table:
         column = table.columns[index]
         taken.append(replace(column, positions=tuple(range(width, width + column.width))))
         width += column.width
-    header: Any = table.header
+    header: Native = table.header
     return Table(
         np.ascontiguousarray(table.matrix[:, np.array(positions_of(table, columns))]),
         tuple(taken),
@@ -277,11 +277,12 @@ def least_squares_submodels(
 
 
 def _moments(matrix: Floats, target: Floats, mass: Floats) -> tuple[Floats, Floats, Floats, float]:
-    """Return shares of the rows, mean and scale (1 if constant) of columns, mean of the target."""
+    """Return shares of rows, mean and scale (infinite if constant) of columns, mean of target."""
     share = mass / mass.sum()
     centre, level = share @ matrix, float(share @ target)
     scale = np.sqrt(share @ (matrix - centre) ** 2)
-    scale[scale == 0] = 1.0
+    # the spread of a constant is rounding, and a coefficient divided by it could be anything
+    scale[constant_columns(matrix[mass > 0]) | (scale == 0.0)] = np.inf
     return share, centre, scale, level
 
 
@@ -342,14 +343,7 @@ class NoColumns(Exception):
 
 
 def narrowed(learner: Learner, names: Sequence[str], kept: Collection[str]) -> Learner:
-    """Return an unfitted learner for some of the columns.
-
-    Parameters
-    ----------
-    learner : estimator
-        Written for a table with columns ``names``, in this order.
-    names, kept : sequence of str
-        The columns of that table, and those of the smaller one.
+    """Return an unfitted learner, written for columns ``names``, for those of them that are kept.
 
     Raises
     ------

@@ -61,21 +61,9 @@ def _without_rounding(errors: Floats, scores: Floats) -> Floats:
 def standard_errors(
     influence: Floats, weights: Weights, *, degenerate: Bools | None = None
 ) -> Floats:
-    """Return the standard error of each column mean.
+    """Return the standard error of each column mean of uncentred influence values.
 
-    Parameters
-    ----------
-    influence : ndarray of shape (n, p)
-        Uncentred influence values.
-    weights : Weights
-        Weights of the rows.
-    degenerate : ndarray of bool of shape (p,), optional
-        Units without variation.
-
-    Returns
-    -------
-    ndarray of shape (p,)
-        NaN for degenerate units; exactly 0 for columns that do not vary beyond rounding.
+    NaN for degenerate units; exactly 0 for columns that do not vary beyond rounding.
     """
     errors = np.array(weights.standard_error(influence), dtype=np.float64)
     errors = _without_rounding(errors, weights.mean(influence))
@@ -175,16 +163,8 @@ class Influence(ABC):
                   = \sum_{i \in A \cup B} \{a_i (u_i - \bar u) - b_i (v_i - \bar v)\}^2 :
 
         columns are subtracted row by row where the rows are the same, variances add where no row is
-        shared, and shared rows alone carry the covariance in between.
-
-        Parameters
-        ----------
-        other : Influence
-            Values of the same units, in the same order.
-        sign : float, default=1.0
-            Factor of the other.
-        independent : bool, default=False
-            Whether the rows are those of another, independent table, whatever their index.
+        shared, and shared rows alone carry the covariance in between. ``independent`` rows are
+        those of another table, whatever their index.
 
         Raises
         ------

@@ -221,33 +221,14 @@ def max_t_statistics(
     random_state: int | np.random.Generator = 0,
     memory: int = 2**26,
 ) -> Floats:
-    r"""Draw the maximum over units of the bootstrapped t statistics.
+    r"""Draw the maximum over units of the bootstrapped t statistics; NaN when no column varies.
 
-    Parameters
-    ----------
-    influence : ndarray of shape (n, p)
-        Uncentred influence values.
-    weights : Weights
-        Weights of the rows. Sampling weights enter with :math:`a_i = w_i`, frequency weights
-        with :math:`a_i = \sqrt{w_i}`: the sum of :math:`w_i` independent multipliers of equal
-        rows has standard deviation :math:`\sqrt{w_i}`.
-    alternative : {"two-sided", "greater", "less"}, default="two-sided"
-        Maximum of :math:`|T^*_l|`, of :math:`T^*_l` (lower bounds) or of :math:`-T^*_l` (upper
-        bounds).
-    multipliers : {"gaussian", "rademacher"}, default="gaussian"
-        Law of :math:`g_i`: N(0, 1), or -1 and 1 with probability 1/2.
-    n_draws : int, default=4000
-        Number of bootstrap draws.
-    random_state : int or Generator, default=0
-        Seed of the multipliers.
-    memory : int, default=2**26
-        Bound on the bytes of multipliers held at a time. It changes the result by rounding
-        only: the multipliers are one stream, however it is cut.
-
-    Returns
-    -------
-    ndarray of shape (n_draws,)
-        Maxima; NaN when no column varies.
+    Sampling weights enter with :math:`a_i = w_i`, frequency weights with :math:`a_i = \sqrt{w_i}`:
+    the sum of :math:`w_i` independent multipliers of equal rows has standard deviation
+    :math:`\sqrt{w_i}`. The maximum is that of :math:`|T^*_l|`, of :math:`T^*_l` (``"greater"``,
+    lower bounds) or of :math:`-T^*_l` (``"less"``, upper bounds); :math:`g_i` is N(0, 1), or -1 and
+    1 with probability 1/2. ``memory`` bounds the bytes of multipliers held at a time, and changes
+    the result by rounding only: the multipliers are one stream, however it is cut.
     """
     alternative = check_alternative(alternative)
     multipliers = one_of("multipliers", multipliers, get_args(Multipliers))
@@ -298,16 +279,8 @@ def max_t_from_covariance(
     r"""Draw the maximum of normal statistics with the correlations of the scores.
 
     What :func:`max_t_statistics` draws with normal multipliers, in law: given the rows,
-    :math:`T^* \sim N(0, R)` with :math:`R` the correlations, drawn as :math:`R^{1/2} g`.
-
-    Parameters
-    ----------
-    covariance : ndarray of shape (p, p)
-        Covariance of the scores.
-    se : ndarray of shape (p,)
-        Their standard errors; units with 0 or NaN are left out.
-    alternative, n_draws, random_state
-        As for :func:`max_t_statistics`.
+    :math:`T^* \sim N(0, R)` with :math:`R` the correlations, drawn as :math:`R^{1/2} g`. Units with
+    a standard error of 0 or NaN are left out.
     """
     alternative = check_alternative(alternative)
     kept = se > 0.0

@@ -29,15 +29,7 @@ Adjustment = Literal["none", "bonferroni", "holm", "bh", "by"]
 
 
 def z_statistics(scores: ArrayLike, standard_errors: ArrayLike, *, null: float = 0.0) -> Floats:
-    r"""Return :math:`z = (\hat\phi - \phi_0) / \hat\sigma`, NaN where the error is NaN or 0.
-
-    Parameters
-    ----------
-    scores, standard_errors : array_like
-        Estimates and their standard errors.
-    null : float, default=0.0
-        Value :math:`\phi_0` under the null hypothesis.
-    """
+    r"""Return :math:`z = (\hat\phi - \phi_0) / \hat\sigma`, NaN where the error is NaN or 0."""
     estimate = np.asarray(scores, dtype=np.float64)
     error = np.asarray(standard_errors, dtype=np.float64)
     usable = np.where(error > 0.0, error, np.nan)
@@ -54,19 +46,10 @@ def p_values(
     r"""Return the p-values of the z tests.
 
     With :math:`z` as in :func:`z_statistics`: ``"greater"`` :math:`1-\Phi(z)`, ``"less"``
-    :math:`\Phi(z)`, ``"two-sided"`` :math:`2(1-\Phi(|z|))`.
-
-    Parameters
-    ----------
-    scores, standard_errors : array_like
-        Estimates and their standard errors. NaN: no hypothesis is tested, p is NaN. 0: the
-        influence values do not vary (a model that never uses the feature); p is then 1, no
-        evidence. Leaving such a unit out would let the model choose the number of
-        hypotheses, and multiplicity corrections would be too lenient.
-    alternative : {"greater", "less", "two-sided"}, default="greater"
-        Direction of the alternative.
-    null : float, default=0.0
-        Value under the null hypothesis.
+    :math:`\Phi(z)`, ``"two-sided"`` :math:`2(1-\Phi(|z|))`. Where the error is NaN no hypothesis is
+    tested, and p is NaN. Where it is 0 the influence values do not vary (a model that never uses
+    the feature); p is then 1, no evidence. Leaving such a unit out would let the model choose the
+    number of hypotheses, and multiplicity corrections would be too lenient.
     """
     alternative = check_alternative(alternative)
     error = np.asarray(standard_errors, dtype=np.float64)
@@ -102,19 +85,7 @@ def adjust_p_values(p: ArrayLike, method: Adjustment | None = "holm") -> Floats:
       positive dependence;
     * ``"by"``: ``"bh"`` times :math:`\sum_{i=1}^m 1/i`, false discovery rate, any dependence;
 
-    each capped at 1.
-
-    Parameters
-    ----------
-    p : array_like of shape (m,)
-        P-values in [0, 1]. NaN stays NaN and does not count as a hypothesis.
-    method : {"none", "bonferroni", "holm", "bh", "by"} or None, default="holm"
-        Adjustment.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        Adjusted p-values, in the order given.
+    each capped at 1, in the order given. NaN stays NaN and does not count as a hypothesis.
     """
     method = check_adjustment(method)
     raw = np.array(p, dtype=np.float64)
@@ -207,23 +178,11 @@ def estimate_one(
 class UnitInference:
     """What influence values say about their units.
 
-    Parameters
-    ----------
-    influence : Influence
-        Rows or moments.
-    degenerate : ndarray of bool of shape (p,)
-        Units without variation.
-    outcome_variance : float
-        Var(Y), the unit of the expansion near the null.
-    nonnegative : bool
-        Whether the parameters cannot be negative.
-    unrelated : ndarray of bool of shape (p,)
-        Units whose dependence component is not read by any model: their intervals begin at 0.
-    undetected : ndarray of shape (p,), optional
-        Where those intervals end: the score that tests of dependence may have missed.
-    difference : bool, default=False
-        Whether the scores are differences of two results. A unit that does not differ in any row
-        then has a standard error of 0, not none, and unrelated ones an interval on both sides of 0.
+    ``degenerate`` units do not vary; ``unrelated`` ones belong to a dependence component that no
+    model reads, and their intervals go from 0 to ``undetected``, the score that tests of dependence
+    may have missed. ``outcome_variance`` is the unit of the expansion near the null. Of a
+    ``difference`` of two results a unit that does not differ in any row has a standard error of 0,
+    not none, and unrelated ones an interval on both sides of 0.
     """
 
     influence: Influence

@@ -24,7 +24,7 @@ rows out. The parameter is LOCO's, so the influence function is too: the deviati
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import clone
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from dfi._data import Fold, Table, Weights
     from dfi._models.fits import Fits
     from dfi._models.submodels import Learner
-    from dfi._types import Floats, Ints
+    from dfi._types import Estimator, Floats, Ints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,7 +326,7 @@ def _probabilities(
 
 @dataclass(frozen=True)
 class _ClassProbabilities:
-    model: Any  # a fitted classifier of scikit-learn
+    model: Estimator
     positions: list[int]
     n_levels: int
 

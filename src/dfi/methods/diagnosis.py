@@ -1,40 +1,58 @@
-"""What a reader needs to judge a result: its transport, its rows, and checks of its scores.
+r"""What a reader needs to judge a result: its transport, its rows, and checks of its scores.
 
 Can it be right, what does noise score, does the transport suit the rows? Every alarm is one
 sentence or two; the same words go to the warning, to ``result.diagnostics["alarms"]`` and to the
 top of the report.
+
+**Totals.** With independent latents :math:`\phi_{Z_j} = E\,Var(\eta \mid Z_{-j})` is the sum of all
+parts of the analysis of variance of :math:`\eta` in which coordinate ``j`` takes part. So no score
+exceeds :math:`Var(\eta) \le Var(Y)`, and
+
+.. math:: \frac{\sum_j \phi_{Z_j}}{Var(\eta)} = \sum_S |S| \frac{V_S}{Var(\eta)}
+
+is the average order of interaction: 1 for additive regressions, at most ``d``. Under a linear map
+a feature of one column is attributed a weighted mean of latent scores and obeys the same bounds; a
+category whose columns are added up, or a curved map whose slopes weigh the scores, can break them,
+and a score that does is no share of the variance. An entropic map blurs the rows first, and its
+scores add up to less.
+
+**Fidelity.** The scores ask the model about rows whose latent coordinates are drawn apart. If the
+transport is right all of them together drawn apart are again rows like the data, and
+
+.. math:: \frac{Var f(S(\tilde Z))}{Var f(X)}, \qquad
+          \frac{E f(S(\tilde Z)) - E f(X)}{sd\, f(X)}
+
+are 1 and 0, whatever the model. Far from it, the model was asked about rows it was not fitted for.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from dfi._models.seeds import named_seed
+from dfi._scoring.forms import loco
+from dfi._scoring.loss import SQUARED_ERROR
 from dfi._scoring.scores import ReadFold, read_some_folds
 from dfi.inference.influence import standard_errors
 from dfi.inference.tests import adjust_p_values, p_values
 from dfi.methods.noise_floor import NoiseFloor, Probe, noise_floor, probed_table, why_not
-from dfi.methods.plausibility import (
-    HIGH_ORDER,
-    Fidelity,
-    Totals,
-    model_fidelity,
-    score_totals,
-)
 from dfi.transports.auto import LatentDiagnostics, alternative_to, latent_diagnostics
 from dfi.transports.base import thin
 from dfi.warnings import ImplausibleScoreWarning, InferenceWarning, TransportWarning, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dfi._data.table import Table
+    from dfi._data.weights import Weights
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport, Transport
+
+    Predict: TypeAlias = Callable[[Floats], Floats]
 
 ROWS_PER_COLUMN = 6
 """Rows for each latent coordinate up to which scores are visibly biased."""
@@ -56,6 +74,21 @@ WORTH_NAMING = 0.05
 
 SIGNIFICANT = 0.05
 
+ERRORS = 2.0
+"""Standard errors by which a bound must be missed before it is said."""
+
+HIGH_ORDER = 2.0
+"""Average order of interaction above which the sum of the scores is doubtful."""
+
+LOW_SHARE = 0.5
+"""Share of the explained variance below which the sum of the scores is called low."""
+
+VARIANCE_RATIOS = (0.7, 1.4)
+MEAN_SHIFT = 0.3
+"""Fidelity is good between these ratios of variances, and below this shift in deviations."""
+
+MOST_DRAWS = 1000
+
 
 def explain_diagnostics(
     transport: FittedTransport,
@@ -65,25 +98,13 @@ def explain_diagnostics(
     *,
     diagnose: bool,
     say: bool,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return what a reader needs to judge the transport, the scores and the asymptotics.
 
-    Parameters
-    ----------
-    transport : FittedTransport
-        The fitted transport.
-    scored : Scores
-        The scores under it.
-    task : Task
-        Models and data.
-    seed : SeedSequence
-        Of all that is random in the checks.
-    diagnose : bool
-        Check the scores (noise floor, totals, fidelity) and the dependence that is left.
-    say : bool
-        Warn of dependence that is left.
+    ``diagnose`` checks the scores (noise floor, totals, fidelity) and the dependence that is left,
+    which ``say`` warns of; ``seed`` is that of all that is random in the checks.
     """
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "lines": scored.rule,
         "n_latent": transport.n_latent,
         "standard_errors": scored.standard_errors,
@@ -167,15 +188,7 @@ def undetected_scores(transport: FittedTransport, scored: Scores, membership: Fl
 
 @dataclass(frozen=True)
 class Alarm:
-    """A reason to distrust a result.
-
-    Attributes
-    ----------
-    text : str
-        What is wrong, in plain words.
-    category : type of warning or None
-        How it is said when the result is made; None leaves it to the report.
-    """
+    """A reason to distrust a result, in plain words; without a category for the report only."""
 
     text: str
     category: type[ImplausibleScoreWarning | TransportWarning] | None
@@ -189,28 +202,11 @@ def check_result(
     *,
     seed: np.random.SeedSequence,
     say: bool,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Check a result, warn where it cannot be right, and return what was found.
 
-    Parameters
-    ----------
-    transport : FittedTransport
-        The fitted transport.
-    scored : Scores
-        The scores under it.
-    task : Task
-        Models and data.
-    membership : ndarray of shape (n_latent, units)
-        Which latent coordinates belong to which feature.
-    seed : SeedSequence
-        Of all that is random in the checks.
-    say : bool
-        Whether dependence that is left is an alarm.
-
-    Returns
-    -------
-    dict
-        ``latent``, ``totals``, ``noise_floor``, ``fidelity`` and ``alarms`` of the diagnostics.
+    ``membership`` (n_latent, units) tells which latent coordinates belong to which feature; ``say``
+    whether dependence that is left is an alarm.
     """
     design, straight = transport.design, transport.straight
     names, weights = task.table.names, task.weights.take(scored.rows)
@@ -223,6 +219,7 @@ def check_result(
     reason = why_not(transport)
     floor: NoiseFloor | None = None
     below: tuple[str, ...] = ()
+    predictions: list[tuple[Ints, Predict]]
     if reason is None and straight is not None:
         probed = probed_table(
             task.table, scored.rows, weights, task.constant, named_seed(seed, "noise floor")
@@ -282,18 +279,18 @@ def _some_folds(
     )
 
 
-def _predictions(task: Task) -> list[Any]:
+def _predictions(task: Task) -> list[tuple[Ints, Predict]]:
     """Return held-out rows and predictions of every fold, where no line model is at hand."""
     folds = thin(task.folds, FEWEST_ROWS, task.weights)
 
-    def predict(predictors: Sequence[Any]) -> Any:
+    def predict(predictors: Sequence[Predict]) -> Predict:
         return lambda points: np.mean([each(points) for each in predictors], axis=0)
 
     return [(fold.test, predict(fold.predictors)) for fold in folds if fold.repeat == 0]
 
 
 def _below(
-    floor: NoiseFloor, influence: Floats, names: Sequence[str], weights: Any
+    floor: NoiseFloor, influence: Floats, names: Sequence[str], weights: Weights
 ) -> tuple[str, ...]:
     """Return the features that are called significant and score no more than noise."""
     scores = weights.mean(influence)
@@ -441,7 +438,7 @@ def _tried(
 
 
 def _carries(scores: Floats) -> Bools:
-    """Tell which features have a latent score worth speaking of."""
+    """Return which features have a latent score worth speaking of."""
     positive = np.maximum(scores, 0.0)
     return np.asarray(positive >= WORTH_NAMING * positive.sum())
 
@@ -455,3 +452,189 @@ def _listed(names: Sequence[str]) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.2g} %"
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The scores against the variance that there is.
+
+    ``explained`` is what the regression explains on rows it had not seen, ``Var(Y) - MSE``;
+    ``order``, the latent sum over it, is the average order of interaction (None where nothing is
+    explained) and ``n_latent`` the largest that it can be. Features in ``above_variance`` exceed
+    the outcome's variance by more than two standard errors.
+    """
+
+    total: float
+    total_se: float
+    explained: float
+    explained_se: float
+    variance: float
+    of_variance: float
+    of_explained: float | None
+    latent_total: float
+    latent_total_se: float
+    order: float | None
+    n_latent: int
+    above_variance: tuple[str, ...]
+
+    @property
+    def impossible(self) -> bool:
+        """Whether interactions of all orders could not add up to this sum."""
+        return self.exceeds(float(self.n_latent))
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the sum needs interactions of more than two coordinates on average."""
+        return self.exceeds(HIGH_ORDER)
+
+    @property
+    def low(self) -> bool:
+        """Whether the scores add up to less than half of what was explained."""
+        room = ERRORS * float(np.hypot(self.total_se, LOW_SHARE * self.explained_se))
+        return LOW_SHARE * self.explained - self.total > room
+
+    def exceeds(self, order: float) -> bool:
+        """Return whether the sum is beyond an average order of interaction, errors considered."""
+        room = ERRORS * float(np.hypot(self.latent_total_se, order * self.explained_se))
+        return self.explained > 0 and self.latent_total - order * self.explained > room
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the values for a result's diagnostics."""
+        found = {**asdict(self), "above_variance": list(self.above_variance)}
+        return {**found, "impossible": self.impossible, "doubtful": self.doubtful, "low": self.low}
+
+
+def score_totals(
+    influence: Floats,
+    latent_influence: Floats,
+    names: Sequence[str],
+    weights: Weights,
+    predictions: Sequence[tuple[Ints, Floats]],
+    y: Floats,
+    all_weights: Weights,
+    *,
+    n_latent: int,
+) -> Totals:
+    """Compare the scores with the variance of the outcome and with what was explained of it.
+
+    ``weights`` are those of the influence values' rows, ``all_weights`` those of the table;
+    ``predictions`` hold each fold's held-out rows and their values.
+    """
+    rows = np.concatenate([test for test, _ in predictions])
+    predicted = np.concatenate([value for _, value in predictions])
+    held_out = all_weights.take(rows)
+    null = held_out.mean(y[rows])
+    gained, variance = loco(y[rows], predicted, null), SQUARED_ERROR.of(y[rows], null)
+    explained = float(held_out.mean(gained)[0])
+    outcome = float(held_out.mean(variance)[0])
+    scores, errors = weights.mean(influence), standard_errors(influence, weights)
+    both = np.stack([influence.sum(axis=1), latent_influence.sum(axis=1)], axis=1)
+    (total, latent_total), (error, latent_error) = weights.mean(both), weights.standard_error(both)
+    above = scores - outcome > ERRORS * np.nan_to_num(errors)
+    return Totals(
+        total=float(total),
+        total_se=float(error),
+        explained=explained,
+        explained_se=float(held_out.standard_error(gained)[0]),
+        variance=outcome,
+        of_variance=float(total) / outcome if outcome > 0 else 0.0,
+        of_explained=float(total) / explained if explained > 0 else None,
+        latent_total=float(latent_total),
+        latent_total_se=float(latent_error),
+        order=float(latent_total) / explained if explained > 0 else None,
+        n_latent=n_latent,
+        above_variance=tuple(name for name, over in zip(names, above, strict=True) if over),
+    )
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """How far the model was taken from where it was fitted.
+
+    Variance of the predictions where all latent coordinates are drawn apart over that at the rows,
+    with the standard error of its logarithm; shift of their mean in deviations at the rows.
+    """
+
+    variance_ratio: float
+    log_ratio_se: float
+    mean_shift: float
+    mean_shift_se: float
+    n_rows: int
+    n_draws: int
+
+    @property
+    def far(self) -> bool:
+        """Whether variance or mean are off by more than they should be, beyond two errors."""
+        low, high = VARIANCE_RATIOS
+        off = not low <= self.variance_ratio <= high
+        sure = abs(np.log(max(self.variance_ratio, 1e-300))) > ERRORS * self.log_ratio_se
+        shifted = abs(self.mean_shift) > max(MEAN_SHIFT, ERRORS * self.mean_shift_se)
+        return bool((off and sure) or shifted)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the values for a result's diagnostics."""
+        return {**asdict(self), "far": self.far}
+
+
+def model_fidelity(
+    folds: Sequence[tuple[Ints, Predict]],
+    matrix: Floats,
+    weights: Weights,
+    latent: Floats,
+    mass: Floats,
+    decode: Predict,
+    seed: np.random.SeedSequence,
+) -> Fidelity | None:
+    """Compare predictions at rows with predictions where latent coordinates are drawn apart.
+
+    None where the predictions do not vary. ``folds`` are held-out rows and their prediction,
+    ``latent`` and ``mass`` the laws that are drawn from.
+    """
+    n_rows = sum(len(rows) for rows, _ in folds)
+    generator = np.random.default_rng(seed)
+    at_rows, apart, share = [], [], []
+    for rows, predict in folds:
+        count = max(1, MOST_DRAWS * len(rows) // n_rows)
+        apart.append(predict(decode(drawn_apart(latent, mass, count, generator))))
+        at_rows.append(predict(matrix[rows]))
+        share.append(weights.values[rows])
+    value, drawn = np.concatenate(at_rows), np.concatenate(apart)
+    counted = np.concatenate(share) / np.concatenate(share).sum()
+    size = 1.0 / float(np.sum(counted**2))
+    mean, variance, kurtosis = _moments(value, counted)
+    drawn_mean, drawn_variance, drawn_kurtosis = _moments(
+        drawn, np.full(len(drawn), 1.0 / len(drawn))
+    )
+    # a model that predicts one number up to rounding has nothing to be compared
+    if variance <= 1e-20 * (mean**2 + drawn_variance) or variance == 0.0:
+        return None
+    return Fidelity(
+        variance_ratio=drawn_variance / variance,
+        log_ratio_se=float(np.sqrt((kurtosis - 1.0) / size + (drawn_kurtosis - 1.0) / len(drawn))),
+        mean_shift=(drawn_mean - mean) / float(np.sqrt(variance)),
+        mean_shift_se=float(np.sqrt(1.0 / size + drawn_variance / variance / len(drawn))),
+        n_rows=n_rows,
+        n_draws=len(drawn),
+    )
+
+
+def drawn_apart(latent: Floats, mass: Floats, count: int, generator: np.random.Generator) -> Floats:
+    """Draw latent rows whose coordinates are independent, each with the law of its column.
+
+    Every column takes evenly spaced quantiles of the rows in a random order: with equal weights
+    and as many draws as rows these are permutations of the columns.
+    """
+    order = generator.permutation(len(latent))
+    below = np.cumsum(mass[order]) / mass.sum()
+    levels = (np.arange(count) + 0.5) / count
+    picked = order[np.minimum(np.searchsorted(below, levels), len(order) - 1)]
+    return np.column_stack([column[generator.permutation(picked)] for column in latent.T])
+
+
+def _moments(values: Floats, share: Floats) -> tuple[float, float, float]:
+    """Return mean, variance and kurtosis."""
+    mean = float(share @ values)
+    centred = values - mean
+    variance = float(share @ centred**2)
+    kurtosis = float(share @ centred**4) / variance**2 if variance > 0 else 1.0
+    return mean, variance, max(kurtosis, 1.0)

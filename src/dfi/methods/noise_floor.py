@@ -66,17 +66,9 @@ ROUNDING = 1e-10
 class Probe:
     """One probe and its score.
 
-    Attributes
-    ----------
-    kind : str
-        ``"normal"``, ``"real"``, ``"levels"`` (integers, booleans, two levels) or ``"category"``.
-    like : str or None
-        The feature that it is a permuted copy of.
-    score, se, p, p_adj : float
-        Attributed score, its standard error, and the p-value of the test against 0, also adjusted
-        for the number of probes (Holm).
-    latent, share : float
-        Latent score, and the attributed one as a share of the outcome's variance.
+    ``kind`` is ``"normal"``, ``"real"``, ``"levels"`` (integers, booleans, two levels) or
+    ``"category"``; ``like`` the feature that it is a permuted copy of. ``score`` is attributed,
+    ``p_adj`` is adjusted for the number of probes (Holm), ``share`` is of the outcome's variance.
     """
 
     kind: str
@@ -238,20 +230,9 @@ def noise_floor(
 ) -> NoiseFloor:
     """Fit the transport with the probes and score them.
 
-    Parameters
-    ----------
-    design, transport
-        The specification, and the transport fitted without probes.
-    probed : ProbedTable
-        The explained rows with probes.
-    latent_influence : ndarray of shape (n, d)
-        Of the features, as reported.
-    folds : sequence of ReadFold
-        Models, and the rows on which the probes' lines are averaged.
-    task : Task
-        What was scored, and how; its ``rows`` are those of ``probed`` and ``latent_influence``.
-    variance : float
-        Of the outcome.
+    ``transport`` was fitted without probes by ``design``; ``folds`` are the models, and the rows on
+    which the probes' lines are averaged. The rows of ``task`` are those of ``probed`` and of the
+    features' ``latent_influence``; ``variance`` is the outcome's.
     """
     rows, weights, points = task.rows, task.weights, probed.table.matrix
     explained = weights.take(rows)

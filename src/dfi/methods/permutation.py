@@ -61,6 +61,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi._data.table import constant_columns
 from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._scoring.forms import loco
 from dfi.methods.base import CONSERVATIVE, OneStep, Part, check_at_least_two, full_lines
@@ -217,17 +218,9 @@ def score_units(
 ) -> tuple[Floats, Floats]:
     """Score every unit in every fold and pool the rows.
 
-    Parameters
-    ----------
-    fits : Fits
-        The data, folds and models.
-    score : callable
-        ``score(fits, f, unit, *arguments)`` returns values of the held-out rows of fold f,
-        (..., n), and the Monte-Carlo error of their mean.
-    arguments : sequence of tuple
-        Further arguments, in the order of :func:`units_and_folds`.
-    label : str
-        For the progress bar.
+    ``score(fits, f, unit, *arguments)`` returns values of the held-out rows of fold f, (..., n),
+    and the Monte-Carlo error of their mean; ``arguments`` come in the order of
+    :func:`units_and_folds`.
 
     Returns
     -------
@@ -418,14 +411,17 @@ class RieszSpan:
         share = mass / mass.sum()
         raw = np.column_stack([train, predict(train)])
         self.centre = share @ raw
+        # an infinite scale takes a function out of the span: that of a constant is rounding, which
+        # differs between processors, and a derivative divided by it would be anything
+        constant = constant_columns(raw[mass > 0])
         scale = np.sqrt(share @ (raw - self.centre) ** 2)
-        self.scale = np.where(scale > 0, scale, 1.0)
+        self.scale = np.where(constant | (scale == 0.0), np.inf, scale)
         basis = (raw - self.centre) / self.scale
         gram = (basis * share[:, None]).T @ basis
-        n, q = basis.shape
+        n, q = len(raw), int(np.isfinite(self.scale).sum())
         # few rows per function: a ridge keeps the inverse from chasing noise
         penalty = 0.0 if n >= 5 * q else q / n
-        values, vectors = np.linalg.eigh(gram + penalty * np.eye(q))
+        values, vectors = np.linalg.eigh(gram + penalty * np.eye(len(gram)))
         kept = values > 1e-9 * values.max()
         self.inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
 
@@ -445,20 +441,12 @@ class RieszSpan:
         own: Floats,
         own_derivative: Floats,
     ) -> Floats:
-        r"""Return the term that each held-out row adds, (n, k).
+        r"""Return the term that each held-out row adds to each of k scores, (n, k).
 
-        Parameters
-        ----------
-        rows, value, residual, mass : ndarray
-            Held-out rows, their predictions, residuals and shares.
-        derivative : ndarray of shape (q, k)
-            Derivative of each of k scores in the direction of each function of the span.
-        constant : ndarray of shape (k,)
-            Derivative in the direction of a constant.
-        own : ndarray of shape (n, k)
-            The function :math:`\Delta_j` of each score at the held-out rows.
-        own_derivative : ndarray of shape (k,)
-            Derivative of each score in its direction.
+        ``derivative`` (q, k) and ``constant`` (k,) are those of the scores in the direction of each
+        function of the span and of a constant; ``own`` (n, k) is the function :math:`\Delta_j` of
+        each score at the held-out rows, whose shares are ``mass``, and ``own_derivative`` (k,) that
+        along it.
         """
         basis = self.basis(rows, value)
         representer = basis @ (self.inverse @ derivative) + constant

@@ -274,12 +274,9 @@ class Game:
     def linear(self, k: int) -> tuple[Floats, Floats] | None:
         """Return the game of least squares in a fold, or None where it would cost too much.
 
-        Returns
-        -------
-        shapley : ndarray of shape (n_test, d)
-            Shapley values of each held-out row's values, over all coalitions.
-        values : ndarray of shape (n_test, 2 ** d)
-            Those values; a coalition stands at the number whose binary digits are its members.
+        That is the Shapley values of each held-out row's values over all coalitions, (n_test, d),
+        and those values, (n_test, 2 ** d): a coalition stands at the number whose digits are its
+        members.
         """
         fits, fold = self.fits, self.fits.folds[k]
         width = fits.table.matrix.shape[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from dfi._types import Ints
+    from dfi._types import Frame, Ints
     from dfi.results.importance import Importance
     from dfi.results.views import Columns, ResultsByLabel
 
@@ -61,7 +61,7 @@ def _ranked(results: Mapping[str, Importance], top: int | None) -> dict[str, Col
 
 def _long(
     results: Mapping[str, Importance], shown: dict[str, Columns], heading: str, *keys: str
-) -> Any:
+) -> Frame:
     """Return results below each other, told apart by a column of labels, as a table."""
     labels = np.array(list(shown), dtype=object)
     first = next(iter(results.values()))
@@ -71,7 +71,7 @@ def _long(
     return as_frame(columns, first.library)
 
 
-def comparison_data(results: ResultsByLabel, *, top: int | None = 15, share: bool = False) -> Any:
+def comparison_data(results: ResultsByLabel, *, top: int | None = 15, share: bool = False) -> Frame:
     """Return the numbers behind :func:`comparison` as a long table, one row per method and unit."""
     by_label = views.read_results(results)
     keys = ("score", "ci_low", "ci_high", "p_adj", "significant")
@@ -142,7 +142,7 @@ def comparison(
     return np.array(panels, dtype=object)
 
 
-def sensitivity_data(results: ResultsByLabel, *, top: int | None = 12) -> Any:
+def sensitivity_data(results: ResultsByLabel, *, top: int | None = 12) -> Frame:
     """Return the numbers behind :func:`sensitivity`: setting, feature, rank and score."""
     by_label = views.read_results(results)
     return _long(by_label, _ranked(by_label, top), "setting", "rank", "score")

@@ -9,7 +9,7 @@ that is not linear the line is the curve of its decoder.
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dfi._sklearn import DFI
-    from dfi._types import Floats
+    from dfi._types import Floats, Frame
     from dfi.inference.tests import Adjustment
     from dfi.results.importance import Importance
     from dfi.results.views import Columns
@@ -247,7 +247,7 @@ def line_profile_data(
     level: str | None = None,
     n_values: int = N_VALUES,
     max_rows: int = MAX_ROWS,
-) -> Any:
+) -> Frame:
     """Return the numbers behind :func:`line_profile`: latent, mean, low and high (10, 90 %)."""
     _, profile, _ = _curves(explainer, feature, level, n_values, max_rows)
     return as_frame(profile, explainer.result_.library)

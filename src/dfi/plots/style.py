@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from dfi._types import Ints
+    from dfi._types import Frame, Ints
     from dfi.results.importance import Importance
     from dfi.results.views import Names
 
@@ -46,14 +46,14 @@ LABEL_PIXELS = 11.0
 
 def as_table(
     columns: Callable[Concatenate[Importance, P], Columns],
-) -> Callable[Concatenate[Importance, P], Any]:
+) -> Callable[Concatenate[Importance, P], Frame]:
     """Return the public twin of a function ``_name_data`` that gives the columns behind a plot.
 
     It gives them as a table of the library that the result answers in.
     """
 
     @functools.wraps(columns)
-    def table(result: Importance, *args: P.args, **options: P.kwargs) -> Any:
+    def table(result: Importance, *args: P.args, **options: P.kwargs) -> Frame:
         return as_frame(columns(result, *args, **options), result.library)
 
     table.__name__ = table.__qualname__ = columns.__name__.lstrip("_")

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
-import uuid
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from dfi._checks import writable, written_whole
 from dfi.report import charts
 from dfi.report.numbers import number, p_value, percent
 from dfi.report.summary import summarize, summarize_comparison
 from dfi.results.views import unit_rows
 
 if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
     from dfi.results.importance import Importance
     from dfi.results.views import Plain, ResultsByLabel
 
@@ -202,8 +203,8 @@ def write_report(
     overwrite : bool, default=False
         Whether an existing file may be replaced.
     """
-    _refuse(path, overwrite=overwrite)
-    return _write(path, report_html(result, title=title, target=target, groups=groups))
+    place = writable(path, overwrite=overwrite)
+    return _write(place, report_html(result, title=title, target=target, groups=groups))
 
 
 def write_comparison_report(
@@ -227,28 +228,11 @@ def write_comparison_report(
     overwrite : bool, default=False
         Whether an existing file may be replaced.
     """
-    _refuse(path, overwrite=overwrite)
-    return _write(path, comparison_html(results, title=title, target=target))
+    place = writable(path, overwrite=overwrite)
+    return _write(place, comparison_html(results, title=title, target=target))
 
 
-def _refuse(path: str | os.PathLike[str], *, overwrite: bool) -> None:
-    """Raise if a path cannot or must not be written, before any work is done."""
-    where = Path(path)
-    if where.is_dir():
-        raise IsADirectoryError(f"{where} is a folder; give the name of a file")
-    if not where.parent.is_dir():
-        raise FileNotFoundError(f"the folder {where.parent} does not exist; create it first")
-    if where.exists() and not overwrite:
-        raise FileExistsError(f"{where} exists already; pass overwrite=True to replace it")
-
-
-def _write(path: str | os.PathLike[str], page: str) -> Path:
-    """Write a page under a temporary name and move it into place."""
-    where = Path(path)
-    temporary = where.with_name(f".{where.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        temporary.write_bytes(page.encode("utf-8"))
-        os.replace(temporary, where)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return where
+def _write(path: Path, page: str) -> Path:
+    with written_whole(path) as stream:
+        stream.write(page.encode("utf-8"))
+    return path

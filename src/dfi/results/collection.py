@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
-    from dfi._types import Floats, Frame, Ints
+    from dfi._types import Array, Floats, Frame, Ints
     from dfi.results.file import Json
     from dfi.results.importance import Importance
 
@@ -169,7 +168,7 @@ class Results(Mapping[str, "Importance"]):
                     "latent_score": latent.scores,
                 }
             blocks.append(block)
-        columns: dict[str, NDArray[Any]] = {
+        columns: dict[str, Array] = {
             self.by: np.repeat(np.array(self.labels, dtype=object), len(self.names)),
             "feature": np.concatenate([np.array(r.names, dtype=object) for r in self.values()]),
         }
@@ -247,7 +246,7 @@ class Results(Mapping[str, "Importance"]):
         total = result.total
         return {"columns": columns, "total": total.value, "total_se": total.se}
 
-    def plot(self, **options: Any) -> Axes | NDArray[Any]:
+    def plot(self, **options: Any) -> Axes | Array:
         """Draw methods side by side, or the ranks of features over settings.
 
         ``options`` are those of :func:`dfi.plots.comparison` or of :func:`dfi.plots.sensitivity`.

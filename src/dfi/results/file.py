@@ -90,17 +90,9 @@ def versions() -> dict[str, str]:
 
 
 def freeze(value: object, where: str) -> Json:
-    """Return a read-only copy of a JSON-like value.
+    """Return a read-only copy of a JSON-like value; ``where`` is its name, for the error message.
 
-    Mappings become ``MappingProxyType``, sequences and arrays become tuples, numpy scalars
-    become Python numbers.
-
-    Parameters
-    ----------
-    value : object
-        Nested mappings (with string keys), sequences, arrays, strings, numbers, booleans, None.
-    where : str
-        Name of the value, for the error message.
+    Mappings become ``MappingProxyType``, sequences and arrays tuples, numpy scalars Python numbers.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -153,23 +145,9 @@ def write_file(
     *,
     overwrite: bool = False,
 ) -> Path:
-    """Write a manifest and its arrays as one file, all or nothing.
+    """Write a manifest and its arrays as one file, all or nothing, and return its path.
 
-    Parameters
-    ----------
-    path : path-like
-        Where to write.
-    manifest : mapping
-        JSON-like content. ``format``, ``version`` and ``arrays`` (checksums) are added.
-    arrays : mapping of str to ndarray
-        Numeric or boolean arrays, by name.
-    overwrite : bool, default=False
-        Whether an existing file may be replaced.
-
-    Returns
-    -------
-    Path
-        Where it was written.
+    ``format``, ``version`` and ``arrays`` (checksums) are added to the manifest.
     """
     target = writable(path, overwrite=overwrite)
     members: dict[str, bytes] = {}
@@ -192,19 +170,10 @@ def write_file(
 
 
 def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Json], Arrays]:
-    """Read what :func:`write_file` wrote.
-
-    Returns
-    -------
-    manifest : dict
-        The manifest.
-    arrays : dict of str to ndarray
-        The arrays, checked against their checksums.
+    """Return the manifest and the arrays, checked against their checksums, that were written.
 
     Raises
     ------
-    FileNotFoundError
-        There is no such file.
     FileFormatError
         A ValueError: it is not a dfi file, was written by a newer version, or is damaged.
     """
@@ -267,15 +236,7 @@ def _read_arrays(archive: zipfile.ZipFile, manifest: dict[str, Json], source: Pa
 
 
 def pack(result: Importance, prefix: str = "") -> tuple[dict[str, Json], Arrays]:
-    """Return the manifest and the arrays of a result; those of its latent result nest in them.
-
-    Parameters
-    ----------
-    result : Importance
-        The result.
-    prefix : str, default=""
-        Put before the names of the arrays.
-    """
+    """Return the manifest and the arrays of a result; those of its latent result nest in them."""
     form, arrays = _pack_influence(result.basis, prefix)
     manifest: dict[str, Json] = {
         **{name: getattr(result, name) for name in _PLAIN},
@@ -325,12 +286,7 @@ def _pack_influence(influence: Influence, prefix: str) -> tuple[dict[str, Json],
 def unpack(manifest: dict[str, Json], arrays: Arrays, prefix: str = "") -> dict[str, Json]:
     """Return the fields of the result that :func:`pack` took apart, those of the latent one nested.
 
-    Parameters
-    ----------
-    manifest, arrays
-        What ``pack`` returned, or a file of format 1 holds.
-    prefix : str, default=""
-        Stands before the names of the arrays.
+    Files of format 1 are read too.
     """
     quality, groups, latent = (manifest[key] for key in ("quality", "default_groups", "latent"))
     return {
