@@ -44,15 +44,9 @@ SMOOTH_MODELS = (
 class LineOptions:
     """How lines are integrated.
 
-    Parameters
-    ----------
-    rule : {"auto", "equal", "gauss", "draws"}
-        ``"auto"`` takes the exact way where there is one, and quadrature fitted to the model
-        otherwise; any other forces that quadrature.
-    n_nodes : int, optional
-        Nodes (or draws) per line.
-    memory : int
-        Bound in bytes on the rows that a model is asked to predict at once.
+    ``"auto"`` takes the exact way where there is one, and quadrature fitted to the model otherwise;
+    any other rule forces that quadrature. ``memory`` bounds in bytes the rows that a model is asked
+    to predict at once.
     """
 
     rule: QuadratureRule | Literal["auto"] = "auto"
@@ -86,8 +80,7 @@ def line_model(
     """Return the line averages of a fitted model.
 
     A model that is read into an exact or closed form is compared with its own predictions on the
-    rows of the ``sample``. ``square`` is whether second moments will be needed (CPI-type scores),
-    which sums do not have; ``seed`` is for random draws.
+    ``sample``. ``square`` asks for second moments (CPI-type scores), which sums do not have.
     """
     if options.rule == "auto":
         exact = _read(predictor, sample, options, square=square)

@@ -54,8 +54,7 @@ def curve_scores(
 ) -> Scores:
     """Score the held-out rows of every fold along the transport's curves.
 
-    ``latent`` holds the latent row of every row. ``check`` compares with more nodes on a few rows,
-    and takes more where the scores change.
+    ``check`` compares with more nodes on a few rows, and takes more where the scores change.
     """
     curves = _Curves.of(task, transport, latent)
     nodes: Nodes = same
@@ -114,7 +113,6 @@ class _Curves:
         ]
 
     def describe(self, nodes: Nodes) -> str:
-        """Return the rule in words."""
         return f"curves ({max(len(at) for at, _ in self.laws(nodes))} {self.rule} nodes)"
 
     def scores(self, folds: Sequence[FoldModels], nodes: Nodes) -> list[tuple[FoldScores, Floats]]:

@@ -38,16 +38,11 @@ BLOCK_ENTRIES = 2**21
 
 @dataclass(frozen=True)
 class LineAverages:
-    """Averages of one kernel, or of two across halves, at the latent points.
+    """Averages of one kernel, or of two across halves (h), at the latent points (m).
 
-    Attributes
-    ----------
-    eta : ndarray of shape (h, m, k)
-        Latent regression of each kernel (half) and model at the points.
-    mean, square : ndarray of shape (h, d, m, k)
-        Its mean, and the mean of its square (the product of the halves), along each line.
-    jacobian : ndarray of shape (d, m, d)
-        ``w[j, z, l]``, the mean squared Jacobian along line ``j``.
+    ``eta`` (h, m, k) is the latent regression of each kernel and model, ``mean`` and ``square``
+    (h, d, m, k) its mean and that of its square (the product of the halves) along each line,
+    ``jacobian[j, z, l]`` the mean squared Jacobian along line ``j``.
     """
 
     eta: Floats
@@ -75,11 +70,7 @@ def latent_regression(kernel: EntropicTransport, values: Floats, points: Floats)
 def line_averages(
     kernels: Sequence[EntropicTransport], values: Sequence[Floats], points: Floats
 ) -> LineAverages:
-    """Average the latent regressions and the Jacobian along every line through latent points.
-
-    There is one kernel, or two halves whose products are taken; ``values`` (n, k) are the models'
-    at the atoms of each.
-    """
+    """Average the latent regressions and the Jacobian along every line through latent points."""
     m, d = points.shape
     h, k = len(kernels), values[0].shape[1]
     nodes, weights = nodes_and_weights()
@@ -150,10 +141,9 @@ def entropic_scores(
     atom_rows: Ints,
     halves: Sequence[tuple[EntropicTransport, Ints]] = (),
 ) -> Scores:
-    """Score the held-out rows of every fold under a solved transport.
+    """Score the held-out rows of every fold under a transport whose atoms are ``atom_rows``.
 
-    ``atom_rows`` are the rows of the table that are its atoms; ``halves`` the kernels of two halves
-    of the rows and those rows, where products are to be taken across them.
+    Products are taken across the kernels of two ``halves`` of the rows, if there are any.
     """
     matrix = task.matrix
     predictors = [predictor for fold in task.folds for predictor in fold.predictors]

@@ -63,13 +63,7 @@ class UnsuitableTransportError(ValueError):
 
 
 def resolve_form(score: ScoreForm | Literal["auto"], *, prefit: bool) -> ScoreForm:
-    """Return the form of the scores: the cross form where models are fitted here.
-
-    Raises
-    ------
-    ValueError
-        The form is unknown, or does not go with a fitted model.
-    """
+    """Return the form of the scores: the cross form where models are fitted here."""
     if score not in ("auto", "cross", "loco", "cpi"):
         raise ValueError(f"unknown score {score!r}: choose 'auto', 'cross', 'loco' or 'cpi'")
     if prefit and score == "cross":
@@ -144,15 +138,10 @@ class Transport(TransformerMixin, BaseEstimator):
         """Refuse parameters that name other columns than these."""
 
     def check(self, *, G: str, options: LineOptions, fixed: bool) -> None:
-        """Refuse the options of a call that this transport does not honour, by name.
+        """Raise for the options of a call that this transport does not honour, by name.
 
-        Parameters
-        ----------
-        G, fixed
-            How the sensitivity to the transport's own error is found, and whether it is left out
-            (``fixed_transport``).
-        options : LineOptions
-            ``lines``, ``n_nodes`` and ``memory``.
+        ``G`` is how the sensitivity to the transport's own error is found, ``fixed`` whether that
+        error is left out (``fixed_transport``).
         """
         if G not in ("auto", "hermite", "covariance", "tilt"):
             raise ValueError(f"unknown G {G!r}: choose 'auto', 'hermite', 'covariance' or 'tilt'")
@@ -194,21 +183,13 @@ class Transport(TransformerMixin, BaseEstimator):
         columns: Sequence[Column] | None = None,
         like: FittedTransport | None = None,
     ) -> FittedTransport:
-        """Fit the transport to the rows of a numeric matrix.
+        """Fit the transport to rows of a numeric matrix; ``constant`` columns have no coordinate.
 
-        Parameters
-        ----------
-        matrix, weights : ndarray of shape (n, p), Weights
-            The rows.
-        constant : ndarray of bool, shape (p,)
-            The columns that do not vary: they have no latent coordinate.
-        columns : sequence of Column, optional
-            The caller's columns; by default every column of the matrix is one, ``x0``, ``x1``, ...
-        like : FittedTransport, optional
-            This transport fitted to all rows, where it is fitted again without some of them: what
-            was selected then (dependence components, families of copulas) is kept. What the
-            jackknife multiplies by its number of groups is then a change of parameters, not one
-            model giving way to another in a few of the refits.
+        By default every column of the matrix is one of the caller's ``columns``, ``x0``, ``x1``,
+        ... With ``like``, this transport fitted to all rows, it is fitted again without some of
+        them: what was selected then (dependence components, families of copulas) is kept. What the
+        jackknife multiplies by its number of groups is then a change of parameters, not one model
+        giving way to another in a few of the refits.
         """
 
     @abstractmethod
@@ -297,7 +278,6 @@ class Transport(TransformerMixin, BaseEstimator):
         return np.asarray([every[k] for k in self.fitted_.active], dtype=object)
 
     def _rows(self, X: Any) -> Table:
-        """Read a table that has the columns of the fitted one."""
         dimensions = 2 if is_table(X) or sparse.issparse(X) else np.asarray(X).ndim
         if dimensions != 2:
             raise ValueError(
@@ -418,12 +398,8 @@ class FittedTransport(ABC):
     def mean_squared_slopes(self, rows: Floats, j: int, nodes: Floats, weights: Floats) -> Floats:
         r"""Return :math:`E_t[(\partial S_l/\partial z_j)^2]` for each curve and ``l``, (n, d).
 
-        Parameters
-        ----------
-        rows : ndarray of shape (n * nodes, d)
-            Latent rows, coordinate ``j`` of each ``n`` replaced by the nodes in turn.
-        nodes, weights : ndarray
-            Nodes of coordinate ``j``, increasing, and their weights.
+        ``rows`` (n * nodes, d) are latent, coordinate ``j`` of each ``n`` replaced by the nodes in
+        turn.
         """
         slope = self.slopes(rows, j).reshape(-1, len(nodes), self.n_latent)
         return np.asarray(np.einsum("itl,t->il", slope**2, weights))
@@ -496,11 +472,8 @@ def jackknifed(
 ) -> Scores:
     """Add the transport's own error, by a grouped jackknife, to both influence matrices.
 
-    Parameters
-    ----------
-    rescore : callable
-        Rows to fit the transport on, among those explained (None: the transport as it is), to
-        :func:`both_means` under it.
+    ``rescore`` takes rows to fit the transport on, among those explained (None: the transport as it
+    is), to :func:`both_means` under it.
     """
     weights = task.weights.take(task.rows)
     # rows of weight 0 belong to no group: one of them alone would have no mean
@@ -525,8 +498,7 @@ def deal_groups(n: int, n_groups: int, seed: np.random.SeedSequence) -> Ints:
 def group_influence(groups: Ints, rescore: Callable[[Ints], Floats], base: Floats) -> Floats:
     """Return ``psi`` (B, columns): the mean influence of each group through the transport.
 
-    ``rescore`` takes rows to fit the transport on to the scores (columns,) under it; ``base`` are
-    those under the transport fitted on all rows.
+    ``base`` are the scores under the transport fitted on all rows.
     """
     n_groups = int(groups.max()) + 1
     psi = np.stack(

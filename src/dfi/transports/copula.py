@@ -84,14 +84,9 @@ a Gumbel variable, where one half (as for other rows) would leave its randomness
 class CopulaTransport(StraightTransport):
     """A fitted Gaussian copula transport.
 
-    Attributes
-    ----------
-    margins : tuple of Margin or None
-        One per column of the numeric matrix; None for a column that does not vary.
-    linear : LinearTransport
-        The whitening of the score matrix.
-    center, deviation : ndarray of shape (p,)
-        Mean and standard deviation of every column: the units of the attribution.
+    There is a margin for every column of the numeric matrix that varies; ``linear`` is the
+    whitening of the scores; ``center`` and ``deviation`` (p,) are of the columns: the units of the
+    attribution.
     """
 
     design: Transport
@@ -303,7 +298,6 @@ class Cells:
         return np.asarray(np.diff(below, axis=1) @ self.squares)
 
     def _normal_slope(self, points: Floats, width: float) -> Floats:
-        """Return the derivative of the mean square in the point."""
         density = np.exp(-0.5 * ((self.edges - points[:, None]) / width) ** 2)
         return np.asarray(np.diff(density, axis=1) @ self.squares / (-width * np.sqrt(2 * np.pi)))
 

@@ -75,16 +75,8 @@ def epsilon_for(n: int, d: int, size: float) -> float | None:
 class EntropicTransport(FittedTransport):
     """A solved entropic transport.
 
-    Attributes
-    ----------
-    linear : LinearTransport
-        Standardisation and, unless switched off, whitening of the rows.
-    atoms, mass : ndarray of shape (n, d) and (n,)
-        The whitened rows and their shares.
-    targets : ndarray of shape (m, d)
-        The normal points of the problem.
-    solution : Solution
-        The potentials.
+    ``linear`` standardises and, unless switched off, whitens the rows: the ``atoms``, of shares
+    ``mass``. ``targets`` (m, d) are the normal points of the problem.
     """
 
     design: EntropicOT

@@ -120,20 +120,10 @@ class Levels:
 
 @dataclass(frozen=True)
 class VineTransport(CurvedTransport):
-    """A fitted Knothe-Rosenblatt transport.
+    """A fitted Knothe-Rosenblatt transport; the vine is None for a single column.
 
-    Attributes
-    ----------
-    center, deviation : ndarray of shape (p,)
-        Mean and standard deviation of every column.
-    margins, levels : tuple of Margin, tuple of Levels or None
-        Of the active columns; levels of those that have some.
-    spread : ndarray of shape (d, 2)
-        Mean and standard deviation of each active column's normal scores.
-    vine : pyvinecopulib.Vinecop or None
-        The fitted vine in ``order``; None for a single column.
-    uniform : bool
-        Whether latent coordinates are uniform instead of normal.
+    ``center`` and ``deviation`` (p,) are of every column, the rest of the active ones: ``levels``
+    of those that have some, ``spread`` (d, 2) mean and standard deviation of their normal scores.
     """
 
     design: Transport
@@ -182,7 +172,6 @@ class VineTransport(CurvedTransport):
         return uniform if self.uniform else np.asarray(ndtri(uniform))
 
     def _joint(self, latent: Floats) -> Floats:
-        """Return the dependent uniforms of latent rows."""
         uniform = np.clip(latent if self.uniform else ndtr(latent), EDGE, 1 - EDGE)
         if self.vine is not None:
             uniform = self.vine.inverse_rosenblatt(np.asfortranarray(uniform))

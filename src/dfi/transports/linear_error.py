@@ -269,7 +269,6 @@ def cauchy_forms(rows: Floats, roots: Floats, left: Floats, right: Floats) -> Fl
 
 
 def _positive_forms(rows: Floats, roots: Floats, left: Floats, right: Floats) -> Floats:
-    """Return the forms where every root is positive."""
     n, outputs = len(rows), left.shape[1]
     result = np.zeros((n, outputs))
     factors = cauchy_factors(roots)

@@ -140,18 +140,10 @@ class StraightTransport(FittedTransport):
         influence: MapInfluence | None = None,
         squares: SquaredInfluence | None = None,
     ) -> Attributed:
-        """Attribute latent influence values.
+        """Attribute latent influence values of rows, which are given as features.
 
-        Parameters
-        ----------
-        scores : LineScores
-            Of the rows, where lines are straight.
-        matrix, weights
-            The same rows and their weights.
-        influence : MapInfluence, optional
-            Of the same rows on the whitening (:meth:`influence`); None takes it as known.
-        squares : SquaredInfluence, optional
-            Return the second-order bias that it causes.
+        ``influence`` is theirs on the whitening (:meth:`influence`); None takes it as known.
+        ``squares`` asks for the second-order bias that it causes.
         """
 
     def both_means(self, scores: LineScores, matrix: Floats, weights: Weights) -> Floats:

@@ -52,10 +52,9 @@ SEARCHES = (GridSearchCV, RandomizedSearchCV)
 
 
 def read_trees(model: object, *, column: int = 1) -> tuple[TreeEnsemble | None, str]:
-    """Return a fitted model's trees, or None and the reason.
+    """Return a fitted model's trees, or None and the reason, empty where it is not made of trees.
 
-    Of a classifier, the trees are those of the probability of class ``column``. The reason is empty
-    where the model is not made of trees.
+    Of a classifier, the trees are those of the probability of class ``column``.
     """
     try:
         return _read(model, column), ""
@@ -77,7 +76,6 @@ def _read(model: object, column: int) -> TreeEnsemble:
 
 
 def _read_sklearn(model: object, column: int) -> TreeEnsemble | None:
-    """Read a scikit-learn model; return None for any other."""
     if isinstance(model, (DecisionTreeRegressor, DecisionTreeClassifier)):
         return _decision_trees([model], column)
     if isinstance(model, FORESTS):
@@ -90,7 +88,6 @@ def _read_sklearn(model: object, column: int) -> TreeEnsemble | None:
 
 
 def _read_composed(model: object, column: int) -> TreeEnsemble | None:
-    """Read a model that is made of others."""
     if isinstance(model, (sk.BaggingRegressor, sk.BaggingClassifier)):
         return _bagging(model, column)
     if isinstance(model, (sk.VotingRegressor, sk.VotingClassifier)):
@@ -116,8 +113,7 @@ def verify(
     """Return the largest relative difference between the trees and the model's own predict.
 
     Lines leave the cloud of rows, so the two are compared at rows and at points on the straight
-    lines through pairs of rows, between them and beyond. ``read`` is what makes predictions of the
-    trees, where rows are not what they take.
+    lines through pairs of rows, between them and beyond.
     """
     probes = _probes(np.asarray(points, dtype=np.float64), n_probes)
     own = np.asarray(predict(probes), dtype=np.float64).reshape(len(probes))
