@@ -17,3 +17,5 @@ Frame: TypeAlias = Any
 """A table of the caller's dataframe library: pandas, polars, pyarrow, or a dict of arrays."""
 Space: TypeAlias = Literal["attributed", "latent", "group"]
 """What the units of a result are: features, latent coordinates, or groups of features."""
+Plain: TypeAlias = dict[str, Any]
+"""What a result keeps: numbers, words, and lists and dicts of these."""

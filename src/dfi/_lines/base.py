@@ -19,12 +19,20 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dfi._types import Floats, Ints
 
 ReferenceKind = Literal["gaussian", "empirical"]
 
 ROUNDING = 1e-12
 """Difference of latent values, as a share of the largest, that is rounding."""
+
+
+def blocks(count: int, size: int) -> Iterator[slice]:
+    """Cut ``count`` rows into blocks of at most ``size``, but no less than one."""
+    size = max(1, size)
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.svm import LinearSVR
 
-from dfi._lines.base import LineModel, LineMoments, Lines, Reference
+from dfi._lines.base import LineModel, LineMoments, Lines, Reference, blocks
 from dfi._models.network import BEND, BentHingeNetwork, bent_hinge
 
 if TYPE_CHECKING:
@@ -167,8 +167,7 @@ class HingeLines:
         mean, hermite = np.empty(shape), np.empty(shape)
         change = self.directions.T @ lines.directions
         laws = [partial_moments(lines.reference, j) for j in range(d)]
-        for start in range(0, n, ROWS_AT_ONCE):
-            part = slice(start, min(start + ROWS_AT_ONCE, n))
+        for part in blocks(n, ROWS_AT_ONCE):
             base = lines.points[part] @ self.directions + self.offsets
             for q, j in np.ndindex(shape[0], d):
                 if q > 0 and lines.offsets[q, j] == lines.offsets[0, j]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy import linalg, stats
 
-from dfi._lines.base import ROUNDING, LineMoments, Lines, Reference
+from dfi._lines.base import ROUNDING, LineMoments, Lines, Reference, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,9 +150,7 @@ class QuadratureLines:
         step = self._rows_at_once(points.shape[1])
         if len(points) <= step:
             return self.function(points)
-        return np.concatenate(
-            [self.function(points[k : k + step]) for k in range(0, len(points), step)]
-        )
+        return np.concatenate([self.function(points[part]) for part in blocks(len(points), step)])
 
     def _rows_at_once(self, n_columns: int) -> int:
         # The rows, the model's copy of them (it may write into it) and what it makes of that.
@@ -173,8 +171,7 @@ class QuadratureLines:
         rules = self._rules(lines.reference, d)
         for first in range(0, len(directions), together):
             chosen = directions[first : first + together]
-            for start in range(0, n, rows):
-                part = slice(start, min(start + rows, n))
+            for part in blocks(n, rows):
                 nodes = [rules[j](part.stop - part.start) for j, _ in chosen]
                 batch = np.concatenate(
                     [

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi._lines.base import blocks
 from dfi._scoring.forms import affine_parts
 from dfi._scoring.scores import FoldScores, Scores, Task, put_together
 
@@ -62,7 +63,7 @@ def nodes_and_weights() -> tuple[Floats, Floats]:
 def latent_regression(kernel: EntropicTransport, values: Floats, points: Floats) -> Floats:
     r"""Return :math:`\eta(z) = \sum_i \alpha_i(z) \mu(X_i)` of each model at points, (m, k)."""
     eta = np.empty((len(points), values.shape[1]))
-    for part in _blocks(len(points), len(kernel.atoms)):
+    for part in blocks(len(points), BLOCK_ENTRIES // len(kernel.atoms)):
         eta[part] = kernel.backward(points[part]) @ values
     return eta
 
@@ -83,7 +84,7 @@ def line_averages(
         lines = [
             _Line(kernel, value, j, nodes) for kernel, value in zip(kernels, values, strict=True)
         ]
-        for part in _blocks(m, max(len(kernel.atoms) for kernel in kernels)):
+        for part in blocks(m, BLOCK_ENTRIES // max(len(kernel.atoms) for kernel in kernels)):
             found = [line.at(points[part]) for line in lines]
             for a, (curve, _) in enumerate(found):
                 mean[a, j, part] = np.tensordot(curve, weights, axes=(1, 0))
@@ -91,11 +92,6 @@ def line_averages(
             product = found[0][1] * found[-1][1]
             jacobian[j, part] = np.tensordot(product, weights, axes=(1, 0))
     return LineAverages(eta, mean, square, jacobian)
-
-
-def _blocks(count: int, width: int) -> list[slice]:
-    step = max(1, BLOCK_ENTRIES // width)
-    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
 class _Line:
@@ -213,7 +209,7 @@ def _held_out(
     weighted = (np.einsum("mj,jml->ml", piece, jacobian) for piece in (p, q))
     functions = np.hstack([p, q, *weighted])
     mean = np.empty((len(rows), 4 * d))
-    for part in _blocks(len(rows), len(transport.targets)):
+    for part in blocks(len(rows), BLOCK_ENTRIES // len(transport.targets)):
         mean[part] = transport.forward(rows[part]) @ functions
     p, q, attributed_p, attributed_q = np.hsplit(mean, 4)
     outcome = y[:, None]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
-from dfi._lines.base import LineModel, LineMoments, Lines
+from dfi._lines.base import LineModel, LineMoments, Lines, blocks
 from dfi._scoring.forms import ScoreForm, influence, perturbed_error
 from dfi._scoring.loss import SQUARED_ERROR
 from dfi._scoring.sensitivity import (
@@ -152,8 +152,7 @@ def latent_scores(
     values, prediction = np.empty((n, d)), np.empty(n)
     sums = _Sums(SensitivityMoments(d, shortcut), HermiteCoefficients(d))
     seeds = (passes.seed or np.random.SeedSequence(0)).spawn(max(1, -(-n // step)))
-    for start, seed in zip(range(0, n, step), seeds, strict=True):
-        rows = slice(start, min(start + step, n))
+    for rows, seed in zip(blocks(n, step), seeds, strict=True):
         block = _Block(models, matrix[rows], y[rows], mass[rows], transport, form)
         prediction[rows] = np.mean([model.predict(matrix[rows]) for model in models], axis=0)
         if transport.smoothing < 1.0:
@@ -393,8 +392,7 @@ def tilt_sensitivity(
         for sign in (1.0, -1.0):
             tilted = replace(lines, directions=directions + sign * TILT * directions[:, [k]])
             loss = np.zeros(d)
-            for start in range(0, len(matrix), rows_at_once):
-                rows = slice(start, start + rows_at_once)
+            for rows in blocks(len(matrix), rows_at_once):
                 means = [model.moments(tilted.take(rows)).mean for model in models]
                 lost = SQUARED_ERROR.of_two(y[rows, None], means[0], means[-1])
                 loss += mass[rows] @ np.tensordot(weights, lost, axes=1)

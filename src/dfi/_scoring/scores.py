@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add, mul
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 import numpy as np
 from joblib import delayed
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from dfi.transports.base import FittedTransport, Transport
     from dfi.transports.straight import StraightTransport
 
+Fitted = TypeVar("Fitted", bound="FittedTransport")
 SensitivityMethod = Literal["auto", "hermite", "covariance", "tilt"]
 """How the sensitivity to the transport's error is found; ``"auto"`` checks the short cut."""
 
@@ -84,15 +85,14 @@ class Task:
         """Return a child of the seed, the same however often it is asked for."""
         return np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, number))
 
-    def fit(self, design: Transport, keep: Ints, like: FittedTransport | None = None) -> Any:
+    def fit(self, design: Transport, keep: Ints, like: Fitted) -> Fitted:
+        """Fit a design again to some of the explained rows, to what it was for all (``like``)."""
         rows = self.rows[keep]
-        return design.fit_matrix(
-            self.table.matrix[rows],
-            self.weights.take(rows),
-            self.constant,
-            columns=self.table.columns,
-            like=like,
+        weights, columns = self.weights.take(rows), self.table.columns
+        found = design.fit_matrix(
+            self.matrix[rows], weights, self.constant, columns=columns, like=like
         )
+        return cast("Fitted", found)
 
 
 @dataclass(frozen=True)

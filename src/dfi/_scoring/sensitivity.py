@@ -51,7 +51,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
-from dfi._lines.base import LineModel, LineMoments, Lines
+from dfi._lines.base import LineModel, LineMoments, Lines, blocks
 from dfi._lines.closed_form import SumLines
 from dfi._lines.trees.model import TreeLines
 
@@ -434,9 +434,7 @@ def _gradients(model: LineModel, matrix: Floats, transport: LinearTransport, ste
     directions = transport.directions
     gradient = np.empty((n, transport.n_latent))
     # a model pays for every call: many directions share one
-    together = max(1, BLOCK_BYTES // (8 * 2 * n * p))
-    for start in range(0, transport.n_latent, together):
-        part = slice(start, min(start + together, transport.n_latent))
+    for part in blocks(transport.n_latent, BLOCK_BYTES // (8 * 2 * n * p)):
         moves = step * directions[:, part].T[:, None, :]
         rows = np.concatenate([matrix + moves, matrix - moves])
         high, low = np.split(model.predict(rows.reshape(-1, p)).reshape(-1, n), 2)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy import stats
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.columns import Column
-    from dfi._types import Bools, Floats, Ints
+    from dfi._types import Bools, Floats, Ints, Plain
     from dfi.transports.base import FittedTransport
 
 FAR_FROM_NORMAL = 0.1
@@ -101,7 +101,7 @@ class Auto(Transport):
         design = self.choose(matrix, weights, constant, columns, seed).design
         return design.fit_matrix(matrix, weights, constant, columns=columns, like=like)
 
-    def specification(self) -> dict[str, Any]:
+    def specification(self) -> Plain:
         """Return that the data decide."""
         return {"transport": "auto"}
 
@@ -249,7 +249,7 @@ class LatentDiagnostics:
         """Whether the dependence that is left is beyond chance and large enough to matter."""
         return self.beyond_chance and self.max_distance_correlation >= self.worth_saying
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Plain:
         """Return the values for a result's diagnostics."""
         found = {**asdict(self), "most_dependent": list(self.most_dependent)}
         return {**found, "dependent": self.dependent}

@@ -25,7 +25,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 from scipy import sparse
@@ -40,7 +40,8 @@ from dfi._models.seeds import Seeds
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
+    from sklearn.utils import Tags
 
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.forms import ScoreForm
     from dfi._scoring.scores import Scores, Task
-    from dfi._types import Bools, Floats, Ints
+    from dfi._types import Bools, Floats, Frame, Ints, Plain
     from dfi.transports.straight import StraightTransport
 
 N_GROUPS = 20
@@ -83,7 +84,7 @@ class Choice:
     design: Transport
     reasons: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Plain:
         """Return the choice for a result's diagnostics."""
         return {"chosen": self.design.name, "why": list(self.reasons)}
 
@@ -124,7 +125,7 @@ class Transport(TransformerMixin, BaseEstimator):
 
     fitted_: FittedTransport
     n_features_in_: int
-    feature_names_in_: NDArray[Any]
+    feature_names_in_: NDArray[np.object_]
     _table: Table
 
     def __post_init__(self) -> None:
@@ -193,7 +194,7 @@ class Transport(TransformerMixin, BaseEstimator):
         """
 
     @abstractmethod
-    def specification(self) -> dict[str, Any]:
+    def specification(self) -> Plain:
         """Return what the estimand depends on."""
 
     def label(self) -> str:
@@ -206,7 +207,7 @@ class Transport(TransformerMixin, BaseEstimator):
         ]
         return f"{self.name} ({', '.join(changed)})" if changed else self.name
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Frame, y: object = None, sample_weight: object = None) -> Self:
         """Fit the transport to a table.
 
         Parameters
@@ -234,7 +235,7 @@ class Transport(TransformerMixin, BaseEstimator):
         )
         return self
 
-    def transform(self, X: Any) -> Floats:
+    def transform(self, X: Frame) -> Floats:
         """Return the latent rows of a table with the columns of ``fit``, one draw of each."""
         check_is_fitted(self, "fitted_")
         matrix = self._rows(X).matrix
@@ -242,7 +243,7 @@ class Transport(TransformerMixin, BaseEstimator):
         generator = Seeds.of(self.random_state).child("transform").generator()
         return self.fitted_.couple(matrix, generator)
 
-    def inverse_transform(self, Z: Any) -> Any:
+    def inverse_transform(self, Z: ArrayLike) -> Frame:
         """Return the rows that belong to latent rows, as a table like that of ``fit``.
 
         Under a random coupling (``epsilon > 0``) these are the conditional means of the features.
@@ -257,7 +258,7 @@ class Transport(TransformerMixin, BaseEstimator):
             )
         return self._table.frame(self.fitted_.project(latent))
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the names of the latent coordinates: those of the columns they belong to."""
         check_is_fitted(self, "fitted_")
         columns = self._table.columns
@@ -277,7 +278,7 @@ class Transport(TransformerMixin, BaseEstimator):
         every = [name for column in columns for name in column.matrix_names()]
         return np.asarray([every[k] for k in self.fitted_.active], dtype=object)
 
-    def _rows(self, X: Any) -> Table:
+    def _rows(self, X: Frame) -> Table:
         dimensions = 2 if is_table(X) or sparse.issparse(X) else np.asarray(X).ndim
         if dimensions != 2:
             raise ValueError(
@@ -293,7 +294,7 @@ class Transport(TransformerMixin, BaseEstimator):
             X = build_frame(labels, list(np.asarray(X).T), table.library, table.header)
         return table.like(X)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.string = True
@@ -404,7 +405,7 @@ class FittedTransport(ABC):
         slope = self.slopes(rows, j).reshape(-1, len(nodes), self.n_latent)
         return np.asarray(np.einsum("itl,t->il", slope**2, weights))
 
-    def diagnostics(self, owner: Ints) -> dict[str, Any]:
+    def diagnostics(self, owner: Ints) -> Plain:
         """Return what a result reports of the fit; ``owner`` is the unit of each coordinate."""
         del owner
         return {}

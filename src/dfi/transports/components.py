@@ -55,7 +55,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -97,7 +97,7 @@ TOLERANCE = 1e-9
 """p-values and shares that differ relatively by less are equal: rounding must not decide."""
 
 
-def check_components(components: Any) -> Components:
+def check_components(components: object) -> Components:
     """Return the option with lists as tuples; refuse what is none of its forms."""
     if components is None:
         return None

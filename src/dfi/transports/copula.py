@@ -32,7 +32,7 @@ in score space are in). It vanishes for normal margins under a linear regression
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from dfi._lines.base import LineModel, ReferenceKind
     from dfi._lines.trees.ensemble import Category, TreeEnsemble
     from dfi._scoring.lines import LineScores
-    from dfi._types import Bools, Floats, Ints
+    from dfi._types import Bools, Floats, Ints, Plain
     from dfi.transports.base import FittedTransport
     from dfi.transports.components import Components
     from dfi.transports.linear_error import MapInfluence, SquaredInfluence
@@ -136,7 +136,7 @@ class CopulaTransport(StraightTransport):
         squares = [self.cells(m)(standardized[:, at]) for at, m in enumerate(coordinates)]
         return weights.mean(np.stack(squares, axis=1))
 
-    def diagnostics(self, owner: Ints) -> dict[str, Any]:
+    def diagnostics(self, owner: Ints) -> Plain:
         """Return what there is to say of the whitening."""
         return self.linear.diagnostics(owner)
 
@@ -366,7 +366,7 @@ class Copula(Transport):
         )
         return replace(draft, linear=linear)
 
-    def specification(self) -> dict[str, Any]:
+    def specification(self) -> Plain:
         """Return what the estimand depends on."""
         return {
             "transport": "copula",

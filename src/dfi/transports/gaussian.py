@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._lines.choose import LineOptions
     from dfi._scoring.lines import LineScores
-    from dfi._types import Bools, Floats, Ints
+    from dfi._types import Bools, Floats, Ints, Plain
     from dfi.transports.base import FittedTransport
     from dfi.transports.linear_error import MapInfluence, SquaredInfluence
 
@@ -234,7 +234,7 @@ class LinearTransport(StraightTransport):
         phi = weights.mean(scores.influence)
         return np.concatenate([phi, self.attribution**2 @ phi])
 
-    def diagnostics(self, owner: Ints) -> dict[str, Any]:
+    def diagnostics(self, owner: Ints) -> Plain:
         """Return rank and condition of the correlation matrix, and what is collinear."""
         return {
             "rank": self.rank,
@@ -291,7 +291,7 @@ class _LinearDesign(Transport):
         """Refuse components that name other columns than these."""
         check_names(self.components, columns)
 
-    def specification(self) -> dict[str, Any]:
+    def specification(self) -> Plain:
         """Return what the estimand depends on."""
         return {
             "transport": self.name,

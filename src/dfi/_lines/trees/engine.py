@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import numpy as np
 from scipy.special import expit
 
-from dfi._lines.base import LineMoments
+from dfi._lines.base import LineMoments, blocks
 from dfi._lines.trees.compiled import kernel_array
 from dfi._lines.trees.ensemble import pieces_of, tree_rows
 from dfi._lines.trees.kernels_blocks import (
@@ -89,7 +89,7 @@ def predict(ensemble: TreeEnsemble, points: Floats, *, n_threads: int | None = N
         places = places_for(block.stop - block.start, nodes.depth)
         predict_sums(nodes, kernel_array(rows[block].T, np.float64), places, sums[block])
 
-    _run(task, _blocks(len(rows), ROWS_PER_BLOCK), n_threads)
+    _run(task, blocks(len(rows), ROWS_PER_BLOCK), n_threads)
     sums += ensemble.intercept
     if ensemble.link == "logistic":
         return np.asarray(expit(sums), dtype=np.float64)
@@ -234,8 +234,8 @@ def _by_direction(
             mean[:, block, j] = moments[0] + ensemble.intercept
             hermite[:, block, j] = moments[1] + ensemble.intercept * laws[j].total
 
-    blocks = list(_blocks(n, ROWS_PER_BLOCK))
-    _run(task, ((j, block) for j in range(d) for block in blocks), n_threads)
+    places = ((j, block) for j in range(d) for block in blocks(n, ROWS_PER_BLOCK))
+    _run(task, places, n_threads)
     return LineMoments(mean, hermite, square)
 
 
@@ -289,7 +289,7 @@ def _path(
         mean[:, block] = np.moveaxis(part[0], 2, 0) + ensemble.intercept
         hermite[:, block] = np.moveaxis(part[1], 2, 0) + total
 
-    _run(task, _blocks(n, ROWS_PER_PATH_TASK), n_threads)
+    _run(task, blocks(n, ROWS_PER_PATH_TASK), n_threads)
     return LineMoments(mean, hermite)
 
 
@@ -305,10 +305,6 @@ def _sort_directions(steepness: Floats) -> SortedDirections:
         crosses.sum(axis=1).astype(np.int32),
         steepness,
     )
-
-
-def _blocks(n: int, size: int) -> Iterable[slice]:
-    return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
 def _run(task: Callable[[Job], None], jobs: Iterable[Job], n_threads: int | None) -> None:
