@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import ot
 
-from dfi.transports.sinkhorn import Solution, exponents, normal_points, solve
+from dfi.transports.entropic import Solution, exponents, normal_points, solve
 
 TARGETS = 4096
 PRECISION = 1e-6

@@ -23,6 +23,8 @@ Estimator: TypeAlias = Any
 """A learner or a fitted model of scikit-learn's kind, or a function: none ships types."""
 Space: TypeAlias = Literal["attributed", "latent", "group"]
 """What the units of a result are: features, latent coordinates, or groups of features."""
+Plain: TypeAlias = dict[str, Any]
+"""What a result keeps: numbers, words, and lists and dicts of these."""
 
 TableLike: TypeAlias = Any
 """A table of any library: pandas, polars, pyarrow, numpy, scipy.sparse, a list of rows."""

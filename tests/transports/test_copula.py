@@ -13,10 +13,10 @@ from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.trees.model import TreeLines
 from dfi._models.crossfit import FoldModels
 from dfi._models.predictor import predictor_for
-from dfi._scoring.curves import curve_scores
 from dfi._scoring.scores import pooled_scores
 from dfi.datasets.simulations import correlated_gaussian, symmetric_root
 from dfi.transports.copula import Cells, Copula, slope_terms, through_margins
+from dfi.transports.curved import curve_scores
 from dfi.transports.margins import count_rows, fit_margin, knot_scores
 from tests.scoring.tasks import task_of
 

@@ -10,8 +10,7 @@ from dfi._data.weights import Weights
 from dfi._models.crossfit import FoldModels
 from dfi._scoring.kernel import entropic_scores, line_averages, nodes_and_weights
 from dfi.datasets.simulations import correlated_gaussian, m1, m4, symmetric_root
-from dfi.transports.entropic import EntropicOT, epsilon_for, kappa
-from dfi.transports.sinkhorn import normal_points
+from dfi.transports.entropic import EntropicOT, epsilon_for, kappa, normal_points
 from tests.scoring.tasks import task_of
 
 R = np.array([[1.0, 0.6], [0.6, 1.0]])

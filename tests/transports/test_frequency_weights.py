@@ -13,10 +13,9 @@ import dfi
 from dfi._data import read_table
 from dfi._data.weights import Weights
 from dfi._models.crossfit import FoldModels
-from dfi._scoring.curves import curve_scores
 from dfi.datasets.simulations import correlated_gaussian, m4
 from dfi.transports import Copula, EntropicOT, Gaussian, KnotheRosenblatt, base
-from dfi.transports.curved import RowCopies
+from dfi.transports.curved import RowCopies, curve_scores
 from dfi.transports.gaussian import _shrinkage
 from dfi.transports.margins import count_rows, fit_margin
 from tests.scoring.tasks import task_of

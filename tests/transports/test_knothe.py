@@ -11,8 +11,8 @@ import dfi
 from dfi._data import read_table
 from dfi._data.weights import Weights
 from dfi._models.crossfit import FoldModels
-from dfi._scoring.curves import curve_scores
 from dfi.datasets.simulations import correlated_gaussian, m4
+from dfi.transports.curved import curve_scores
 from dfi.transports.knothe import KnotheRosenblatt
 from tests.scoring.tasks import task_of
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dfi.transports.sinkhorn import exponents, gaussian_coupling, normal_points, solve
+from dfi.transports.entropic import exponents, gaussian_coupling, normal_points, solve
 
 
 def coupling(rows, targets, epsilon, solution, mass=None):

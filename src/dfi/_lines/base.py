@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dfi._types import Floats, Ints
 
 ReferenceKind = Literal["gaussian", "empirical"]
@@ -27,18 +29,18 @@ ROUNDING = 1e-12
 """Difference of latent values, as a share of the largest, that is rounding."""
 
 
+def blocks(count: int, size: int) -> Iterator[slice]:
+    """Cut ``count`` rows into blocks of at most ``size``, but no less than one."""
+    size = max(1, size)
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
 @dataclass(frozen=True)
 class Reference:
     """The law ``P_Zj`` of the replacement value of each latent coordinate.
 
-    Parameters
-    ----------
-    kind : {"gaussian", "empirical"}
-        ``N(0, 1)`` for every coordinate, or the (weighted) empirical law of each latent column.
-    values : ndarray of shape (n_values, d), optional
-        Empirical law: each column ascending.
-    cumulative : ndarray of shape (n_values, d), optional
-        Empirical law: probability of a value at most ``values[k, j]``; the last row is 1.
+    ``N(0, 1)``, or the empirical law of each latent column: ``values`` ascending and ``cumulative``
+    probabilities, 1 in the last row, both (n_values, d).
     """
 
     kind: ReferenceKind
@@ -47,12 +49,10 @@ class Reference:
 
     @classmethod
     def gaussian(cls) -> Reference:
-        """Return the standard normal law for every coordinate."""
         return cls("gaussian")
 
     @classmethod
     def empirical(cls, latent: Floats, weights: Floats | None = None) -> Reference:
-        """Return the weighted empirical law of each column of ``latent``."""
         order = np.argsort(latent, axis=0, kind="stable")
         values = np.ascontiguousarray(np.take_along_axis(latent, order, axis=0))
         mass = np.ones(len(latent)) if weights is None else np.asarray(weights, dtype=float)
@@ -71,17 +71,16 @@ class Reference:
         )
 
     def moments(self, d: int) -> tuple[Floats, Floats]:
-        """Return the first and the second moment of each of ``d`` coordinates."""
         if self.values is None:
             return np.zeros(d), np.ones(d)
         mass = self.masses()
         return np.sum(mass * self.values, axis=0), np.sum(mass * self.values**2, axis=0)
 
     def atoms(self, j: int) -> tuple[Floats, Floats]:
-        """Return the distinct values of coordinate ``j`` and their probabilities.
+        """Return the distinct values of coordinate ``j`` that have weight, and their probabilities.
 
-        Values that differ by rounding alone are one: equal rows may be encoded differently in
-        their last digit. Values without weight are left out.
+        Values that differ by rounding are one: equal rows may differ in their last digit once
+        encoded.
         """
         if self.values is None or self.cumulative is None:
             raise TypeError("a Gaussian reference law has no atoms")
@@ -94,7 +93,6 @@ class Reference:
         return values[starts], mass / mass.sum()
 
     def masses(self) -> Floats:
-        """Return the probability of each empirical value, shape (n_values, d)."""
         if self.cumulative is None:
             raise TypeError("a Gaussian reference law has no atoms")
         return np.diff(self.cumulative, axis=0, prepend=0.0)
@@ -104,19 +102,9 @@ class Reference:
 class Lines:
     """The lines through ``n`` rows along ``d`` latent directions.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, p)
-        The rows, in the units the model was fitted in.
-    latent : ndarray of shape (n, d)
-        Their latent coordinates.
-    directions : ndarray of shape (p, d)
-        Column ``j`` is the change of a row per unit of latent coordinate ``j``.
-    reference : Reference
-        The law of the replacement value.
-    offsets : ndarray of shape (q, d)
-        Shifts of the latent coordinate, one set per node of the transport's random kernel;
-        a single row of zeros where the kernel is deterministic.
+    Column ``j`` of ``directions`` (p, d) is the change of a row of ``points`` (n, p) per unit of
+    latent coordinate ``j``. ``offsets`` (q, d) shift the latent coordinate, one set per node of the
+    transport's random kernel; a single row of zeros where the kernel is deterministic.
     """
 
     points: Floats
@@ -126,7 +114,6 @@ class Lines:
     offsets: Floats
 
     def take(self, rows: slice) -> Lines:
-        """Return the lines through some of the rows."""
         return Lines(
             self.points[rows], self.latent[rows], self.directions, self.reference, self.offsets
         )
@@ -134,17 +121,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class LineMoments:
-    """Moments of a model along lines, each of shape (q, n, d).
-
-    Attributes
-    ----------
-    mean : ndarray
-        ``E_t[f]``, the line mean ``m``.
-    hermite : ndarray
-        ``E_t[t f]``, the first Hermite moment ``h``.
-    square : ndarray or None
-        ``E_t[f^2]``, where it was asked for (CPI-type scores).
-    """
+    """``E_t[f]``, ``E_t[t f]`` and, where asked for, ``E_t[f^2]``, each of shape (q, n, d)."""
 
     mean: Floats
     hermite: Floats

@@ -95,8 +95,7 @@ def line_model(
     """Return the line averages of a fitted model.
 
     A model that is read into an exact or closed form is compared with its own predictions on the
-    rows of the ``sample``. ``square`` is whether second moments will be needed (CPI-type scores),
-    which sums do not have; ``seed`` is for random draws.
+    ``sample``. ``square`` asks for second moments (CPI-type scores), which sums do not have.
     """
     if options.rule == "auto":
         exact = _read(predictor, sample, options, square=square)

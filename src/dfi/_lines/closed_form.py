@@ -25,7 +25,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.svm import LinearSVR
 
-from dfi._lines.base import LineModel, LineMoments, Lines, Reference
+from dfi._lines.base import LineModel, LineMoments, Lines, Reference, blocks
 from dfi._models.network import BEND, BentHingeNetwork, bent_hinge
 
 if TYPE_CHECKING:
@@ -62,15 +62,12 @@ class LinearLines:
 
     @property
     def rule(self) -> str:
-        """How the averages are taken."""
         return "closed form (linear)"
 
     def predict(self, points: Floats) -> Floats:
-        """Return the model's value at each row."""
         return np.asarray(points @ self.coefficients + self.intercept)
 
     def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
-        """Return the moments along each line."""
         slope = self.coefficients @ lines.directions
         first, second = lines.reference.moments(len(slope))
         value = self.predict(lines.points)
@@ -84,11 +81,7 @@ class LinearLines:
 
 
 def linear_lines(model: object, n_columns: int) -> LinearLines | None:
-    """Read a fitted linear model, or a pipeline of scalers that ends in one.
-
-    Returns None where the model is of another kind. A scaler ``(x - a) / s`` in front of the
-    model is folded into its coefficients.
-    """
+    """Read a fitted linear model, scalers in front folded into its coefficients; else None."""
     scale, shift = np.ones(n_columns), np.zeros(n_columns)
     if isinstance(model, Pipeline):
         *steps, final = [step for _, step in model.steps]
@@ -128,10 +121,7 @@ def _affine(step: TransformerMixin | None, n_columns: int) -> tuple[Floats, Floa
 
 
 def partial_moments(reference: Reference, j: int) -> Callable[[Floats], Floats]:
-    r"""Return the function :math:`s \mapsto (S_0, S_1, S_2, S_3)(s)` of coordinate ``j``.
-
-    The four moments are along the last axis of its result.
-    """
+    r"""Return the function :math:`s \mapsto (S_0, S_1, S_2, S_3)(s)`, along the last axis."""
     if reference.values is None or reference.cumulative is None:
         return _normal_partial_moments
     values = np.ascontiguousarray(reference.values[:, j])
@@ -163,16 +153,13 @@ class HingeLines:
 
     @property
     def rule(self) -> str:
-        """How the averages are taken."""
         return f"closed form ({len(self.slopes)} hinges)"
 
     def predict(self, points: Floats) -> Floats:
-        """Return the model's value at each row."""
         hidden = bent_hinge(points @ self.directions + self.offsets)
         return np.asarray(hidden @ self.slopes + self.intercept)
 
     def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
-        """Return the moments along each line."""
         if square:
             raise TypeError("a network's second moment has no closed form here: use quadrature")
         n, d = lines.latent.shape
@@ -180,8 +167,7 @@ class HingeLines:
         mean, hermite = np.empty(shape), np.empty(shape)
         change = self.directions.T @ lines.directions
         laws = [partial_moments(lines.reference, j) for j in range(d)]
-        for start in range(0, n, ROWS_AT_ONCE):
-            part = slice(start, min(start + ROWS_AT_ONCE, n))
+        for part in blocks(n, ROWS_AT_ONCE):
             base = lines.points[part] @ self.directions + self.offsets
             for q, j in np.ndindex(shape[0], d):
                 if q > 0 and lines.offsets[q, j] == lines.offsets[0, j]:
@@ -226,7 +212,6 @@ def _unit_moments(
 
 
 def hinge_lines(model: object) -> HingeLines | None:
-    """Return the closed form of a fitted network of bent hinges, None for any other model."""
     if not isinstance(model, BentHingeNetwork):
         return None
     return HingeLines(model.directions_, model.offsets_, model.slopes_, model.intercept_)
@@ -234,11 +219,7 @@ def hinge_lines(model: object) -> HingeLines | None:
 
 @dataclass(frozen=True)
 class SumLines:
-    """The model ``intercept + sum_k weights[k] * parts[k]``.
-
-    The second moment is not linear in the model: asking for it is refused, and the caller
-    integrates the sum as a whole instead.
-    """
+    """The model ``intercept + sum_k weights[k] * parts[k]``."""
 
     parts: tuple[LineModel, ...]
     weights: tuple[float, ...]
@@ -246,18 +227,15 @@ class SumLines:
 
     @property
     def rule(self) -> str:
-        """How the averages are taken."""
         return " + ".join(dict.fromkeys(part.rule for part in self.parts))
 
     def predict(self, points: Floats) -> Floats:
-        """Return the model's value at each row."""
         value = np.full(len(points), self.intercept)
         for weight, part in zip(self.weights, self.parts, strict=True):
             value += weight * part.predict(points)
         return value
 
     def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
-        """Return the moments along each line."""
         if square:
             raise TypeError("the second moment of a sum is not the sum of second moments")
         first, _ = lines.reference.moments(lines.latent.shape[1])

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy import linalg, stats
 
-from dfi._lines.base import ROUNDING, LineMoments, Lines, Reference
+from dfi._lines.base import ROUNDING, LineMoments, Lines, Reference, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,9 +99,8 @@ def _weighted(nodes: Floats, shares: Floats, mean: float, deviation: float) -> F
 def gauss_nodes(reference: Reference, j: int, m: int) -> tuple[Floats, Floats]:
     """Return the ``m``-point Gauss rule of coordinate ``j``.
 
-    For an empirical law the three-term recurrence of its orthogonal polynomials comes from the
-    Lanczos process on the atoms (with full reorthogonalisation), the rule from the eigenvalues
-    of the Jacobi matrix (Golub and Welsch).
+    For an empirical law by the Lanczos process on the atoms (with full reorthogonalisation) and the
+    eigenvalues of the Jacobi matrix (Golub and Welsch).
     """
     if reference.values is None:
         nodes, weights = np.polynomial.hermite_e.hermegauss(m)
@@ -126,12 +125,7 @@ def gauss_nodes(reference: Reference, j: int, m: int) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class QuadratureLines:
-    """A model known only by its predictions.
-
-    ``quadrature`` is one of the module's rules, with ``n_nodes`` per line (32, 16 and 50 by
-    default); ``memory`` bounds in bytes the rows handed to the model at once; ``seed`` is for
-    ``"draws"`` only.
-    """
+    """A model known only by its predictions; ``seed`` is for ``"draws"`` only."""
 
     function: Callable[[Floats], Floats]
     quadrature: QuadratureRule = "equal"
@@ -141,12 +135,10 @@ class QuadratureLines:
 
     @property
     def nodes(self) -> int:
-        """The number of nodes per line."""
         return DEFAULT_NODES[self.quadrature] if self.n_nodes is None else self.n_nodes
 
     @property
     def rule(self) -> str:
-        """How the averages are taken."""
         names = {
             "equal": "equal-probability nodes",
             "gauss": "Gauss nodes",
@@ -155,20 +147,16 @@ class QuadratureLines:
         return f"quadrature ({self.nodes} {names[self.quadrature]})"
 
     def predict(self, points: Floats) -> Floats:
-        """Return the model's value at each row, in batches within the memory bound."""
         step = self._rows_at_once(points.shape[1])
         if len(points) <= step:
             return self.function(points)
-        return np.concatenate(
-            [self.function(points[k : k + step]) for k in range(0, len(points), step)]
-        )
+        return np.concatenate([self.function(points[part]) for part in blocks(len(points), step)])
 
     def _rows_at_once(self, n_columns: int) -> int:
         # The rows, the model's copy of them (it may write into it) and what it makes of that.
         return max(1, int(self.memory / (3 * 8 * max(n_columns, 1))))
 
     def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
-        """Return the moments along each line."""
         n, d = lines.latent.shape
         q = len(lines.offsets)
         mean, hermite = np.empty((q, n, d)), np.empty((q, n, d))
@@ -183,8 +171,7 @@ class QuadratureLines:
         rules = self._rules(lines.reference, d)
         for first in range(0, len(directions), together):
             chosen = directions[first : first + together]
-            for start in range(0, n, rows):
-                part = slice(start, min(start + rows, n))
+            for part in blocks(n, rows):
                 nodes = [rules[j](part.stop - part.start) for j, _ in chosen]
                 batch = np.concatenate(
                     [
@@ -233,7 +220,6 @@ def _repeated(nodes: Floats, weights: Floats, n_rows: int) -> tuple[Floats, Floa
 def _draws(
     reference: Reference, j: int, m: int, generator: np.random.Generator, n_rows: int
 ) -> tuple[Floats, Floats]:
-    """Return independent draws for every row."""
     shape = (n_rows, m)
     if reference.values is None or reference.cumulative is None:
         t = generator.standard_normal(shape)

@@ -56,8 +56,8 @@ class LineError:
     """What the scores of some rows lose by the nodes of their lines.
 
     ``error`` is the measure ``e`` of the module's description, ``share`` and ``standard_errors``
-    the change of the score that it is of, as a share of that score and in its standard errors;
-    ``settled`` tells whether the number of nodes was ours to raise.
+    the change of the score that it is of; ``settled`` whether the number of nodes was ours to
+    raise.
     """
 
     error: float
@@ -69,7 +69,6 @@ class LineError:
     settled: bool
 
     def as_dict(self, n_nodes: int) -> dict[str, float | int | str]:
-        """Return what the diagnostics of a result hold."""
         return {
             "n_nodes": n_nodes,
             "error": self.error,
@@ -99,12 +98,11 @@ class LineError:
 
 @dataclass(frozen=True)
 class CheckedRows:
-    """The rows on which two rules are compared.
+    """The rows on which two rules are compared, fold by fold.
 
     They are evenly spaced in the order of their predictions, every row as often as it weighs: so
     neither the order of the rows nor whether equal ones are repeated or counted makes a difference.
-    Rows, outcomes and predictions are held fold by fold, their shares ``mass`` together; ``total``
-    is the effective number of observations behind the scores.
+    ``total`` is the effective number of observations behind the scores.
     """
 
     rows: tuple[Ints, ...]
@@ -154,16 +152,10 @@ def settle_nodes(
 ) -> tuple[Nodes, LineError]:
     """Return how many nodes to take in place of a default, and the error that is left.
 
-    Parameters
-    ----------
-    evaluate, describe : callable
-        Influence values of the checked rows, their outcome taken to be their prediction, when
-        every number of nodes is replaced by that function of it; and the rule in words.
-    asked : bool
-        The user gave the number of nodes: it is measured, not changed.
-    draws : bool
-        Nodes are drawn for each row: what the change of a few rows has of chance is taken off,
-        since it averages out over all of them.
+    ``evaluate`` gives the influence values of the checked rows, their outcome taken to be their
+    prediction, when every number of nodes is replaced by that function of it. Nodes that were
+    ``asked`` for are measured, not changed. Of ``draws`` what the change of a few rows has of
+    chance is taken off, since it averages out over all of them.
     """
     prediction = np.concatenate(checked.prediction)
     noise = float(checked.mass @ (np.concatenate(checked.outcome) - prediction) ** 2)
@@ -207,7 +199,6 @@ def settle_nodes(
 
 
 def same(nodes: int) -> int:
-    """Return the number of nodes unchanged."""
     return nodes
 
 

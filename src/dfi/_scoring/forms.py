@@ -47,12 +47,9 @@ def influence(
 ) -> Floats:
     """Return influence values in any form; the arrays broadcast.
 
-    Parameters
-    ----------
-    values, means : sequence of ndarray
-        Predictions, and their means, of each model: two for the cross form, one otherwise.
-    perturbed : ndarray, optional
-        Mean loss of the first model where the coordinate is replaced, for the CPI-type form.
+    ``values`` and ``means`` are those of two models for the cross form, of one otherwise;
+    ``perturbed`` the mean loss of the first where the coordinate is replaced, for the CPI-type
+    form.
     """
     if form == "cpi":
         if perturbed is None:
@@ -76,15 +73,9 @@ def affine_parts(
     .. math:: u = (y - \eta^a_F)\Delta^b + (y - \eta^b_F)\Delta^a + \Delta^a\Delta^b
 
     for the cross form (twice the same model for LOCO), with residuals from other predictions
-    :math:`\eta_F` than those that lines average; ``p`` and ``q`` average over pairs.
-
-    Parameters
-    ----------
-    whole : pair of ndarray
-        :math:`\eta_F` of both models.
-    pairs : sequence of (values, means, square)
-        :math:`\eta` and ``m`` of both models, each a pair, and the mean product of both along the
-        line, for the CPI-type form.
+    :math:`\eta_F` (``whole``) than those that lines average; ``p`` and ``q`` average over
+    ``pairs``: :math:`\eta` and ``m`` of both models, and their mean product along the line for the
+    CPI-type form.
     """
     p, q = np.zeros((2, *pairs[0][1][0].shape))
     for values, means, square in pairs:

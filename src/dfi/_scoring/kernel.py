@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi._lines.base import blocks
 from dfi._scoring.forms import affine_parts
 from dfi._scoring.scores import FoldScores, Scores, Task, put_together
 
@@ -38,16 +39,11 @@ BLOCK_ENTRIES = 2**21
 
 @dataclass(frozen=True)
 class LineAverages:
-    """Averages of one kernel, or of two across halves, at the latent points.
+    """Averages of one kernel, or of two across halves (h), at the latent points (m).
 
-    Attributes
-    ----------
-    eta : ndarray of shape (h, m, k)
-        Latent regression of each kernel (half) and model at the points.
-    mean, square : ndarray of shape (h, d, m, k)
-        Its mean, and the mean of its square (the product of the halves), along each line.
-    jacobian : ndarray of shape (d, m, d)
-        ``w[j, z, l]``, the mean squared Jacobian along line ``j``.
+    ``eta`` (h, m, k) is the latent regression of each kernel and model, ``mean`` and ``square``
+    (h, d, m, k) its mean and that of its square (the product of the halves) along each line,
+    ``jacobian[j, z, l]`` the mean squared Jacobian along line ``j``.
     """
 
     eta: Floats
@@ -67,7 +63,7 @@ def nodes_and_weights() -> tuple[Floats, Floats]:
 def latent_regression(kernel: EntropicTransport, values: Floats, points: Floats) -> Floats:
     r"""Return :math:`\eta(z) = \sum_i \alpha_i(z) \mu(X_i)` of each model at points, (m, k)."""
     eta = np.empty((len(points), values.shape[1]))
-    for part in _blocks(len(points), len(kernel.atoms)):
+    for part in blocks(len(points), BLOCK_ENTRIES // len(kernel.atoms)):
         eta[part] = kernel.backward(points[part]) @ values
     return eta
 
@@ -75,11 +71,7 @@ def latent_regression(kernel: EntropicTransport, values: Floats, points: Floats)
 def line_averages(
     kernels: Sequence[EntropicTransport], values: Sequence[Floats], points: Floats
 ) -> LineAverages:
-    """Average the latent regressions and the Jacobian along every line through latent points.
-
-    There is one kernel, or two halves whose products are taken; ``values`` (n, k) are the models'
-    at the atoms of each.
-    """
+    """Average the latent regressions and the Jacobian along every line through latent points."""
     m, d = points.shape
     h, k = len(kernels), values[0].shape[1]
     nodes, weights = nodes_and_weights()
@@ -92,7 +84,7 @@ def line_averages(
         lines = [
             _Line(kernel, value, j, nodes) for kernel, value in zip(kernels, values, strict=True)
         ]
-        for part in _blocks(m, max(len(kernel.atoms) for kernel in kernels)):
+        for part in blocks(m, BLOCK_ENTRIES // max(len(kernel.atoms) for kernel in kernels)):
             found = [line.at(points[part]) for line in lines]
             for a, (curve, _) in enumerate(found):
                 mean[a, j, part] = np.tensordot(curve, weights, axes=(1, 0))
@@ -100,11 +92,6 @@ def line_averages(
             product = found[0][1] * found[-1][1]
             jacobian[j, part] = np.tensordot(product, weights, axes=(1, 0))
     return LineAverages(eta, mean, square, jacobian)
-
-
-def _blocks(count: int, width: int) -> list[slice]:
-    step = max(1, BLOCK_ENTRIES // width)
-    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
 class _Line:
@@ -150,10 +137,9 @@ def entropic_scores(
     atom_rows: Ints,
     halves: Sequence[tuple[EntropicTransport, Ints]] = (),
 ) -> Scores:
-    """Score the held-out rows of every fold under a solved transport.
+    """Score the held-out rows of every fold under a transport whose atoms are ``atom_rows``.
 
-    ``atom_rows`` are the rows of the table that are its atoms; ``halves`` the kernels of two halves
-    of the rows and those rows, where products are to be taken across them.
+    Products are taken across the kernels of two ``halves`` of the rows, if there are any.
     """
     matrix = task.matrix
     predictors = [predictor for fold in task.folds for predictor in fold.predictors]
@@ -223,7 +209,7 @@ def _held_out(
     weighted = (np.einsum("mj,jml->ml", piece, jacobian) for piece in (p, q))
     functions = np.hstack([p, q, *weighted])
     mean = np.empty((len(rows), 4 * d))
-    for part in _blocks(len(rows), len(transport.targets)):
+    for part in blocks(len(rows), BLOCK_ENTRIES // len(transport.targets)):
         mean[part] = transport.forward(rows[part]) @ functions
     p, q, attributed_p, attributed_q = np.hsplit(mean, 4)
     outcome = y[:, None]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
-from dfi._lines.base import LineModel, LineMoments, Lines
+from dfi._lines.base import LineModel, LineMoments, Lines, blocks
 from dfi._scoring.forms import ScoreForm, influence, perturbed_error
 from dfi._scoring.loss import SQUARED_ERROR
 from dfi._scoring.sensitivity import (
@@ -75,15 +75,13 @@ class Overlap(Summed):
 
     @classmethod
     def of(cls, product: Floats, mass: Floats) -> Overlap:
-        """Return the sums of the rows' products, (n, d)."""
         rows = float(np.count_nonzero(mass))
         return cls(mass @ product, mass @ product**2, float(mass.sum()), rows)
 
     def as_dict(self, names: Sequence[str], scores: Floats) -> dict[str, float | str]:
         """Return the largest change of a latent score if the regression were shrunk by a tenth.
 
-        ``names`` are those of the coordinates; the change and its error are relative to the largest
-        of the latent ``scores``.
+        The change and its error are relative to the largest of the latent ``scores``.
         """
         largest = float(np.max(np.abs(scores), initial=0.0))
         if self.mass == 0 or largest == 0:
@@ -103,27 +101,13 @@ class Overlap(Summed):
 class LineScores:
     r"""What straight lines tell of held-out rows, of one fold or of all.
 
-    Attributes
-    ----------
-    influence : ndarray of shape (n, d)
-        Uncentred influence values of the latent scores, the transport taken as known.
-    prediction : ndarray of shape (n,)
-        The models' mean prediction of each row.
-    sensitivity : ndarray of shape (d, d)
-        ``G[k, j]``, the sensitivity :math:`E[h_j\,\partial m_j/\partial z_k]` of line mean ``j``
-        to tilting its line towards ``k``; on the diagonal :math:`E[h_j^2]`, to stretching it.
-    gradient, curvature : ndarray of shape (d,) and (d, d)
-        First and second Hermite coefficients of :math:`\eta`; zero for a deterministic map,
-        which does not need them.
-    regressions : tuple of LatentRegression
-        The linear part of each model's ``h``, of one fold.
-    overlap : Overlap or None
-        What is left of the condition under which errors of the regression enter squared; None
-        for the bridge.
-    differences : Differences or None
-        The sensitivity by differences on a sample of the rows, where it was asked for.
-    gradients : Gradients or None
-        Products of the regression's latent gradients on a sample of the rows, likewise.
+    ``influence`` (n, d) takes the transport as known. ``sensitivity[k, j]`` is
+    :math:`G_{kj} = E[h_j\,\partial m_j/\partial z_k]`, of line mean ``j`` to tilting its line
+    towards ``k``; on the diagonal :math:`E[h_j^2]`, to stretching it. ``gradient`` and
+    ``curvature`` are the first and second Hermite coefficients of :math:`\eta`, zero for a
+    deterministic map, which does not need them; ``regressions`` the linear parts of each model's
+    ``h``, of one fold. ``overlap`` is None for the bridge; ``differences`` and ``gradients`` are of
+    a sample of the rows, where asked for.
     """
 
     influence: Floats
@@ -139,11 +123,7 @@ class LineScores:
 
 @dataclass(frozen=True)
 class Passes:
-    """How rows are passed over.
-
-    Blocks of rows bound the memory. For a random kernel (the bridge): draws of the latent row,
-    smoothing points, and a seed for both.
-    """
+    """How rows are passed over: in blocks, with draws and smoothing points for a random kernel."""
 
     rows_at_once: int = 4096
     n_draws: int = 1
@@ -165,22 +145,14 @@ def latent_scores(
 ) -> LineScores:
     """Return the latent influence values of held-out rows under their fold's models.
 
-    Parameters
-    ----------
-    models : sequence of LineModel
-        Two models fitted on disjoint rows for the cross form, one otherwise.
-    matrix, y, mass : ndarray
-        The held-out rows, their outcomes and their weights.
-    shortcut : {"hermite", "covariance"}
-        How the sensitivity ``G`` is taken, see :mod:`dfi._scoring.sensitivity`.
+    Two models fitted on disjoint rows for the cross form, one otherwise.
     """
     passes = passes or Passes()
     n, d, step = len(matrix), transport.n_latent, passes.rows_at_once
     values, prediction = np.empty((n, d)), np.empty(n)
     sums = _Sums(SensitivityMoments(d, shortcut), HermiteCoefficients(d))
     seeds = (passes.seed or np.random.SeedSequence(0)).spawn(max(1, -(-n // step)))
-    for start, seed in zip(range(0, n, step), seeds, strict=True):
-        rows = slice(start, min(start + step, n))
+    for rows, seed in zip(blocks(n, step), seeds, strict=True):
         block = _Block(models, matrix[rows], y[rows], mass[rows], transport, form)
         prediction[rows] = np.mean([model.predict(matrix[rows]) for model in models], axis=0)
         if transport.smoothing < 1.0:
@@ -211,8 +183,6 @@ class _Sums:
 
 @dataclass(frozen=True)
 class _Evaluation:
-    """Values and line moments of one model on one set of lines."""
-
     value: Floats
     moments: LineMoments
 
@@ -336,7 +306,6 @@ def _overlap(evaluations: list[_Evaluation], weights: Floats, mass: Floats) -> O
 
 
 def _drawn_points(pairs: int, latent: Floats, generator: np.random.Generator) -> Iterator[Floats]:
-    """Draw antithetic pairs of normal points for every row."""
     for _ in range(pairs):
         points = generator.standard_normal(latent.shape)
         yield points
@@ -381,8 +350,7 @@ def scores_along(
 ) -> tuple[Floats, list[LineMoments]]:
     """Return the influence values of rows along any lines, (n, d), and the models' moments.
 
-    ``weights`` (q,) are those of the nodes of the random kernel (``lines.offsets``), over which the
-    influence values and, of each model, line means and first Hermite moments are averaged.
+    Both are averaged by ``weights`` (q,) over the nodes of the random kernel (``lines.offsets``).
     """
     evaluations = _evaluated(models, lines, form)
     moments = [
@@ -424,8 +392,7 @@ def tilt_sensitivity(
         for sign in (1.0, -1.0):
             tilted = replace(lines, directions=directions + sign * TILT * directions[:, [k]])
             loss = np.zeros(d)
-            for start in range(0, len(matrix), rows_at_once):
-                rows = slice(start, start + rows_at_once)
+            for rows in blocks(len(matrix), rows_at_once):
                 means = [model.moments(tilted.take(rows)).mean for model in models]
                 lost = SQUARED_ERROR.of_two(y[rows, None], means[0], means[-1])
                 loss += mass[rows] @ np.tensordot(weights, lost, axes=1)
@@ -473,8 +440,7 @@ def row_sample(standardized: Floats, mass: Floats, count: int) -> RowSample:
     What is found on a sample must not depend on the order of the rows or of the columns, on units
     of measurement, or on whether a row that counts twice is written twice. So equal rows are one
     row with the sum of their weights, and the rows are spread evenly over the order of a number
-    that no renaming or rescaling of columns changes. Columns are ``standardized``, of mean 0 and
-    comparable spread.
+    that no renaming or rescaling of the ``standardized`` columns changes.
     """
     held = np.flatnonzero(mass > 0)
     distinct, first, which = np.unique(

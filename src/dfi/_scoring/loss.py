@@ -31,21 +31,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss, by its generator.
+    """A loss, by its generator ``f`` and its derivative.
 
-    Attributes
-    ----------
-    name : str
-        What specifications of a result call it.
-    unit : str
-        What its scores are shares or multiples of.
-    generator, slope : callable
-        ``f`` and its derivative.
-    secant : callable
-        The divided difference ``f[a, b]``, the slope where ``a = b``, without cancellation.
-    pair : callable, optional
-        ``pair(y, a, b)``, the loss of two predictions in a form with less rounding than that by
-        the generator; it may add a function of ``y``.
+    ``secant`` is the divided difference ``f[a, b]``, the slope where ``a = b``, without
+    cancellation; ``pair(y, a, b)`` the loss of two predictions in a form with less rounding than
+    that by the generator, to which it may add a function of ``y``. ``unit`` is what scores are
+    shares of.
     """
 
     name: str
@@ -56,14 +47,12 @@ class Loss:
     pair: Callable[[Floats, Floats, Floats], Floats] | None = None
 
     def of(self, y: Floats, prediction: Floats) -> Floats:
-        """Return the loss of predictions; the arrays broadcast."""
         if self.pair is not None:
             return self.pair(y, prediction, prediction)
         tangent = self.generator(prediction) + self.slope(prediction) * (y - prediction)
         return np.asarray(-tangent)
 
     def of_two(self, y: Floats, first: Floats, second: Floats) -> Floats:
-        """Return the loss of two predictions of the same rows together."""
         if self.pair is not None:
             return self.pair(y, first, second)
         level = 0.5 * (self.generator(first) + self.generator(second))

@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add, mul
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 import numpy as np
 from joblib import delayed
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from dfi.transports.base import FittedTransport, Transport
     from dfi.transports.straight import StraightTransport
 
+Fitted = TypeVar("Fitted", bound="FittedTransport")
 TransportError = Literal[
     "auto", "derived", "covariance", "finite-difference", "jackknife", "ignore"
 ]
-"""How the transport's own error enters the standard errors."""
 """How the sensitivity to the transport's error is found; ``"auto"`` checks the short cut."""
 
 ROWS_AT_ONCE = 1024
@@ -59,23 +59,9 @@ SAMPLE_ROWS = 200
 class Task:
     """Everything that scoring needs besides the transport.
 
-    Attributes
-    ----------
-    folds : sequence of FoldModels
-        The fitted models.
-    table, y, weights
-        All rows.
-    rows : ndarray of int
-        The rows that are explained, on which the transport was fitted.
-    constant : ndarray of bool
-        The columns that do not vary among them.
-    form, options
-        How latent scores and line means are taken.
-    transport_error : TransportError
-        How the transport's own error enters the standard errors: ``"derived"`` by the Hermite short
-        cut, ``"auto"`` with differences on a sample of the rows beside it.
-    seed : SeedSequence
-        For random encoders and the jackknife's groups.
+    ``rows`` are explained, and the transport was fitted on them; ``constant`` are the columns that
+    do not vary among them. ``transport_error="auto"`` is the Hermite short cut with differences on
+    a sample of the rows beside it. The ``seed`` is for random encoders and the jackknife's groups.
     """
 
     folds: Sequence[FoldModels]
@@ -98,56 +84,33 @@ class Task:
 
     @property
     def matrix(self) -> Floats:
-        """The numeric matrix of the table."""
         return self.table.matrix
 
     def child(self, number: int) -> np.random.SeedSequence:
         """Return a child of the seed, the same however often it is asked for."""
         return np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, number))
 
-    def fit(self, design: Transport, keep: Ints, like: FittedTransport | None = None) -> Any:
-        """Fit a transport again to some of the explained rows; see :meth:`Transport.fit_matrix`."""
+    def fit(self, design: Transport, keep: Ints, like: Fitted) -> Fitted:
+        """Fit a design again to some of the explained rows, to what it was for all (``like``)."""
         rows = self.rows[keep]
-        return design.fit_matrix(
-            self.table.matrix[rows],
-            self.weights.take(rows),
-            self.constant,
-            columns=self.table.columns,
-            like=like,
+        weights, columns = self.weights.take(rows), self.table.columns
+        found = design.fit_matrix(
+            self.matrix[rows], weights, self.constant, columns=columns, like=like
         )
+        return cast("Fitted", found)
 
 
 @dataclass(frozen=True)
 class Scores:
     """The folds' influence values in both spaces, put together over rows and repeats.
 
-    Attributes
-    ----------
-    rows : ndarray of int
-        The rows that were held out at least once, in the table's order.
-    latent, attributed : ndarray of shape (n, d)
-        Uncentred influence values, averaged over repeats.
-    latent_by_repeat, attributed_by_repeat : ndarray of shape (n_repeats, d)
-        Scores of each repeat.
-    predictions : tuple of (test rows, predictions)
-        Of each fold, for the quality of the regression.
-    attribution : ndarray of shape (d, d)
-        Mean squared Jacobian, feature by latent coordinate.
-    rule : str
-        How line means were taken.
-    standard_errors : str
-        What the influence values account for.
-    diagnostics : dict
-        What else the transport reports; the error of quadrature along lines, where it was used.
-    n_nodes : int or None
-        Nodes of a line that were found to be enough, where quadrature was used and checked.
-    lines : LineScores or None
-        What straight lines tell, of all rows; None where latent lines are curves.
-    unread : ndarray of bool of shape (d,), or None
-        Coordinates whose dependence component no model reads: their scores are 0 exactly. None
-        where there are no components.
-    plain : Scores or None
-        The same with the transport taken as known, where these account for its error.
+    ``rows`` were held out at least once; ``latent`` and ``attributed`` (n, d) are uncentred and
+    averaged over repeats, the scores of each of which are in ``*_by_repeat``. ``attribution`` (d,
+    d) is the mean squared Jacobian, feature by latent coordinate. ``rule`` is how line means were
+    taken, ``standard_errors`` what the influence values account for; ``n_nodes`` were found to be
+    enough, where quadrature was used and checked. ``lines`` is None where latent lines are curves.
+    ``unread`` coordinates, of a dependence component that no model reads, score 0 exactly.
+    ``plain`` is the same with the transport taken as known, where these account for its error.
     """
 
     rows: Ints
@@ -167,27 +130,23 @@ class Scores:
 
     @property
     def known(self) -> Scores:
-        """The scores with the transport taken as known."""
         return self if self.plain is None else self.plain
 
     @property
     def straight(self) -> LineScores:
-        """What straight lines tell; an error where latent lines are curves."""
         if self.lines is None:
             raise TypeError("latent lines are curves under this transport")
         return self.lines
 
     def with_error(self, latent: Floats, attributed: Floats, words: str) -> Scores:
-        """Return the scores with influence values that account for the transport's error."""
         return replace(
             self, latent=latent, attributed=attributed, standard_errors=words, plain=self.known
         )
 
     def silenced(self, unread: Bools) -> Scores:
-        """Return the scores with those of unread coordinates at exactly 0, in both spaces.
+        """Return the scores with those of unread coordinates at exactly 0.
 
-        Attribution stays within components, so what an unread coordinate would give and receive
-        is rounding too.
+        Attribution stays within components, so what these would give and receive is rounding too.
         """
         return replace(
             self,
@@ -204,14 +163,8 @@ def pool(
 ) -> tuple[Ints, Floats, Floats]:
     """Average the folds' values (n_test, ...) over repeats, row by row.
 
-    Returns
-    -------
-    rows : ndarray of int
-        The rows that were held out at least once, ascending.
-    values : ndarray of shape (len(rows), ...)
-        Their values, averaged over the repeats that hold them out.
-    by_repeat : ndarray of shape (n_repeats, ...)
-        Mean over the rows of each repeat, weighted by ``mass``.
+    Returns the rows that were held out at least once, ascending, their values, and the mean over
+    the rows of each repeat, weighted by ``mass``.
     """
     parts, masses = list(by_fold), _masses(folds, mass)
     shape = parts[0].shape[1:]
@@ -227,7 +180,6 @@ def pool(
 
 
 def _masses(folds: Sequence[FoldModels], mass: Floats) -> Floats:
-    """Return the weight of the rows that each repeat holds out."""
     masses = np.zeros(1 + max(fold.repeat for fold in folds))
     for fold in folds:
         masses[fold.repeat] += mass[fold.test].sum()
@@ -295,20 +247,11 @@ def pooled_scores(
 ) -> Scores:
     """Score the held-out rows of every fold along straight lines and average over repeats.
 
-    Scores are attributed to the columns of the space where lines are straight: features, or under
-    a copula their normal scores.
-
-    Parameters
-    ----------
-    gradient_step : float, optional
-        Take the mean product of the regression's latent gradients too, by differences of this
-        step.
-    check : bool
-        Measure the error of quadrature, and take more nodes where it is large.
-    prepared : list of FoldLines, optional
-        The folds' models, where they have been read before.
-    n_draws, n_smoothing : int
-        For the bridge, see :class:`dfi._scoring.lines.Passes`.
+    Scores are attributed to the columns of the space where lines are straight: features, or under a
+    copula their normal scores. ``gradient_step`` asks for the mean product of the regression's
+    latent gradients by differences of this step; ``check`` measures the error of quadrature, and
+    takes more nodes where it is large; ``prepared`` are the folds' models, where they have been
+    read before.
     """
     if prepared is None:
         # Prediction releases the interpreter's lock.
@@ -396,7 +339,6 @@ def fold_lines(
     form: ScoreForm,
     options: Quadrature,
 ) -> FoldLines:
-    """Read the models of one fold."""
     kernel_seed, *draw_seeds = unspent(fold.seed).spawn(1 + len(fold.predictors))
     models = _read(fold.predictors, matrix[fold.test], form, options, draw_seeds)
     return FoldLines(
@@ -515,7 +457,6 @@ class ReadFold:
     models: tuple[LineModel, ...]
 
     def predict(self, points: Floats) -> Floats:
-        """Return the models' mean prediction."""
         return np.asarray(np.mean([model.predict(points) for model in self.models], axis=0))
 
 
@@ -524,10 +465,9 @@ def read_some_folds(
 ) -> tuple[ReadFold, ...]:
     """Read the first folds that hold out ``count`` rows of positive weight together, for checks.
 
-    Checks need no more than a few hundred rows. Reading a model (following its trees, comparing it
-    with its own predictions) can take longer than its line means, so whole folds of the first
-    repeat are taken, not a few rows of each; of the last one evenly spaced rows, where it has more
-    than needed. ``seed`` is for models whose line means are drawn.
+    Reading a model (following its trees, comparing it with its own predictions) can take longer
+    than its line means, so whole folds of the first repeat are taken, not a few rows of each; of
+    the last one evenly spaced rows, where it has more than needed.
     """
     found: list[ReadFold] = []
     missing, mass = count, task.weights.values

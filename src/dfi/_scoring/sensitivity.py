@@ -51,7 +51,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
-from dfi._lines.base import LineModel, LineMoments, Lines
+from dfi._lines.base import LineModel, LineMoments, Lines, blocks
 from dfi._lines.closed_form import SumLines
 from dfi._lines.trees.model import TreeLines
 
@@ -154,9 +154,8 @@ class SensitivityMoments:
     ) -> None:
         """Take in a block of rows; ``weights`` average over the nodes of the random kernel.
 
-        At a node the random part of coordinate ``j`` is ``offsets[:, j]``, and that of ``k`` is
-        on average ``loadings[k, j]`` times as large: both belong to ``z_k``. ``moments`` are those
-        of the two models, twice the same where there is one.
+        At a node the random part of coordinate ``j`` is ``offsets[:, j]``, and that of ``k`` is on
+        average ``loadings[k, j]`` times as large: both belong to ``z_k``.
         """
         first, last = moments
         weighted = latent * mass[:, None]
@@ -193,7 +192,6 @@ class SensitivityMoments:
         self.blocks.append(_Block(latent, mass, powers))
 
     def sensitivity(self) -> Floats:
-        """Return ``G``."""
         models = self.n_models
         if self.shortcut == "covariance":
             tilted = self.tilted[:models].mean(axis=0) / self.mass
@@ -207,7 +205,6 @@ class SensitivityMoments:
         return np.asarray(found)
 
     def regressions(self) -> tuple[LatentRegression, ...]:
-        """Return the regression of each model's ``h`` on the latent rows."""
         return tuple(self._regression(b) for b in range(self.n_models))
 
     def _regression(self, b: int) -> LatentRegression:
@@ -243,10 +240,9 @@ def hermite_sensitivity(
 ) -> Floats:
     """Return ``G`` of some lines by the Hermite short cut, (d, lines), 0 in a line's own place.
 
-    What :class:`SensitivityMoments` takes from all lines of a fold, block by block, for those of
-    some coordinates and a deterministic map. The products are taken in another order, so the two
-    agree up to rounding. The weights ``share`` add up to 1; first Hermite moments and line means,
-    (n, lines), are of one model or of two.
+    What :class:`SensitivityMoments` takes from all lines of a fold, for those of some coordinates
+    and a deterministic map; in another order of products, so the two agree up to rounding. The
+    weights ``share`` add up to 1.
     """
     own = np.arange(len(coordinates))
     level = share @ hermite
@@ -271,7 +267,6 @@ class HermiteCoefficients:
         self.latent_second = np.zeros((d, d))
 
     def add(self, latent: Floats, mass: Floats, value: Floats) -> None:
-        """Take in values of the latent regression at latent rows."""
         weighted = mass * value
         self.mass += mass.sum()
         self.level += weighted.sum()
@@ -281,14 +276,12 @@ class HermiteCoefficients:
         self.latent_second += (latent * mass[:, None]).T @ latent
 
     def gradient(self) -> Floats:
-        """Return the first coefficients; zero where nothing was taken in."""
         if self.mass == 0:
             return self.first
         # Covariances with the level taken out: an intercept must not enter through sampling noise.
         return (self.first - self.level / self.mass * self.latent_first) / self.mass
 
     def curvature(self) -> Floats:
-        """Return the second coefficients; zero where nothing was taken in."""
         if self.mass == 0:
             return self.second
         return (self.second - self.level / self.mass * self.latent_second) / self.mass
@@ -302,12 +295,11 @@ def checked_rows(total: float, d: int) -> float:
 
 @dataclass(frozen=True)
 class Differences(Summed):
-    r"""Sums over differenced rows, group by group, of the two parts of ``G``.
+    """Sums over differenced rows, group by group, of the two parts of ``G``, (N_GROUPS, d, d).
 
-    Weighted sums of the terms with :math:`h_j` less its linear part (``curved``) and of those with
-    the linear part, both (N_GROUPS, d, d): the Hermite short cut leaves out the first and takes the
-    second by parts. Beside them the weighted sum of the directions' products (d, d), the groups'
-    weights and the number of rows.
+    The terms with :math:`h_j` less its linear part (``curved``) and those with the linear part: the
+    Hermite short cut leaves out the first and takes the second by parts. ``directions`` (d, d) is
+    the weighted sum of the directions' products.
     """
 
     curved: Floats
@@ -401,8 +393,7 @@ def differenced_sensitivity(
 class Gradients(Summed):
     r"""Weighted sums over rows of :math:`\nabla\eta\,\nabla\eta'` by a fine and a coarse step.
 
-    ``mass`` is the sum of the weights, ``stepwise`` the number of models of trees, which have no
-    gradients.
+    ``stepwise`` is the number of models of trees, which have no gradients.
     """
 
     fine: Floats
@@ -443,9 +434,7 @@ def _gradients(model: LineModel, matrix: Floats, transport: LinearTransport, ste
     directions = transport.directions
     gradient = np.empty((n, transport.n_latent))
     # a model pays for every call: many directions share one
-    together = max(1, BLOCK_BYTES // (8 * 2 * n * p))
-    for start in range(0, transport.n_latent, together):
-        part = slice(start, min(start + together, transport.n_latent))
+    for part in blocks(transport.n_latent, BLOCK_BYTES // (8 * 2 * n * p)):
         moves = step * directions[:, part].T[:, None, :]
         rows = np.concatenate([matrix + moves, matrix - moves])
         high, low = np.split(model.predict(rows.reshape(-1, p)).reshape(-1, n), 2)
@@ -459,7 +448,6 @@ def _products(gradients: list[Floats], mass: Floats) -> Floats:
 
 
 def has_trees(model: LineModel) -> bool:
-    """Return whether a model is one of trees, or a sum with trees in it."""
     if isinstance(model, SumLines):
         return any(has_trees(part) for part in model.parts)
     return isinstance(model, TreeLines)

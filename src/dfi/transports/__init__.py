@@ -16,7 +16,6 @@ own each is a scikit-learn transformer: ``fit``, ``transform``, ``inverse_transf
 from __future__ import annotations
 
 import difflib
-from typing import Any
 
 from dfi.transports.auto import Auto
 from dfi.transports.base import Transport
@@ -38,7 +37,7 @@ TRANSPORTS: dict[str, type[Transport]] = {
 }
 
 
-def resolve_transport(transport: Any) -> Transport:
+def resolve_transport(transport: object) -> Transport:
     """Return the transport of a name, or the given one; a user-defined one is wrapped."""
     if isinstance(transport, Transport):
         transport.check_parameters()

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy import stats
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.columns import Column
-    from dfi._types import Bools, Floats, Ints
+    from dfi._types import Bools, Floats, Ints, Plain
     from dfi.transports.base import FittedTransport
 
 FAR_FROM_NORMAL = 0.1
@@ -101,7 +101,7 @@ class Auto(Transport):
         design = self.choose(matrix, weights, constant, columns, seed).design
         return design.fit_matrix(matrix, weights, constant, columns=columns, like=like)
 
-    def specification(self) -> dict[str, Any]:
+    def specification(self) -> Plain:
         """Return that the data decide."""
         return {"transport": "auto"}
 
@@ -220,27 +220,13 @@ def _describe(left: LatentDiagnostics) -> str:
 class LatentDiagnostics:
     """Leftover dependence and marginal fit of latent coordinates.
 
-    Attributes
-    ----------
-    max_correlation : float
-        Largest absolute correlation between latent coordinates of two features.
-    max_distance_correlation : float
-        Largest distance correlation between two features' latents, one of which carries signal,
-        without bias (the root of the positive part of ``R``).
-    null_distance_correlation : float
-        What the largest one reaches by chance in at most 1 of 100 tables.
-    worth_saying : float
-        The distance correlation below which dependence is not called left over.
-    p_value : float
-        Of the most dependent pair, adjusted for the number of pairs.
-    most_dependent : tuple of int
-        The pair of features with the largest distance correlation.
-    max_marginal_distance : float
-        Largest Kolmogorov distance of a latent margin from N(0, 1).
-    null_marginal_distance : float
-        The 95 % level of that distance for one normal margin.
-    n_rows : int
-        Rows used (a subsample where there are many).
+    ``max_correlation`` is the largest between coordinates of two features; the largest distance
+    correlation is that of two features' latents, one of which carries signal, without bias (the
+    root of the positive part of ``R``), and ``null_distance_correlation`` what it reaches by chance
+    in at most 1 of 100 tables. Below ``worth_saying`` dependence is not called left over.
+    ``p_value``, of the ``most_dependent`` pair, is adjusted for the number of pairs.
+    ``max_marginal_distance`` is Kolmogorov's of a margin from N(0, 1), ``null_marginal_distance``
+    its 95 % level for one normal margin; ``n_rows`` were used, a subsample where there are many.
     """
 
     max_correlation: float
@@ -263,7 +249,7 @@ class LatentDiagnostics:
         """Whether the dependence that is left is beyond chance and large enough to matter."""
         return self.beyond_chance and self.max_distance_correlation >= self.worth_saying
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Plain:
         """Return the values for a result's diagnostics."""
         found = {**asdict(self), "most_dependent": list(self.most_dependent)}
         return {**found, "dependent": self.dependent}
@@ -277,14 +263,8 @@ def latent_diagnostics(
 ) -> LatentDiagnostics:
     """Measure what dependence and marginal misfit is left in latent rows (n, d).
 
-    Parameters
-    ----------
-    owner : ndarray of int, shape (d,), optional
-        The feature that each coordinate belongs to: its own number by default. Coordinates of one
-        feature (the levels of a category exclude each other) are one variable.
-    carries : ndarray of bool, optional
-        By number of the feature: which ones carry signal. Pairs of which neither does are left
-        out; by default, or where none does, no pair is.
+    Coordinates of one feature (``owner``; the levels of a category exclude each other) are one
+    variable. Pairs of features of which neither ``carries`` signal are left out, unless none does.
     """
     n, d = latent.shape
     owner = np.arange(d) if owner is None else owner
@@ -345,10 +325,7 @@ def kolmogorov_distances(latent: Floats) -> Floats:
 def distance_correlations(blocks: list[Floats]) -> Floats:
     """Return ``R`` of every pair of blocks of columns (module's description), ``-inf`` with itself.
 
-    Parameters
-    ----------
-    blocks : list of ndarray of shape (n, columns)
-        The variables, n at least 4; one that does not vary has ``R`` 0 with every other.
+    There are at least 4 rows; a block that does not vary has ``R`` 0 with every other.
     """
     n = len(blocks[0])
     centred = np.empty((len(blocks), n * n), dtype=np.float32)

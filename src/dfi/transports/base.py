@@ -25,7 +25,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from scipy import sparse
@@ -42,7 +42,8 @@ from dfi._scoring.scores import TransportError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
+    from sklearn.utils import Tags
 
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.forms import ScoreForm
     from dfi._scoring.scores import Scores, Task
-    from dfi._types import Bools, Floats, Ints
+    from dfi._types import Bools, Floats, Frame, Ints, Plain
     from dfi.transports.straight import StraightTransport
 
 N_GROUPS = 20
@@ -69,13 +70,7 @@ class UnsuitableTransportError(ValueError):
 
 
 def resolve_form(form: ScoreForm | Literal["auto"], *, prefit: bool) -> ScoreForm:
-    """Return the form of the scores: the cross form where models are fitted here.
-
-    Raises
-    ------
-    ValueError
-        The form is unknown, or does not go with a fitted model.
-    """
+    """Return the form of the scores: the cross form where models are fitted here."""
     if form not in ("auto", "cross", "loco", "cpi"):
         raise ValueError(f"unknown form {form!r}: choose 'auto', 'cross', 'loco' or 'cpi'")
     if prefit and form == "cross":
@@ -95,7 +90,7 @@ class Choice:
     design: Transport
     reasons: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Plain:
         """Return the choice for a result's diagnostics."""
         return {"chosen": self.design.name, "why": list(self.reasons)}
 
@@ -136,7 +131,7 @@ class Transport(TransformerMixin, BaseEstimator):
 
     fitted_: FittedTransport
     n_features_in_: int
-    feature_names_in_: NDArray[Any]
+    feature_names_in_: NDArray[np.object_]
     _table: Table
 
     def __post_init__(self) -> None:
@@ -185,25 +180,17 @@ class Transport(TransformerMixin, BaseEstimator):
         columns: Sequence[Column] | None = None,
         like: FittedTransport | None = None,
     ) -> FittedTransport:
-        """Fit the transport to the rows of a numeric matrix.
+        """Fit the transport to rows of a numeric matrix; ``constant`` columns have no coordinate.
 
-        Parameters
-        ----------
-        matrix, weights : ndarray of shape (n, p), Weights
-            The rows.
-        constant : ndarray of bool, shape (p,)
-            The columns that do not vary: they have no latent coordinate.
-        columns : sequence of Column, optional
-            The caller's columns; by default every column of the matrix is one, ``x0``, ``x1``, ...
-        like : FittedTransport, optional
-            This transport fitted to all rows, where it is fitted again without some of them: what
-            was selected then (dependence components, families of copulas) is kept. What the
-            jackknife multiplies by its number of groups is then a change of parameters, not one
-            model giving way to another in a few of the refits.
+        By default every column of the matrix is one of the caller's ``columns``, ``x0``, ``x1``,
+        ... With ``like``, this transport fitted to all rows, it is fitted again without some of
+        them: what was selected then (dependence components, families of copulas) is kept. What the
+        jackknife multiplies by its number of groups is then a change of parameters, not one model
+        giving way to another in a few of the refits.
         """
 
     @abstractmethod
-    def specification(self) -> dict[str, Any]:
+    def specification(self) -> Plain:
         """Return what the estimand depends on."""
 
     def label(self) -> str:
@@ -216,7 +203,7 @@ class Transport(TransformerMixin, BaseEstimator):
         ]
         return f"{self.name} ({', '.join(changed)})" if changed else self.name
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Frame, y: object = None, sample_weight: object = None) -> Self:
         """Fit the transport to a table.
 
         Parameters
@@ -244,7 +231,7 @@ class Transport(TransformerMixin, BaseEstimator):
         )
         return self
 
-    def transform(self, X: Any) -> Floats:
+    def transform(self, X: Frame) -> Floats:
         """Return the latent rows of a table with the columns of ``fit``, one draw of each."""
         check_is_fitted(self, "fitted_")
         matrix = self._rows(X).matrix
@@ -252,7 +239,7 @@ class Transport(TransformerMixin, BaseEstimator):
         generator = Seeds.of(self.random_state).child("transform").generator()
         return self.fitted_.couple(matrix, generator)
 
-    def inverse_transform(self, Z: Any) -> Any:
+    def inverse_transform(self, Z: ArrayLike) -> Frame:
         """Return the rows that belong to latent rows, as a table like that of ``fit``.
 
         Under a random coupling (``epsilon > 0``) these are the conditional means of the features.
@@ -267,7 +254,7 @@ class Transport(TransformerMixin, BaseEstimator):
             )
         return self._table.frame(self.fitted_.project(latent))
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the names of the latent coordinates: those of the columns they belong to."""
         check_is_fitted(self, "fitted_")
         columns = self._table.columns
@@ -287,8 +274,7 @@ class Transport(TransformerMixin, BaseEstimator):
         every = [name for column in columns for name in column.matrix_names()]
         return np.asarray([every[k] for k in self.fitted_.active], dtype=object)
 
-    def _rows(self, X: Any) -> Table:
-        """Read a table that has the columns of the fitted one."""
+    def _rows(self, X: Frame) -> Table:
         dimensions = 2 if is_table(X) or sparse.issparse(X) else np.asarray(X).ndim
         if dimensions != 2:
             raise ValueError(
@@ -304,7 +290,7 @@ class Transport(TransformerMixin, BaseEstimator):
             X = build_frame(labels, list(np.asarray(X).T), table.library, table.header)
         return table.like(X)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.string = True
@@ -409,17 +395,13 @@ class FittedTransport(ABC):
     def mean_squared_slopes(self, rows: Floats, j: int, nodes: Floats, weights: Floats) -> Floats:
         r"""Return :math:`E_t[(\partial S_l/\partial z_j)^2]` for each curve and ``l``, (n, d).
 
-        Parameters
-        ----------
-        rows : ndarray of shape (n * nodes, d)
-            Latent rows, coordinate ``j`` of each ``n`` replaced by the nodes in turn.
-        nodes, weights : ndarray
-            Nodes of coordinate ``j``, increasing, and their weights.
+        ``rows`` (n * nodes, d) are latent, coordinate ``j`` of each ``n`` replaced by the nodes in
+        turn.
         """
         slope = self.slopes(rows, j).reshape(-1, len(nodes), self.n_latent)
         return np.asarray(np.einsum("itl,t->il", slope**2, weights))
 
-    def diagnostics(self, owner: Ints) -> dict[str, Any]:
+    def diagnostics(self, owner: Ints) -> Plain:
         """Return what a result reports of the fit; ``owner`` is the unit of each coordinate."""
         del owner
         return {}
@@ -487,11 +469,8 @@ def jackknifed(
 ) -> Scores:
     """Add the transport's own error, by a grouped jackknife, to both influence matrices.
 
-    Parameters
-    ----------
-    rescore : callable
-        Rows to fit the transport on, among those explained (None: the transport as it is), to
-        :func:`both_means` under it.
+    ``rescore`` takes rows to fit the transport on, among those explained (None: the transport as it
+    is), to :func:`both_means` under it.
     """
     weights = task.weights.take(task.rows)
     # rows of weight 0 belong to no group: one of them alone would have no mean
@@ -516,8 +495,7 @@ def deal_groups(n: int, n_groups: int, seed: np.random.SeedSequence) -> Ints:
 def group_influence(groups: Ints, rescore: Callable[[Ints], Floats], base: Floats) -> Floats:
     """Return ``psi`` (B, columns): the mean influence of each group through the transport.
 
-    ``rescore`` takes rows to fit the transport on to the scores (columns,) under it; ``base`` are
-    those under the transport fitted on all rows.
+    ``base`` are the scores under the transport fitted on all rows.
     """
     n_groups = int(groups.max()) + 1
     psi = np.stack(

@@ -55,7 +55,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -97,7 +97,7 @@ TOLERANCE = 1e-9
 """p-values and shares that differ relatively by less are equal: rounding must not decide."""
 
 
-def check_components(components: Any) -> Components:
+def check_components(components: object) -> Components:
     """Return the option with lists as tuples; refuse what is none of its forms."""
     if components is None:
         return None
@@ -129,10 +129,7 @@ def check_components(components: Any) -> Components:
 
 
 def named_labels(components: tuple[tuple[str, ...], ...], names: Sequence[str]) -> Ints:
-    """Return the label of every unit where the caller says what belongs together.
-
-    Columns that are not named are components of their own.
-    """
+    """Return the label of every unit; columns that are not named are components of their own."""
     place = {name: k for k, name in enumerate(names)}
     labels = len(components) + np.arange(len(names))
     for label, group in enumerate(components):
@@ -156,20 +153,12 @@ def column_labels(
     columns: Sequence[Column] | None,
     width: int,
 ) -> tuple[Ints, Floats]:
-    """Return the component of each active column, and the dependence that it may still have.
+    """Return the component of each active column, numbered in the order of their first columns.
 
-    Components are numbered in the order of their first columns. The second array is the bound on
-    the squared multiple correlation of each column's component with the rest, 0 where the caller
-    says what belongs together.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
-        The active columns, centred and of unit variance.
-    active : ndarray of int, shape (d,)
-        Their places among the ``width`` columns of the numeric matrix.
-    columns : sequence of Column, optional
-        The units; by default every column of the matrix is one, called ``x0``, ``x1``, ...
+    And the bound on the squared multiple correlation of each column's component with the rest, 0
+    where the caller says what belongs together. ``rows`` (n, d) are the ``active`` columns, centred
+    and of unit variance, ``width`` the number of all; by default every one of them is a unit,
+    ``x0``, ...
     """
     owner = np.arange(width)
     names = [f"x{k}" for k in range(width)]
@@ -192,8 +181,7 @@ def column_labels(
 def dependence_components(rows: Floats, weights: Weights, unit: Ints) -> tuple[Ints, Floats]:
     """Return the component of every unit, and the bound on the dependence that it may still have.
 
-    ``rows`` are centred and of unit variance (weighted); ``unit`` is the unit of each column: 0, 1,
-    ..., all present.
+    ``rows`` are centred and of unit variance (weighted); ``unit`` is that of each column, 0, 1, ...
     """
     count = int(unit.max()) + 1
     size = count_rows(weights)
@@ -211,12 +199,12 @@ def dependence_components(rows: Floats, weights: Weights, unit: Ints) -> tuple[I
 class _Sample:
     """Units in orthonormal bases of their ranges, and what the tests need to know of them.
 
-    ``size`` is the number of rows; ``correlation`` (r, r) that of all basis columns, where diagonal
-    blocks of units are identities; ``unit`` (r,) the unit of each basis column and ``rank`` the
-    number of them in each unit; ``shared`` the squared Frobenius norms of the correlation's blocks;
-    ``squares`` (n, units) the squared norm of every row in each unit's basis; ``share`` the rows'
-    weights, sum 1; ``inverse`` the pseudo-inverse of the correlation, None where there are too many
-    columns for likelihoods, and ``null`` an orthonormal basis of its null space.
+    ``size`` is the number of rows; ``correlation`` (r, r) that of all basis columns, identities
+    within units; ``unit`` (r,) the unit of each basis column; ``shared`` the squared Frobenius
+    norms of the correlation's blocks; ``squares`` (n, units) the squared norm of every row in each
+    unit's basis; ``share`` the rows' weights; ``inverse`` the pseudo-inverse of the correlation,
+    None where there are too many columns for likelihoods, and ``null`` an orthonormal basis of its
+    null space.
     """
 
     size: float
@@ -297,7 +285,6 @@ class _Sample:
         return links | links.T
 
     def _pair_p_values(self, first: Ints, second: Ints) -> Floats:
-        """Return the p-value of every pair."""
         low = np.minimum(self.rank[first], self.rank[second])
         high = np.maximum(self.rank[first], self.rank[second])
         single = high == 1
@@ -390,12 +377,10 @@ class _Sample:
 
     @cached_property
     def _square(self) -> Floats:
-        """The square of the correlation matrix."""
         return np.asarray(self.correlation @ self.correlation)
 
     @cached_property
     def _all(self) -> _Block:
-        """The traces of all columns together."""
         return _Block(
             float(len(self.unit)),
             float(self.shared.sum()),
@@ -405,7 +390,6 @@ class _Sample:
 
     @cached_property
     def _row_squares(self) -> Floats:
-        """The squared norm of every row in all bases."""
         return np.asarray(self.squares.sum(axis=1))
 
     def joint_test(self, group: Ints) -> JointTest:

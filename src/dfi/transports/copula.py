@@ -32,7 +32,7 @@ in score space are in). It vanishes for normal margins under a linear regression
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from dfi._lines.base import LineModel, ReferenceKind
     from dfi._lines.trees.ensemble import Category, TreeEnsemble
     from dfi._scoring.lines import LineScores
-    from dfi._types import Bools, Floats, Ints
+    from dfi._types import Bools, Floats, Ints, Plain
     from dfi.transports.base import FittedTransport
     from dfi.transports.components import Components
     from dfi.transports.linear_error import MapInfluence, SquaredInfluence
@@ -84,14 +84,9 @@ a Gumbel variable, where one half (as for other rows) would leave its randomness
 class CopulaTransport(StraightTransport):
     """A fitted Gaussian copula transport.
 
-    Attributes
-    ----------
-    margins : tuple of Margin or None
-        One per column of the numeric matrix; None for a column that does not vary.
-    linear : LinearTransport
-        The whitening of the score matrix.
-    center, deviation : ndarray of shape (p,)
-        Mean and standard deviation of every column: the units of the attribution.
+    There is a margin for every column of the numeric matrix that varies; ``linear`` is the
+    whitening of the scores; ``center`` and ``deviation`` (p,) are of the columns: the units of the
+    attribution.
     """
 
     design: Transport
@@ -141,7 +136,7 @@ class CopulaTransport(StraightTransport):
         squares = [self.cells(m)(standardized[:, at]) for at, m in enumerate(coordinates)]
         return weights.mean(np.stack(squares, axis=1))
 
-    def diagnostics(self, owner: Ints) -> dict[str, Any]:
+    def diagnostics(self, owner: Ints) -> Plain:
         """Return what there is to say of the whitening."""
         return self.linear.diagnostics(owner)
 
@@ -303,7 +298,6 @@ class Cells:
         return np.asarray(np.diff(below, axis=1) @ self.squares)
 
     def _normal_slope(self, points: Floats, width: float) -> Floats:
-        """Return the derivative of the mean square in the point."""
         density = np.exp(-0.5 * ((self.edges - points[:, None]) / width) ** 2)
         return np.asarray(np.diff(density, axis=1) @ self.squares / (-width * np.sqrt(2 * np.pi)))
 
@@ -372,7 +366,7 @@ class Copula(Transport):
         )
         return replace(draft, linear=linear)
 
-    def specification(self) -> dict[str, Any]:
+    def specification(self) -> Plain:
         """Return what the estimand depends on."""
         return {
             "transport": "copula",

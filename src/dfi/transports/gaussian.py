@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._lines.choose import Quadrature
     from dfi._scoring.lines import LineScores
-    from dfi._types import Bools, Floats, Ints
+    from dfi._types import Bools, Floats, Ints, Plain
     from dfi.transports.base import FittedTransport
     from dfi.transports.linear_error import MapInfluence, SquaredInfluence
 
@@ -58,21 +58,11 @@ KERNEL_NODES = 5
 class LinearTransport(StraightTransport):
     """A fitted linear transport between features and latent coordinates.
 
-    Attributes
-    ----------
-    center, scale : ndarray of shape (p,)
-        Standardisation of every column of the numeric matrix.
-    eigenvectors, eigenvalues : ndarray
-        Of the (shrunken) correlation matrix of the active columns. With components the k-th
-        eigenvector belongs to the component of the k-th coordinate, and is 0 outside of it.
-    smoothing : float
-        The bridge's correlation ``s``; 1 for a deterministic map.
-    weight_factor : float
-        The attribution matrix is ``weight_factor * L``.
-    shrinkage : float
-        Share of the identity mixed into the correlation matrix.
-    standardized : bool
-        Whether columns were brought to unit variance.
+    ``center`` and ``scale`` (p,) standardise the columns of the numeric matrix. The eigensystem is
+    of the (shrunken) correlation matrix of the active columns; with components the k-th eigenvector
+    belongs to the component of the k-th coordinate, and is 0 outside of it. ``smoothing`` is the
+    bridge's correlation ``s``, 1 for a deterministic map; the attribution matrix is
+    ``weight_factor * L``; ``shrinkage`` the share of the identity that was mixed in.
     """
 
     design: Transport
@@ -244,7 +234,7 @@ class LinearTransport(StraightTransport):
         phi = weights.mean(scores.influence)
         return np.concatenate([phi, self.attribution**2 @ phi])
 
-    def diagnostics(self, owner: Ints) -> dict[str, Any]:
+    def diagnostics(self, owner: Ints) -> Plain:
         """Return rank and condition of the correlation matrix, and what is collinear."""
         return {
             "rank": self.rank,
@@ -259,11 +249,6 @@ class LinearTransport(StraightTransport):
         The one-hot columns of a category always are among themselves. A unit's own null directions
         are those in the span of the null vectors N that lie in its coordinates u: as many as N[u]
         has singular values of 1. Whatever the units do not account for is between them.
-
-        Parameters
-        ----------
-        owner : ndarray of int, shape (n_latent,)
-            The unit of each coordinate.
         """
         null = self.null
         if null.shape[1] == 0:
@@ -289,8 +274,6 @@ class LinearTransport(StraightTransport):
 
 
 class _LinearDesign(Transport):
-    """What the two linear transports share: their parameters, and how they are fitted."""
-
     standardize: bool
     reference: ReferenceKind | Literal["auto"]
     components: Components
@@ -308,7 +291,7 @@ class _LinearDesign(Transport):
         """Refuse components that name other columns than these."""
         check_names(self.components, columns)
 
-    def specification(self) -> dict[str, Any]:
+    def specification(self) -> Plain:
         """Return what the estimand depends on."""
         return {
             "transport": self.name,

@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, cast
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -45,10 +45,11 @@ from dfi.transports.margins import Margin, count_rows, fit_margin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import ModuleType
 
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
-    from dfi._types import Bools, Floats, Ints
+    from dfi._types import Bools, Floats, Ints, Plain
     from dfi.transports.base import FittedTransport
 
 STEP = 0.1
@@ -67,7 +68,20 @@ slope is kept; the local-likelihood one is for everything else."""
 INSTALL = 'KnotheRosenblatt needs pyvinecopulib: pip install "dfi[vine]"'
 
 
-def load_pyvinecopulib() -> Any:
+class Vine(Protocol):
+    """What is used of a ``pyvinecopulib.Vinecop``."""
+
+    def rosenblatt(self, u: Floats) -> Floats:
+        """Return independent uniforms."""
+
+    def inverse_rosenblatt(self, u: Floats) -> Floats:
+        """Return the rows that they belong to."""
+
+    def to_json(self) -> str:
+        """Return structure, families and parameters."""
+
+
+def load_pyvinecopulib() -> ModuleType:
     """Return the package, or say how to install it."""
     try:
         import pyvinecopulib
@@ -76,7 +90,9 @@ def load_pyvinecopulib() -> Any:
     return pyvinecopulib
 
 
-def fit_vine(uniform: Floats, mass: Floats | None, order: Sequence[int], like: Any = None) -> Any:
+def fit_vine(
+    uniform: Floats, mass: Floats | None, order: Sequence[int], like: Vine | None = None
+) -> Vine:
     """Fit a D-vine to rows (n, d) of uniform values, the columns in an order.
 
     ``mass`` are weights, where rows do not count alike; ``like`` is a vine whose families are kept.
@@ -96,7 +112,7 @@ def fit_vine(uniform: Floats, mass: Floats | None, order: Sequence[int], like: A
         select_families=like is None,
     )
     vine.select(uniform, controls=controls)
-    return vine
+    return cast("Vine", vine)
 
 
 @dataclass(frozen=True)
@@ -120,20 +136,10 @@ class Levels:
 
 @dataclass(frozen=True)
 class VineTransport(CurvedTransport):
-    """A fitted Knothe-Rosenblatt transport.
+    """A fitted Knothe-Rosenblatt transport; the vine is None for a single column.
 
-    Attributes
-    ----------
-    center, deviation : ndarray of shape (p,)
-        Mean and standard deviation of every column.
-    margins, levels : tuple of Margin, tuple of Levels or None
-        Of the active columns; levels of those that have some.
-    spread : ndarray of shape (d, 2)
-        Mean and standard deviation of each active column's normal scores.
-    vine : pyvinecopulib.Vinecop or None
-        The fitted vine in ``order``; None for a single column.
-    uniform : bool
-        Whether latent coordinates are uniform instead of normal.
+    ``center`` and ``deviation`` (p,) are of every column, the rest of the active ones: ``levels``
+    of those that have some, ``spread`` (d, 2) mean and standard deviation of their normal scores.
     """
 
     design: Transport
@@ -143,7 +149,7 @@ class VineTransport(CurvedTransport):
     margins: tuple[Margin, ...]
     levels: tuple[Levels | None, ...]
     spread: Floats
-    vine: Any
+    vine: Vine | None
     order: tuple[int, ...]
     uniform: bool
 
@@ -182,7 +188,6 @@ class VineTransport(CurvedTransport):
         return uniform if self.uniform else np.asarray(ndtri(uniform))
 
     def _joint(self, latent: Floats) -> Floats:
-        """Return the dependent uniforms of latent rows."""
         uniform = np.clip(latent if self.uniform else ndtr(latent), EDGE, 1 - EDGE)
         if self.vine is not None:
             uniform = self.vine.inverse_rosenblatt(np.asfortranarray(uniform))
@@ -391,7 +396,7 @@ class KnotheRosenblatt(Transport):
             )
         return [blocks[names.index(label)][0] for label in labels]
 
-    def specification(self) -> dict[str, Any]:
+    def specification(self) -> Plain:
         """Return what the estimand depends on."""
         return {
             "transport": "knothe-rosenblatt",

@@ -67,19 +67,20 @@ built for a block of rows at a time; of large components over a sample of the ro
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi._lines.base import blocks
 from dfi._scoring.lines import row_sample
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from dfi._data.weights import Weights
     from dfi._scoring.lines import LineScores
     from dfi._scoring.scores import Scores
-    from dfi._types import Floats, Ints
+    from dfi._types import Floats, Ints, Plain
     from dfi.transports.gaussian import LinearTransport
 
 FORM_BYTES = 64 * 2**20
@@ -269,20 +270,19 @@ def cauchy_forms(rows: Floats, roots: Floats, left: Floats, right: Floats) -> Fl
 
 
 def _positive_forms(rows: Floats, roots: Floats, left: Floats, right: Floats) -> Floats:
-    """Return the forms where every root is positive."""
     n, outputs = len(rows), left.shape[1]
     result = np.zeros((n, outputs))
     factors = cauchy_factors(roots)
     if 2 * len(factors) < len(roots):
         for factor in factors:
             weighted_left, weighted_right = factor[:, None] * left, factor[:, None] * right
-            for part in _row_blocks(n, outputs):
+            for part in blocks(n, FORM_BYTES // (8 * max(1, outputs))):
                 result[part] += (rows[part] @ weighted_left) * (rows[part] @ weighted_right)
         return result
     kernel = 1.0 / (roots[:, None] + roots[None, :])
     for o in range(outputs):
         form = kernel * np.outer(left[:, o], right[:, o])
-        for part in _row_blocks(n, rows.shape[1]):
+        for part in blocks(n, FORM_BYTES // (8 * max(1, rows.shape[1]))):
             result[part, o] = np.einsum("ia,ia->i", rows[part] @ form, rows[part])
     return result
 
@@ -293,12 +293,6 @@ def cauchy_factors(roots: Floats) -> Floats:
     values, vectors = np.linalg.eigh(np.outer(scale, scale) / (roots[:, None] + roots[None, :]))
     kept = values > TRUNCATION * values[-1]
     return np.asarray((vectors[:, kept] * np.sqrt(values[kept]) / scale[:, None]).T)
-
-
-def _row_blocks(n: int, width: int) -> Iterator[slice]:
-    step = max(1, FORM_BYTES // (8 * max(1, width)))
-    for start in range(0, n, step):
-        yield slice(start, min(start + step, n))
 
 
 def gradient_step(n: float) -> float:
@@ -358,21 +352,19 @@ def squared_influence(
     With weights ``1/n`` times a mean is the variance of a weighted mean.
     """
     d = len(gradients)
-    blocks = influence.transport.blocks
-    largest = max(map(len, blocks))
+    components = influence.transport.blocks
+    largest = max(map(len, components))
     count = int(max(FEWEST_ROWS, WORK / largest**3))
     variances = weights.mean_variances()
     chosen = row_sample(influence.rows, variances, count)
     sample = chosen.rows
     share = chosen.mass * (variances.sum() / chosen.mass.sum())
     latent, decoder = np.zeros(d), np.zeros((d, d))
-    for block in blocks:
+    for block in components:
         if len(block) == 1 and influence.transport.standardized:
             continue  # a coordinate that depends on no other has nothing to err in
         within, others = np.ix_(block, block), 1.0 - np.eye(len(block))
-        at_once = max(1, MATRIX_BYTES // (8 * 6 * len(block) ** 2))
-        for start in range(0, len(sample), at_once):
-            part = slice(start, start + at_once)
+        for part in blocks(len(sample), MATRIX_BYTES // (8 * 6 * len(block) ** 2)):
             on_decoder, on_map = influence.matrices(sample[part], block)
             on_map = on_map * others
             tilted = gradients[within] @ on_map
@@ -388,7 +380,7 @@ class SecondOrderBias:
     reason: str
     latent: Floats
     attributed: Floats
-    notes: dict[str, Any]
+    notes: Plain
 
     @classmethod
     def left_in(cls, reason: str) -> SecondOrderBias:
@@ -398,7 +390,7 @@ class SecondOrderBias:
     def subtracted_from(self, scores: Scores, names: Sequence[str]) -> Scores:
         """Return the scores less their bias, the same for every row: errors do not change."""
         if self.reason:
-            told: dict[str, Any] = {"subtracted": False, "reason": self.reason}
+            told: Plain = {"subtracted": False, "reason": self.reason}
             return replace(scores, diagnostics={**scores.diagnostics, "second_order": told})
         told = {
             "subtracted": True,

@@ -42,20 +42,13 @@ FAR = 1e3
 
 @dataclass(frozen=True)
 class Margin:
-    """The monotone map between one feature and its normal score.
+    """The monotone map between one feature and its normal score, by strictly increasing knots.
 
-    Attributes
-    ----------
-    scores, values : ndarray of shape (k,)
-        Knots, both strictly increasing.
-    discrete : bool
-        Whether most rows sit on a few levels. Levels are joined by straight lines and extended
-        beyond the outermost ones, as linear whitening does; a continuous margin ends at the
-        outermost values observed, so that no model is asked about values it cannot have seen.
-    rows : ndarray of shape (k - 1,)
-        Rows between neighbouring knots; infinite where the gap is one of levels, without error.
-    open_ends : tuple of bool
-        Whether the lower and the upper end are single rows, beyond which the slope goes on.
+    Where most rows sit on a few levels (``discrete``), these are joined by straight lines and
+    extended beyond the outermost ones, as linear whitening does; a continuous margin ends at the
+    outermost values observed, so that no model is asked about values it cannot have seen. ``rows``
+    (k - 1,) lie between neighbouring knots: infinite where the gap is one of levels, without error.
+    Beyond ``open_ends``, which are single rows, the slope goes on.
     """
 
     scores: Floats

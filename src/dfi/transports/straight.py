@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy import stats
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from dfi._scoring.lines import LineScores
     from dfi._scoring.scores import Task
     from dfi._scoring.sensitivity import Differences
-    from dfi._types import Bools, Floats, Ints
+    from dfi._types import Bools, Floats, Ints, Plain
     from dfi.transports.gaussian import LinearTransport
 
 LINE_JACKKNIFE_ROWS = 150
@@ -140,18 +140,10 @@ class StraightTransport(FittedTransport):
         influence: MapInfluence | None = None,
         squares: SquaredInfluence | None = None,
     ) -> Attributed:
-        """Attribute latent influence values.
+        """Attribute latent influence values of rows, which are given as features.
 
-        Parameters
-        ----------
-        scores : LineScores
-            Of the rows, where lines are straight.
-        matrix, weights
-            The same rows and their weights.
-        influence : MapInfluence, optional
-            Of the same rows on the whitening (:meth:`influence`); None takes it as known.
-        squares : SquaredInfluence, optional
-            Return the second-order bias that it causes.
+        ``influence`` is theirs on the whitening (:meth:`influence`); None takes it as known.
+        ``squares`` asks for the second-order bias that it causes.
         """
 
     def both_means(self, scores: LineScores, matrix: Floats, weights: Weights) -> Floats:
@@ -269,7 +261,7 @@ class _Settled:
 
     scores: LineScores
     words: str
-    diagnostics: dict[str, Any]
+    diagnostics: Plain
     jackknife: bool = False
 
 
@@ -316,7 +308,7 @@ class SensitivityChoice:
     rows: int
     enough: bool
 
-    def as_dict(self, names: list[str]) -> dict[str, Any]:
+    def as_dict(self, names: list[str]) -> Plain:
         """Return what a result keeps."""
         return {
             "rows": self.rows,

@@ -62,11 +62,8 @@ chosen_by_type = functools.partial(overload, strict=False, jit_options={"forcein
 class Kernel(Generic[P]):
     """A function compiled for each kind of arguments that it is called with.
 
-    Parameters
-    ----------
-    function : callable
-        A function in the language of numba that allocates nothing, raises nothing and returns
-        nothing. Its last parameter is ``_sources``, :data:`SOURCES` by default.
+    It allocates nothing, raises nothing and returns nothing. Its last parameter is ``_sources``,
+    :data:`SOURCES` by default.
     """
 
     functions: ClassVar[set[Callable[..., None]]] = set()
@@ -78,7 +75,6 @@ class Kernel(Generic[P]):
         self.functions.add(function)
 
     def __call__(self, *arguments: P.args, **others: P.kwargs) -> None:
-        """Run the kernel, loaded or compiled at the first call."""
         try:
             self.dispatcher(*arguments, **others)
         # Kernels raise nothing, so this one has not begun: its files are damaged, and unpickling

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import numpy as np
 from scipy.special import expit
 
-from dfi._lines.base import LineMoments
+from dfi._lines.base import LineMoments, blocks
 from dfi._lines.trees.compiled import kernel_array
 from dfi._lines.trees.ensemble import pieces_of, tree_rows
 from dfi._lines.trees.kernels_blocks import (
@@ -81,7 +81,6 @@ class Geometry:
 
 
 def predict(ensemble: TreeEnsemble, points: Floats, *, n_threads: int | None = None) -> Floats:
-    """Return the ensemble's value at each row."""
     nodes = lay_out(ensemble)
     rows = np.asarray(points, dtype=np.float64)
     sums = np.zeros(len(rows))
@@ -90,7 +89,7 @@ def predict(ensemble: TreeEnsemble, points: Floats, *, n_threads: int | None = N
         places = places_for(block.stop - block.start, nodes.depth)
         predict_sums(nodes, kernel_array(rows[block].T, np.float64), places, sums[block])
 
-    _run(task, _blocks(len(rows), ROWS_PER_BLOCK), n_threads)
+    _run(task, blocks(len(rows), ROWS_PER_BLOCK), n_threads)
     sums += ensemble.intercept
     if ensemble.link == "logistic":
         return np.asarray(expit(sums), dtype=np.float64)
@@ -106,18 +105,9 @@ def line_moments(
     kernel: Kernel | None = None,
     n_threads: int | None = None,
 ) -> LineMoments:
-    """Return exact moments of the ensemble along each line.
+    """Return exact moments of the ensemble along each line, cut where a category changes.
 
-    Parameters
-    ----------
-    categories : sequence of Category
-        What is decoded from several columns of a row; lines are cut where they change.
-    square : bool, default=False
-        Whether the second moment is wanted too.
-    kernel : {"arena", "path", "merged"}, optional
-        Force a kernel; by default the quickest that gives what is asked.
-    n_threads : int, optional
-        Threads; by default one per available core. The result does not depend on it.
+    By default the quickest kernel that gives what is asked; threads do not change the result.
     """
     needs_merging = square or ensemble.link != "identity"
     if kernel is None and categories:
@@ -149,10 +139,7 @@ def choose_kernel(ensemble: TreeEnsemble, lines: Lines) -> Kernel:
 
 
 def _part_that_leaves(ensemble: TreeEnsemble, lines: Lines) -> float:
-    """Return the part of (row, split, direction) that cross where the law has mass.
-
-    From a few rows and splits, evenly spread.
-    """
+    """Return the part of (row, split, direction) that cross where the law has mass, from a few."""
     splits = _spread(np.flatnonzero(ensemble.feature >= 0), 128)
     rows = _spread(np.arange(len(lines.points)), 16)
     if not len(splits) or not len(rows):
@@ -170,7 +157,6 @@ def _part_that_leaves(ensemble: TreeEnsemble, lines: Lines) -> float:
 
 
 def _spread(items: Ints, count: int) -> Ints:
-    """Return at most ``count`` of the items, evenly spread."""
     return items[np.linspace(0, len(items) - 1, min(count, len(items))).astype(np.intp)]
 
 
@@ -248,8 +234,8 @@ def _by_direction(
             mean[:, block, j] = moments[0] + ensemble.intercept
             hermite[:, block, j] = moments[1] + ensemble.intercept * laws[j].total
 
-    blocks = list(_blocks(n, ROWS_PER_BLOCK))
-    _run(task, ((j, block) for j in range(d) for block in blocks), n_threads)
+    places = ((j, block) for j in range(d) for block in blocks(n, ROWS_PER_BLOCK))
+    _run(task, places, n_threads)
     return LineMoments(mean, hermite, square)
 
 
@@ -303,7 +289,7 @@ def _path(
         mean[:, block] = np.moveaxis(part[0], 2, 0) + ensemble.intercept
         hermite[:, block] = np.moveaxis(part[1], 2, 0) + total
 
-    _run(task, _blocks(n, ROWS_PER_PATH_TASK), n_threads)
+    _run(task, blocks(n, ROWS_PER_PATH_TASK), n_threads)
     return LineMoments(mean, hermite)
 
 
@@ -321,10 +307,6 @@ def _sort_directions(steepness: Floats) -> SortedDirections:
     )
 
 
-def _blocks(n: int, size: int) -> Iterable[slice]:
-    return (slice(start, min(start + size, n)) for start in range(0, n, size))
-
-
 def _run(task: Callable[[Job], None], jobs: Iterable[Job], n_threads: int | None) -> None:
     workers = n_threads if n_threads is not None else available_cores()
     todo = list(jobs)
@@ -338,7 +320,6 @@ def _run(task: Callable[[Job], None], jobs: Iterable[Job], n_threads: int | None
 
 
 def available_cores() -> int:
-    """Return the number of cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -49,7 +49,6 @@ class NotTrees(Exception):
 
 
 def require(condition: object, reason: str) -> None:
-    """Raise :class:`Unreadable` with the reason unless the condition holds."""
     if not condition:
         raise Unreadable(reason)
 
@@ -58,26 +57,10 @@ def require(condition: object, reason: str) -> None:
 class TreeEnsemble:
     """The function ``link(intercept + sum over trees of the value of the leaf reached)``.
 
-    Parameters
-    ----------
-    feature : ndarray of int32, shape (n_nodes,)
-        Column that a node splits on; -1 at a leaf.
-    threshold : ndarray, shape (n_nodes,)
-        A row goes left where ``x[feature] <= threshold`` in float64 arithmetic.
-    left, right : ndarray of int32, shape (n_nodes,)
-        Children; -1 at a leaf.
-    value : ndarray, shape (n_nodes,)
-        Leaf value, with learning rate, averaging and class column already applied; 0 elsewhere.
-    roots : ndarray of int32, shape (n_trees,)
-        Root of each tree.
-    intercept : float
-        What the sum starts from.
-    link : {"identity", "logistic", "exp"}
-        Applied to the sum.
-    n_features : int
-        Number of columns that the model takes.
-    tolerance : float
-        Relative error up to which the library's own predict reproduces the sum: its rounding.
+    Nodes are given by arrays: a row goes left where ``x[feature] <= threshold`` in float64
+    arithmetic. At a leaf ``feature`` and both children are -1; elsewhere the ``value``, with
+    learning rate, averaging and class column already applied, is 0. ``tolerance`` is the relative
+    error up to which the library's own predict reproduces the sum: its rounding.
     """
 
     feature: Integers
@@ -93,11 +76,9 @@ class TreeEnsemble:
 
     @property
     def n_trees(self) -> int:
-        """Number of trees."""
         return len(self.roots)
 
     def scaled(self, factor: float) -> TreeEnsemble:
-        """Return the ensemble times a number."""
         self._require_sum("scaled")
         return replace(self, value=self.value * factor, intercept=self.intercept * factor)
 
@@ -112,7 +93,6 @@ class TreeEnsemble:
         return replace(self, feature=feature, n_features=n_features)
 
     def predict(self, points: Floats, *, n_threads: int | None = None) -> Floats:
-        """Return the ensemble's value at each row."""
         from dfi._lines.trees.engine import predict
 
         return predict(self, points, n_threads=n_threads)
@@ -123,7 +103,6 @@ class TreeEnsemble:
 
 
 def add_ensembles(parts: Sequence[TreeEnsemble]) -> TreeEnsemble:
-    """Return the sum of several ensembles over the same columns."""
     for part in parts:
         part._require_sum("added to another")
     starts = np.cumsum([0] + [len(part.feature) for part in parts[:-1]])
@@ -157,10 +136,9 @@ def joined_trees(
     n_features: int,
     tolerance: float = 1e-9,
 ) -> TreeEnsemble:
-    """Return the sum of trees whose node arrays were joined.
+    """Return the sum of trees whose node arrays were joined, the root of each first.
 
-    Tree ``k`` has ``sizes[k]`` nodes, its root first; children are numbered within their own tree,
-    and leaves have ``left < 0``.
+    Children are numbered within their own tree of ``sizes[k]`` nodes; leaves have ``left < 0``.
     """
     left_child = np.asarray(left, dtype=np.int32)
     leaf = left_child < 0
@@ -245,7 +223,6 @@ class Category:
     values: Floats
 
     def levels(self, rows: Floats) -> Ints:
-        """Return the level of each row."""
         return largest(self.shift + self.scale * rows[:, self.positions])
 
 

@@ -47,7 +47,6 @@ class Nodes(NamedTuple):
 
 
 def lay_out(ensemble: TreeEnsemble) -> Nodes:
-    """Return the ensemble's nodes in preorder."""
     n = len(ensemble.feature)
     feature = np.empty(n, np.int32)
     right = np.empty(n, np.uint32)
@@ -125,7 +124,6 @@ class Places(NamedTuple):
 
 
 def places_for(n_rows: int, depth: int) -> Places:
-    """Return memory for so many rows and trees of this depth."""
     return Places(np.empty((depth + 2) * n_rows, np.uint32), np.empty((depth + 2, 3), np.uint64))
 
 
@@ -133,10 +131,9 @@ def places_for(n_rows: int, depth: int) -> Places:
 def predict_sums(
     nodes: Nodes, columns: Floats, places: Places, sums: Floats, _sources: int = SOURCES
 ) -> None:
-    """Add the sum of leaf values of each row to ``sums``, tree by tree.
+    """Add the sum of leaf values of each row (``columns``, transposed) to ``sums``.
 
-    The rows (``columns``, transposed) that reach a node are partitioned without branches:
-    twice as quick as walking row by row.
+    Partitioning the rows without branches is twice as quick as walking row by row.
     """
     one = np.uint64(1)
     n_rows = np.uint64(sums.size)
@@ -189,7 +186,6 @@ class Arena(NamedTuple):
 
 
 def arena_for(n_lines: int, depth: int) -> Arena:
-    """Return memory for so many lines and trees of this depth."""
     capacity = (depth + 2) * n_lines
     return Arena(
         np.empty(capacity, np.uint32),

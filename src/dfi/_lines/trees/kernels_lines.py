@@ -68,7 +68,6 @@ class Detours(NamedTuple):
 
 
 def detours_for(d: int, n_shifts: int, depth: int) -> Detours:
-    """Return memory for so many directions and shifts and trees of this depth."""
     own_low, own_high, first_low, first_high = np.empty((4, d))
     return Detours(
         own_low,
@@ -302,7 +301,6 @@ class Jumps(NamedTuple):
 
 
 def jumps_for(capacity: int, depth: int) -> Jumps:
-    """Return memory for so many jumps and trees of this depth."""
     place, jump, other, other_jump = np.empty((4, capacity))
     counts = np.empty(capacity + 1, np.int64)
     return Jumps(place, jump, other, other_jump, counts, *stack_for(depth))
@@ -310,7 +308,6 @@ def jumps_for(capacity: int, depth: int) -> Jumps:
 
 @inlined
 def apply_link(link: int, margin: float) -> float:
-    """Return the model's value for a sum of leaf values."""
     if link == LOGISTIC:
         if margin >= 0.0:
             return 1.0 / (1.0 + exp(-margin))

@@ -92,7 +92,6 @@ CoordinateLaw = NormalCoordinate | EmpiricalCoordinate
 
 
 def coordinate_law(law: Law, j: int) -> CoordinateLaw:
-    """Return the law of coordinate ``j``."""
     if isinstance(law, NormalLaw):
         return NormalCoordinate(law.cubics, float(law.total[j]), law.below)
     atoms = slice(j * law.width, (j + 1) * law.width)

@@ -51,12 +51,7 @@ N_MOVED = 200
 
 @dataclass(frozen=True)
 class TreeLines:
-    """Exact moments of a tree ensemble along lines.
-
-    The trees see the ``categories``, those of more than two levels, decoded. ``n_threads`` is one
-    per available core by default, and the result does not depend on it; ``kernel`` is the quickest
-    by default.
-    """
+    """Exact moments of a tree ensemble along lines; ``categories`` are decoded for the trees."""
 
     ensemble: TreeEnsemble
     categories: tuple[Category, ...] = ()
@@ -65,19 +60,16 @@ class TreeLines:
 
     @property
     def rule(self) -> str:
-        """How the averages are taken."""
         n_trees = self.ensemble.n_trees
         return f"exact: {n_trees} tree{'' if n_trees == 1 else 's'}"
 
     def predict(self, points: Floats) -> Floats:
-        """Return the model's value at each row."""
         if self.categories:
             levels = [category.levels(points) for category in self.categories]
             points = tree_rows(points, self.categories, levels, self.ensemble.n_features)
         return self.ensemble.predict(points, n_threads=self.n_threads)
 
     def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
-        """Return the moments of the model along each line."""
         from dfi._lines.trees.engine import line_moments
 
         return line_moments(
@@ -101,18 +93,10 @@ def tree_lines(
 ) -> TreeLines | None:
     """Return a fitted model's exact line means, or None where it has none.
 
-    Parameters
-    ----------
-    predict : callable
-        The function to be averaged: the model's own ``predict``, or the probability of class
-        ``column``. The trees are compared with it around the ``sample_points``.
-    levels : Levels, optional
-        The levels that ``predict`` decodes rows to: splits are moved between them.
-
-    Warns
-    -----
-    ExactnessWarning
-        Where the model is made of trees but cannot be followed exactly, with the reason.
+    ``predict`` is the function to be averaged: the model's own, or the probability of class
+    ``column``. The trees are compared with it around the ``sample_points``. Splits are moved
+    between the ``levels`` that it decodes rows to. A model of trees that cannot be followed exactly
+    is warned of, with the reason.
     """
     ensemble, reason = read_trees(model, column=column)
     if ensemble is not None:
@@ -146,15 +130,10 @@ def _quick(
 def decoded_tree_lines(
     predictor: Predictor, sample: Floats, *, n_threads: int | None = None
 ) -> TreeLines | None:
-    """Return the exact line means of trees whose rows are decoded, or None.
+    """Return the exact line means of trees whose rows are decoded, or None with a warning.
 
     The trees are compared with the model's own predictions at the rows of the ``sample``, between
     and beyond them, and with the decoded columns moved off their levels.
-
-    Warns
-    -----
-    ExactnessWarning
-        Where a pipeline ends in trees but cannot be followed exactly, with the reason.
     """
     try:
         trees = replace(_read(predictor), n_threads=n_threads)
@@ -267,10 +246,7 @@ def _require_one_switch(
     transform: Callable[[Floats], Floats],
     table: Table,
 ) -> None:
-    """Raise where a split sends the lowest and the highest value one way, some between another.
-
-    Such is the indicator of a value that has observed values on both sides.
-    """
+    """Raise where a split sends the lowest and the highest value one way, some between another."""
     position = column.positions[0]
     values = np.unique(table.matrix[:, position])
     rows = np.tile(table.matrix[0], (len(values), 1))

@@ -62,7 +62,6 @@ def read_pipeline(model: Pipeline, ensemble: TreeEnsemble) -> TreeEnsemble:
 
 
 def active_steps(model: Pipeline) -> list[TransformerMixin]:
-    """Return the steps before the last that do something."""
     return [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
 
 
@@ -74,9 +73,8 @@ def _width(step: TransformerMixin) -> int:
 def follow_columns(step: object, inputs: Ints, encodable: Bools) -> Ints:
     """Return the column of the whole model's input that each output of a step comes from.
 
-    ``inputs`` are those of the columns that the step is given, ``encodable`` says which columns of
-    the whole model's input take few values, so that an encoder, which need not keep their order, is
-    a table of values.
+    ``inputs`` are those of the columns that the step is given; ``encodable`` columns take few
+    values, so that an encoder, which need not keep their order, is a table of values.
     """
     if isinstance(step, str):
         require(step == "passthrough", f"the step {step!r} is not followed")
