@@ -55,10 +55,7 @@ def equal_nodes(reference: Reference, j: int, m: int) -> tuple[Floats, Floats]:
 
 
 def spread_nodes(reference: Reference, j: int, m: int) -> Floats:
-    """Return ``m`` nodes of equal weight with the mean and variance of an empirical law.
-
-    They lie between its values, not at them: for functions that jump where the values are.
-    """
+    """Return ``m`` nodes of equal weight between an empirical law's values, moments kept."""
     atoms, mass = reference.atoms(j)
     nodes = _quantiles(atoms, mass, (np.arange(m) + 0.5) / m)
     return _stretched(nodes, *_moments(atoms, mass))
@@ -85,10 +82,7 @@ def _stretched(nodes: Floats, mean: float, deviation: float) -> Floats:
 
 
 def _weighted(nodes: Floats, shares: Floats, mean: float, deviation: float) -> Floats | None:
-    r"""Return weights with a mean and variance: shares times the quadratic that has them.
-
-    None where they are far from the shares: too few nodes, or tails that the nodes do not reach.
-    """
+    """Return shares times the quadratic that gives them a mean and variance, None if far from 1."""
     if len(nodes) < MIN_WEIGHTED:
         return None
     powers = np.vander((nodes - mean) / deviation, 3, increasing=True)

@@ -137,10 +137,7 @@ def entropic_scores(
     atom_rows: Ints,
     halves: Sequence[tuple[EntropicTransport, Ints]] = (),
 ) -> Scores:
-    """Score the held-out rows of every fold under a transport whose atoms are ``atom_rows``.
-
-    Products are taken across the kernels of two ``halves`` of the rows, if there are any.
-    """
+    """Score held-out rows under a transport with atoms ``atom_rows``, or across two ``halves``."""
     matrix = task.matrix
     predictors = [predictor for fold in task.folds for predictor in fold.predictors]
     predicted = np.column_stack([predictor(matrix) for predictor in predictors])

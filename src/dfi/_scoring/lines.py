@@ -79,10 +79,7 @@ class Overlap(Summed):
         return cls(mass @ product, mass @ product**2, float(mass.sum()), rows)
 
     def as_dict(self, names: Sequence[str], scores: Floats) -> dict[str, float | str]:
-        """Return the largest change of a latent score if the regression were shrunk by a tenth.
-
-        The change and its error are relative to the largest of the latent ``scores``.
-        """
+        """Return the largest change of a score, relative, if the regression shrank by a tenth."""
         largest = float(np.max(np.abs(scores), initial=0.0))
         if self.mass == 0 or largest == 0:
             return {}
@@ -143,10 +140,7 @@ def latent_scores(
     passes: Passes | None = None,
     advance: Advance | None = None,
 ) -> LineScores:
-    """Return the latent influence values of held-out rows under their fold's models.
-
-    Two models fitted on disjoint rows for the cross form, one otherwise.
-    """
+    """Return influence values of held-out rows under their fold's models, two if crossed."""
     passes = passes or Passes()
     n, d, step = len(matrix), transport.n_latent, passes.rows_at_once
     values, prediction = np.empty((n, d)), np.empty(n)
@@ -165,8 +159,7 @@ def latent_scores(
         values,
         prediction,
         sums.sensitivity.sensitivity(),
-        sums.coefficients.gradient(),
-        sums.coefficients.curvature(),
+        *sums.coefficients.both(),
         sums.sensitivity.regressions(),
         reduce(add, sums.overlaps) if sums.overlaps else None,
     )
@@ -348,10 +341,7 @@ def _combine(form: ScoreForm, y: Floats, evaluations: list[_Evaluation]) -> Floa
 def scores_along(
     models: Sequence[LineModel], lines: Lines, y: Floats, weights: Floats, *, form: ScoreForm
 ) -> tuple[Floats, list[LineMoments]]:
-    """Return the influence values of rows along any lines, (n, d), and the models' moments.
-
-    Both are averaged by ``weights`` (q,) over the nodes of the random kernel (``lines.offsets``).
-    """
+    """Return influence values along any lines, (n, d), and moments, averaged over the kernel."""
     evaluations = _evaluated(models, lines, form)
     moments = [
         LineMoments(

@@ -19,6 +19,7 @@ these are :math:`(y - p)^2` and :math:`(y - a)(y - b)`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,23 +60,16 @@ class Loss:
         return np.asarray(-level - self.secant(first, second) * (y - 0.5 * (first + second)))
 
 
-def _square(p: Floats) -> Floats:
-    return np.square(p)
-
-
-def _twice(p: Floats) -> Floats:
-    return np.asarray(2.0 * p)
-
-
-def _sum(a: Floats, b: Floats) -> Floats:
-    return np.asarray(a + b)
-
-
 def _product_of_errors(y: Floats, a: Floats, b: Floats) -> Floats:
     error = y - a
     return np.asarray(error * (error if b is a else y - b))
 
 
 SQUARED_ERROR = Loss(
-    "squared error", "variance of the outcome", _square, _twice, _sum, _product_of_errors
+    "squared error",
+    unit="variance of the outcome",
+    generator=np.square,
+    slope=partial(np.multiply, 2.0),
+    secant=np.add,
+    pair=_product_of_errors,
 )

@@ -112,10 +112,7 @@ class LatentRegression:
 
 @dataclass(frozen=True)
 class _Block:
-    r"""What the second pass of the Hermite short cut needs of a block of rows.
-
-    ``powers[p][b]`` is the mean of :math:`\nu^p m` over the random kernel for model ``b``, (n, d).
-    """
+    r"""A block of rows; ``powers[p][b]`` is the mean of :math:`\nu^p m` for model ``b``."""
 
     latent: Floats
     mass: Floats
@@ -275,16 +272,13 @@ class HermiteCoefficients:
         self.latent_first += mass @ latent
         self.latent_second += (latent * mass[:, None]).T @ latent
 
-    def gradient(self) -> Floats:
+    def both(self) -> tuple[Floats, Floats]:
         if self.mass == 0:
-            return self.first
+            return self.first, self.second
         # Covariances with the level taken out: an intercept must not enter through sampling noise.
-        return (self.first - self.level / self.mass * self.latent_first) / self.mass
-
-    def curvature(self) -> Floats:
-        if self.mass == 0:
-            return self.second
-        return (self.second - self.level / self.mass * self.latent_second) / self.mass
+        level = self.level / self.mass
+        first = (self.first - level * self.latent_first) / self.mass
+        return first, (self.second - level * self.latent_second) / self.mass
 
 
 def checked_rows(total: float, d: int) -> float:
@@ -344,11 +338,7 @@ def differenced_sensitivity(
     mass: Floats,
     transport: LinearTransport,
 ) -> Differences:
-    """Return the parts of ``G`` of some rows, in groups.
-
-    ``regressions`` are the linear parts of the models' ``h``; the transport is deterministic, or
-    has the random part of a collinear table.
-    """
+    """Return the parts of ``G`` of some rows, given the linear parts of the models' ``h``."""
     d = transport.n_latent
     offsets, weights = transport.offsets()
     directions = transport.directions
@@ -391,10 +381,7 @@ def differenced_sensitivity(
 
 @dataclass(frozen=True)
 class Gradients(Summed):
-    r"""Weighted sums over rows of :math:`\nabla\eta\,\nabla\eta'` by a fine and a coarse step.
-
-    ``stepwise`` is the number of models of trees, which have no gradients.
-    """
+    r"""Sums of :math:`\nabla\eta\,\nabla\eta'` by two steps; ``stepwise`` models are trees."""
 
     fine: Floats
     coarse: Floats

@@ -323,10 +323,7 @@ def kolmogorov_distances(latent: Floats) -> Floats:
 
 
 def distance_correlations(blocks: list[Floats]) -> Floats:
-    """Return ``R`` of every pair of blocks of columns (module's description), ``-inf`` with itself.
-
-    There are at least 4 rows; a block that does not vary has ``R`` 0 with every other.
-    """
+    """Return ``R`` of every pair of blocks: ``-inf`` with itself, 0 where one does not vary."""
     n = len(blocks[0])
     centred = np.empty((len(blocks), n * n), dtype=np.float32)
     for j, block in enumerate(blocks):

@@ -138,11 +138,11 @@ class Transport(TransformerMixin, BaseEstimator):
         self.check_parameters()
 
     def check_parameters(self) -> None:
-        """Refuse parameters that no transport can have."""
+        """Raise for parameters that no transport can have."""
         Seeds.of(self.random_state)
 
     def check_columns(self, columns: Sequence[Column]) -> None:
-        """Refuse parameters that name other columns than these."""
+        """Raise if parameters name other columns than these."""
 
     def check(self, *, transport_error: str, integration: Quadrature) -> None:
         """Raise if an option of a call is not honoured by this transport."""
@@ -407,10 +407,7 @@ class FittedTransport(ABC):
         return {}
 
     def score(self, task: Task) -> Scores:
-        """Score the held-out rows of every fold, the transport's own error included.
-
-        The transport must have been fitted on ``task.rows``.
-        """
+        """Score held-out rows, own error included; it was fitted on ``task.rows``."""
         scores = self.plain_scores(task)
         if task.fixed:
             return scores
@@ -441,10 +438,7 @@ def repeated_rows(weights: Weights) -> Ints | None:
 
 
 def thin(folds: Sequence[FoldModels], count: int, weights: Weights) -> list[FoldModels]:
-    """Return the folds with evenly spaced held-out rows, at most about ``count`` in a repeat.
-
-    Rows of weight 0 are left out first, and folds that have no others.
-    """
+    """Return folds with evenly spaced rows of positive weight, about ``count`` a repeat."""
     repeats = 1 + max(fold.repeat for fold in folds)
     tests = [fold.test[weights.values[fold.test] > 0] for fold in folds]
     step = max(1, int(np.ceil(sum(map(len, tests)) / repeats / count)))
@@ -493,10 +487,7 @@ def deal_groups(n: int, n_groups: int, seed: np.random.SeedSequence) -> Ints:
 
 
 def group_influence(groups: Ints, rescore: Callable[[Ints], Floats], base: Floats) -> Floats:
-    """Return ``psi`` (B, columns): the mean influence of each group through the transport.
-
-    ``base`` are the scores under the transport fitted on all rows.
-    """
+    """Return ``psi`` (B, columns), given the scores of the transport fitted on all rows."""
     n_groups = int(groups.max()) + 1
     psi = np.stack(
         [-(n_groups - 1) * (rescore(np.flatnonzero(groups != g)) - base) for g in range(n_groups)]

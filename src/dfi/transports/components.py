@@ -98,7 +98,7 @@ TOLERANCE = 1e-9
 
 
 def check_components(components: object) -> Components:
-    """Return the option with lists as tuples; refuse what is none of its forms."""
+    """Return the option with lists as tuples, or raise if it is of no known form."""
     if components is None:
         return None
     wanted = "components must be 'auto', None or a list of lists of column names"
@@ -308,7 +308,7 @@ class _Sample:
         return _Block(rank, rank, rank, self._fourth(self.squares[:, unit]))
 
     def merged(self, labels: Ints) -> tuple[Ints, Floats]:
-        """Join components while one of them depends on the rest; say what may be missed."""
+        """Join components while one depends on the rest; return labels and what may be missed."""
         members = np.eye(int(labels.max()) + 1)[labels]
         groups = [np.flatnonzero(column) for column in members.T]
         shared = members.T @ self.shared @ members
@@ -472,10 +472,7 @@ def missed_dependence(excess: float, variance: float, n: float) -> float:
 
 
 def _partners(least: Ints, evidence: list[Floats]) -> list[list[int]]:
-    """Return the sets of components to join: the least p-value's, with what they depend on most.
-
-    Ties are all joined, since which of them comes first must not matter.
-    """
+    """Return what to join: the least p-value's, with what they depend on most, and all ties."""
     sets: list[set[int]] = []
     for k, deviates in zip(least, evidence, strict=True):
         best = deviates.max()

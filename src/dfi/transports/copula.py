@@ -43,9 +43,8 @@ from dfi._lines.choose import Quadrature
 from dfi._lines.closed_form import SumLines
 from dfi._lines.quadrature import QuadratureLines, spread_nodes
 from dfi._lines.trees.model import TreeLines
-from dfi.transports.base import Transport
 from dfi.transports.components import check_components
-from dfi.transports.gaussian import Gaussian, LinearTransport, check_names, check_whitening
+from dfi.transports.gaussian import Gaussian, LinearTransport, Whitening
 from dfi.transports.linear_error import latent_terms
 from dfi.transports.margins import Margin, count_rows, fit_margin
 from dfi.transports.straight import Attributed, StraightTransport
@@ -55,11 +54,11 @@ if TYPE_CHECKING:
 
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
-    from dfi._lines.base import LineModel, ReferenceKind
+    from dfi._lines.base import LineModel, Reference, ReferenceKind
     from dfi._lines.trees.ensemble import Category, TreeEnsemble
     from dfi._scoring.lines import LineScores
     from dfi._types import Bools, Floats, Ints, Plain
-    from dfi.transports.base import FittedTransport
+    from dfi.transports.base import FittedTransport, Transport
     from dfi.transports.components import Components
     from dfi.transports.linear_error import MapInfluence, SquaredInfluence
 
@@ -137,22 +136,16 @@ class CopulaTransport(StraightTransport):
         return weights.mean(np.stack(squares, axis=1))
 
     def diagnostics(self, owner: Ints) -> Plain:
-        """Return what there is to say of the whitening."""
+        """Return rank and condition of the whitening."""
         return self.linear.diagnostics(owner)
 
     def scores(self, matrix: Floats) -> Floats:
         """Return the normal scores of the columns; columns that do not vary stay 0."""
-        return self._columns(matrix, np.zeros(len(self.margins)), "score")
+        return _columns(self.margins, matrix, np.zeros(len(self.margins)), "score")
 
     def values(self, scores: Floats) -> Floats:
         """Return the rows of the numeric matrix that have these normal scores."""
-        return self._columns(scores, self.center, "value")
-
-    def _columns(self, matrix: Floats, fixed: Floats, way: Literal["score", "value"]) -> Floats:
-        result = np.empty(matrix.shape)
-        for k, margin in enumerate(self.margins):
-            result[:, k] = fixed[k] if margin is None else getattr(margin, way)(matrix[:, k])
-        return result
+        return _columns(self.margins, scores, self.center, "value")
 
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
         """Return the latent rows; nothing in them is random."""
@@ -257,6 +250,16 @@ class CopulaTransport(StraightTransport):
         return Attributed(scores.influence + terms, attributed, jacobian, bias)
 
 
+def _columns(
+    margins: Sequence[Margin | None], matrix: Floats, fixed: Floats, way: Literal["score", "value"]
+) -> Floats:
+    """Take every column through its margin; those that do not vary are ``fixed``."""
+    result = np.empty(matrix.shape)
+    for k, margin in enumerate(margins):
+        result[:, k] = fixed[k] if margin is None else getattr(margin, way)(matrix[:, k])
+    return result
+
+
 @dataclass(frozen=True)
 class Cells:
     """A piecewise constant square: ``squares[k]`` between ``edges[k]`` and ``edges[k + 1]``."""
@@ -303,7 +306,7 @@ class Cells:
 
 
 @dataclass(kw_only=True)
-class Copula(Transport):
+class Copula(Whitening):
     """Gaussian copula: whitened normal scores, for skewed, heavy-tailed or ordinal margins.
 
     Parameters
@@ -325,15 +328,6 @@ class Copula(Transport):
     random_state: int | None = 0
 
     name: ClassVar[str] = "copula"
-
-    def check_parameters(self) -> None:
-        """Refuse parameters that no transport can have."""
-        super().check_parameters()
-        check_whitening(self.shrinkage, self.reference, self.components)
-
-    def check_columns(self, columns: Sequence[Column]) -> None:
-        """Refuse components that name other columns than these."""
-        check_names(self.components, columns)
 
     def fit_matrix(
         self,
@@ -358,13 +352,9 @@ class Copula(Transport):
         if law == "auto":
             law = "empirical" if levels else "gaussian"
         whitening = Gaussian(shrinkage=self.shrinkage, reference=law, components=self.components)
-        draft = CopulaTransport(
-            self, margins, _no_whitening(whitening, len(center)), center, deviation
-        )
-        linear = whitening.fit_matrix(
-            draft.scores(matrix), weights, constant, columns=columns, like=like
-        )
-        return replace(draft, linear=linear)
+        scores = _columns(margins, matrix, np.zeros(len(center)), "score")
+        linear = whitening.fit_matrix(scores, weights, constant, columns=columns, like=like)
+        return CopulaTransport(self, margins, linear, center, deviation)
 
     def specification(self) -> Plain:
         """Return what the estimand depends on."""
@@ -377,22 +367,6 @@ class Copula(Transport):
             "shrinkage": self.shrinkage,
             "components": check_components(self.components),
         }
-
-
-def _no_whitening(design: Transport, p: int) -> LinearTransport:
-    return LinearTransport(
-        design=design,
-        active=np.arange(p),
-        center=np.zeros(p),
-        scale=np.ones(p),
-        eigenvectors=np.eye(p),
-        eigenvalues=np.ones(p),
-        smoothing=1.0,
-        weight_factor=1.0,
-        shrinkage=0.0,
-        standardized=False,
-        reference=Reference.gaussian(),
-    )
 
 
 def slope_terms(matrix: Floats, weights: Weights, transport: CopulaTransport) -> Floats:
@@ -481,10 +455,7 @@ def _category_of_scores(category: Category, transport: CopulaTransport) -> Categ
 def tree_of_scores(
     ensemble: TreeEnsemble, transport: CopulaTransport, decided: Sequence[int] = ()
 ) -> TreeEnsemble:
-    """Return the ensemble with each split ``x <= c`` replaced by ``score <= score of c``.
-
-    Columns that categories decide are what they were.
-    """
+    """Return trees with each split ``x <= c`` at the score of ``c``; ``decided`` columns stay."""
     threshold = ensemble.threshold.copy()
     for column, margin in enumerate(transport.margins):
         if column in decided:

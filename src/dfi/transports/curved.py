@@ -90,7 +90,7 @@ class CurvedTransport(FittedTransport):
         """Return the change of each standardised feature per unit of latent ``j``, (n, d)."""
 
     def plain_scores(self, task: Task) -> Scores:
-        """Score along the curves, and say where they do not pass through the rows."""
+        """Score along the curves, and warn where they do not pass through the rows."""
         copies = RowCopies.of(self, task.weights, task.rows)
         scores = self._along_curves(task, copies)
         error = _round_trip(self, task)
@@ -248,10 +248,7 @@ def curve_nodes(reference: Reference, j: int, rule: str, count: int) -> tuple[Fl
 def curve_scores(
     task: Task, transport: FittedTransport, *, latent: Floats, check: bool = True
 ) -> Scores:
-    """Score the held-out rows of every fold along the transport's curves.
-
-    ``check`` compares with more nodes on a few rows, and takes more where the scores change.
-    """
+    """Score held-out rows along curves; ``check`` takes more nodes where that matters."""
     curves = _Curves.of(task, transport, latent)
     nodes: Nodes = same
     error: LineError | None = None

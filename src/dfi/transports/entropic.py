@@ -227,11 +227,11 @@ class EntropicTransport(FittedTransport):
         return replace(self, atoms=self.atoms[keep], mass=mass, solution=solution)
 
     def diagnostics(self, owner: Ints) -> Plain:
-        """Return what there is to say of the whitening."""
+        """Return rank and condition of the whitening."""
         return self.linear.diagnostics(owner)
 
     def plain_scores(self, task: Task) -> Scores:
-        """Score by kernel averages; refused where the kernel sees too few rows."""
+        """Score by kernel averages, or raise where the kernel sees too few rows."""
         n, d = self.atoms.shape
         weights = task.weights.take(task.rows)
         counts = weights.values if weights.kind == "frequency" else None
@@ -316,7 +316,7 @@ class EntropicOT(Transport):
     straight: ClassVar[bool] = False
 
     def check_parameters(self) -> None:
-        """Refuse parameters that no transport can have."""
+        """Raise for parameters that no transport can have."""
         if not _positive(self.epsilon):
             raise ValueError(
                 f"EntropicOT needs epsilon > 0, got {self.epsilon!r}; "
@@ -401,7 +401,7 @@ class EntropicOT(Transport):
 
 
 def too_small_message(size: float, limit: float, n: int, d: int, epsilon: float) -> str:
-    """Say that the kernel sees too few rows, and what would work."""
+    """Return that the kernel sees too few rows, and what would work."""
     enough = epsilon_for(n, d, limit)
     if enough is not None and enough > epsilon:
         remedy = f"epsilon = {enough:g} or more would do for {n} rows of {d} columns"

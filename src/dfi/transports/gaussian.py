@@ -20,6 +20,7 @@ known, not estimated: :math:`R`, :math:`L` and the influence on both are block-d
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -244,11 +245,10 @@ class LinearTransport(StraightTransport):
         }
 
     def collinear(self, owner: Ints) -> bool:
-        """Return whether columns of different units are collinear.
+        """Return whether columns of different units are collinear; those of a category always are.
 
-        The one-hot columns of a category always are among themselves. A unit's own null directions
-        are those in the span of the null vectors N that lie in its coordinates u: as many as N[u]
-        has singular values of 1. Whatever the units do not account for is between them.
+        A unit's own null directions are those in the span of the null vectors N that lie in its
+        coordinates u: as many as N[u] has singular values of 1. The others are between units.
         """
         null = self.null
         if null.shape[1] == 0:
@@ -273,23 +273,44 @@ class LinearTransport(StraightTransport):
         return nodes[:, None] * deviation, weights / weights.sum()
 
 
-class _LinearDesign(Transport):
-    standardize: bool
+class Whitening(Transport):
+    """What whitenings share, of features or of their normal scores."""
+
     reference: ReferenceKind | Literal["auto"]
     components: Components
 
     def check_parameters(self) -> None:
-        """Refuse parameters that no transport can have."""
+        """Raise for parameters that no transport can have."""
         super().check_parameters()
-        check_whitening(self.shrinkage, self.reference, self.components)
+        given: object = self.shrinkage
+        number = isinstance(given, int | float | np.number)
+        if given != "ledoit-wolf" and not (number and 0 <= given < 1):  # type: ignore[operator]
+            raise ValueError(
+                f"shrinkage must be a number in [0, 1) or 'ledoit-wolf', got {given!r}"
+            )
+        if self.reference not in ("auto", "empirical", "gaussian"):
+            raise ValueError(
+                f"unknown reference {self.reference!r}: choose 'auto', 'empirical' or 'gaussian'"
+            )
+        check_components(self.components)
+
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Raise if components name other columns than these."""
+        given = check_components(self.components)
+        if isinstance(given, tuple):
+            named_labels(given, [column.name for column in columns])
+
+
+class _LinearDesign(Whitening):
+    standardize: bool
+
+    def check_parameters(self) -> None:
+        """Raise for parameters that no transport can have."""
+        super().check_parameters()
         if not isinstance(self.epsilon, int | float | np.number) or not (
             0 <= self.epsilon < math.inf
         ):
             raise ValueError(f"epsilon must be a number of at least 0, got {self.epsilon!r}")
-
-    def check_columns(self, columns: Sequence[Column]) -> None:
-        """Refuse components that name other columns than these."""
-        check_names(self.components, columns)
 
     def specification(self) -> Plain:
         """Return what the estimand depends on."""
@@ -304,9 +325,65 @@ class _LinearDesign(Transport):
         }
 
     @property
+    @abstractmethod
     def form(self) -> str:
         """The map in words."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def coupling(self) -> tuple[ReferenceKind, float, float]:
+        """Return the law of a replacement coordinate, the correlation and the weight factor."""
+
+    def fit_matrix(
+        self,
+        matrix: Floats,
+        weights: Weights,
+        constant: Bools,
+        *,
+        columns: Sequence[Column] | None = None,
+        like: FittedTransport | None = None,
+    ) -> LinearTransport:
+        """Fit the transport to the rows of a numeric matrix; components are those of ``like``."""
+        standardize, components = self.standardize, check_components(self.components)
+        law, smoothing, weight_factor = self.coupling()
+        share = weights.values / weights.values.sum()
+        active = np.flatnonzero(~constant)
+        center = share @ matrix
+        centered = matrix[:, active] - center[active]
+        scale = np.ones(matrix.shape[1])
+        deviation = np.sqrt(share @ centered**2)
+        if standardize:
+            scale[active] = deviation
+        rows = centered / scale[active]
+        labels = missed = None
+        if like is not None:
+            labels, missed = like.labels, like.missed
+        elif components is not None:
+            unit_rows = rows if standardize else centered / deviation
+            labels, missed = column_labels(
+                components, unit_rows, weights, active, columns, matrix.shape[1]
+            )
+        amount = _shrinkage(rows, share, weights.total, self.shrinkage, labels)
+        eigenvectors, eigenvalues = _block_eigensystem(rows * np.sqrt(share)[:, None], labels)
+        if amount > 0:
+            eigenvalues = (1 - amount) * eigenvalues + amount * eigenvalues.mean()
+        transport = LinearTransport(
+            design=self,
+            active=active,
+            center=center,
+            scale=scale,
+            eigenvectors=eigenvectors,
+            eigenvalues=eigenvalues,
+            smoothing=smoothing,
+            weight_factor=weight_factor,
+            shrinkage=amount,
+            standardized=standardize,
+            reference=Reference.gaussian(),
+            labels=labels,
+            missed=missed,
+        )
+        if law == "empirical":
+            return replace(transport, reference=_empirical_law(transport, matrix, weights.values))
+        return transport
 
 
 @dataclass(kw_only=True)
@@ -358,7 +435,7 @@ class Gaussian(_LinearDesign):
     name: ClassVar[str] = "gaussian"
 
     def check_parameters(self) -> None:
-        """Refuse parameters that no transport can have."""
+        """Raise for parameters that no transport can have."""
         super().check_parameters()
         if self.reference == "empirical" and self.epsilon > 0:
             raise ValueError(
@@ -387,24 +464,12 @@ class Gaussian(_LinearDesign):
         """The map in words."""
         return "bridge" if self.epsilon > 0 else "bures-wasserstein"
 
-    def fit_matrix(
-        self,
-        matrix: Floats,
-        weights: Weights,
-        constant: Bools,
-        *,
-        columns: Sequence[Column] | None = None,
-        like: FittedTransport | None = None,
-    ) -> LinearTransport:
-        """Fit the transport to the rows of a numeric matrix; components are those of ``like``."""
-        s = self.correlation()
-        kind = self.reference
+    def coupling(self) -> tuple[ReferenceKind, float, float]:
+        """Return the law of a replacement coordinate, the correlation and the weight factor."""
+        kind, s = self.reference, self.correlation()
         if kind == "auto":
             kind = "gaussian" if self.epsilon > 0 else "empirical"
-        return _fit_linear(
-            self, matrix, weights, constant, columns, like,
-            reference=kind, smoothing=s, weight_factor=s,
-        )  # fmt: skip
+        return kind, s, s
 
 
 @dataclass(kw_only=True)
@@ -434,77 +499,10 @@ class Semicontinuous(_LinearDesign):
         """The map in words."""
         return "published appendix, not a coupling with N(0, I)"
 
-    def fit_matrix(
-        self,
-        matrix: Floats,
-        weights: Weights,
-        constant: Bools,
-        *,
-        columns: Sequence[Column] | None = None,
-        like: FittedTransport | None = None,
-    ) -> LinearTransport:
-        """Fit the transport to the rows of a numeric matrix; components are those of ``like``."""
+    def coupling(self) -> tuple[ReferenceKind, float, float]:
+        """Return the law of a replacement coordinate, the correlation and the weight factor."""
         s, tau = 2.0 / (2.0 + self.epsilon), self.epsilon / (2.0 + self.epsilon)
-        return _fit_linear(
-            self, matrix, weights, constant, columns, like,
-            reference="empirical" if self.reference == "auto" else self.reference,
-            smoothing=1.0, weight_factor=s / (tau + s**2),
-        )  # fmt: skip
-
-
-def _fit_linear(
-    design: _LinearDesign,
-    matrix: Floats,
-    weights: Weights,
-    constant: Bools,
-    columns: Sequence[Column] | None,
-    like: FittedTransport | None,
-    *,
-    reference: ReferenceKind,
-    smoothing: float,
-    weight_factor: float,
-) -> LinearTransport:
-    """Estimate mean, scale and the eigensystem of the correlation matrix, weighted."""
-    standardize, components = design.standardize, check_components(design.components)
-    share = weights.values / weights.values.sum()
-    active = np.flatnonzero(~constant)
-    center = share @ matrix
-    centered = matrix[:, active] - center[active]
-    scale = np.ones(matrix.shape[1])
-    deviation = np.sqrt(share @ centered**2)
-    if standardize:
-        scale[active] = deviation
-    rows = centered / scale[active]
-    labels = missed = None
-    if like is not None:
-        labels, missed = like.labels, like.missed
-    elif components is not None:
-        unit_rows = rows if standardize else centered / deviation
-        labels, missed = column_labels(
-            components, unit_rows, weights, active, columns, matrix.shape[1]
-        )
-    amount = _shrinkage(rows, share, weights.total, design.shrinkage, labels)
-    eigenvectors, eigenvalues = _block_eigensystem(rows * np.sqrt(share)[:, None], labels)
-    if amount > 0:
-        eigenvalues = (1 - amount) * eigenvalues + amount * eigenvalues.mean()
-    transport = LinearTransport(
-        design=design,
-        active=active,
-        center=center,
-        scale=scale,
-        eigenvectors=eigenvectors,
-        eigenvalues=eigenvalues,
-        smoothing=smoothing,
-        weight_factor=weight_factor,
-        shrinkage=amount,
-        standardized=standardize,
-        reference=Reference.gaussian(),
-        labels=labels,
-        missed=missed,
-    )
-    if reference == "empirical":
-        return replace(transport, reference=_empirical_law(transport, matrix, weights.values))
-    return transport
+        return "empirical" if self.reference == "auto" else self.reference, 1.0, s / (tau + s**2)
 
 
 def _empirical_law(transport: LinearTransport, matrix: Floats, mass: Floats) -> Reference:
@@ -549,27 +547,6 @@ def _shrinkage(
         return 0.0
     # All of it would leave nothing of the correlations, nor of their influence on the scores: 0/0.
     return min(float(min(error, spread) / spread), MOST_SHRINKAGE)
-
-
-def check_names(components: Components, columns: Sequence[Column]) -> None:
-    """Refuse components that name other columns than these."""
-    given = check_components(components)
-    if isinstance(given, tuple):
-        named_labels(given, [column.name for column in columns])
-
-
-def check_whitening(shrinkage: object, reference: object, components: object) -> None:
-    """Refuse options that no whitening has, before any model is fitted."""
-    number = isinstance(shrinkage, int | float | np.number)
-    if shrinkage != "ledoit-wolf" and not (number and 0 <= shrinkage < 1):  # type: ignore[operator]
-        raise ValueError(
-            f"shrinkage must be a number in [0, 1) or 'ledoit-wolf', got {shrinkage!r}"
-        )
-    if reference not in ("auto", "empirical", "gaussian"):
-        raise ValueError(
-            f"unknown reference {reference!r}: choose 'auto', 'empirical' or 'gaussian'"
-        )
-    check_components(components)
 
 
 def _places(labels: Ints | None) -> list[slice | Ints]:

@@ -82,7 +82,7 @@ class Vine(Protocol):
 
 
 def load_pyvinecopulib() -> ModuleType:
-    """Return the package, or say how to install it."""
+    """Return the package, or raise with how to install it."""
     try:
         import pyvinecopulib
     except ImportError:
@@ -290,7 +290,7 @@ class KnotheRosenblatt(Transport):
     spreads: ClassVar[bool] = True
 
     def check_parameters(self) -> None:
-        """Refuse parameters that no transport can have."""
+        """Raise for parameters that no transport can have."""
         super().check_parameters()
         if self.latent not in ("gaussian", "uniform"):
             raise ValueError(f"latent must be 'gaussian' or 'uniform', got {self.latent!r}")

@@ -122,10 +122,7 @@ class MapInfluence:
         return result
 
     def matrices(self, rows: Ints, block: Ints) -> tuple[Floats, Floats]:
-        """Return ``D`` and ``A`` of some rows within a component, both (rows, block, block).
-
-        As they are: for a few rows at a time.
-        """
+        """Return ``D`` and ``A`` of some rows within a component, both (rows, block, block)."""
         transport = self.transport
         within = np.ix_(block, block)
         vectors, roots = transport.eigenvectors[within], np.sqrt(transport.eigenvalues[block])
@@ -347,10 +344,7 @@ def why_left_in(linear: LinearTransport, n: int) -> str:
 def squared_influence(
     influence: MapInfluence, gradients: Floats, weights: Weights
 ) -> SquaredInfluence:
-    r"""Return :math:`b_Z` and the variances of the decoder; ``gradients`` is :math:`\Gamma`.
-
-    With weights ``1/n`` times a mean is the variance of a weighted mean.
-    """
+    r"""Return :math:`b_Z` and the variances of the decoder; ``gradients`` is :math:`\Gamma`."""
     d = len(gradients)
     components = influence.transport.blocks
     largest = max(map(len, components))

@@ -122,10 +122,7 @@ def count_rows(weights: Weights) -> float:
 
 
 def fit_margin(column: Floats, mass: Floats, n: float | None = None) -> Margin:
-    """Fit the margin of one column that varies, its rows weighted by ``mass``.
-
-    ``n`` is the number of rows that they count for (:func:`count_rows`), by default the sum.
-    """
+    """Fit the margin of one column that varies, weighted by ``mass``, from ``n`` rows."""
     n = float(mass.sum()) if n is None else n
     values, inverse = np.unique(column, return_inverse=True)
     share = np.bincount(inverse, mass)

@@ -84,10 +84,7 @@ _MOST_ROWS, _LEAST_ROWS, _WORK = 1000, 100, 4e7
 
 @dataclass(frozen=True)
 class Attributed:
-    """Uncentred influence values of both spaces (n, d), and the mean squared Jacobian (d, d).
-
-    ``bias`` is the second-order bias of the attributed scores, where it was asked for.
-    """
+    """Influence values of both spaces, mean squared Jacobian, second-order bias where asked for."""
 
     latent: Floats
     attributed: Floats
@@ -254,10 +251,7 @@ class StraightTransport(FittedTransport):
 
 @dataclass(frozen=True)
 class _Settled:
-    """The sensitivity that standard errors use, in numbers and in words.
-
-    ``jackknife`` tells that no sensitivity is to be trusted.
-    """
+    """The sensitivity that standard errors use, or ``jackknife`` where none is to be trusted."""
 
     scores: LineScores
     words: str
@@ -320,7 +314,7 @@ class SensitivityChoice:
 def choose_sensitivity(
     influence: MapInfluence, scores: LineScores, differences: Differences, weights: Weights
 ) -> SensitivityChoice:
-    """Return ``G`` by the short cut, corrected where differences say that it matters."""
+    """Return ``G`` by the short cut, corrected where differences show that it matters."""
     d = scores.influence.shape[1]
     count = int(max(_LEAST_ROWS, min(_MOST_ROWS, _WORK / d**2)))
     chosen = row_sample(influence.rows, weights.values, count)

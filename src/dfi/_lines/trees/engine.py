@@ -105,10 +105,7 @@ def line_moments(
     kernel: Kernel | None = None,
     n_threads: int | None = None,
 ) -> LineMoments:
-    """Return exact moments of the ensemble along each line, cut where a category changes.
-
-    By default the quickest kernel that gives what is asked; threads do not change the result.
-    """
+    """Return exact moments along each line, by the quickest kernel that gives what is asked."""
     needs_merging = square or ensemble.link != "identity"
     if kernel is None and categories:
         kernel = "merged" if needs_merging else "arena"

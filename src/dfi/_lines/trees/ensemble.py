@@ -136,10 +136,7 @@ def joined_trees(
     n_features: int,
     tolerance: float = 1e-9,
 ) -> TreeEnsemble:
-    """Return the sum of trees whose node arrays were joined, the root of each first.
-
-    Children are numbered within their own tree of ``sizes[k]`` nodes; leaves have ``left < 0``.
-    """
+    """Return the sum of trees whose node arrays were joined, children numbered within each tree."""
     left_child = np.asarray(left, dtype=np.int32)
     leaf = left_child < 0
     roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
@@ -256,10 +253,7 @@ def tree_rows(
 
 @dataclass(frozen=True)
 class Pieces:
-    """Pieces of parallel lines on which every category keeps its level, in the order of the lines.
-
-    Each piece of ``line`` goes from ``low`` to ``high``; ``levels`` has one array per category.
-    """
+    """Pieces of parallel lines on which every category keeps its level, in the lines' order."""
 
     line: Ints
     low: Floats
@@ -297,10 +291,7 @@ def pieces_of(
 def _envelope(
     origin: Floats, slope: Floats, low: Floats, high: Floats
 ) -> tuple[Ints, Floats, Floats, Ints]:
-    """Follow the largest of ``origin + slope t`` from ``low`` to ``high``, line by line.
-
-    Returns the line, start, end and place of the largest of each piece, lines in order.
-    """
+    """Return line, start, end and place of the largest of ``origin + slope t``, piece by piece."""
     line = np.arange(len(origin))
     at, place = low, np.argmax(origin + slope * low[:, None], axis=1)
     pieces = []

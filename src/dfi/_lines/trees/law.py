@@ -37,10 +37,7 @@ HALF_ULP = 1.1102230246251568e-16
 
 
 class NormalLaw(NamedTuple):
-    """The normal law, the same for every coordinate.
-
-    ``cubics`` holds the coefficients of a cubic for ``F`` and of one for ``H`` in each cell.
-    """
+    """The normal law: coefficients of a cubic for ``F`` and of one for ``H`` in each cell."""
 
     cubics: Floats
     total: Floats
@@ -108,10 +105,7 @@ def coordinate_law(law: Law, j: int) -> CoordinateLaw:
 
 
 def step_below(law: Law | CoordinateLaw, shifts: Floats) -> float:
-    """Return what is subtracted from small numbers in order to step below them.
-
-    Adding the largest shift rounds, and the step must survive it.
-    """
+    """Return the least step below small numbers that survives adding the largest shift."""
     return law.below * (1e-284 + 2.1 * float(np.abs(shifts).max()))
 
 
@@ -204,10 +198,7 @@ def evaluate_law(law: Law, j: int | np.uint64, t: float) -> tuple[float, float]:
 
 
 def evaluate_coordinate(law: CoordinateLaw, t: float) -> tuple[float, float]:
-    """Return ``F(t)`` and ``H(t)`` of a coordinate's law.
-
-    With one coordinate the compiler keeps its tables in registers: a third quicker.
-    """
+    """Return ``F(t)`` and ``H(t)``, a third quicker: one coordinate's tables stay in registers."""
     if isinstance(law, NormalCoordinate):
         return _coordinate_is_normal(law, t)
     return _coordinate_is_empirical(law, t)
