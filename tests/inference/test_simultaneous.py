@@ -3,13 +3,17 @@ import pytest
 from scipy.stats import norm
 
 from dfi._data.weights import Weights
-from dfi.inference.intervals import max_t_critical_value, max_t_statistics
+from dfi.inference.intervals import critical_value, max_t_statistics
 
 MULTIPLIERS = ["gaussian", "rademacher"]
 
 
 def ones(n):
     return Weights(np.ones(n), "frequency")
+
+
+def max_t_critical_value(u, weights, level=0.95, **options):
+    return critical_value(max_t_statistics(u, weights, **options), level)
 
 
 def correlated(rng, n, p, rho):

@@ -63,11 +63,7 @@ class Column:
         return tuple(f"{self.name}={level}" for level in self.levels)
 
     def encode(self, codes: Codes) -> Floats:
-        """Return the numeric columns of level numbers.
-
-        Two levels make one 0/1 column (1 for the second), more a one-hot block, one a column of
-        zeros.
-        """
+        """Return level numbers as columns: 0/1 for two levels, one-hot for more, zeros for one."""
         if self.width == 1:
             return codes.astype(np.float64)[:, None]
         block = np.zeros((len(codes), self.width))
@@ -87,8 +83,7 @@ class Column:
 class Reading:
     """A column as it was read, before it has a place in the matrix.
 
-    Numbers carry NaN where a value is missing; categorical values keep their objects beside a mask
-    of the missing ones.
+    Numbers are NaN where a value is missing; categorical values keep their objects beside a mask.
     """
 
     label: object
@@ -117,7 +112,7 @@ class Reading:
         return {value for value, gap in zip(self.values, self.missing, strict=True) if not gap}
 
     def codes(self, levels: tuple[object, ...]) -> Codes:
-        """Return the position of each value among ``levels``; refuse values that are not there."""
+        """Return the position of each value among ``levels``; raise for those not there."""
         place = {level: code for code, level in enumerate(levels)}
         unseen = [value for value in self.observed() if value not in place]
         if unseen:
@@ -143,35 +138,24 @@ def read_column(label: object, series: nw.Series[Native]) -> Reading:
     native: Native = series.to_native()
     dtype = getattr(native, "type", None) if series.implementation.is_pyarrow() else native.dtype
     kind = series.dtype
-    if kind.is_numeric():
-        what: Kind = "integer" if kind.is_integer() else "real"
+    if kind.is_numeric() or kind == nw.Boolean:
+        what: Kind = "real" if kind.is_numeric() else "boolean"
+        what = "integer" if kind.is_integer() else what
         return Reading(label, what, dtype, numbers=_numbers(series))
-    if kind == nw.Boolean:
-        return Reading(label, "boolean", dtype, numbers=_numbers(series))
     missing = series.is_null().to_numpy().astype(bool)
     if missing.all():
         return Reading(label, "real", dtype, numbers=np.full(len(missing), np.nan))
-    if kind in (nw.Categorical, nw.Enum):
-        return Reading(
-            label,
-            "categorical",
-            dtype,
-            values=series.to_list(),
-            missing=missing,
-            declared=_declared_levels(series),
-        )
-    if kind == nw.String:
-        return Reading(label, "categorical", dtype, values=series.to_list(), missing=missing)
+    if kind in (nw.Categorical, nw.Enum, nw.String):
+        declared = None if kind == nw.String else _declared_levels(series)
+        return Reading(label, "categorical", dtype, None, series.to_list(), missing, declared)
     if kind == nw.Object:
         return read_objects(label, series.to_list(), missing, dtype)
-    if kind in (nw.Datetime, nw.Date, nw.Time, nw.Duration):
+    if kind in (nw.Datetime, nw.Date, nw.Time, nw.Duration) or "period" in str(dtype):
         raise _refuse(label, f"holds dates or times ({dtype})", _ENCODE_TIME)
     if kind in (nw.List, nw.Array, nw.Struct):
         raise _refuse(label, f"holds nested values ({dtype})", _SPREAD)
     if "complex" in str(dtype):
         raise _refuse(label, f"holds complex numbers ({dtype})", _SPLIT_COMPLEX)
-    if "period" in str(dtype):
-        raise _refuse(label, f"holds dates or times ({dtype})", _ENCODE_TIME)
     raise _refuse(label, f"has dtype {dtype}", _DROP)
 
 
@@ -202,7 +186,6 @@ def read_objects(label: object, values: Sequence[object], missing: Bools, dtype:
 
 
 def _numbers(series: nw.Series[Native]) -> Floats:
-    """Return the numbers of a column as float64, NaN where they are missing."""
     if series.implementation.is_pandas():
         return np.array(series.to_native().to_numpy(dtype=np.float64, na_value=np.nan))
     return np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
@@ -235,7 +218,7 @@ class Vector:
     reading: Reading
 
     def numbers(self) -> Floats:
-        """Return the values as float64, NaN where they are missing; refuse classes."""
+        """Return the values as float64, NaN where they are missing; raise for classes."""
         if self.reading.numbers is None:
             raise TypeError(f"{self.what} holds strings or classes; it must be numbers.")
         return self.reading.numbers
@@ -316,13 +299,14 @@ def read_array_column(label: str, values: Array) -> Reading:
         return Reading(label, kind, values.dtype, numbers=numbers)  # type: ignore[arg-type]
     # tolist() would turn nanosecond dates into plain integers
     cells = values.tolist() if code == "U" else list(values)
-    missing = np.array([_is_missing(cell) for cell in cells], dtype=bool)
+    missing = np.array([is_missing(cell) for cell in cells], dtype=bool)
     if missing.all():
         return Reading(label, "real", values.dtype, numbers=np.full(len(cells), np.nan))
     return read_objects(label, cells, missing, np.dtype(object))
 
 
-def _is_missing(cell: object) -> bool:
+def is_missing(cell: object) -> bool:
+    """Return whether a cell is None, NaN or pandas' NA."""
     if cell is None or type(cell).__name__ == "NAType":
         return True
     return isinstance(cell, (float, np.floating)) and bool(np.isnan(cell))

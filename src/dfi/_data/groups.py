@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, TypeGuard
 import narwhals as nw
 import numpy as np
 
-from dfi._data.columns import read_vector
+from dfi._checks import did_you_mean
+from dfi._data.columns import is_missing, read_vector
 from dfi._data.frames import is_series, is_table, open_frame
 
 if TYPE_CHECKING:
@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 class Groups:
     """Named sets of units; they may overlap and need not cover everything.
 
-    Attributes
-    ----------
-    names : tuple of str
-        The groups, in the order they were given.
-    membership : bool ndarray of shape (n_groups, n_units)
-        Which units belong to which group.
+    ``membership`` (n_groups, n_units) tells which units belong to which group.
     """
 
     names: tuple[str, ...]
@@ -55,14 +50,10 @@ class _Units:
     def require(self, member: object, where: str) -> int:
         position = self.find(member)
         if position is None:
-            close = difflib.get_close_matches(str(member), self.names, n=3)
-            known = close or self.names[:10]
-            hint = "Did you mean" if close else "The features are"
-            end = "?" if close else ", ..." if len(self.names) > 10 else "."
-            raise ValueError(
-                f"{where} names {member!r}, which is not a feature. "
-                f"{hint} {', '.join(map(repr, known))}{end}"
-            )
+            hint = did_you_mean(member, self.names, 3).replace("; did", ". Did")
+            end = ", ..." if len(self.names) > 10 else "."
+            hint = hint or f". The features are {', '.join(map(repr, self.names[:10]))}{end}"
+            raise ValueError(f"{where} names {member!r}, which is not a feature{hint}")
         return position
 
 
@@ -145,7 +136,7 @@ def _by_label(pairs: Iterable[tuple[object, object]], units: _Units) -> dict[str
     members: dict[str, list[int]] = {}
     for column, label in pairs:
         position = units.require(column, "groups")
-        if not _is_missing(label):
+        if not is_missing(label):
             members.setdefault(_text(label), []).append(position)
     return members
 
@@ -160,7 +151,7 @@ def _from_labels(labels: Sequence[object], units: _Units) -> dict[str, list[int]
         )
     members: dict[str, list[int]] = {}
     for position, label in enumerate(labels):
-        if not _is_missing(label):
+        if not is_missing(label):
             members.setdefault(_text(label), []).append(position)
     return members
 
@@ -173,10 +164,6 @@ def _row_names(groups: object) -> list[str] | None:
         return None
     named = any(isinstance(label, str) for label in groups.index)
     return [str(label) for label in groups.index] if named else None
-
-
-def _is_missing(label: object) -> bool:
-    return label is None or (isinstance(label, (float, np.floating)) and bool(np.isnan(label)))
 
 
 def _text(label: object) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from dfi._data.columns import Column
-    from dfi._types import Floats, Ints
+    from dfi._types import Bools, Floats, Ints
 
 FEW_VALUES = 10
 ROWS_PER_VALUE = 5
@@ -120,6 +120,14 @@ class Levels:
         for block in self.blocks:
             decoded[:, block.positions] = block.nearest(rows)
         return decoded
+
+
+def constant_columns(matrix: Floats) -> Bools:
+    """Return which columns do not vary, up to rounding relative to their magnitude."""
+    largest = np.abs(matrix).max(axis=0)
+    with np.errstate(over="ignore"):
+        spread = matrix.max(axis=0) - matrix.min(axis=0)
+    return np.asarray(spread <= 16 * np.finfo(np.float64).eps * largest)
 
 
 def read_levels(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dfi._data.columns import read_vector
+from dfi._data.levels import constant_columns
 from dfi.warnings import OutcomeWarning, warn
 
 if TYPE_CHECKING:
@@ -21,10 +22,9 @@ _FEW_CLASSES = 10
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The values to be explained: finite, and not all equal.
+    """The values to be explained, finite and not all equal, under the name that they came by.
 
-    ``name`` is that of the Series or column it came in, else ``"y"``. Binary: only 0 and 1. Count:
-    non-negative integers, given as integers.
+    Binary: only 0 and 1. Count: non-negative integers, given as integers.
     """
 
     values: Floats
@@ -58,10 +58,7 @@ def read_outcome(y: object, n_rows: int) -> Outcome:
             f"{int(bad.argmax())}. Drop those rows from X and y."
         )
     distinct = np.unique(values)
-    # like a constant column: equal up to rounding relative to the magnitude
-    with np.errstate(over="ignore"):
-        spread = distinct[-1] - distinct[0]
-    if spread <= 16 * np.finfo(np.float64).eps * np.abs(distinct).max():
+    if constant_columns(distinct[:, None])[0]:
         raise ValueError(
             f"y is constant (every value is {distinct[0]:.6g}): there is nothing to explain."
         )

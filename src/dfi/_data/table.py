@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
+from dfi._checks import did_you_mean
 from dfi._data.columns import Column, Reading, read_array_column, read_column
 from dfi._data.frames import (
     Library,
@@ -22,7 +22,7 @@ from dfi._data.frames import (
     open_frame,
     sparse_bytes,
 )
-from dfi._data.levels import Levels, read_levels
+from dfi._data.levels import Levels, constant_columns, read_levels
 from dfi.warnings import ManyLevelsWarning, warn
 
 if TYPE_CHECKING:
@@ -169,14 +169,6 @@ class Table:
         return values
 
 
-def constant_columns(matrix: Floats) -> Bools:
-    """Return which columns do not vary, up to rounding relative to their magnitude."""
-    largest = np.abs(matrix).max(axis=0)
-    with np.errstate(over="ignore"):
-        spread = matrix.max(axis=0) - matrix.min(axis=0)
-    return np.asarray(spread <= 16 * np.finfo(np.float64).eps * largest)
-
-
 def read_table(X: Frame, *, max_dense_bytes: int = GIB) -> Table:
     """Read a table of features: an array, data frame, sparse matrix or list of rows.
 
@@ -283,7 +275,7 @@ def _refuse_duplicates(names: Sequence[str]) -> None:
 
 
 def _refuse_missing(readings: Sequence[Reading]) -> None:
-    """Refuse missing and infinite values, naming columns, counts and first rows."""
+    """Raise for missing and infinite values, naming columns, counts and first rows."""
     found = []
     for reading in readings:
         if reading.numbers is None:
@@ -306,7 +298,7 @@ def _refuse_missing(readings: Sequence[Reading]) -> None:
 
 
 def _checked_levels(reading: Reading) -> tuple[object, ...]:
-    """Return the levels of a categorical column; refuse identifiers, warn of very many levels."""
+    """Return the levels of a categorical column; raise for identifiers, warn of many levels."""
     levels = reading.levels()
     n_observed = len(reading.observed())
     n_rows = len(reading.values)
@@ -342,9 +334,8 @@ def _require_same_names(expected: tuple[str, ...], found: tuple[str, ...]) -> No
         return
     parts = []
     if absent:
-        close = difflib.get_close_matches(absent[0], extra, n=1)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
-        parts.append(f"lacks {', '.join(map(repr, absent[:5]))}{hint}")
+        hint = did_you_mean(absent[0], extra).replace("; ", " (")
+        parts.append(f"lacks {', '.join(map(repr, absent[:5]))}{hint and hint + ')'}")
     if extra:
         parts.append(f"has the unknown {', '.join(map(repr, extra[:5]))}")
     raise ValueError(f"X {' and '.join(parts)}; its columns must be {', '.join(expected[:10])}.")

@@ -13,8 +13,9 @@ from sklearn.utils.validation import has_fit_parameter
 from dfi._data.folds import Fold, split_halves
 from dfi._models.encoders import reads_raw_columns
 from dfi._models.learners import predicts_classes
-from dfi._models.parallel import in_parallel, thread_pools
+from dfi._models.parallel import gathered, thread_pools
 from dfi._models.predictor import Predictor, brief, predictor_for
+from dfi._models.stack import weight_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,10 +35,9 @@ SMALL_FIT = 200_000
 
 @dataclass(frozen=True)
 class FoldModels:
-    """The models of one fold: its held-out rows and the predictors fitted on the others.
+    """The held-out rows of one fold and the predictors fitted on the others.
 
-    One predictor, fitted on all training rows; or two, fitted on disjoint halves of them, for the
-    cross form.
+    One of all training rows; or two, of disjoint halves of them, for the cross form.
     """
 
     repeat: int
@@ -68,12 +68,7 @@ def cross_fit(
         delayed(_fit_fold)(learner, data, r, fold, halves, seeds.child(place))
         for place, (r, fold) in enumerate(tasks)
     )
-    fitted = []
-    for models in in_parallel(jobs, n_jobs):
-        fitted.append(models)
-        if advance is not None:
-            advance(1)
-    return tuple(fitted)
+    return tuple(gathered(jobs, n_jobs, advance))
 
 
 def _fit_fold(
@@ -108,18 +103,13 @@ def fit_model(
         target = target.astype(int)
     X = table.matrix[rows]
     X = table.frame(X) if reads_raw_columns(model) else X
-    fit_parameters = {}
-    if weights is not None:
-        key = "sample_weight"
-        if isinstance(model, Pipeline):
-            key = f"{model.steps[-1][0]}__sample_weight"
-        fit_parameters[key] = weights.values[rows]
+    given = weight_arguments(model, None if weights is None else weights.values[rows])
     # On little data OpenMP's threads wait for each other more than they work: boosting on 400
     # rows takes 0.07 CPU seconds with one thread and 0.19 with two.
     threads = 1 if len(rows) * table.matrix.shape[1] < SMALL_FIT else None
     try:
         with thread_pools().limit(limits=threads, user_api="openmp"):
-            return model.fit(X, target, **fit_parameters)
+            return model.fit(X, target, **given)
     except Exception as error:
         raise ValueError(
             f"{type(model).__name__} could not be fitted on {len(rows)} rows ({brief(error)})"

@@ -53,8 +53,7 @@ def takes_levels(model: Estimator) -> bool:
 def encoded_columns(model: Estimator, table: Table) -> set[str]:
     """Return the numeric columns that a fitted model encodes by value.
 
-    An encoder must not meet a value that it has never seen, so these have levels however many
-    values they take.
+    They have levels however many: an encoder must not meet a value that it has never seen.
     """
     numeric = {column.name for column in table.columns if column.kind != "categorical"}
     found = [names for _, names in fitted_encoders(model, list(table.names))]
@@ -63,7 +62,6 @@ def encoded_columns(model: Estimator, table: Table) -> set[str]:
 
 
 def _columns_with_levels(model: Estimator, names: list[str]) -> list[str]:
-    """Return the columns that fitted boosting takes by level."""
     marked = getattr(model, "is_categorical_", None)
     if marked is None and hasattr(model, "get_cat_feature_indices"):
         marked = np.isin(np.arange(len(names)), model.get_cat_feature_indices())

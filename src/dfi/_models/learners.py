@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 from sklearn.base import clone, is_classifier, is_regressor
@@ -15,6 +14,7 @@ from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from dfi._checks import did_you_mean
 from dfi._models.stack import SuperLearner
 
 if TYPE_CHECKING:
@@ -79,9 +79,7 @@ def _by_name(name: str) -> Estimator:
         return RandomForestRegressor(n_estimators=500, min_samples_leaf=5)
     if name == "extra_trees":
         return ExtraTreesRegressor(n_estimators=500, min_samples_leaf=3)
-    close = difflib.get_close_matches(name, LEARNERS, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    known = ", ".join(repr(key) for key in LEARNERS)
+    hint, known = did_you_mean(name, LEARNERS) or ".", ", ".join(map(repr, LEARNERS))
     raise ValueError(f"unknown estimator {name!r}{hint} Known names: {known}")
 
 

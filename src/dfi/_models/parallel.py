@@ -45,13 +45,20 @@ class Workers:
     ) -> list[Answer]:
         """Call a function on every task, in parallel, with a progress bar; results in order."""
         jobs = (delayed(function)(*task) for task in tasks)
-        results = []
         with progress_bar(self.progress, label, len(tasks)) as advance:
-            for result in in_parallel(jobs, self.n_jobs, threads=threads):
-                results.append(result)
-                if advance is not None:
-                    advance(1)
-        return results
+            return gathered(jobs, self.n_jobs, advance, threads=threads)
+
+
+def gathered(
+    tasks: Iterable[object], n_jobs: int | None, advance: Advance | None, *, threads: bool = False
+) -> list[Any]:
+    """Return the results of delayed calls, told one by one to a progress bar."""
+    results = []
+    for result in in_parallel(tasks, n_jobs, threads=threads):
+        results.append(result)
+        if advance is not None:
+            advance(1)
+    return results
 
 
 @contextmanager

@@ -87,7 +87,6 @@ def regression_quality(
 
 
 def _warn_where_weak(quality: Quality) -> None:
-    """Warn where the regression explains nothing: there is nothing to attribute."""
     if quality.r2 <= 0:
         warn(
             f"the regression explains nothing on held-out rows (R2 = {quality.r2:.3f}): "

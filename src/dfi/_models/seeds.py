@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dfi._checks import whole
+
 
 @dataclass(frozen=True)
 class Seeds:
@@ -23,12 +25,7 @@ class Seeds:
         """
         if random_state is None:
             return cls(int(np.random.SeedSequence().entropy))  # type: ignore[arg-type]
-        whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
-        if not whole or int(random_state) < 0:  # type: ignore[call-overload]
-            raise ValueError(
-                f"random_state must be a whole number of 0 or more, or None, got {random_state!r}"
-            )
-        return cls(int(random_state))  # type: ignore[call-overload]
+        return cls(whole("random_state", random_state, 0))
 
     def child(self, *names: str | int) -> Seeds:
         """Return the seeds below some names."""

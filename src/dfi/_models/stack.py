@@ -174,12 +174,14 @@ def _fit(
     model: Estimator, X: Floats, y: Floats, weight: Floats, given: ArrayLike | None
 ) -> Estimator:
     """Fit a member on rows of its own, handing on weights only where the caller gave some."""
-    X, y, weight = rows_for(model, X), y.copy(), weight.copy()
-    if given is None:
-        return model.fit(X, y)
-    if hasattr(model, "steps"):
-        return model.fit(X, y, **{f"{model.steps[-1][0]}__sample_weight": weight})
-    return model.fit(X, y, sample_weight=weight)
+    weights = weight_arguments(model, None if given is None else weight)
+    return model.fit(rows_for(model, X), y.copy(), **weights)
+
+
+def weight_arguments(model: Estimator, weights: Floats | None) -> dict[str, Floats]:
+    """Return the argument of ``fit`` that takes the weights of the rows; none without weights."""
+    prefix = f"{model.steps[-1][0]}__" if hasattr(model, "steps") else ""
+    return {} if weights is None else {f"{prefix}sample_weight": np.array(weights)}
 
 
 def rows_for(model: Estimator, X: Floats) -> Floats:

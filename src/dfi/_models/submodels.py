@@ -18,12 +18,13 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from dfi._data.levels import constant_columns
 from dfi._data.outcome import Outcome
-from dfi._data.table import Table, constant_columns
+from dfi._data.table import Table
 from dfi._models.crossfit import fit_model
 from dfi._models.encoders import column_names, keeps_columns, reads_raw_columns, takes_levels
 from dfi._models.predictor import forest_values, is_plain_forest, predict_once, predictor_for
-from dfi._models.stack import SuperLearner, default_members, rows_for
+from dfi._models.stack import SuperLearner, default_members, rows_for, weight_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -304,7 +305,7 @@ class FixedStack(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.estimators_ = []
         for _, member in self.members:
             model = clone(member)
-            given = {} if sample_weight is None else weight_arguments(model, sample_weight)
+            given = weight_arguments(model, sample_weight)
             self.estimators_.append(model.fit(rows_for(model, X), np.array(y), **given))
         return self
 
@@ -332,24 +333,12 @@ def submodel_learner(learner: Learner, full: object, n_rows: int) -> Learner:
     return FixedStack(members=[m for m, _ in used], weights=[w for _, w in used])
 
 
-def weight_arguments(model: Learner, weights: Floats) -> dict[str, Floats]:
-    """Return the argument of ``fit`` that takes the weights of the rows."""
-    prefix = f"{model.steps[-1][0]}__" if hasattr(model, "steps") else ""
-    return {f"{prefix}sample_weight": np.array(weights)}
-
-
 class NoColumns(Exception):
     """Nothing that the learner reads is left."""
 
 
 def narrowed(learner: Learner, names: Sequence[str], kept: Collection[str]) -> Learner:
-    """Return an unfitted learner, written for columns ``names``, for those of them that are kept.
-
-    Raises
-    ------
-    NoColumns
-        The learner reads none of the columns that are left.
-    """
+    """Return an unfitted learner for the columns kept of ``names``; NoColumns if it reads none."""
     return _narrow(clone(learner), list(names), frozenset(kept))
 
 

@@ -196,16 +196,9 @@ class Influence(ABC):
 
 @dataclass(frozen=True, eq=False)
 class InfluenceRows(Influence):
-    """Influence values with their rows.
+    """Uncentred influence values (n, p) with their weights and rows.
 
-    Attributes
-    ----------
-    values : ndarray of shape (n, p)
-        Uncentred influence values, read-only.
-    weights : Weights
-        Weights of the n rows.
-    rows : ndarray of int of shape (n,), optional
-        Where the rows stand in the caller's table; None where that is not known.
+    ``rows`` tells where they stand in the caller's table; None where that is not known.
     """
 
     values: Floats
@@ -372,23 +365,11 @@ class InfluenceRows(Influence):
 
 @dataclass(frozen=True, eq=False)
 class InfluenceMoments(Influence):
-    """What the statistics need of influence values.
+    """What the statistics need of influence values: the moments of the scores, and maybe some rows.
 
-    Attributes
-    ----------
-    mean : ndarray of shape (p,)
-        Scores.
-    covariance : ndarray of shape (p, p)
-        Covariance of the scores.
-    third : ndarray of shape (p, p, p) or (p,)
-        Third cumulants of the scores, of all triples of units up to :data:`MOST_THIRD` of them, of
-        each unit alone beyond; NaN where they are not known.
-    size : float
-        Effective number of observations.
-    n_rows : int
-        Number of rows.
-    sample : InfluenceRows, optional
-        Some of the rows.
+    ``third`` holds the third cumulants of all triples of units, (p, p, p), up to :data:`MOST_THIRD`
+    of them, of each unit alone, (p,), beyond; NaN where they are not known. ``size`` is the
+    effective number of observations.
     """
 
     mean: Floats
@@ -430,11 +411,8 @@ class InfluenceMoments(Influence):
     def skewness(self) -> Floats:
         """Skewness of each score.
 
-        Raises
-        ------
-        ValueError
-            The scores are sums of more units than third moments are kept for, and there is no
-            sample of rows to estimate theirs from.
+        A ValueError for sums of more units than third moments are kept for, without a sample of
+        rows.
         """
         varies = self.se > 0.0
         if np.isnan(self._own_third[varies]).any():

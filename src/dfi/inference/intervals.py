@@ -190,14 +190,12 @@ def wald_interval(
     alternative = check_alternative(alternative)
     estimate = np.asarray(scores, dtype=np.float64)
     error = np.asarray(standard_errors, dtype=np.float64)
+    skewness = None if critical is not None else skewness
     if critical is None:
-        tail = (1.0 - level) / (2.0 if alternative == "two-sided" else 1.0)
-        critical = float(norm.isf(tail))
-        below = above = np.full(error.shape, critical)
-        if skewness is not None:
-            below, above = hall_quantile(critical, skewness), -hall_quantile(-critical, skewness)
-    else:
-        below = above = np.full(error.shape, critical)
+        critical = float(norm.isf((1.0 - level) / (2.0 if alternative == "two-sided" else 1.0)))
+    below = above = np.full(error.shape, critical)
+    if skewness is not None:
+        below, above = hall_quantile(critical, skewness), -hall_quantile(-critical, skewness)
     known = error > 0.0
     error = np.where(known, error, np.nan)
     low = estimate - below * error
@@ -293,33 +291,9 @@ def max_t_from_covariance(
     return _largest(g @ root.T, alternative)
 
 
-def max_t_critical_value(
-    influence: Floats,
-    weights: Weights,
-    *,
-    level: float = 0.95,
-    alternative: Alternative = "two-sided",
-    multipliers: Multipliers = "gaussian",
-    n_draws: int = 4000,
-    random_state: int | np.random.Generator = 0,
-    memory: int = 2**26,
-) -> float:
-    """Return the critical value of simultaneous bands.
-
-    The ``level`` quantile of :func:`max_t_statistics`, whose parameters are described there,
-    rounded up to a drawn value. NaN when no column varies.
-    """
-    level = check_level(level)
-    maxima = max_t_statistics(
-        influence,
-        weights,
-        alternative=alternative,
-        multipliers=multipliers,
-        n_draws=n_draws,
-        random_state=random_state,
-        memory=memory,
-    )
-    return float(np.quantile(maxima, level, method="higher"))
+def critical_value(maxima: Floats, level: float = 0.95) -> float:
+    """Return the ``level`` quantile of drawn maxima, rounded up to one of them; NaN for NaN."""
+    return float(np.quantile(maxima, check_level(level), method="higher"))
 
 
 def simultaneous_critical_value(
@@ -331,14 +305,11 @@ def simultaneous_critical_value(
     their critical values differ by the noise of 4000 draws.
     """
     if isinstance(influence, InfluenceRows):
-        return max_t_critical_value(
-            influence.values,
-            influence.weights,
-            level=level,
-            alternative=alternative,
-            random_state=random_state,
+        maxima = max_t_statistics(
+            influence.values, influence.weights, alternative=alternative, random_state=random_state
         )
-    maxima = max_t_from_covariance(
-        influence.covariance, influence.se, alternative=alternative, random_state=random_state
-    )
-    return float(np.quantile(maxima, check_level(level), method="higher"))
+    else:
+        maxima = max_t_from_covariance(
+            influence.covariance, influence.se, alternative=alternative, random_state=random_state
+        )
+    return critical_value(maxima, level)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import numpy as np
 from scipy.stats import norm
@@ -67,11 +67,10 @@ def check_adjustment(method: str | None) -> Adjustment:
     """Return the name of an adjustment, or raise with the list of those that exist."""
     if method is None:
         return "none"
-    for known in get_args(Adjustment):
-        if method == known:
-            return known  # type: ignore[no-any-return]
-    names = ", ".join(repr(name) for name in get_args(Adjustment))
-    raise ValueError(f"unknown adjustment {method!r}; choose one of {names}")
+    if method not in get_args(Adjustment):
+        known = ", ".join(map(repr, get_args(Adjustment)))
+        raise ValueError(f"unknown adjustment {method!r}; choose one of {known}")
+    return cast("Adjustment", method)
 
 
 def adjust_p_values(p: ArrayLike, method: Adjustment | None = "holm") -> Floats:

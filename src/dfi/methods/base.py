@@ -138,13 +138,6 @@ def check_at_least_two(name: str, value: object) -> None:
         raise ValueError(f"{name} must be at least 2 and a whole number, got {value!r}")
 
 
-def check_one_of(name: str, value: object, known: tuple[object, ...]) -> None:
-    """Raise if a parameter is none of the values that it can take; 1 is not True."""
-    if not any(isinstance(value, type(other)) and value == other for other in known):
-        *first, last = map(repr, known)
-        raise ValueError(f"{name} must be {', '.join(first)} or {last}, got {value!r}")
-
-
 def full_lines(fits: Fits) -> tuple[LineModel, ...]:
     """Return the full model of each fold, read into closed form or trees where it can be."""
 

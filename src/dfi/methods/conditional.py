@@ -37,14 +37,13 @@ from dfi._lines.closed_form import LINEAR_MODELS
 from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._models.crossfit import seed_estimator
 from dfi._models.learners import predicts_classes
-from dfi._models.stack import SuperLearner
+from dfi._models.stack import SuperLearner, weight_arguments
 from dfi._models.submodels import (
     fit_on_columns,
     held_out,
     is_least_squares,
     least_squares_submodels,
     positions_of,
-    weight_arguments,
 )
 from dfi.methods.base import CONSERVATIVE, OneStep, Part, check_at_least_two, full_lines
 from dfi.methods.permutation import (
@@ -319,7 +318,7 @@ def _probabilities(
     model = clone(classifier)
     seed_estimator(model, seed)
     positions = positions_of(table, sorted(known))
-    parameters = {} if weights is None else weight_arguments(model, mass)
+    parameters = weight_arguments(model, None if weights is None else mass)
     model.fit(table.matrix[rows][:, np.array(positions)], codes, **parameters)
     return _ClassProbabilities(model, positions, n_levels)
 
@@ -362,7 +361,6 @@ def _covariate_learner(learner: Learner) -> Learner:
 
 
 def _covariate_classifier(learner: Learner) -> Learner:
-    """Return the classifier of a categorical feature given the others."""
     classifier: Learner = HistGradientBoostingClassifier(
         learning_rate=0.1, max_iter=60, max_leaf_nodes=8, min_samples_leaf=10
     )

@@ -123,7 +123,7 @@ def explain_diagnostics(
 
 
 def warn_of_few_rows(n: int, transport: FittedTransport) -> str:
-    """Say whether there are rows enough for as many columns, and warn where there are not.
+    """Return whether rows are enough for as many columns, and warn where they are not.
 
     With the true regression (AR(.6) columns, five signals) the five largest scores come out at
     .91, .73 and .49 of the truth where there are 6, 1.5 and .75 rows for each column, small ones
@@ -632,7 +632,6 @@ def drawn_apart(latent: Floats, mass: Floats, count: int, generator: np.random.G
 
 
 def _moments(values: Floats, share: Floats) -> tuple[float, float, float]:
-    """Return mean, variance and kurtosis."""
     mean = float(share @ values)
     centred = values - mean
     variance = float(share @ centred**2)

@@ -49,9 +49,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from dfi._checks import one_of
 from dfi._models.submodels import submodels
 from dfi._scoring.loss import SQUARED_ERROR
-from dfi.methods.base import CONSERVATIVE, Method, Part, check_one_of
+from dfi.methods.base import CONSERVATIVE, Method, Part
 from dfi.methods.conditional import covariate_residuals
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class NLOCO(Method):
     valid_intervals = True
 
     def __post_init__(self) -> None:
-        check_one_of("normalize", self.normalize, ("outcome", "residual"))
+        one_of("normalize", self.normalize, ("outcome", "residual"))
 
     @property
     def question(self) -> str:

@@ -213,7 +213,6 @@ def _products(
     labels: Ints | None,
     seed: np.random.SeedSequence,
 ) -> Floats:
-    """Return the products of residuals on the testing half."""
     seeds = seed.spawn(2 + 2 * n_folds)
     fitted = direction.predict(table.matrix)
     projected = fit_on_columns(learner, table, others, fitted, weights, second, seeds[0])

@@ -61,7 +61,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._data.table import constant_columns
+from dfi._data.levels import constant_columns
 from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._scoring.forms import loco
 from dfi.methods.base import CONSERVATIVE, OneStep, Part, check_at_least_two, full_lines

@@ -67,9 +67,10 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
+from dfi._checks import one_of
 from dfi._models.submodels import least_squares_submodels, positions_of, submodels
 from dfi._scoring.forms import loco
-from dfi.methods.base import CONSERVATIVE, Method, Part, check_at_least_two, check_one_of
+from dfi.methods.base import CONSERVATIVE, Method, Part, check_at_least_two
 from dfi.warnings import ApproximationWarning, warn
 
 if TYPE_CHECKING:
@@ -127,8 +128,9 @@ class Shapley(Method):
     )
 
     def __post_init__(self) -> None:
-        check_one_of("sampling", self.sampling, get_args(Sampling))
-        check_one_of("exact", self.exact, (True, False, "auto"))
+        one_of("sampling", self.sampling, get_args(Sampling))
+        if not isinstance(self.exact, bool) and self.exact != "auto":  # 1 is not True
+            raise ValueError(f"exact must be True, False or 'auto', got {self.exact!r}")
         for name in ("n_coalitions", "n_permutations"):
             if getattr(self, name) is not None:
                 check_at_least_two(name, getattr(self, name))
@@ -160,7 +162,6 @@ class Shapley(Method):
         return {self.name: part}
 
     def _takes_all(self, fits: Fits, d: int) -> bool:
-        """Return whether every submodel is to be used."""
         if d == 1 or self.exact is True:
             return d <= EXACT_LIMIT
         if self.exact is False or self.n_coalitions is not None or self.n_permutations is not None:
@@ -195,7 +196,6 @@ class Shapley(Method):
 
 
 def _warn_of_noise(fits: Fits, part: Part) -> None:
-    """Warn where most of an error comes from sampling submodels."""
     noise = np.zeros(0) if part.monte_carlo_se is None else part.monte_carlo_se
     total = np.nan_to_num(fits.weights.take(part.rows).standard_error(part.influence))
     # Null features have small errors of either kind, which do not matter.

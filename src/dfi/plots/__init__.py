@@ -8,9 +8,9 @@ alone.
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
+from dfi._checks import did_you_mean
 from dfi.plots.attribution import (
     amplification,
     amplification_data,
@@ -77,7 +77,7 @@ def plot_result(
 ) -> Axes | NDArray[np.object_]:
     """Draw a result with the plot of a name; what :meth:`dfi.Importance.plot` does."""
     if kind not in _KINDS:
-        close = difflib.get_close_matches(str(kind), _KINDS, n=1)
-        lead = f"did you mean {close[0]!r}? The plots are" if close else "the plots are"
-        raise ValueError(f"unknown plot {kind!r}; {lead} {', '.join(_KINDS)}.")
+        hint = did_you_mean(kind, _KINDS)
+        lead = f"{hint} The" if hint else "; the"
+        raise ValueError(f"unknown plot {kind!r}{lead} plots are {', '.join(_KINDS)}.")
     return _KINDS[kind](result, **options)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 def _latent_of(result: Importance) -> Importance:
-    """Return the latent side of a result, or say that it has none."""
     if result.latent is None:
         raise ValueError(
             f"this result ({result.space}) has no latent scores beside it; "

@@ -186,20 +186,13 @@ def sensitivity(results: ResultsByLabel, *, top: int | None = 12, ax: Axes | Non
             markersize=6,
             label=label,
         )
-    ax.set_yticks(
-        np.arange(1, n_shown + 1),
-        labels=[f"{label}  {k + 1}" for k, label in enumerate(labels)],
-        parse_math=False,
-        fontsize=9,
-    )
+    ranked_labels = [f"{label}  {k + 1}" for k, label in enumerate(labels)]
+    style.write_ticks(ax.yaxis, np.arange(1, n_shown + 1), ranked_labels)
     right = ax.secondary_yaxis("right")
     inside = [k for k in np.argsort(drawn[-1], kind="stable") if table[-1, k] < floor]
-    right.set_yticks(
-        [int(table[-1, k]) for k in inside],
-        labels=[f"{table[-1, k]}  {labels[k]}" for k in inside],
-        parse_math=False,
-        fontsize=9,
-    )
+    places = [int(table[-1, k]) for k in inside]
+    last = [f"{table[-1, k]}  {labels[k]}" for k in inside]
+    style.write_ticks(right.yaxis, places, last)
     # Two settings may differ anywhere in their names: long ones are turned, not cut.
     turned = n_settings > 5 or max(map(len, ranked)) > 14
     ax.set_xticks(

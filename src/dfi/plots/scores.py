@@ -8,11 +8,11 @@ that is not linear the line is the curve of its decoder.
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi._checks import did_you_mean
 from dfi._data import as_frame
 from dfi.plots import style
 from dfi.results import views
@@ -191,10 +191,9 @@ def _coordinate(explainer: DFI, feature: str, level: str | None) -> tuple[int, s
     """Return the latent coordinate of a feature (of one level, for a categorical one)."""
     table = explainer.models_[0].predictors[0].table
     if feature not in table.names:
-        close = difflib.get_close_matches(feature, table.names, n=3) or list(table.names[:5])
-        raise ValueError(
-            f"there is no feature {feature!r}; did you mean {', '.join(map(repr, close))}?"
-        )
+        first = f"; the first are {', '.join(map(repr, table.names[:5]))}"
+        hint = did_you_mean(feature, table.names, 3) or first
+        raise ValueError(f"there is no feature {feature!r}{hint}")
     unit = table.names.index(feature)
     column, positions = table.columns[unit], list(table.units[unit])
     label = feature

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from numpy.typing import ArrayLike
 
     from dfi._types import Frame, Ints
     from dfi.results.importance import Importance
@@ -23,15 +25,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
-    "#000000",
-    "#E69F00",
-    "#56B4E9",
-    "#009E73",
-    "#0072B2",
-    "#D55E00",
-    "#CC79A7",
-)
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 """The palette of Okabe and Ito, without its yellow."""
 
 GREY = "#8C8C8C"
@@ -80,19 +75,21 @@ def axes_for_rows(ax: Axes | None, n_rows: int, width: float = 7.0) -> Axes:
 
 
 def label_rows(ax: Axes, names: Names, *, width: int = NAME_WIDTH) -> None:
-    """Label the rows 0, 1, ... from the top; where labels would overlap, only every k-th.
-
-    Names are text, not markup: a dollar sign stays a dollar sign.
-    """
+    """Label the rows 0, 1, ... from the top; where labels would overlap, only every k-th."""
     ax.set_ylim(len(names) - 0.4, -0.6)
     positions, labels = _fitting(ax, ax.get_window_extent().height, names, width)
-    ax.set_yticks(positions, labels=labels, parse_math=False, fontsize=9)
+    write_ticks(ax.yaxis, positions, labels)
+
+
+def write_ticks(axis: Axis, places: ArrayLike, labels: list[str], rotation: float = 0.0) -> None:
+    """Write names, which are text and not markup, at places along an axis."""
+    axis.set_ticks(places, labels=labels, parse_math=False, fontsize=9, rotation=rotation)
 
 
 def label_columns(ax: Axes, names: Names, *, width: int) -> None:
     """Label the columns 0, 1, ..., as :func:`label_rows` does, with upright names."""
     positions, labels = _fitting(ax, ax.get_window_extent().width, names, width)
-    ax.set_xticks(positions, labels=labels, parse_math=False, fontsize=9, rotation=90)
+    write_ticks(ax.xaxis, positions, labels, rotation=90)
 
 
 def _fitting(ax: Axes, pixels: float, names: Names, width: int) -> tuple[Ints, list[str]]:

@@ -62,16 +62,13 @@ def _page(template: str, **values: object) -> str:
     """Return a page with its style and script, which is the only one that a browser may run."""
     script = _asset("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return (
-        _templates()
-        .get_template(template)
-        .render(
-            style=Markup(_asset("style.css")),  # noqa: S704 - our own file
-            script=Markup(script),  # noqa: S704 - our own file
-            policy="default-src 'none'; base-uri 'none'; form-action 'none'; "
-            f"style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
-            **values,
-        )
+    found = _templates().get_template(template)
+    return found.render(
+        style=Markup(_asset("style.css")),  # noqa: S704 - our own file
+        script=Markup(script),  # noqa: S704 - our own file
+        policy="default-src 'none'; base-uri 'none'; form-action 'none'; "
+        f"style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
+        **values,
     )
 
 
@@ -123,18 +120,15 @@ def report_html(
 def compact_html(result: Importance, *, rows: int = 10) -> str:
     """Return a small table with bars for notebooks: no script, no style outside of itself."""
     features = unit_rows(result)
-    return (
-        _templates()
-        .get_template("compact.html")
-        .render(
-            chart=charts.bars(features, rows),
-            features=features[:rows],
-            n_features=len(features),
-            n_unrelated=sum(row["unrelated"] for row in features),
-            level=result.level,
-            quality=result.quality,
-            space=result.space,
-        )
+    template = _templates().get_template("compact.html")
+    return template.render(
+        chart=charts.bars(features, rows),
+        features=features[:rows],
+        n_features=len(features),
+        n_unrelated=sum(row["unrelated"] for row in features),
+        level=result.level,
+        quality=result.quality,
+        space=result.space,
     )
 
 

@@ -266,7 +266,6 @@ def _versions(spec: Plain) -> dict[str, str]:
 
 
 def _items(values: Plain, prefix: str = "") -> list[dict[str, str]]:
-    """Return nested values as a flat list of names and texts."""
     items: list[dict[str, str]] = []
     for key, value in values.items():
         if isinstance(value, dict):

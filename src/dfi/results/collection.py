@@ -267,7 +267,6 @@ class Results(Mapping[str, "Importance"]):
         return write_comparison_report(self, path, **options)
 
     def _leading(self, label: str) -> str:
-        """Return the first three units of a result with their scores."""
         result = self.results[label]
         order = np.argsort(-result.scores, kind="stable")[:3]
         return ", ".join(f"{result.names[k]} {result.scores[k]:.4g}" for k in order)

@@ -170,13 +170,7 @@ def write_file(
 
 
 def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Json], Arrays]:
-    """Return the manifest and the arrays, checked against their checksums, that were written.
-
-    Raises
-    ------
-    FileFormatError
-        A ValueError: it is not a dfi file, was written by a newer version, or is damaged.
-    """
+    """Return manifest and arrays; FileFormatError if it is no dfi file, newer or damaged."""
     source = Path(path)
     if not source.exists():
         raise FileNotFoundError(f"there is no file {source}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from dfi._checks import did_you_mean
 from dfi._data import as_frame
 from dfi._data.groups import Groups, read_groups
 from dfi._models.quality import Quality
@@ -377,13 +377,12 @@ class Importance:
         return replace(found, contrast=True)
 
     def _position(self, name: str) -> int:
-        """Return the place of a unit; a name that is not there is refused with those like it."""
+        """Return the place of a unit; a name that is not there raises with those like it."""
         if name in self.names:
             return self.names.index(name)
-        close = difflib.get_close_matches(str(name), self.names)
-        known = close or list(self.names[:10])
-        lead = "did you mean" if close else "the first units are"
-        raise ValueError(f"there is no unit {name!r}; {lead} {', '.join(map(repr, known))}")
+        first = f"; the first units are {', '.join(map(repr, self.names[:10]))}"
+        hint = did_you_mean(name, self.names, 3) or first
+        raise ValueError(f"there is no unit {name!r}{hint}")
 
     def group(self, groups: object = None) -> Importance:
         """Return the importance of groups: the sums of their members' influence values.
@@ -555,8 +554,7 @@ class Importance:
         # pyplot takes half a second to import: only those who plot pay for it
         from dfi.plots import plot_result
 
-        axes: Axes | NDArray[np.object_] = plot_result(self, kind, **options)
-        return axes
+        return plot_result(self, kind, **options)
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
         """Write one offline HTML page about the result and return its path.
@@ -597,7 +595,6 @@ class Importance:
 
 
 def _aligned(names: Sequence[str], columns: Mapping[str, Floats], rows: int = 10) -> list[str]:
-    """Return the first units as lines of an aligned table."""
     table = [["feature", *_SHOWN]]
     for position, name in enumerate(names[:rows]):
         table.append([name, *(f"{columns[key][position]:.4g}" for key in _SHOWN)])

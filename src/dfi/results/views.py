@@ -321,13 +321,7 @@ def component_blocks(result: Importance) -> list[Block] | None:
 
 
 def read_results(results: ResultsByLabel) -> dict[str, Importance]:
-    """Return results by label, from a mapping or from an object that holds one.
-
-    Raises
-    ------
-    ValueError
-        There are none, or they are about different units.
-    """
+    """Return results by label, of the same units, from a mapping or an object that holds one."""
     held = results if isinstance(results, Mapping) else getattr(results, "results", None)
     if isinstance(held, tuple) and hasattr(results, "labels"):
         held = dict(zip(results.labels, held, strict=True))
