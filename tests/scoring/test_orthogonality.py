@@ -22,7 +22,9 @@ def regression(rows):
 
 def explained(X, y, function):
     design = dfi.Gaussian(components=None)
-    return dfi.explain(X, y, function, design, cv="prefit", diagnose=False, transport_error="ignore")
+    return dfi.explain(
+        X, y, function, transport=design, cv="prefit", diagnose=False, transport_error="ignore"
+    )
 
 
 def test_change_is_that_of_a_shrunken_regression():

@@ -48,8 +48,7 @@ if TYPE_CHECKING:
 TransportError = Literal[
     "auto", "derived", "covariance", "finite-difference", "jackknife", "ignore"
 ]
-"""How the transport's own error enters the standard errors."""
-"""How the sensitivity to the transport's error is found; ``"auto"`` checks the short cut."""
+"""How the transport's own error enters the standard errors; ``"auto"`` checks the short cut."""
 
 ROWS_AT_ONCE = 1024
 SAMPLE_ROWS = 200

@@ -346,7 +346,14 @@ def test_explained_scores_are_those_of_many_nodes(encoder, people):
     frame, y = people
     model = make_pipeline(encoded(encoder()), forest()).fit(frame, y)
     exact = dfi.explain(frame, y, model, cv="prefit", random_state=0)
-    many = dfi.explain(frame, y, model, cv="prefit", random_state=0, integration=dfi.Quadrature("equal", nodes=3000))
+    many = dfi.explain(
+        frame,
+        y,
+        model,
+        cv="prefit",
+        random_state=0,
+        integration=dfi.Quadrature("equal", nodes=3000),
+    )
     scale = np.abs(np.asarray(many.scores)).max()
     np.testing.assert_allclose(exact.scores, many.scores, rtol=0, atol=1e-3 * scale)
 
