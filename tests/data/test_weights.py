@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dfi._data import Weights, read_weights
-from dfi.warnings import WeightWarning
 
 RNG = np.random.default_rng(0)
 U = RNG.normal(size=(40, 3)) @ RNG.normal(size=(3, 3)) + 5.0
@@ -32,7 +31,7 @@ def test_no_weights_is_the_usual_standard_error() -> None:
 @settings(max_examples=60, deadline=None)
 @given(counts=st.lists(st.integers(0, 6), min_size=40, max_size=40).filter(lambda c: sum(c) > 1))
 def test_frequency_weights_equal_repeated_rows(counts: list[int]) -> None:
-    weights = read_weights(counts, 40, kind="frequency")
+    weights = read_weights(None, 40, counts)
     repeated = np.repeat(U, counts, axis=0)
     plain = read_weights(None, len(repeated))
     assert weights.kind == "frequency"
@@ -99,51 +98,67 @@ def test_sampling_standard_error_by_simulation() -> None:
 
 
 def test_take_keeps_the_scale() -> None:
-    weights = read_weights([0, 1, 2, 3], 4)
+    weights = read_weights(None, 4, [0, 1, 2, 3])
     some = weights.take([1, 3])
     np.testing.assert_array_equal(some.values, [1, 3])
     assert some.total == 4
     assert some.kind == "frequency"
 
 
-def test_kinds_can_be_forced() -> None:
-    assert read_weights([1, 2, 3], 3, "sampling").kind == "sampling"
-    assert read_weights([1.0, 2.0, 3.0], 3).kind == "frequency"
-    assert read_weights(None, 3, "sampling").kind == "sampling"
-    with pytest.raises(ValueError, match="must be whole numbers; pass sampling weights as"):
-        read_weights([0.5, 1.0], 2, "frequency")
-    with pytest.raises(ValueError, match="kind of weights is 'exact'"):
-        read_weights([1, 2], 2, "exact")  # type: ignore[arg-type]
+def test_each_parameter_has_its_kind() -> None:
+    assert read_weights([0.5, 2.0, 3.0], 3).kind == "sampling"
+    assert read_weights(None, 3, [1, 2, 3]).kind == "frequency"
+    assert read_weights(None, 3, [1.0, 2.0, 3.0]).kind == "frequency"
+    assert read_weights(None, 3).kind == "frequency"
+
+
+def test_counts_are_whole_numbers() -> None:
+    message = (
+        "frequency_weight counts repeated rows and must be whole numbers, but row 1 has 0.5; pass "
+        "sampling weights as sample_weight."
+    )
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read_weights(None, 3, [1.0, 0.5, 0.25])
+
+
+def test_both_kinds_at_once_are_refused() -> None:
+    with pytest.raises(ValueError, match="Pass sample_weight or frequency_weight, not both"):
+        read_weights([0.5, 1.0], 2, [1, 2])
 
 
 def test_series_of_any_library() -> None:
     for values in (pd.Series([1, 2]), pl.Series([1, 2]), [1, 2], np.array([[1], [2]])):
-        np.testing.assert_array_equal(read_weights(values, 2).values, [1.0, 2.0])
+        np.testing.assert_array_equal(read_weights(None, 2, values).values, [1.0, 2.0])
+        np.testing.assert_allclose(read_weights(values, 2).values, [2 / 3, 4 / 3])
 
 
+@pytest.mark.parametrize("name", ["sample_weight", "frequency_weight"])
 @pytest.mark.parametrize(
     ("given_weights", "text"),
     [
-        ([1.0, -0.5, 1.0], "sample_weight is negative in row 1 (-0.5 at the least)"),
-        ([1.0, np.nan, 1.0], "sample_weight has 1 missing or infinite values, the first in row 1"),
-        ([1.0, np.inf, np.inf], "sample_weight has 2 missing or infinite values"),
-        ([0, 0, 0], "sample_weight is 0 in every row"),
-        ([1, 2], "sample_weight has 2 values and X has 3 rows"),
-        (np.ones((3, 2)), "sample_weight has 2 columns; it must be one."),
+        ([1.0, -0.5, 1.0], "{} is negative in row 1 (-0.5 at the least)"),
+        ([1.0, np.nan, 1.0], "{} has 1 missing or infinite values, the first in row 1"),
+        ([1.0, np.inf, np.inf], "{} has 2 missing or infinite values"),
+        ([0, 0, 0], "{} is 0 in every row"),
+        ([1, 2], "{} has 2 values and X has 3 rows"),
+        (np.ones((3, 2)), "{} has 2 columns; it must be one."),
     ],
 )
-def test_bad_weights(given_weights: object, text: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(text)):
-        read_weights(given_weights, 3)
+def test_bad_weights(given_weights: object, text: str, name: str) -> None:
+    both = {"sample_weight": None, name: given_weights}
+    with pytest.raises(ValueError, match=re.escape(text.format(name))):
+        read_weights(n_rows=3, **both)
 
 
 def test_weights_of_strings() -> None:
     with pytest.raises(TypeError, match="sample_weight holds strings or classes"):
         read_weights(["a", "b"], 2)
+    with pytest.raises(TypeError, match="frequency_weight holds strings or classes"):
+        read_weights(None, 2, ["a", "b"])
 
 
 def test_misaligned_and_degenerate_use() -> None:
-    weights = read_weights([0, 1, 1], 3)
+    weights = read_weights(None, 3, [0, 1, 1])
     with pytest.raises(ValueError, match=r"3 weights for an array of shape \(2, 2\)"):
         weights.mean(np.ones((2, 2)))
     with pytest.raises(ValueError, match="weight 0, so they have no mean"):
@@ -151,42 +166,43 @@ def test_misaligned_and_degenerate_use() -> None:
     assert np.isnan(weights.take([1]).standard_error([[1.0]])).all()
 
 
-def test_whole_numbers_far_above_one_are_doubted() -> None:
-    """Survey weights are often whole numbers; the mean of 1000 makes errors 31.6 times smaller."""
-    message = (
-        "sample_weight holds whole numbers that sum to 40000 over 40 rows, and weight_kind='auto' "
-        "takes them for counts: standard errors are those of 40000 observations, 31.6 times "
-        "smaller than those of 40 weighted rows. Say weight_kind='sampling' if they are survey or "
-        "sampling weights, weight_kind='frequency' if each row stands for that many equal ones "
-        "(--weight-kind on the command line)"
-    )
-    with pytest.warns(WeightWarning, match=re.escape(message)):
-        found = read_weights(np.full(40, 1000), 40)
-    assert found.kind == "frequency"
-    ratio = read_weights(np.full(40, 1000), 40, kind="sampling").standard_error(U)
-    np.testing.assert_allclose(ratio / found.standard_error(U), np.sqrt(1000), rtol=0.02)
+def test_survey_weights_of_whole_numbers_are_no_counts() -> None:
+    """Survey weights are often whole numbers; 1000 as a count makes errors 31.6 times smaller."""
+    found = read_weights(np.full(40, 1000), 40)
+    assert found.kind == "sampling"
+    assert found.total == 40
+    np.testing.assert_allclose(found.standard_error(U), read_weights(None, 40).standard_error(U))
+    counts = read_weights(None, 40, np.full(40, 1000))
+    assert counts.total == 40_000
+    ratio = found.standard_error(U) / counts.standard_error(U)
+    np.testing.assert_allclose(ratio, np.sqrt(1000), rtol=0.02)
 
 
-def test_rows_that_do_not_count_do_not_hide_large_weights() -> None:
+def test_rows_of_weight_zero_are_no_observations_of_either_kind() -> None:
     given_weights = np.zeros(40)
     given_weights[:4] = 20
-    with pytest.warns(WeightWarning, match="sum to 80 over 4 rows"):
-        read_weights(given_weights, 40)
+    assert read_weights(given_weights, 40).total == 4
+    assert read_weights(None, 40, given_weights).total == 80
+
+
+def test_whole_numbers_scale_as_any_sampling_weights() -> None:
+    whole = np.arange(40) % 4
+    one, other = read_weights(whole, 40), read_weights(0.3 * whole, 40)
+    assert one.kind == other.kind == "sampling"
+    assert one.total == other.total == 30
+    np.testing.assert_allclose(one.values, other.values)
+    np.testing.assert_allclose(one.standard_error(U), other.standard_error(U))
 
 
 @pytest.mark.parametrize(
-    ("values", "kind"),
-    [
-        (np.full(40, 3), "auto"),
-        (np.arange(40) % 4, "auto"),
-        (np.full(40, 1000), "sampling"),
-        (np.full(40, 1000), "frequency"),
-        (np.full(40, 1000.5), "auto"),
-        (None, "auto"),
-    ],
-    ids=["three each", "a few counts", "sampling", "frequency", "fractions", "none"],
+    "values",
+    [np.full(40, 3), np.arange(40) % 4, np.full(40, 1000), np.full(40, 1000.5), None],
+    ids=["three each", "a few", "large", "fractions", "none"],
 )
-def test_what_is_plain_is_not_doubted(values, kind) -> None:
+@pytest.mark.parametrize("counts", [False, True])
+def test_no_weights_are_doubted(values, counts) -> None:
+    if counts and values is not None and values[0] % 1:
+        values = np.floor(values)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        read_weights(values, 40, kind=kind)
+        read_weights(*((None, 40, values) if counts else (values, 40)))

@@ -24,7 +24,7 @@ from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardSca
 from sklearn.tree import DecisionTreeClassifier
 
 import dfi
-from dfi import methods
+from dfi import Quadrature, methods
 from dfi.transports import Copula, EntropicOT, Gaussian, KnotheRosenblatt
 
 
@@ -219,8 +219,9 @@ NETWORK = {"tolerance": "iterative", "reason": "the networks of the default stac
 SINKHORN = {"tolerance": "iterative", "reason": "the iterations of Sinkhorn stop at a tolerance"}
 VINE = {"needs": "pyvinecopulib"}
 LOGISTIC = {"tolerance": "iterative", "reason": "logistic regression stops at a tolerance"}
-SAMPLING = {"sample_weight": Of("sampling"), "weight_kind": "sampling"}
-FREQUENCY = {"sample_weight": Of("counts"), "weight_kind": "frequency"}
+SAMPLING = {"sample_weight": Of("sampling")}
+FREQUENCY = {"frequency_weight": Of("counts")}
+FOUR_DRAWS = Quadrature("draws", nodes=4)
 HALVES = {"left": [0, 1], "right": [2, 3]}
 DEFAULTS = {"cv": 3, "diagnose": False, "random_state": 0}
 
@@ -328,17 +329,17 @@ CALLS = {
     "covariance": explain("curved", product, transport_error="covariance", **PREFIT),
     "tilt": explain("curved", product, transport_error="finite-difference", **PREFIT),
     "tilt, forest": explain("curved", forest(), transport_error="finite-difference"),
-    "draws": explain("curved", product, integration=dfi.Quadrature("draws", nodes=8), **PREFIT),
-    "gauss": explain("curved", product, integration=dfi.Quadrature("gauss", nodes=12), **PREFIT),
-    "equal": explain("curved", product, integration=dfi.Quadrature("equal", nodes=24), **PREFIT),
-    "draws, bridge": explain("m1", transport=Gaussian(epsilon=0.3), integration=dfi.Quadrature("draws", nodes=4)),
-    "draws, forest": explain("curved", forest(), integration=dfi.Quadrature("draws", nodes=4)),
-    "draws, copula": explain("skewed", transport="copula", integration=dfi.Quadrature("draws", nodes=4)),
+    "draws": explain("curved", product, integration=Quadrature("draws", nodes=8), **PREFIT),
+    "gauss": explain("curved", product, integration=Quadrature("gauss", nodes=12), **PREFIT),
+    "equal": explain("curved", product, integration=Quadrature("equal", nodes=24), **PREFIT),
+    "draws, bridge": explain("m1", transport=Gaussian(epsilon=0.3), integration=FOUR_DRAWS),
+    "draws, forest": explain("curved", forest(), integration=FOUR_DRAWS),
+    "draws, copula": explain("skewed", transport="copula", integration=FOUR_DRAWS),
     # comparisons
     "compare all": compare("m1", "all"),
     "compare dfi and loco": compare("m2", ["dfi", "loco"], cv=3),
     "compare dfi and nloco": compare(
-        "skewed", ["dfi", "nloco"], "ridge", dfi_options={"transport": "copula", "form": "loco"}
+        "skewed", [methods.Disentangled(transport="copula", form="loco"), "nloco"], "ridge"
     ),
     "compare loco": compare("m3", methods.LOCO(sample_split=True), lightgbm()),
     "compare pfi": compare("curved", "pfi", forest()),

@@ -62,7 +62,7 @@ def test_probes_are_scored_as_features_would_be(transport, function, monkeypatch
     y = function(X) + 0.5 * np.random.default_rng(1).standard_normal(len(X))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ImplausibleScoreWarning)
-        result = dfi.explain(X, y, function, design, cv="prefit")
+        result = dfi.explain(X, y, function, transport=design, cv="prefit")
     twin = dfi.explain(
         seen[0].table.matrix, y, lambda rows: function(rows[:, :4]), design, cv="prefit",
         diagnose=False,
@@ -157,7 +157,14 @@ def test_lines_that_move_nothing_ask_no_model():
         probed,
         np.ones((300, 4)),
         [ReadFold(np.arange(100), (Refuses(),))],
-        task_of([FoldModels(0, np.arange(300), (), SEED)], X, y, weights, table=table, fixed=True),
+        task_of(
+            [FoldModels(0, np.arange(300), (), SEED)],
+            X,
+            y,
+            weights,
+            table=table,
+            transport_error="ignore",
+        ),
         variance=1.0,
     )
     assert [probe.latent for probe in found.probes] == [0.0, 0.0]
@@ -177,7 +184,7 @@ def test_checks_change_no_score(estimator, transport):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dfi.warnings.DFIWarning)
         first, second = (
-            dfi.explain(X, y, estimator, transport, cv=3, diagnose=diagnose)
+            dfi.explain(X, y, estimator, transport=transport, cv=3, diagnose=diagnose)
             for diagnose in (True, False)
         )
     np.testing.assert_array_equal(first.influence, second.influence)

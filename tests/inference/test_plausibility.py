@@ -228,5 +228,5 @@ def test_shrinking_columns_without_any_correlation_is_no_error():
     X = X @ np.linalg.inv(np.linalg.cholesky(X.T @ X / 60)).T
     y = X[:, 0] + np.random.default_rng(1).standard_normal(60)
     shrunk = dfi.Gaussian(shrinkage="ledoit-wolf")
-    result = dfi.explain(X, y, "linear", shrunk, cv=2, diagnose=False)
+    result = dfi.explain(X, y, "linear", transport=shrunk, cv=2, diagnose=False)
     assert np.isfinite(result.scores).all()

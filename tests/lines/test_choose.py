@@ -20,6 +20,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.svm import SVR
 
+import dfi
 from dfi._data import read_table
 from dfi._lines.base import Lines, Reference
 from dfi._lines.choose import Quadrature, is_smooth, line_model
@@ -143,3 +144,32 @@ def test_trees_of_a_bent_outcome_are_said_to_be_integrated(model):
     # nothing to say where the regression is not made of trees
     smooth = TransformedTargetRegressor(SVR(), func=np.cbrt, inverse_func=lambda value: value**3)
     assert chosen(smooth.fit(X, Y)).rule.startswith("quadrature")
+
+
+@pytest.mark.parametrize("integration", ["gauss", "exact", 32, None])
+def test_integration_is_auto_or_a_quadrature(integration):
+    """The name of a rule alone is refused before any model is asked, with what to write."""
+
+    def never(rows):
+        raise AssertionError("a model was asked")
+
+    message = (
+        r"integration must be 'auto' or a dfi\.Quadrature, got .*: pass e\.g\. "
+        r"dfi\.Quadrature\('gauss', nodes=64\)"
+    )
+    with pytest.raises(TypeError, match=message):
+        dfi.explain(X, Y, never, cv="prefit", integration=integration)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rule": "exact"}, "unknown rule 'exact' of Quadrature: choose 'auto', 'equal', 'gauss'"),
+        ({"nodes": 0}, "nodes must be a whole number of 1 or more, got 0"),
+        ({"nodes": 8.0}, "nodes must be a whole number of 1 or more, got 8.0"),
+        ({"memory": 0}, "memory must be a positive number of bytes, got 0"),
+    ],
+)
+def test_quadrature_names_what_it_refuses(options, message):
+    with pytest.raises(ValueError, match=message):
+        dfi.Quadrature(**options)

@@ -64,10 +64,10 @@ def test_latent_sobol_indices_carry_the_transports_error() -> None:
     found = dfi.compare(sample.X, y, "sobol", estimator="linear", cv=2)["sobol_latent_total"]
     aware, plain = (
         dfi.explain(
-            sample.X, y, estimator="linear", cv=2, form="loco", fixed_transport=fixed,
+            sample.X, y, estimator="linear", cv=2, form="loco", transport_error=error,
             diagnose=False,
         ).latent
-        for fixed in (False, True)
+        for error in ("auto", "ignore")
     )  # fmt: skip
     assert found.scores == pytest.approx(aware.scores, rel=0.02)
     assert found.se == pytest.approx(aware.se, rel=0.05)

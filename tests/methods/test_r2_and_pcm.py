@@ -55,7 +55,7 @@ def test_conditional_dominance_averages_to_lmg() -> None:
 def test_repeated_rows_are_frequency_weights() -> None:
     sample = dfi.datasets.m1(120, d=3)
     counts = np.random.default_rng(0).integers(1, 4, 120)
-    weighted = dfi.compare(sample.X, sample.y, "r2", estimator="linear", sample_weight=counts)
+    weighted = dfi.compare(sample.X, sample.y, "r2", estimator="linear", frequency_weight=counts)
     rows = np.repeat(np.arange(120), counts)
     repeated = dfi.compare(sample.X[rows], sample.y[rows], "r2", estimator="linear")
     for key in ("r2_genizi", "r2_lmg", "r2_dominance"):

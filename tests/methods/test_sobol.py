@@ -66,10 +66,8 @@ def test_pick_freeze_agrees_with_the_closed_form(
 
 def test_latent_total_is_the_latent_score_of_dfi() -> None:
     sample = dfi.datasets.m2(800, rho=0.6, d=3)
-    options = {"form": "loco", "diagnose": False}
-    found = dfi.compare(
-        sample.X, sample.y, ["dfi", Sobol()], estimator="boosting", dfi_options=options
-    )
+    disentangled = dfi.methods.Disentangled(form="loco", diagnose=False)
+    found = dfi.compare(sample.X, sample.y, [disentangled, Sobol()], estimator="boosting")
     latent, sobol = found["dfi"].latent, found["sobol_latent_total"]
     assert latent is not None
     gap = np.abs(latent.scores - sobol.scores)

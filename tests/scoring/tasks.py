@@ -16,8 +16,7 @@ def task_of(folds, X, y, weights, *, table=None, **changed):
         "constant": np.zeros(X.shape[1], bool),
         "form": "loco",
         "options": Quadrature(),
-        "sensitivity": "hermite",
-        "fixed": False,
+        "transport_error": "derived",
         "seed": np.random.SeedSequence(0),
         **changed,
     }

@@ -36,13 +36,14 @@ class Whitening:
         return np.broadcast_to(self.scale[:, None] * self.root, (len(Z), 3, 3))
 
 
-@pytest.mark.parametrize("score", ["cross", "loco", "cpi"])
-def test_curves_of_a_linear_map_are_its_lines(score):
+@pytest.mark.parametrize("form", ["cross", "loco", "cpi"])
+def test_curves_of_a_linear_map_are_its_lines(form):
     """Folds, repeats, weights and both models of the cross form find their own rows."""
     straight, curved = (
         dfi.explain(
-            X, Y, estimator=LinearRegression(), transport=transport, cv=3, n_repeats=2, score=score,
-            sample_weight=WEIGHTS, transport_error="ignore", diagnose=False, integration=dfi.Quadrature("gauss"),
+            X, Y, estimator=LinearRegression(), transport=transport, cv=3, n_repeats=2, form=form,
+            sample_weight=WEIGHTS, transport_error="ignore", diagnose=False,
+            integration=dfi.Quadrature("gauss"),
         )
         for transport in (dfi.Gaussian(reference="gaussian"), Whitening())
     )  # fmt: skip

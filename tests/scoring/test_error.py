@@ -74,21 +74,21 @@ def told_error(function):
 
 
 @pytest.mark.parametrize(
-    ("reference", "lines"), [("empirical", "auto"), ("gaussian", "auto"), ("empirical", "gauss")]
+    ("reference", "rule"), [("empirical", "auto"), ("gaussian", "auto"), ("empirical", "gauss")]
 )
 @pytest.mark.parametrize("kind", ["one-hot", "integers", "binary", "continuous"])
-def test_trees_as_a_function_score_as_the_trees_themselves(kind, reference, lines):
+def test_trees_as_a_function_score_as_the_trees_themselves(kind, reference, rule):
     """XGBoost splits at the values of the data; 32 nodes were off by 20 to 39 % here."""
     X, y = step_table(kind)
     model = XGBRegressor(n_estimators=20, max_depth=3).fit(X, y)
     transport = dfi.Gaussian(reference=reference)
     exact = explain(X, y, model, transport=transport)
     found, said = told_error(
-        lambda: explain(X, y, wrapped(model), transport=transport, lines=lines)
+        lambda: explain(X, y, wrapped(model), transport=transport, integration=dfi.Quadrature(rule))
     )
     assert "exact" in exact.diagnostics["lines"]
     assert "quadrature" not in exact.diagnostics
-    named = "Gauss" if lines == "gauss" else "equal-probability"
+    named = "Gauss" if rule == "gauss" else "equal-probability"
     assert f"{named} nodes" in found.diagnostics["lines"]
     for first, second in ((found.latent, exact.latent), (found, exact)):
         error = np.abs(first.scores - second.scores) / np.maximum(second.scores, 1e-9)
@@ -103,7 +103,7 @@ def test_trees_as_a_function_score_as_the_trees_themselves(kind, reference, line
 def test_a_law_of_few_values_is_summed_exactly():
     X, y = step_table("binary")
     model = XGBRegressor(n_estimators=20, max_depth=3).fit(X, y)
-    found = explain(X, y, wrapped(model), n_nodes=8)
+    found = explain(X, y, wrapped(model), integration=dfi.Quadrature(nodes=8))
     exact = explain(X, y, model)
     np.testing.assert_allclose(found.latent.scores, exact.latent.scores, rtol=1e-6)
 
@@ -161,16 +161,19 @@ def test_a_number_of_nodes_is_kept_and_its_error_said():
     X, y = step_table("one-hot")
     model = XGBRegressor(n_estimators=20, max_depth=3).fit(X, y)
     exact = explain(X, y, model)
-    found, said = told_error(lambda: explain(X, y, wrapped(model), n_nodes=4))
+    four = dfi.Quadrature(nodes=4)
+    found, said = told_error(lambda: explain(X, y, wrapped(model), integration=four))
     assert found.diagnostics["lines"] == "quadrature (4 equal-probability nodes)"
     assert found.diagnostics["quadrature"]["n_nodes"] == 4
     true = np.abs(found.latent.scores / exact.latent.scores - 1).max()
     assert said is not None
     assert 0.5 <= true / said <= 2.0
     with pytest.warns(QuadratureWarning, match="by quadrature .4 equal-probability nodes. are not"):
-        explain(X, y, wrapped(model), n_nodes=4)
-    with pytest.warns(QuadratureWarning, match="raise n_nodes, or leave lines and n_nodes out"):
-        explain(X, y, wrapped(model), n_nodes=4)
+        explain(X, y, wrapped(model), integration=four)
+    with pytest.warns(
+        QuadratureWarning, match="raise the nodes of dfi.Quadrature, or leave integration='auto'"
+    ):
+        explain(X, y, wrapped(model), integration=four)
 
 
 def test_draws_are_kept_and_only_their_bias_is_said():
@@ -178,15 +181,16 @@ def test_draws_are_kept_and_only_their_bias_is_said():
     model = RandomForestRegressor(5, random_state=0).fit(X, y)
     found = explain(X, y, model, integration=dfi.Quadrature("draws"))
     assert found.diagnostics["lines"] == "quadrature (50 random draws)"
-    few, said = told_error(
-        lambda: explain(X, y, model, integration=dfi.Quadrature("draws", nodes=3))
-    )
+    three = dfi.Quadrature("draws", nodes=3)
+    few, said = told_error(lambda: explain(X, y, model, integration=three))
     assert few.diagnostics["lines"] == "quadrature (3 random draws)"
     # averaging m draws before squaring adds a score's own size over m
     assert said == pytest.approx(1 / 3, rel=0.5)
 
 
-@pytest.mark.parametrize("options", [{"lines": "draws"}, {"transport": "bridge"}])
+@pytest.mark.parametrize(
+    "options", [{"integration": dfi.Quadrature("draws")}, {"transport": "bridge"}]
+)
 def test_checking_does_not_spend_the_seeds(options, monkeypatch):
     if "transport" in options:
         options = {"transport": dfi.Gaussian(epsilon=0.5, n_draws=1, n_smoothing=4)}

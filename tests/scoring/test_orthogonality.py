@@ -23,7 +23,7 @@ def regression(rows):
 def explained(X, y, function):
     design = dfi.Gaussian(components=None)
     return dfi.explain(
-        X, y, function, design, cv="prefit", diagnose=False, transport_error="ignore"
+        X, y, function, transport=design, cv="prefit", diagnose=False, transport_error="ignore"
     )
 
 

@@ -193,8 +193,8 @@ def test_vine_missing_is_one_pip_line(monkeypatch):
         dfi.explain(sample.X, sample.y, estimator="linear", transport="knothe-rosenblatt", cv=2)
 
 
-@pytest.mark.parametrize("G", ["hermite", "covariance", "tilt"])
-def test_sensitivity_needs_straight_lines(G):
+@pytest.mark.parametrize("error", ["derived", "covariance", "finite-difference"])
+def test_sensitivity_needs_straight_lines(error):
     sample = dfi.datasets.m1(100, d=2)
-    with pytest.raises(ValueError, match=f"G='{G}' is about straight lines, which transport="):
-        dfi.explain(sample.X, sample.y, transport="entropic", G=G)
+    with pytest.raises(ValueError, match=f"transport_error='{error}' is about straight lines, "):
+        dfi.explain(sample.X, sample.y, transport="entropic", transport_error=error)

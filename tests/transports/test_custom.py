@@ -120,7 +120,7 @@ def test_a_user_written_whitening_is_the_gaussian_transport(weighted):
     weight = np.random.default_rng(0).random(200) + 0.5 if weighted else None
     options = {
         "estimator": sample.regression, "cv": "prefit", "diagnose": False,
-        "sample_weight": weight, "lines": "gauss",
+        "sample_weight": weight, "integration": dfi.Quadrature("gauss"),
     }  # fmt: skip
     # the derived terms also take off the bias of second order, which a jackknife has no form for
     whole = Gaussian(components=None)

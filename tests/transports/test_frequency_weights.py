@@ -52,7 +52,7 @@ def both(X, y, counts, transport, function=regression, **options):
         "estimator": function, "cv": "prefit", "transport": transport, "transport_error": "ignore",
         "diagnose": False, "progress": False, "random_state": 3, **options,
     }  # fmt: skip
-    weighted = dfi.explain(X, y, sample_weight=counts, **options)
+    weighted = dfi.explain(X, y, frequency_weight=counts, **options)
     return weighted, dfi.explain(np.repeat(X, counts, axis=0), np.repeat(y, counts), **options)
 
 
@@ -93,17 +93,23 @@ def test_derived_standard_errors_of_counts_are_those_of_repeated_rows(kind):
 
 
 @pytest.mark.parametrize("transport", [Copula(), KnotheRosenblatt()], ids=["copula", "knothe"])
-def test_whole_numbers_are_counts_unless_told_otherwise(transport):
+def test_whole_numbers_are_counts_only_where_they_are_said_to_be(transport):
     if WITHOUT_VINE and transport.name != "copula":
         pytest.skip("pyvinecopulib is not installed")
     X, y, counts = draw("skewed", 1)
-    default, told, sampling = (
-        both(X, y, counts, transport, weight_kind=kind)[0].scores
-        for kind in ("auto", "frequency", "sampling")
+    options = {"cv": "prefit", "transport": transport, "transport_error": "ignore"}
+    options |= {"diagnose": False, "random_state": 3}
+    counted, sampling, scaled = (
+        dfi.explain(X, y, regression, **weights, **options).scores
+        for weights in (
+            {"frequency_weight": counts},
+            {"sample_weight": counts},
+            {"sample_weight": 0.3 * counts},
+        )
     )
-    np.testing.assert_array_equal(default, told)
+    np.testing.assert_allclose(sampling, scaled, rtol=1e-9)
     # rows that stand for others were seen once: their quantile slopes have more error
-    assert np.abs(sampling / default - 1).max() > 0.01
+    assert np.abs(sampling / counted - 1).max() > 0.01
 
 
 @pytest.mark.parametrize("kind", ["normal", "skewed", "curved"])

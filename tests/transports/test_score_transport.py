@@ -58,8 +58,7 @@ def weighted_task(kind):
         constant=np.zeros(2, bool),
         form="loco",
         options=Quadrature(),
-        sensitivity="hermite",
-        fixed=False,
+        transport_error="derived",
         seed=np.random.SeedSequence(4),
     )
 

@@ -52,7 +52,8 @@ def test_the_figure_of_epsilon_is_one_call_for_each_form():
     """M3: the published form scales all scores by one factor; the solved one is refused or runs."""
     figure = dfi.datasets.m3(400, rho=0.5, random_state=1)
     options = {
-        "estimator": figure.regression, "cv": "prefit", "transport_error": "ignore", "diagnose": False,
+        "estimator": figure.regression, "cv": "prefit", "transport_error": "ignore",
+        "diagnose": False,
     }  # fmt: skip
     grid = [Semicontinuous(epsilon=epsilon) for epsilon in (0.01, 0.5, 2.0)]
     published = dfi.sensitivity(figure.X, figure.y, transports=grid, **options).scores()

@@ -280,17 +280,51 @@ def test_bad_tables_are_refused():
 @pytest.mark.parametrize(
     ("transport", "options", "message"),
     [
-        ("entropic", {"lines": "gauss"}, "lines='gauss' is about models along latent lines; tr"),
-        ("entropic", {"lines": "draws"}, "lines='draws' is about models along latent lines; tr"),
-        ("entropic", {"n_nodes": 8}, "n_nodes=8 is about models along .* leave n_nodes at its d"),
-        ("entropic", {"memory": 1}, "memory=1 is about models along .* leave memory at its def"),
-        ("entropic", {"transport_error": "finite-difference"}, "G='tilt' is about straight lines, which transport='entrop"),
-        ("knothe-rosenblatt", {"transport_error": "finite-difference"}, "G='tilt' is about straight lines, which transport"),
-        ("knothe-rosenblatt", {"lines": "draws"}, "lines='draws' is about straight lines, which"),
-        ("gaussian", {"transport_error": "finite-difference", "transport_error": "ignore"}, "G='tilt' is about the transport's"),
-        ("copula", {"transport_error": "derived", "transport_error": "ignore"}, "which transport_error="ignore" leaves"),
-        (Gaussian(epsilon=1.0), {"transport_error": "finite-difference"}, "G='tilt' holds for epsilon = 0"),
-        ("gaussian", {"G": "?"}, "unknown G"),
+        (
+            "entropic",
+            {"integration": dfi.Quadrature("gauss")},
+            r"Quadrature\(rule='gauss'\) is about models along latent lines; tr",
+        ),
+        (
+            "entropic",
+            {"integration": dfi.Quadrature("draws")},
+            r"Quadrature\(rule='draws'\) is about models along latent lines; tr",
+        ),
+        (
+            "entropic",
+            {"integration": dfi.Quadrature(nodes=8)},
+            r"Quadrature\(nodes=8\) is about models along .* leave integration='auto'",
+        ),
+        (
+            "entropic",
+            {"integration": dfi.Quadrature(memory=1)},
+            r"Quadrature\(memory=1\) is about models along .* leave integration='auto'",
+        ),
+        (
+            "entropic",
+            {"transport_error": "finite-difference"},
+            "transport_error='finite-difference' is about straight lines, which transport='entrop",
+        ),
+        (
+            "knothe-rosenblatt",
+            {"transport_error": "finite-difference"},
+            "transport_error='finite-difference' is about straight lines, which transport",
+        ),
+        (
+            "knothe-rosenblatt",
+            {"integration": dfi.Quadrature("draws")},
+            r"Quadrature\('draws'\) is about straight lines, which",
+        ),
+        (
+            Gaussian(epsilon=1.0),
+            {"transport_error": "finite-difference"},
+            "transport_error='finite-difference' holds for epsilon = 0",
+        ),
+        (
+            "gaussian",
+            {"transport_error": "tilt"},
+            "transport_error must be 'auto', 'derived', .* or 'ignore', got 'tilt'",
+        ),
     ],
 )
 def test_an_option_that_a_transport_does_not_honour_is_refused(transport, options, message):
@@ -298,7 +332,7 @@ def test_an_option_that_a_transport_does_not_honour_is_refused(transport, option
         raise AssertionError("a model was asked")
 
     with pytest.raises(ValueError, match=message):
-        dfi.explain(rows(40), np.arange(40.0), never, transport, cv="prefit", **options)
+        dfi.explain(rows(40), np.arange(40.0), never, transport=transport, cv="prefit", **options)
 
 
 def test_a_user_defined_transport_has_no_draws_along_lines():
@@ -311,13 +345,23 @@ def test_a_user_defined_transport_has_no_draws_along_lines():
 
         decode = encode
 
-    with pytest.raises(ValueError, match="lines='draws' is about straight lines, which transport"):
-        dfi.explain(rows(40), np.arange(40.0), "linear", Same(), integration=dfi.Quadrature("draws"))
+    with pytest.raises(
+        ValueError, match=r"Quadrature\('draws'\) is about straight lines, which tra"
+    ):
+        dfi.explain(
+            rows(40), np.arange(40.0), "linear", transport=Same(),
+            integration=dfi.Quadrature("draws"),
+        )  # fmt: skip
 
 
 def test_what_auto_chooses_refuses_too(monkeypatch):
     from dfi.transports.base import Choice
 
     monkeypatch.setattr(Auto, "choose", lambda *_: Choice(KERNEL, ("because",)))
-    with pytest.raises(ValueError, match="n_nodes=8 is about models along latent lines"):
-        dfi.explain(rows(40), np.arange(40.0), "linear", "auto", n_nodes=8)
+    with pytest.raises(
+        ValueError, match=r"Quadrature\(nodes=8\) is about models along latent lines"
+    ):
+        dfi.explain(
+            rows(40), np.arange(40.0), "linear", transport="auto",
+            integration=dfi.Quadrature(nodes=8),
+        )  # fmt: skip

@@ -1,9 +1,11 @@
-"""The grouped jackknife against statistics whose influence is known."""
+"""The grouped jackknife against statistics whose influence is known, and where it is asked for."""
 
 import numpy as np
 import pytest
 
+import dfi
 from dfi._data.weights import Weights
+from dfi.transports import EntropicOT
 from dfi.transports.base import deal_groups, group_influence, with_transport_error
 
 VALUES = np.random.default_rng(0).standard_normal((200, 2)) ** 2
@@ -63,3 +65,58 @@ def test_error_that_rows_do_not_show_has_its_variance_under_uneven_weights(kind)
         found.append(weights.standard_error(whole)[0] ** 2 / variance)
     # one sample has a standard deviation of about a third: the mean has 0.024
     assert np.mean(found) == pytest.approx(1.0, abs=0.08)
+
+
+def forced(transport, seed, **options):
+    """Return the same linear regression with derived and with jackknifed standard errors."""
+    sample = dfi.datasets.m1(300, rho=0.7, d=3, random_state=seed)
+    return [
+        dfi.explain(
+            sample.X, sample.y, "linear", transport=transport, transport_error=error,
+            diagnose=False, **options,
+        )
+        for error in ("derived", "jackknife")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("transport", ["gaussian", "copula"])
+def test_jackknife_that_is_asked_for_is_near_the_derived_errors(transport):
+    """One sample has an error of 16 % (20 groups), and more where a margin's tails move."""
+    ratios = []
+    for seed in range(4):
+        derived, jackknifed = forced(transport, seed)
+        assert jackknifed.spec["transport_error"] == "jackknife"
+        told = jackknifed.diagnostics
+        assert told["standard_errors"] == "transport jackknife (20 groups, models kept)"
+        assert told["sensitivity"] == {"used": "jackknife"}
+        # it is about errors only: the scores are free of the same bias of second order
+        assert told["second_order"] == derived.diagnostics["second_order"]
+        np.testing.assert_allclose(jackknifed.scores, derived.scores, rtol=1e-9, atol=1e-12)
+        ratios.append([jackknifed.se / derived.se, jackknifed.latent.se / derived.latent.se])
+    np.testing.assert_allclose(np.mean(ratios, axis=0), 1.0, atol=0.35)
+
+
+@pytest.mark.parametrize(
+    ("transport", "integration"),
+    [(dfi.Gaussian(epsilon=0.3), "auto"), ("gaussian", dfi.Quadrature("draws", nodes=8))],
+    ids=["bridge", "draws"],
+)
+def test_refits_draw_the_same_numbers(transport, integration):
+    """Draws of their own would enter 19 times: errors were 2 to 9 times too large."""
+    ratios = []
+    for seed in range(4):
+        derived, jackknifed = forced(transport, seed, integration=integration)
+        ratios.append([jackknifed.se / derived.se, jackknifed.latent.se / derived.latent.se])
+    np.testing.assert_allclose(np.mean(ratios, axis=0)[:, :2], 1.0, atol=0.35)
+    assert np.max(ratios) < 1.6
+
+
+@pytest.mark.parametrize("error", ["auto", "jackknife"])
+def test_curves_are_jackknifed_either_way(error):
+    """Where nothing is derived, "auto" is the jackknife."""
+    sample = dfi.datasets.m1(120, rho=0.7, d=2)
+    found = dfi.explain(
+        sample.X, sample.y, "linear", transport=EntropicOT(epsilon=5.0, min_size=1),
+        transport_error=error, cv=2, diagnose=False,
+    )  # fmt: skip
+    assert found.diagnostics["standard_errors"].startswith("transport jackknife (20 groups")

@@ -84,9 +84,11 @@ class LineError:
             return
         cure = (
             "the model has steps that more nodes do not resolve; pass a model whose line means "
-            "are exact (trees by themselves, not wrapped in a function), or raise n_nodes"
+            "are exact (trees by themselves, not wrapped in a function), or raise the nodes of "
+            "dfi.Quadrature"
             if self.settled
-            else "raise n_nodes, or leave lines and n_nodes out to have them chosen"
+            else "raise the nodes of dfi.Quadrature, or leave integration='auto' to have them "
+            "chosen"
         )
         warn(
             f"line means by {self.rule} are not accurate: a score changes by {self.share:.1%} "

@@ -49,7 +49,7 @@ Fitted = TypeVar("Fitted", bound="FittedTransport")
 TransportError = Literal[
     "auto", "derived", "covariance", "finite-difference", "jackknife", "ignore"
 ]
-"""How the sensitivity to the transport's error is found; ``"auto"`` checks the short cut."""
+"""How the transport's own error enters the standard errors; ``"auto"`` checks the short cut."""
 
 ROWS_AT_ONCE = 1024
 SAMPLE_ROWS = 200

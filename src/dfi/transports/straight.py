@@ -45,6 +45,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy import stats
 
+from dfi._scoring.error import unspent
 from dfi._scoring.lines import row_sample, unread_coordinates
 from dfi._scoring.scores import Scores, fold_lines, pooled_scores
 from dfi.transports.base import FittedTransport, jackknifed, thin
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from dfi._lines.base import LineModel
     from dfi._lines.choose import Quadrature
     from dfi._scoring.lines import LineScores
-    from dfi._scoring.scores import Task
+    from dfi._scoring.scores import FoldLines, Task
     from dfi._scoring.sensitivity import Differences
     from dfi._types import Bools, Floats, Ints, Plain
     from dfi.transports.gaussian import LinearTransport
@@ -210,14 +211,25 @@ class StraightTransport(FittedTransport):
         thinned = replace(
             task, folds=folds, options=options, transport_error="ignore", advance=None
         )
-        # models are functions of rows, whatever the map; those behind margins move with them
-        prepared = None
-        if not self.bends_models:
-            prepared = [fold_lines(fold, matrix, self, task.form, options) for fold in folds]
+        # models are functions of rows, whatever the map; those behind margins move with them, and
+        # those with draws of their own are to draw the same in every refit
+        kept: list[FoldLines] | None = None
+        if not self.bends_models and options.rule != "draws":
+            kept = [fold_lines(fold, matrix, self, task.form, options) for fold in folds]
 
         def rescore(keep: Ints | None) -> Floats:
             fitted = self if keep is None else task.fit(self.design, keep, self)
-            found = pooled_scores(thinned, fitted, check=False, prepared=prepared)
+            prepared = None
+            if kept is not None:
+                prepared = [replace(it, kernel_seed=unspent(it.kernel_seed)) for it in kept]
+            found = pooled_scores(
+                thinned,
+                fitted,
+                check=False,
+                prepared=prepared,
+                n_draws=self.design.n_draws,
+                n_smoothing=self.design.n_smoothing,
+            )
             weights = task.weights.take(found.rows)
             return fitted.both_means(found.straight, matrix[found.rows], weights)
 
