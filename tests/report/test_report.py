@@ -282,7 +282,7 @@ def test_other_methods_are_described_by_their_own_question(build):
     spec = {"method": "loco", "question": "What is lost?", "valid_intervals": False}
     text = parse(report_html(build(spec=spec))).text
     assert "What is lost?" in text
-    assert "The intervals of this method do not hold." in text
+    assert "The intervals of this method are not valid." in text
     assert "independent latent coordinates and their signal" not in text
 
 
@@ -343,7 +343,7 @@ def test_comparison_report_tells_questions_and_validity(build, tmp_path):
     compared = SimpleNamespace(results={"dfi": build()}, methods=(record, left))
     page = parse(write_comparison_report(compared, tmp_path / "c.html").read_text()).text
     assert "Who carries it?" in page
-    assert "Its intervals do not hold." in page
+    assert "Its intervals are not valid." in page
     assert "slow: too many columns" in page
     with pytest.raises(FileExistsError):
         write_comparison_report(compared, tmp_path / "c.html")

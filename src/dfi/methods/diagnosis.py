@@ -13,7 +13,7 @@ exceeds :math:`Var(\eta) \le Var(Y)`, and
 is the average order of interaction: 1 for additive regressions, at most ``d``. Under a linear map
 a feature of one column is attributed a weighted mean of latent scores and obeys the same bounds; a
 category whose columns are added up, or a curved map whose slopes weigh the scores, can break them,
-and a score that does is no share of the variance. An entropic map blurs the rows first, and its
+and a score that does is not a share of the variance. An entropic map blurs the rows first, and its
 scores add up to less.
 
 **Fidelity.** The scores ask the model about rows whose latent coordinates are drawn apart. If the
@@ -312,7 +312,7 @@ def _of_totals(totals: Totals, design: Transport, *, straight: bool) -> list[Ala
             "too large, and no share of the variance"
             if straight
             else f": transport={design.name!r} weighs scores by the slopes of its curves, and they "
-            "are no shares of the variance"
+            "are not shares of the variance"
         )
         alarms.append(Alarm(text, ImplausibleScoreWarning if straight else None))
     if totals.impossible or totals.doubtful:

@@ -43,7 +43,7 @@ from dfi.methods.conditional import is_linear
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dfi._data import Table, Weights
+    from dfi._data.problem import Data
     from dfi._models.fits import Fits
     from dfi._models.submodels import Learner
     from dfi._types import Floats, Ints
@@ -101,26 +101,13 @@ class PCM(Method):
         """Split the rows once and test every unit."""
         first, second = _halves(fits)
         learner = _regression(fits.learner)
-        linear = is_linear(learner)
+        n_folds = 1 if is_linear(learner) else self.n_folds
         direction = _fit_direction(fits, learner, second, variance=self.estimate_variance)
         # a stack keeps its weights in the further regressions
         learner = submodel_learner(learner, direction.model, len(first))
         tasks = [
-            (
-                learner,
-                fits.table,
-                fits.others(unit),
-                fits.outcome.values,
-                fits.weights.values,
-                fits.data.fit_weights,
-                first,
-                second,
-                direction,
-                1 if linear else self.n_folds,
-                fits.data.row_groups,
-                fits.child("pcm", unit),
-            )
-            for unit in fits.units.active
+            (learner, fits.data, fits.others(unit), (first, second), direction, n_folds, seed)
+            for unit, seed in ((unit, fits.child("pcm", unit)) for unit in fits.units.active)
         ]
         influence = np.zeros((len(first), len(fits.units)))
         weights = fits.weights.take(first)
@@ -201,18 +188,15 @@ def variance_floor(square: Floats, rough: Floats, share: Floats) -> float:
 
 def _products(
     learner: Learner,
-    table: Table,
+    data: Data,
     others: tuple[int, ...],
-    y: Floats,
-    mass: Floats,
-    weights: Weights | None,
-    first: Ints,
-    second: Ints,
+    halves: tuple[Ints, Ints],
     direction: Direction,
     n_folds: int,
-    labels: Ints | None,
     seed: np.random.SeedSequence,
 ) -> Floats:
+    table, y, weights, mass = data.table, data.y, data.fit_weights, data.weights.values
+    first, second = halves
     seeds = seed.spawn(2 + 2 * n_folds)
     fitted = direction.predict(table.matrix)
     projected = fit_on_columns(learner, table, others, fitted, weights, second, seeds[0])
@@ -222,7 +206,7 @@ def _products(
     )
     f = (sign if sign != 0 else 1.0) * gap / direction.variance(table.matrix)
     products = np.zeros(table.n_rows)
-    for k, (train, test) in enumerate(testing_folds(first, n_folds, labels, seeds[1])):
+    for k, (train, test) in enumerate(testing_folds(first, n_folds, data.row_groups, seeds[1])):
         residuals = [
             target[test]
             - fit_on_columns(learner, table, others, target, weights, train, child)(
