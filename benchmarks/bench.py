@@ -34,7 +34,7 @@ def ones(n: int) -> Weights:
 
 
 def fit_transport(X: np.ndarray) -> Any:
-    return dfi.Gaussian().fit_matrix(X, ones(len(X)), np.ptp(X, axis=0) == 0)
+    return dfi.transports.Gaussian().fit_matrix(X, ones(len(X)), np.ptp(X, axis=0) == 0)
 
 
 def warm_up() -> None:

@@ -250,7 +250,10 @@ def weak_line(cell: WeakCell, found: dict[str, np.ndarray]) -> str:
 WEAK_CELLS = [WeakCell(0.1, 20, 300), WeakCell(0.1, 20, 600), WeakCell(0.15, 10, 200)]
 SETTINGS = {
     "now": {},
-    "without": {"transport": dfi.Gaussian(components=None), "transport_error": "covariance"},
+    "without": {
+        "transport": dfi.transports.Gaussian(components=None),
+        "transport_error": "covariance",
+    },
 }
 
 

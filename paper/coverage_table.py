@@ -35,7 +35,8 @@ import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
-from dfi import Gaussian, Semicontinuous, compare
+from dfi import compare
+from dfi.transports import Gaussian, Semicontinuous
 from paper.coverage import CoverageStudy, coverage_study
 from paper.reproduction import Task
 from paper.simulated import sample

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.ensemble import RandomForestRegressor
 
-from dfi import Gaussian, Semicontinuous, sensitivity
-from dfi.transports import EntropicOT
+from dfi import sensitivity
+from dfi.transports import EntropicOT, Gaussian, Semicontinuous
 from paper.reproduction import Task
 from paper.simulated import sample
 

@@ -27,9 +27,10 @@ import numpy as np
 from scipy import stats
 from sklearn.ensemble import RandomForestRegressor
 
-from dfi import DFI, Gaussian, Semicontinuous
+from dfi import DFI
 from dfi.datasets import load_hiv
 from dfi.inference import expand_standard_errors
+from dfi.transports import Gaussian, Semicontinuous
 from paper.reproduction import Task
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from sklearn.ensemble import RandomForestRegressor
 
-from dfi import Gaussian, Semicontinuous, sensitivity
+from dfi import sensitivity
+from dfi.transports import Gaussian, Semicontinuous
 from paper.hiv import OUTCOMES, check_data, read_hiv, standardized
 from paper.reproduction import Study, Task
 from paper.style import BLACK, CYCLE, quiet_frame

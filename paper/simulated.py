@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.ensemble import RandomForestRegressor
 
-from dfi import DFI, Quadrature, Semicontinuous, compare
+from dfi import DFI, Quadrature, compare
 from dfi.methods import Shapley
+from dfi.transports import Semicontinuous
 from paper import truths
 from paper.reproduction import Task
 

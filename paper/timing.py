@@ -21,9 +21,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 
-from dfi import Gaussian, Quadrature, Semicontinuous, explain
+from dfi import Quadrature, explain
 from dfi.datasets import m1
 from dfi.methods import CPI, DLOCO, LOCO, NLOCO, Shapley, prepare
+from dfi.transports import Gaussian, Semicontinuous
 from paper.reproduction import Task
 from paper.simulated import PUBLISHED_EPSILON, SEED
 

@@ -242,7 +242,10 @@ def test_transport_of_another_type():
         ({"cv": "kfold"}, "unknown cv 'kfold': pass a number of folds, a splitter or 'prefit'"),
         ({"cv": GroupKFold(3)}, "GroupKFold splits by groups of rows, and none were given"),
         (
-            {"transport": dfi.Gaussian(epsilon=1.0), "transport_error": "finite-difference"},
+            {
+                "transport": dfi.transports.Gaussian(epsilon=1.0),
+                "transport_error": "finite-difference",
+            },
             "transport_error='finite-difference' holds for epsilon = 0",
         ),
     ],
@@ -268,7 +271,7 @@ def test_options_that_do_not_exist(options, message):
 )
 def test_transport_options_are_checked_before_any_model_is_fitted(options, message):
     with refuses(re.escape(message)):
-        dfi.Gaussian(**options)
+        dfi.transports.Gaussian(**options)
 
 
 @pytest.mark.parametrize(

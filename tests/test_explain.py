@@ -113,7 +113,7 @@ def test_influence_values_equal_the_definition(sample):
         # as many Gauss nodes as atoms: the empirical law itself
         result = explain(
             X, y, function, cv="prefit", form=form, integration=dfi.Quadrature("gauss", nodes=40),
-            transport_error="ignore", transport=dfi.Gaussian(components=None),
+            transport_error="ignore", transport=dfi.transports.Gaussian(components=None),
         )  # fmt: skip
         assert np.allclose(result.latent.influence, latent, atol=1e-10)
         assert np.allclose(result.influence, latent @ (L**2).T, atol=1e-10)
@@ -390,7 +390,7 @@ def test_perturbed_rows_look_like_the_callers_data(mixed):
         return inner(rows)
 
     direct.predict = spy
-    explain(table, y, direct, cv="prefit", transport=dfi.Gaussian(components=None))
+    explain(table, y, direct, cv="prefit", transport=dfi.transports.Gaussian(components=None))
     perturbed = pd.concat(seen)
     assert set(perturbed["whole"]) == {0, 1, 2, 3}
     assert perturbed["whole"].dtype == table["whole"].dtype

@@ -98,8 +98,10 @@ def test_nothing_is_fitted_twice():
 
 def test_settings_do_not_depend_on_those_before_them():
     X, y = table(3, n=60)
-    pair = dfi.sensitivity(X, y, "linear", transports=["copula", dfi.Gaussian(epsilon=0.5)])
-    alone = dfi.explain(X, y, "linear", transport=dfi.Gaussian(epsilon=0.5))
+    pair = dfi.sensitivity(
+        X, y, "linear", transports=["copula", dfi.transports.Gaussian(epsilon=0.5)]
+    )
+    alone = dfi.explain(X, y, "linear", transport=dfi.transports.Gaussian(epsilon=0.5))
     assert np.array_equal(list(pair.values())[1].scores, alone.scores)
 
 

@@ -171,7 +171,7 @@ def test_number_of_workers_does_not_matter(estimator):
 
 def test_number_of_workers_does_not_matter_to_random_draws():
     sample = m1(120, d=3)
-    draws, bridge = dfi.Quadrature("draws"), dfi.Gaussian(epsilon=0.5)
+    draws, bridge = dfi.Quadrature("draws"), dfi.transports.Gaussian(epsilon=0.5)
     for options in ({"integration": draws}, {"transport": bridge}):
         alone = explain(sample.X, sample.y, **options)
         together = explain(sample.X, sample.y, n_jobs=2, **options)
@@ -250,7 +250,7 @@ def test_more_columns_than_rows():
     y = 3 * X[:, 0] + 0.1 * generator.standard_normal(n)
     model = LinearRegression().fit(X, y)
     # components would take the columns apart, and none would have a random part
-    whole = dfi.Gaussian(components=None)
+    whole = dfi.transports.Gaussian(components=None)
     with pytest.warns(InferenceWarning, match="40 rows for 60 columns"):
         result = explain(X, y, lambda rows: 3 * rows[:, 0], cv="prefit", transport=whole)
     assert result.diagnostics["rank"] == n - 1

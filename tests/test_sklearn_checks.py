@@ -60,7 +60,7 @@ def test_exceptions_are_still_needed():
 
 
 def test_clone_and_parameters():
-    transport = dfi.Gaussian(shrinkage=0.1)
+    transport = dfi.transports.Gaussian(shrinkage=0.1)
     explainer = dfi.DFI(estimator=Ridge(2.0), transport=transport, cv=3, groups={"g": ["x0"]})
     copy = clone(explainer)
     assert copy.get_params(deep=False).keys() == explainer.get_params(deep=False).keys()

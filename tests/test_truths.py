@@ -153,7 +153,7 @@ def test_gaussian_bridge_of_a_linear_model(epsilon):
     sample = m1(N, rho=0.8, d=4)
     s = np.sqrt(1 + epsilon**2 / 16) - epsilon / 4
     # a linear model is smoothed exactly by one antithetic pair
-    transport = dfi.Gaussian(epsilon=epsilon, n_draws=16, n_smoothing=2)
+    transport = dfi.transports.Gaussian(epsilon=epsilon, n_draws=16, n_smoothing=2)
     result = explain_truth(sample.X, sample.y, sample.regression, transport=transport)
     for found, truth in (
         (result.latent, s**2 * np.array([20, 5, 0, 0])),
@@ -166,10 +166,13 @@ def test_gaussian_bridge_of_a_linear_model(epsilon):
 def test_bridge_tends_to_the_map_as_epsilon_vanishes():
     sample = m2(4000, rho=0.8, d=3)
     still = explain_truth(
-        sample.X, sample.y, sample.regression, transport=dfi.Gaussian(reference="gaussian")
+        sample.X,
+        sample.y,
+        sample.regression,
+        transport=dfi.transports.Gaussian(reference="gaussian"),
     )
     bridge = explain_truth(
-        sample.X, sample.y, sample.regression, transport=dfi.Gaussian(epsilon=1e-3)
+        sample.X, sample.y, sample.regression, transport=dfi.transports.Gaussian(epsilon=1e-3)
     )
     assert np.allclose(bridge.scores, still.scores, rtol=0.01, atol=0.02)
     assert np.allclose(bridge.se, still.se, rtol=0.05, atol=0.02)
@@ -179,11 +182,11 @@ def test_published_form_is_close_to_the_map_at_its_small_epsilon():
     sample = m1(2000, rho=0.8)
     # the published form knows nothing of the second-order bias
     still = explain_truth(
-        sample.X, sample.y, sample.regression, transport=dfi.Gaussian(components=None),
+        sample.X, sample.y, sample.regression, transport=dfi.transports.Gaussian(components=None),
         transport_error="ignore",
     )  # fmt: skip
     published = explain_truth(
-        sample.X, sample.y, sample.regression, transport=dfi.Semicontinuous(epsilon=1e-3)
+        sample.X, sample.y, sample.regression, transport=dfi.transports.Semicontinuous(epsilon=1e-3)
     )
     assert np.allclose(published.latent.scores, still.latent.scores, rtol=1e-12)
     assert np.allclose(published.scores, still.scores, rtol=3e-3)

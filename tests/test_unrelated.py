@@ -54,7 +54,7 @@ def is_zero(result, units=(3, 4, 5)):
 
 
 @pytest.mark.parametrize("form", ["loco", "cpi"])
-@pytest.mark.parametrize("kind", [dfi.Gaussian, dfi.transports.Copula])
+@pytest.mark.parametrize("kind", [dfi.transports.Gaussian, dfi.transports.Copula])
 def test_unread_columns_score_exactly_zero(kind, form):
     X, y = data()
     result = explain(X, y, transport=kind(components=GIVEN), form=form)
@@ -68,8 +68,8 @@ def test_unread_columns_score_exactly_zero(kind, form):
 @pytest.mark.parametrize(
     "design",
     [
-        dfi.Gaussian(components=GIVEN, epsilon=1.0),
-        dfi.Gaussian(components=GIVEN, standardize=False, shrinkage=0.1),
+        dfi.transports.Gaussian(components=GIVEN, epsilon=1.0),
+        dfi.transports.Gaussian(components=GIVEN, standardize=False, shrinkage=0.1),
         dfi.transports.Semicontinuous(components=GIVEN),
     ],
     ids=["bridge", "raw", "published"],
@@ -87,12 +87,14 @@ def test_rounding_of_large_outcomes_is_not_a_score(offset, scale):
     def model(rows):
         return (reads(rows) + offset) * scale
 
-    is_zero(explain(X, (y + offset) * scale, model, transport=dfi.Gaussian(components=GIVEN)))
+    is_zero(
+        explain(X, (y + offset) * scale, model, transport=dfi.transports.Gaussian(components=GIVEN))
+    )
 
 
 def test_trees_and_linear_models_that_do_not_read_a_column():
     X, y = data()
-    design = dfi.Gaussian(components=GIVEN)
+    design = dfi.transports.Gaussian(components=GIVEN)
     still = X.copy()
     still[:, 3:] = 0.0
     trees = GradientBoostingRegressor(n_estimators=20, random_state=0).fit(still, y)
@@ -106,7 +108,7 @@ def test_trees_and_linear_models_that_do_not_read_a_column():
 def test_a_small_effect_is_not_rounding():
     X, y = data()
     result = explain(X, y, lambda rows: reads(rows) + 1e-6 * rows[:, 5],
-                     transport=dfi.Gaussian(components=GIVEN))  # fmt: skip
+                     transport=dfi.transports.Gaussian(components=GIVEN))  # fmt: skip
     assert result.scores[5] != 0.0
     assert not result.unrelated[5]
 
@@ -122,7 +124,7 @@ def test_rounding_within_a_component_that_is_read_is_left_alone():
 
 def test_without_components_nothing_is_called_unrelated():
     X, y = data()
-    result = explain(X, y, transport=dfi.Gaussian(components=None))
+    result = explain(X, y, transport=dfi.transports.Gaussian(components=None))
     assert result.components is None
     assert not result.unrelated.any()
     assert np.all(result.scores[3:] != 0.0)
@@ -132,7 +134,7 @@ def test_without_components_nothing_is_called_unrelated():
 
 def test_interval_of_given_components_is_zero_and_of_tested_ones_what_tests_miss():
     X, y = data(n=2000)
-    given = explain(X, y, transport=dfi.Gaussian(components=GIVEN))
+    given = explain(X, y, transport=dfi.transports.Gaussian(components=GIVEN))
     assert np.all(given.interval()["ci_high"][3:] == 0.0)
     found = explain(X, y)
     ends = found.interval()["ci_high"][found.unrelated]
@@ -169,7 +171,7 @@ def test_missed_dependence_is_within_its_bound():
 
 def test_bounds_of_alternatives_and_expansion():
     X, y = data()
-    result = explain(X, y, transport=dfi.Gaussian(components=GIVEN))
+    result = explain(X, y, transport=dfi.transports.Gaussian(components=GIVEN))
     above = result.interval(alternative="greater")
     assert above["ci_low"][5] == 0.0
     assert above["ci_high"][5] == np.inf
@@ -183,7 +185,7 @@ def test_bounds_of_alternatives_and_expansion():
 
 def test_covariance_of_unrelated_units_is_zero():
     X, y = data()
-    covariance = explain(X, y, transport=dfi.Gaussian(components=GIVEN)).covariance
+    covariance = explain(X, y, transport=dfi.transports.Gaussian(components=GIVEN)).covariance
     assert np.all(covariance[3:] == 0.0)
     assert np.all(np.isfinite(covariance))
 
@@ -236,7 +238,7 @@ def test_files_from_before_components_load(tmp_path):
 
 def test_words_in_text_page_and_compact_table():
     X, y = data()
-    result = explain(X, y, transport=dfi.Gaussian(components=GIVEN))
+    result = explain(X, y, transport=dfi.transports.Gaussian(components=GIVEN))
     words = "unrelated to everything that the model uses"
     assert repr(result).endswith(f"3 units score exactly 0: {words}")
     page = report_html(result)
@@ -244,7 +246,7 @@ def test_words_in_text_page_and_compact_table():
     assert words in result._repr_html_()
     assert "2 blocks of features depend on each other" in page
     assert "components=[[&#39;x0&#39;, &#39;x1&#39;]" in page or "components=" in page
-    single = explain(X[:, :4], y, transport=dfi.Gaussian(components=[["x0", "x1"]]))
+    single = explain(X[:, :4], y, transport=dfi.transports.Gaussian(components=[["x0", "x1"]]))
     assert repr(single).endswith(f"1 unit scores exactly 0: {words}")
 
 
@@ -267,7 +269,11 @@ def test_compare_and_sensitivity_carry_components():
     assert both["dfi"].components is not None
     assert both["pfi"].components is None
     settings = dfi.sensitivity(
-        X, y, transports=["gaussian", dfi.Gaussian(components=None)], estimator="linear", cv=2
+        X,
+        y,
+        transports=["gaussian", dfi.transports.Gaussian(components=None)],
+        estimator="linear",
+        cv=2,
     )
     assert settings.labels == ("gaussian", "gaussian (components = None)")
     assert settings["gaussian"].components is not None

@@ -14,15 +14,12 @@ if TYPE_CHECKING:
     from dfi._sklearn import DFI
     from dfi.results.collection import Results
     from dfi.results.importance import Importance, load
-    from dfi.transports.gaussian import Gaussian, Semicontinuous
 
 __all__ = [
     "DFI",
-    "Gaussian",
     "Importance",
     "Quadrature",
     "Results",
-    "Semicontinuous",
     "__version__",
     "compare",
     "datasets",
@@ -43,7 +40,6 @@ _HOMES = {
     "dfi._sklearn": ("DFI",),
     "dfi.results.collection": ("Results",),
     "dfi.results.importance": ("Importance", "load"),
-    "dfi.transports.gaussian": ("Gaussian", "Semicontinuous"),
 }
 """Where the public names are defined; names that are not here are namespaces."""
 

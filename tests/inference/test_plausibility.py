@@ -112,7 +112,7 @@ def test_score_above_the_variance_is_named():
     ],
 )
 def test_words_of_totals(changes, category, words):
-    (alarm,) = checks._of_totals(totals(**changes), dfi.Gaussian(), straight=True)
+    (alarm,) = checks._of_totals(totals(**changes), dfi.transports.Gaussian(), straight=True)
     assert words in alarm.text
     assert alarm.category is category
 
@@ -214,7 +214,7 @@ def test_few_rows_blame_the_scores():
     with pytest.warns(InferenceWarning, match=said):
         result = dfi.explain(X, X[:, 0], **options)
     assert "scores are biased" in result.diagnostics["asymptotics"]
-    shrunk = dfi.Gaussian(shrinkage="ledoit-wolf")
+    shrunk = dfi.transports.Gaussian(shrinkage="ledoit-wolf")
     with pytest.warns(InferenceWarning, match="more rows$"):
         dfi.explain(X, X[:, 0], transport=shrunk, **options)
     with warnings.catch_warnings():
@@ -227,6 +227,6 @@ def test_shrinking_columns_without_any_correlation_is_no_error():
     X -= X.mean(axis=0)
     X = X @ np.linalg.inv(np.linalg.cholesky(X.T @ X / 60)).T
     y = X[:, 0] + np.random.default_rng(1).standard_normal(60)
-    shrunk = dfi.Gaussian(shrinkage="ledoit-wolf")
+    shrunk = dfi.transports.Gaussian(shrinkage="ledoit-wolf")
     result = dfi.explain(X, y, "linear", transport=shrunk, cv=2, diagnose=False)
     assert np.isfinite(result.scores).all()

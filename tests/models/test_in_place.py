@@ -201,7 +201,7 @@ def test_a_model_that_writes_everywhere_is_explained_alike(transport, cv):
             return latent
 
     designs = {
-        "bridge": dfi.Gaussian(epsilon=0.5, n_draws=1, n_smoothing=4),
+        "bridge": dfi.transports.Gaussian(epsilon=0.5, n_draws=1, n_smoothing=4),
         "custom": InPlace(),
         "entropic": dfi.transports.EntropicOT(epsilon=3.0, n_targets=128),
     }

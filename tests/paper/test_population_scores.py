@@ -168,16 +168,18 @@ def estimate(sample, transport, **options):
 
 N = 20_000
 SETTINGS = {
-    "m1 bridge": (m1, {"n": 2000, "d": 2}, dfi.Gaussian(epsilon=1.0), {"epsilon": 1.0}),
-    "m2 bridge": (m2, {"n": 2000, "d": 2}, dfi.Gaussian(epsilon=0.5), {"epsilon": 0.5}),
-    "m3 bridge": (m3, {"n": 1000}, dfi.Gaussian(epsilon=0.5), {"epsilon": 0.5}),
-    "equal bridge": (equal_features, {"n": 2000}, dfi.Gaussian(epsilon=0.5), {"epsilon": 0.5}),
-    "m4 bridge": (m4, {"n": 2000, "d": 2}, dfi.Gaussian(epsilon=1.0), {"epsilon": 1.0}),
+    "m1 bridge": (m1, {"n": 2000, "d": 2}, dfi.transports.Gaussian(epsilon=1.0), {"epsilon": 1.0}),
+    "m2 bridge": (m2, {"n": 2000, "d": 2}, dfi.transports.Gaussian(epsilon=0.5), {"epsilon": 0.5}),
+    "m3 bridge": (m3, {"n": 1000}, dfi.transports.Gaussian(epsilon=0.5), {"epsilon": 0.5}),
+    "equal bridge": (
+        equal_features, {"n": 2000}, dfi.transports.Gaussian(epsilon=0.5), {"epsilon": 0.5},
+    ),
+    "m4 bridge": (m4, {"n": 2000, "d": 2}, dfi.transports.Gaussian(epsilon=1.0), {"epsilon": 1.0}),
     "square": (square_and_factor, {"n": N}, "gaussian", {}),
     "exponential copula": (exponential, {"n": N}, "copula", {"transport": "copula"}),
     "m4 copula": (m4, {"n": N, "d": 3}, "copula", {"transport": "copula"}),
     "m2 published": (
-        m2, {"n": N, "d": 3}, dfi.Semicontinuous(epsilon=0.5),
+        m2, {"n": N, "d": 3}, dfi.transports.Semicontinuous(epsilon=0.5),
         {"transport": "semicontinuous", "epsilon": 0.5},
     ),
     "m1 entropic": (
@@ -251,7 +253,7 @@ def test_what_is_not_known_is_said(make, spec, message):
 
 def test_transport_must_be_a_name():
     with pytest.raises(TypeError, match="transport must be a transport's name, got Gaussian"):
-        m1(5).truth(transport=dfi.Gaussian())
+        m1(5).truth(transport=dfi.transports.Gaussian())
 
 
 def test_a_simulation_without_a_population():

@@ -45,7 +45,7 @@ def test_curves_of_a_linear_map_are_its_lines(form):
             sample_weight=WEIGHTS, transport_error="ignore", diagnose=False,
             integration=dfi.Quadrature("gauss"),
         )
-        for transport in (dfi.Gaussian(reference="gaussian"), Whitening())
+        for transport in (dfi.transports.Gaussian(reference="gaussian"), Whitening())
     )  # fmt: skip
     np.testing.assert_allclose(curved.influence, straight.influence, atol=1e-9)
     np.testing.assert_allclose(curved.latent.influence, straight.latent.influence, atol=1e-9)

@@ -81,7 +81,7 @@ def test_trees_as_a_function_score_as_the_trees_themselves(kind, reference, rule
     """XGBoost splits at the values of the data; 32 nodes were off by 20 to 39 % here."""
     X, y = step_table(kind)
     model = XGBRegressor(n_estimators=20, max_depth=3).fit(X, y)
-    transport = dfi.Gaussian(reference=reference)
+    transport = dfi.transports.Gaussian(reference=reference)
     exact = explain(X, y, model, transport=transport)
     found, said = told_error(
         lambda: explain(X, y, wrapped(model), transport=transport, integration=dfi.Quadrature(rule))
@@ -193,7 +193,7 @@ def test_draws_are_kept_and_only_their_bias_is_said():
 )
 def test_checking_does_not_spend_the_seeds(options, monkeypatch):
     if "transport" in options:
-        options = {"transport": dfi.Gaussian(epsilon=0.5, n_draws=1, n_smoothing=4)}
+        options = {"transport": dfi.transports.Gaussian(epsilon=0.5, n_draws=1, n_smoothing=4)}
     X, _ = step_table("continuous", 60)
 
     def function(rows):
@@ -235,7 +235,10 @@ def test_curves_take_as_many_nodes_as_lines():
 
     straight, curved = (
         explain(X, y, function, transport=transport, transport_error="ignore")
-        for transport in (dfi.Gaussian(reference="gaussian", components=None), Whitening())
+        for transport in (
+            dfi.transports.Gaussian(reference="gaussian", components=None),
+            Whitening(),
+        )
     )
     first, second = (result.diagnostics["quadrature"] for result in (straight, curved))
     assert first["n_nodes"] == second["n_nodes"]

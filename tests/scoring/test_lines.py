@@ -37,7 +37,7 @@ MODELS = [QuadratureLines(first, "gauss", 12), QuadratureLines(second, "gauss", 
 
 
 def test_cross_form_multiplies_the_errors_of_two_models():
-    transport = fitted(dfi.Gaussian())
+    transport = fitted(dfi.transports.Gaussian())
     found = latent_scores(MODELS, X, Y, MASS, transport, form="cross")
     offsets = np.zeros((1, 3))
     lines = Lines(X, transport.encode(X), transport.directions, transport.reference, offsets)
@@ -54,7 +54,7 @@ def test_cross_form_multiplies_the_errors_of_two_models():
 
 
 def test_cross_form_of_one_model_twice_is_loco():
-    transport = fitted(dfi.Gaussian())
+    transport = fitted(dfi.transports.Gaussian())
     twice = latent_scores([MODELS[0]] * 2, X, Y, MASS, transport, form="cross")
     loco = latent_scores(MODELS[:1], X, Y, MASS, transport, form="loco")
     assert np.allclose(twice.influence, loco.influence)
@@ -63,7 +63,7 @@ def test_cross_form_of_one_model_twice_is_loco():
 
 @pytest.mark.parametrize("form", ["cross", "loco", "cpi"])
 def test_blocks_of_rows_do_not_matter(form):
-    transport = fitted(dfi.Gaussian())
+    transport = fitted(dfi.transports.Gaussian())
     models = MODELS if form == "cross" else MODELS[:1]
     steps = []
     whole = latent_scores(models, X, Y, MASS, transport, form=form)
@@ -80,7 +80,7 @@ def test_cpi_and_loco_agree_in_the_population():
     generator = np.random.default_rng(1)
     big = generator.standard_normal((20_000, 3))
     y = first(big) + generator.standard_normal(20_000)
-    transport = fitted(dfi.Gaussian(reference="gaussian"), big)
+    transport = fitted(dfi.transports.Gaussian(reference="gaussian"), big)
     loco, cpi = (
         latent_scores(MODELS[:1], big, y, np.ones(20_000), transport, form=form)
         for form in ("loco", "cpi")
@@ -91,7 +91,7 @@ def test_cpi_and_loco_agree_in_the_population():
 def test_random_kernel_averages_over_the_random_part():
     """With a duplicated column, u is the mean over nu_j ~ N(0, 1/2), here by fine quadrature."""
     twin = np.column_stack([X[:, 0], X[:, 0], X[:, 2]])
-    transport = fitted(dfi.Gaussian(reference="gaussian"), twin)
+    transport = fitted(dfi.transports.Gaussian(reference="gaussian"), twin)
     model = QuadratureLines(lambda rows: np.sin(rows[:, 0]) + rows[:, 1], "gauss", 24)
     found = latent_scores([model], twin, Y, MASS, transport, form="loco")
     nodes, weights = np.polynomial.hermite_e.hermegauss(20)
@@ -113,7 +113,7 @@ def test_smoothing_points_are_antithetic_and_normal(d):
 
 def test_bridge_of_a_linear_model_row_by_row():
     """Averaged over many draws, u tends to its closed form in the whitened row."""
-    slope, transport = np.array([1.0, -2.0, 0.5]), fitted(dfi.Gaussian(epsilon=1.0))
+    slope, transport = np.array([1.0, -2.0, 0.5]), fitted(dfi.transports.Gaussian(epsilon=1.0))
     found = latent_scores(
         [LinearLines(slope, 3.0)], X, Y, MASS, transport, form="loco",
         passes=Passes(n_draws=4000, n_smoothing=2, seed=np.random.SeedSequence(0)),
@@ -148,7 +148,7 @@ def test_both_ways_to_the_sensitivity(function, tolerance):
     root = np.array([[0.9, 0.4, 0.0], [0.4, 0.9, 0.1], [0.0, 0.1, 1.0]])
     rows = grid @ (root / np.sqrt((root**2).sum(axis=1, keepdims=True))).T
     # a grid of few effective rows, of a correlation that is known
-    design = dfi.Gaussian(components=None)
+    design = dfi.transports.Gaussian(components=None)
     transport = design.fit_matrix(rows, Weights(mass, "sampling"), np.zeros(3, dtype=bool))
     model = QuadratureLines(function, "gauss", 12)
     y = function(rows)
@@ -169,7 +169,7 @@ def test_cpi_needs_second_moments():
             return MODELS[0].moments(lines)
 
     with pytest.raises(TypeError, match="CPI-type score needs the second moment"):
-        latent_scores([Halfway()], X, Y, MASS, fitted(dfi.Gaussian()), form="cpi")
+        latent_scores([Halfway()], X, Y, MASS, fitted(dfi.transports.Gaussian()), form="cpi")
 
 
 @pytest.mark.parametrize(("count", "d"), [(32, 4), (32, 8), (64, 10), (32, 20)])
@@ -200,7 +200,7 @@ def test_bridge_in_many_dimensions_is_not_lowered_by_its_smoothing():
 
 def test_cpi_form_row_by_row():
     """Half of the mean loss over replacement values, less the row's own loss."""
-    transport = fitted(dfi.Gaussian(reference="gaussian"))
+    transport = fitted(dfi.transports.Gaussian(reference="gaussian"))
     found = latent_scores(MODELS[:1], X, Y, MASS, transport, form="cpi")
     nodes, weights = np.polynomial.hermite_e.hermegauss(12)
     latent = transport.encode(X)
@@ -221,7 +221,7 @@ def pair_of_moments(transport):
 
 def test_covariance_short_cut_pairs_one_model_with_the_other():
     """The noise of a model must not meet itself: h of one goes with m of the other."""
-    transport = fitted(dfi.Gaussian())
+    transport = fitted(dfi.transports.Gaussian())
     found = latent_scores(
         MODELS, X, Y, MASS, transport, form="cross", shortcut="covariance"
     ).sensitivity
@@ -243,7 +243,7 @@ def test_covariance_short_cut_pairs_one_model_with_the_other():
 @pytest.mark.parametrize("rows_at_once", [1000, 17])
 def test_hermite_short_cut_entry_by_entry(rows_at_once):
     """hbar_j E[z_k m_j] + sum_l a_lj E[z_k z_l m_j], m centred, h and m of different models."""
-    transport = fitted(dfi.Gaussian())
+    transport = fitted(dfi.transports.Gaussian())
     found = latent_scores(
         MODELS, X, Y, MASS, transport, form="cross", passes=Passes(rows_at_once)
     ).sensitivity
@@ -267,7 +267,7 @@ def test_hermite_short_cut_entry_by_entry(rows_at_once):
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0])
 def test_rows_without_weight_do_not_count(epsilon):
-    transport = fitted(dfi.Gaussian(epsilon=epsilon))
+    transport = fitted(dfi.transports.Gaussian(epsilon=epsilon))
     mass = np.where(np.arange(len(X)) < 60, MASS, 0.0)
     other = np.where(mass[:, None] > 0, X, 7.0)
     plain, moved = (

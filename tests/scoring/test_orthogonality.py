@@ -21,7 +21,7 @@ def regression(rows):
 
 
 def explained(X, y, function):
-    design = dfi.Gaussian(components=None)
+    design = dfi.transports.Gaussian(components=None)
     return dfi.explain(
         X, y, function, transport=design, cv="prefit", diagnose=False, transport_error="ignore"
     )

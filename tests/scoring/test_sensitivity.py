@@ -19,7 +19,7 @@ MASS = GENERATOR.uniform(0.5, 2.0, 200)
 
 
 def fitted(matrix, mass, **options):
-    design = dfi.Gaussian(reference="gaussian", components=None, **options)
+    design = dfi.transports.Gaussian(reference="gaussian", components=None, **options)
     return design.fit_matrix(
         matrix, Weights(mass, "sampling"), np.zeros(matrix.shape[1], dtype=bool)
     )

@@ -52,7 +52,7 @@ def partition(X, unit=None, weights=None):
 def table_partition(frame, design=None):
     """Return the components of a table under a transport, as sets of names."""
     table = read_table(frame)
-    design = dfi.Gaussian() if design is None else design
+    design = dfi.transports.Gaussian() if design is None else design
     weights = Weights(np.ones(table.n_rows), "frequency")
     fitted = design.fit_matrix(table.matrix, weights, table.constant, columns=table.columns)
     from dfi.methods.diagnosis import unit_components
@@ -362,7 +362,7 @@ def test_components_of_a_table_are_of_its_columns():
 
 def test_given_components_are_taken_and_others_stand_alone():
     X = mixed(19, d=4)
-    design = dfi.Gaussian(components=[["x2", "x0"]])
+    design = dfi.transports.Gaussian(components=[["x2", "x0"]])
     fitted = design.fit_matrix(
         X, Weights(np.ones(120), "frequency"), np.zeros(4, bool), columns=read_table(X).columns
     )
@@ -375,7 +375,7 @@ def test_given_components_are_taken_and_others_stand_alone():
 
 
 @pytest.mark.parametrize(
-    "kind", [dfi.Gaussian, dfi.transports.Copula, dfi.transports.Semicontinuous]
+    "kind", [dfi.transports.Gaussian, dfi.transports.Copula, dfi.transports.Semicontinuous]
 )
 @pytest.mark.parametrize(
     ("given_", "error", "message"),
@@ -400,7 +400,7 @@ def test_unknown_names_are_refused_before_a_model_is_fitted():
     def never(rows):
         raise AssertionError("the model was asked")
 
-    design = dfi.Gaussian(components=[["x0", "x_1"]])
+    design = dfi.transports.Gaussian(components=[["x0", "x_1"]])
     with pytest.raises(ValueError, match="components names 'x_1', which is not a column of X; did"):
         dfi.explain(X, X[:, 0], never, cv="prefit", transport=design)
     with pytest.raises(
@@ -412,15 +412,17 @@ def test_unknown_names_are_refused_before_a_model_is_fitted():
 
 
 def test_defaults_and_specification():
-    assert dfi.Gaussian().components == dfi.transports.Copula().components == "auto"
+    assert dfi.transports.Gaussian().components == dfi.transports.Copula().components == "auto"
     assert dfi.transports.Semicontinuous().components is None
     assert check_components([["a"]]) == (("a",),)
-    assert dfi.Gaussian(components=[["a", "b"]]).specification()["components"] == (("a", "b"),)
+    assert dfi.transports.Gaussian(components=[["a", "b"]]).specification()["components"] == (
+        ("a", "b"),
+    )
     assert dfi.transports.Copula(components=None).specification()["components"] is None
 
 
 @pytest.mark.parametrize(
-    "design", [dfi.Gaussian(), dfi.transports.Copula(), dfi.transports.Semicontinuous()]
+    "design", [dfi.transports.Gaussian(), dfi.transports.Copula(), dfi.transports.Semicontinuous()]
 )
 def test_refits_keep_the_components_of_the_full_fit(design):
     X = mixed(21)
@@ -444,7 +446,7 @@ def test_each_component_is_whitened_by_itself(standardize, shrinkage):
     g = np.random.default_rng(22)
     X = g.standard_normal((100, 5)) @ g.standard_normal((5, 5)) * [1, 10, 0.1, 1, 2]
     weights = Weights(g.integers(1, 4, 100).astype(float), "frequency")
-    design = dfi.Gaussian(
+    design = dfi.transports.Gaussian(
         standardize=standardize, shrinkage=shrinkage, components=[["x0", "x3"], ["x1", "x4"]]
     )
     fitted = design.fit_matrix(X, weights, np.zeros(5, bool))
@@ -471,7 +473,7 @@ def test_each_component_is_whitened_by_itself(standardize, shrinkage):
 
 def test_shrinkage_of_single_columns_is_none():
     X = np.random.default_rng(23).standard_normal((50, 3))
-    design = dfi.Gaussian(shrinkage="ledoit-wolf", components=[["x0"]])
+    design = dfi.transports.Gaussian(shrinkage="ledoit-wolf", components=[["x0"]])
     fitted = design.fit_matrix(X, Weights(np.ones(50), "frequency"), np.zeros(3, bool))
     assert fitted.shrinkage == 0.0
     assert np.allclose(fitted.decoder, np.eye(3))
@@ -481,8 +483,8 @@ def test_one_component_is_the_same_bits_as_none():
     X = mixed(24)
     weights, constant = Weights(np.ones(120), "frequency"), np.zeros(5, bool)
     all_names = [[f"x{k}" for k in range(5)]]
-    one = dfi.Gaussian(components=all_names).fit_matrix(X, weights, constant)
-    none = dfi.Gaussian(components=None).fit_matrix(X, weights, constant)
+    one = dfi.transports.Gaussian(components=all_names).fit_matrix(X, weights, constant)
+    none = dfi.transports.Gaussian(components=None).fit_matrix(X, weights, constant)
     assert np.array_equal(one.decoder, none.decoder)
     assert np.array_equal(one.reference.values, none.reference.values)
     assert none.labels is None
@@ -492,7 +494,7 @@ def test_collinear_columns_within_a_component_keep_their_random_kernel():
     g = np.random.default_rng(25)
     X = g.standard_normal((300, 3))
     X = np.column_stack([X, X[:, 0] + X[:, 1]])
-    fitted = dfi.Gaussian(components=[["x0", "x1", "x3"]]).fit_matrix(
+    fitted = dfi.transports.Gaussian(components=[["x0", "x1", "x3"]]).fit_matrix(
         X, Weights(np.ones(300), "frequency"), np.zeros(4, bool)
     )
     assert fitted.rank == 3

@@ -24,7 +24,7 @@ def fit(design, matrix=X, mass=None, constant=None):
 @pytest.mark.parametrize("weighted", [True, False])
 def test_latent_rows_are_white_and_decode_to_the_rows(standardize, weighted):
     mass = GENERATOR.uniform(0.1, 3, 200) if weighted else np.ones(200)
-    transport = fit(dfi.Gaussian(standardize=standardize), mass=mass)
+    transport = fit(dfi.transports.Gaussian(standardize=standardize), mass=mass)
     latent = transport.encode(X)
     assert np.allclose(np.average(latent, axis=0, weights=mass), 0, atol=1e-9)
     assert np.allclose((latent * mass[:, None]).T @ latent / mass.sum(), np.eye(4), atol=1e-8)
@@ -32,14 +32,14 @@ def test_latent_rows_are_white_and_decode_to_the_rows(standardize, weighted):
 
 
 def test_decoder_is_the_symmetric_root_of_the_correlation():
-    transport = fit(dfi.Gaussian())
+    transport = fit(dfi.transports.Gaussian())
     assert np.allclose(transport.decoder, linalg.sqrtm(np.corrcoef(X.T)), atol=1e-10)
     assert np.allclose(transport.decoder, transport.decoder.T)
     assert np.allclose(transport.attribution, transport.decoder)
 
 
 def test_directions_are_the_change_of_a_row_per_latent_unit():
-    transport = fit(dfi.Gaussian())
+    transport = fit(dfi.transports.Gaussian())
     latent = transport.encode(X[:3])
     for j in range(4):
         moved = latent.copy()
@@ -50,18 +50,18 @@ def test_directions_are_the_change_of_a_row_per_latent_unit():
 
 def test_constant_columns_have_no_latent_coordinate():
     matrix = np.insert(X, 2, 3.0, axis=1)
-    transport = fit(dfi.Gaussian(), matrix, constant=np.arange(5) == 2)
+    transport = fit(dfi.transports.Gaussian(), matrix, constant=np.arange(5) == 2)
     assert transport.n_latent == 4
     assert np.allclose(transport.decode(transport.encode(matrix)), matrix)
     assert np.all(transport.directions[2] == 0)
-    assert np.allclose(transport.decoder, fit(dfi.Gaussian()).decoder)
+    assert np.allclose(transport.decoder, fit(dfi.transports.Gaussian()).decoder)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e8])
 def test_random_kernel_of_a_duplicated_column_restores_the_law(scale):
     """Var(L^+ x) + the kernel's variance is 1 for every coordinate."""
     matrix = np.column_stack([X, X[:, 0] * scale])
-    transport = fit(dfi.Gaussian(), matrix)
+    transport = fit(dfi.transports.Gaussian(), matrix)
     assert transport.rank == 4
     variance = transport.encode(matrix).var(axis=0)
     assert np.allclose(variance + transport.kernel_variance, 1)
@@ -75,7 +75,7 @@ def test_random_kernel_of_a_duplicated_column_restores_the_law(scale):
 
 def test_more_columns_than_rows():
     matrix = GENERATOR.standard_normal((20, 35))
-    transport = fit(dfi.Gaussian(components=None), matrix)
+    transport = fit(dfi.transports.Gaussian(components=None), matrix)
     assert transport.rank == 19
     variance = transport.encode(matrix).var(axis=0) + transport.kernel_variance
     assert np.allclose(variance, 1)
@@ -84,15 +84,15 @@ def test_more_columns_than_rows():
 
 def test_nearly_collinear_columns_are_not_called_collinear():
     matrix = np.column_stack([X, X[:, 0] + 1e-3 * GENERATOR.standard_normal(200)])
-    assert fit(dfi.Gaussian(), matrix).rank == 5
+    assert fit(dfi.transports.Gaussian(), matrix).rank == 5
     # a copy up to the last digits is a copy
     matrix[:, 4] = X[:, 0] * (1 + 1e-15)
-    assert fit(dfi.Gaussian(), matrix).rank == 4
+    assert fit(dfi.transports.Gaussian(), matrix).rank == 4
 
 
 @pytest.mark.parametrize("amount", [0.25, "ledoit-wolf"])
 def test_shrinkage_mixes_in_the_identity(amount):
-    transport = fit(dfi.Gaussian(shrinkage=amount))
+    transport = fit(dfi.transports.Gaussian(shrinkage=amount))
     share = transport.shrinkage
     assert 0 < share < 1
     shrunken = (1 - share) * np.corrcoef(X.T) + share * np.eye(4)
@@ -103,17 +103,17 @@ def test_shrinkage_mixes_in_the_identity(amount):
 
 def test_shrinkage_fills_the_rank():
     matrix = np.column_stack([X, X[:, 0]])
-    transport = fit(dfi.Gaussian(shrinkage=0.1), matrix)
+    transport = fit(dfi.transports.Gaussian(shrinkage=0.1), matrix)
     assert transport.rank == 5
     assert not transport.kernel_variance.any()
 
 
 def test_reference_laws():
-    assert fit(dfi.Gaussian()).reference.kind == "empirical"
-    assert fit(dfi.Gaussian(reference="gaussian")).reference.kind == "gaussian"
-    assert fit(dfi.Gaussian(epsilon=0.5)).reference.kind == "gaussian"
-    reference = fit(dfi.Gaussian()).reference
-    assert np.allclose(reference.values, np.sort(fit(dfi.Gaussian()).encode(X), axis=0))
+    assert fit(dfi.transports.Gaussian()).reference.kind == "empirical"
+    assert fit(dfi.transports.Gaussian(reference="gaussian")).reference.kind == "gaussian"
+    assert fit(dfi.transports.Gaussian(epsilon=0.5)).reference.kind == "gaussian"
+    reference = fit(dfi.transports.Gaussian()).reference
+    assert np.allclose(reference.values, np.sort(fit(dfi.transports.Gaussian()).encode(X), axis=0))
     mean, square = reference.moments(4)
     assert np.allclose(mean, 0, atol=1e-12)
     assert np.allclose(square, 1)
@@ -122,7 +122,7 @@ def test_reference_laws():
 @pytest.mark.parametrize("epsilon", [1e-3, 0.5, 2.0, 10.0])
 def test_bridge_solves_the_entropic_problem(epsilon):
     """Among Gaussian couplings with correlation s the cost 2 - 2s + eps KL is least at this s."""
-    s = dfi.Gaussian(epsilon=epsilon).correlation()
+    s = dfi.transports.Gaussian(epsilon=epsilon).correlation()
 
     def cost(r):
         return 2 - 2 * r - epsilon / 2 * np.log(1 - r**2)
@@ -146,7 +146,7 @@ def test_published_form_is_no_coupling_with_the_standard_normal(epsilon):
     white = generator.standard_normal(200_000)
     published = s * white + np.sqrt(tau) * generator.standard_normal(200_000)
     assert published.var() == pytest.approx(s**2 + tau, rel=0.02)
-    exact = dfi.Gaussian(epsilon=epsilon).correlation()
+    exact = dfi.transports.Gaussian(epsilon=epsilon).correlation()
     bridge = exact * white + np.sqrt(1 - exact**2) * generator.standard_normal(200_000)
     assert bridge.var() == pytest.approx(1.0, rel=0.02)
     if epsilon > 0.1:
@@ -159,7 +159,7 @@ def test_published_form_is_no_coupling_with_the_standard_normal(epsilon):
 @pytest.mark.parametrize("epsilon", [1e-3, 0.5, 2.0])
 def test_published_attribution_matrix(epsilon):
     """W = L M_w, M_w = s S (tau I + s^2 S)^-1 with S the whitened sample covariance, here I."""
-    transport = fit(dfi.Semicontinuous(epsilon=epsilon))
+    transport = fit(dfi.transports.Semicontinuous(epsilon=epsilon))
     s, tau = 2 / (2 + epsilon), epsilon / (2 + epsilon)
     white = transport.encode(X)
     covariance = white.T @ white / len(X)
@@ -169,13 +169,13 @@ def test_published_attribution_matrix(epsilon):
 
 
 def test_bridge_attribution_is_s_times_the_root():
-    transport = fit(dfi.Gaussian(epsilon=1.0))
+    transport = fit(dfi.transports.Gaussian(epsilon=1.0))
     assert np.allclose(transport.attribution, transport.smoothing * transport.decoder)
 
 
 def test_transports_by_name():
-    assert resolve_transport("gaussian") == dfi.Gaussian()
+    assert resolve_transport("gaussian") == dfi.transports.Gaussian()
     assert set(TRANSPORTS) >= {"gaussian", "semicontinuous"}
-    given = dfi.Gaussian(epsilon=0.3)
+    given = dfi.transports.Gaussian(epsilon=0.3)
     assert resolve_transport(given) is given
     assert given.specification()["transport_form"] == "bridge"

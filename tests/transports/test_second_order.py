@@ -135,7 +135,7 @@ def test_jumps_are_seen_and_differenced_across_a_wide_step():
 
 def explained(X, y, model, **options):
     """Explain with every sample correlation kept, as within one component."""
-    options = {"transport": dfi.Gaussian(components=None), **options}
+    options = {"transport": dfi.transports.Gaussian(components=None), **options}
     return dfi.explain(X, y, model, cv="prefit", diagnose=False, **options)
 
 
@@ -212,8 +212,11 @@ def test_the_same_number_is_taken_from_every_row():
     ("options", "reason"),
     [
         ({"transport_error": "ignore"}, "taken as known"),
-        ({"transport": dfi.Semicontinuous()}, "reproduce the paper"),
-        ({"transport": dfi.Gaussian(epsilon=0.5, components=None)}, "not derived for the bridge"),
+        ({"transport": dfi.transports.Semicontinuous()}, "reproduce the paper"),
+        (
+            {"transport": dfi.transports.Gaussian(epsilon=0.5, components=None)},
+            "not derived for the bridge",
+        ),
     ],
 )
 def test_what_is_left_in_is_said(options, reason):
@@ -242,7 +245,7 @@ def test_copula_of_normal_scores_is_nearly_the_gaussian():
     """On normal columns slopes are 1, and the two transports have the same bias up to noise."""
     X, y = smooth_signals(np.random.default_rng(7))
     gaussian = explained(
-        X, y, smooth, transport=dfi.Gaussian(reference="gaussian", components=None)
+        X, y, smooth, transport=dfi.transports.Gaussian(reference="gaussian", components=None)
     )
     copula = explained(X, y, smooth, transport=dfi.transports.Copula(components=None))
     for space in ("latent", "attributed"):
@@ -294,7 +297,7 @@ def test_independent_columns_in_components_of_their_own_have_no_bias():
     generator = np.random.default_rng(8)
     X = generator.standard_normal((200, 3))
     y = X[:, 0] + generator.standard_normal(200)
-    design = dfi.Gaussian(components=[["x0", "x1"]])
+    design = dfi.transports.Gaussian(components=[["x0", "x1"]])
     result = explained(X, y, true_coefficients([1.0, 0.0, 0.0]), transport=design)
     told = result.diagnostics["second_order"]
     assert told["latent"]["x2"] == told["attributed"]["x2"] == 0.0

@@ -26,7 +26,7 @@ def sample(function, seed, n=1000):
 
 def explained(function, seed, **options):
     X, y = sample(function, seed)
-    transport = dfi.Gaussian(components=None)
+    transport = dfi.transports.Gaussian(components=None)
     options = {"cv": "prefit", "diagnose": False, **options}
     return dfi.explain(X, y, function, transport=transport, **options)
 
@@ -83,7 +83,7 @@ def test_what_is_asked_for_is_used_and_said(error):
 def test_bridge_and_random_draws_are_not_checked():
     X, y = sample(linear, 0, n=80)
     for options in (
-        {"transport": dfi.Gaussian(epsilon=0.5)},
+        {"transport": dfi.transports.Gaussian(epsilon=0.5)},
         {"integration": dfi.Quadrature("draws")},
     ):
         found = dfi.explain(X, y, linear, cv="prefit", diagnose=False, **options).diagnostics
@@ -103,7 +103,12 @@ def test_many_columns_for_the_rows_get_the_jackknife(monkeypatch):
 
     y = cosine(X) + 0.1 * generator.standard_normal(600)
     found = dfi.explain(
-        X, y, cosine, transport=dfi.Gaussian(components=None), cv="prefit", diagnose=False
+        X,
+        y,
+        cosine,
+        transport=dfi.transports.Gaussian(components=None),
+        cv="prefit",
+        diagnose=False,
     )
     assert found.diagnostics["sensitivity"]["used"] == "jackknife"
     assert found.diagnostics["standard_errors"].startswith("transport jackknife (20 groups")
@@ -114,7 +119,7 @@ def test_many_columns_for_the_rows_get_the_jackknife(monkeypatch):
 def test_few_rows_for_the_columns_are_not_checked():
     generator = np.random.default_rng(4)
     X = generator.standard_normal((30, 20))
-    design = dfi.Gaussian(components=None)
+    design = dfi.transports.Gaussian(components=None)
     with pytest.warns(dfi.warnings.InferenceWarning):
         found = dfi.explain(
             X, X[:, 0], lambda rows: rows[:, 0], transport=design, cv="prefit", diagnose=False
@@ -127,7 +132,9 @@ def known_parts(curved, noise):
     generator = np.random.default_rng(3)
     X = generator.standard_normal((300, 3))
     weights = Weights(np.ones(300), "frequency")
-    transport = dfi.Gaussian(components=None).fit_matrix(X, weights, np.zeros(3, dtype=bool))
+    transport = dfi.transports.Gaussian(components=None).fit_matrix(
+        X, weights, np.zeros(3, dtype=bool)
+    )
     influence = MapInfluence(transport, transport.standardize(X))
     G = np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.2, 0.1, 1.0]])
     zero = np.zeros((3, 3))

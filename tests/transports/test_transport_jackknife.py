@@ -98,7 +98,10 @@ def test_jackknife_that_is_asked_for_is_near_the_derived_errors(transport):
 
 @pytest.mark.parametrize(
     ("transport", "integration"),
-    [(dfi.Gaussian(epsilon=0.3), "auto"), ("gaussian", dfi.Quadrature("draws", nodes=8))],
+    [
+        (dfi.transports.Gaussian(epsilon=0.3), "auto"),
+        ("gaussian", dfi.Quadrature("draws", nodes=8)),
+    ],
     ids=["bridge", "draws"],
 )
 def test_refits_draw_the_same_numbers(transport, integration):
