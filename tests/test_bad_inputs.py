@@ -108,6 +108,7 @@ def test_constant_column_is_kept_with_a_warning():
     assert np.allclose(result.scores[:3], explain().scores, rtol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore::dfi.warnings.WeakModelWarning")
 @pytest.mark.parametrize("how", ["sample_weight", "frequency_weight", "time"])
 def test_column_that_varies_only_where_no_row_is_explained(how):
     from sklearn.model_selection import TimeSeriesSplit
@@ -151,6 +152,7 @@ def test_constant_outcome():
         explain(y=np.ones(60))
 
 
+@pytest.mark.filterwarnings("ignore::dfi.warnings.WeakModelWarning")
 def test_boolean_outcome_is_a_probability_with_a_warning():
     with pytest.warns(OutcomeWarning, match="y is boolean; it is explained as the probability"):
         result = explain(y=Y > 0)

@@ -150,6 +150,7 @@ def test_both_ways_to_the_sensitivity_agree_on_a_linear_model(sample):
     assert np.allclose(covariance.se, tilt.se, rtol=0.03)
 
 
+@pytest.mark.filterwarnings("ignore::dfi.warnings.QuadratureWarning")  # of ten draws, rightly
 def test_random_draws_are_seeded_and_biased_upwards(sample):
     big = m1(2000, rho=0.8, d=4)
     options = {"estimator": big.regression, "cv": "prefit"}

@@ -263,6 +263,7 @@ def test_unrelated_units_must_not_move():
         replace(result, unrelated=np.ones(6, dtype=bool))
 
 
+@pytest.mark.filterwarnings("ignore::dfi.warnings.WeakModelWarning")
 def test_compare_and_sensitivity_carry_components():
     X, y = data(n=150)
     both = dfi.compare(X, y, ["dfi", "pfi"], estimator="linear", cv=2)
@@ -285,6 +286,7 @@ def test_published_form_has_no_components_by_default():
     assert explain(X, y, transport="semicontinuous").components is None
 
 
+@pytest.mark.filterwarnings("ignore::dfi.warnings.WeakModelWarning")
 def test_any_number_of_jobs():
     X, y = data(n=200)
     one, two = (dfi.explain(X, y, "linear", cv=2, diagnose=False, n_jobs=jobs) for jobs in (1, 2))
