@@ -1,4 +1,4 @@
-"""The other importances, on the same folds and through the same influence matrices."""
+"""DFI and the other importances, computed from the same fits into influence values."""
 
 from __future__ import annotations
 

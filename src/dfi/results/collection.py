@@ -37,8 +37,8 @@ class MethodRecord:
     inference : str
         Why they do or not, and how the test behaves where the score is 0.
     seconds : float
-        Wall-clock seconds, the full models (fitted once for all) not included. Submodels that two
-        methods need are paid for by the first.
+        Wall-clock seconds; models on all training rows and on halves (fitted once for all) are not
+        included. Submodels that two methods need are paid for by the first.
     results : tuple of str
         The keys of its results.
     skipped : str or None
@@ -65,7 +65,7 @@ class Results(Mapping[str, "Importance"]):
     methods : tuple of MethodRecord
         Question, validity and cost of each method of a comparison, in the order they were run.
     fit_seconds : float
-        Seconds spent on the full models that the results share.
+        Seconds spent on the models that the results share, those on halves included.
     skipped : mapping of str to str
         Methods or settings that the data do not allow, with the reason.
     by : {"method", "setting"}
