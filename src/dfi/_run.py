@@ -25,6 +25,7 @@ from dfi.warnings import TransportWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dfi._data.problem import UnitsKind
     from dfi._lines.choose import Quadrature
     from dfi._models.fits import Fits
     from dfi._scoring.forms import ScoreForm
@@ -48,8 +49,9 @@ def explain(
     *,
     transport: TransportLike = "gaussian",
     groups: GroupsLike = None,
+    units: UnitsKind = "columns",
     cv: SplitsLike = 5,
-    n_repeats: int = 1,
+    n_repeats: int | None = None,
     form: ScoreForm | Literal["auto"] = "auto",
     transport_error: TransportError = "auto",
     integration: Quadrature | Literal["auto"] = "auto",
@@ -81,10 +83,15 @@ def explain(
         :mod:`dfi.transports`), ``"auto"``, or any object with ``fit``, ``encode`` and ``decode``.
     groups : mapping, frame or sequence, optional
         Groups of features that :meth:`~dfi.Importance.group` uses by default.
+    units : {"columns", "groups"}, default="columns"
+        What is given a score. With ``"groups"`` the transport disentangles the groups from each
+        other, not their columns, and each is scored as one: shared signal within a group counts
+        once. Groups may overlap.
     cv : int, splitter, iterable of splits or "prefit", default=5
         Cross-fitting folds; ``"prefit"`` explains a fitted model on held-out rows.
-    n_repeats : int, default=1
-        Repeated random splits, averaged; their spread is reported.
+    n_repeats : int, optional
+        Repeated random splits, averaged; their spread is reported. By default 1, and 5 where groups
+        are units: their scores differ from split to split, which the standard errors include.
     form : {"auto", "cross", "loco", "cpi"}, default="auto"
         The estimator of the latent scores: the cross form where models are fitted here, the
         LOCO-type form for a fitted model.
@@ -149,6 +156,7 @@ def explain(
         cv=cv,
         n_repeats=n_repeats,
         groups=groups,
+        units=units,
         sample_weight=sample_weight,
         frequency_weight=frequency_weight,
         cv_groups=cv_groups,
@@ -166,6 +174,7 @@ def compare(
     *,
     estimator: EstimatorLike = "auto",
     groups: GroupsLike = None,
+    units: UnitsKind = "columns",
     cv: SplitsLike = 5,
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
@@ -192,6 +201,10 @@ def compare(
     groups : mapping, frame or sequence, optional
         Score groups of features, not features: refits leave out a whole group, permutations move
         it as one; DFI adds up its members.
+    units : {"columns", "groups"}, default="columns"
+        What is given a score. With ``"groups"`` the transport disentangles the groups from each
+        other, not their columns, and each is scored as one: shared signal within a group counts
+        once. Groups may overlap.
     cv : int, splitter or iterable of splits, default=5
         One split that all methods share: every row is scored by models that did not see it.
     sample_weight : array-like of shape (n,), optional
@@ -240,6 +253,7 @@ def compare(
         estimator=estimator,
         cv=cv,
         groups=groups,
+        units=units,
         sample_weight=sample_weight,
         frequency_weight=frequency_weight,
         cv_groups=cv_groups,
@@ -284,8 +298,9 @@ def sensitivity(
     epsilons: Sequence[float] | None = None,
     solved: bool = False,
     groups: GroupsLike = None,
+    units: UnitsKind = "columns",
     cv: SplitsLike = 5,
-    n_repeats: int = 1,
+    n_repeats: int | None = None,
     form: ScoreForm | Literal["auto"] = "auto",
     transport_error: TransportError = "auto",
     integration: Quadrature | Literal["auto"] = "auto",
@@ -320,10 +335,15 @@ def sensitivity(
         What ``epsilons`` are the weights of.
     groups : mapping, frame or sequence, optional
         Groups of features that :meth:`~dfi.Importance.group` uses by default.
+    units : {"columns", "groups"}, default="columns"
+        What is given a score. With ``"groups"`` the transport disentangles the groups from each
+        other, not their columns, and each is scored as one: shared signal within a group counts
+        once. Groups may overlap.
     cv : int, splitter, iterable of splits or "prefit", default=5
         Cross-fitting folds; ``"prefit"`` explains a fitted model on held-out rows.
-    n_repeats : int, default=1
-        Repeated random splits, averaged; their spread is reported.
+    n_repeats : int, optional
+        Repeated random splits, averaged; their spread is reported. By default 1, and 5 where groups
+        are units: their scores differ from split to split, which the standard errors include.
     form : {"auto", "cross", "loco", "cpi"}, default="auto"
         The estimator of the latent scores: the cross form where models are fitted here, the
         LOCO-type form for a fitted model.
@@ -392,6 +412,7 @@ def sensitivity(
         cv=cv,
         n_repeats=n_repeats,
         groups=groups,
+        units=units,
         sample_weight=sample_weight,
         frequency_weight=frequency_weight,
         cv_groups=cv_groups,
@@ -458,7 +479,7 @@ def importance(fits: Fits, method: Method, key: str, part: Part, level: float) -
     if part.monte_carlo_se is not None:
         diagnostics["monte_carlo_se"] = part.monte_carlo_se.tolist()
     names = fits.units.names if part.names is None else part.names
-    grouped = part.names is None and fits.units.grouped
+    grouped = fits.data.joint or (part.names is None and fits.units.grouped)
     return Importance(
         basis=InfluenceRows(part.influence, fits.weights.take(part.rows), part.rows),
         names=names,
@@ -505,6 +526,7 @@ def _specification(fits: Fits, method: Method, key: str) -> dict[str, object]:
         "random_state": fits.settings["random_state"],
         "n_rows": fits.table.n_rows,
         "n_features": len(fits.table.columns),
+        "units": "groups" if fits.data.joint else "columns",
         "versions": versions(),
         "data_sha256": fits.data.fingerprint,
     }

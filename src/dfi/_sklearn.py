@@ -19,6 +19,7 @@ from dfi.transports.linear_error import FIXED
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dfi._data.problem import UnitsKind
     from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.forms import ScoreForm
@@ -52,10 +53,15 @@ class DFI(BaseEstimator):
         :mod:`dfi.transports`), ``"auto"``, or any object with ``fit``, ``encode`` and ``decode``.
     groups : mapping, frame or sequence, optional
         Groups of features that :meth:`~dfi.Importance.group` uses by default.
+    units : {"columns", "groups"}, default="columns"
+        What is given a score. With ``"groups"`` the transport disentangles the groups from each
+        other, not their columns, and each is scored as one: shared signal within a group counts
+        once. Groups may overlap.
     cv : int, splitter, iterable of splits or "prefit", default=5
         Cross-fitting folds; ``"prefit"`` explains a fitted model on held-out rows.
-    n_repeats : int, default=1
-        Repeated random splits, averaged; their spread is reported.
+    n_repeats : int, optional
+        Repeated random splits, averaged; their spread is reported. By default 1, and 5 where groups
+        are units: their scores differ from split to split, which the standard errors include.
     form : {"auto", "cross", "loco", "cpi"}, default="auto"
         The estimator of the latent scores: the cross form where models are fitted here, the
         LOCO-type form for a fitted model.
@@ -122,8 +128,9 @@ class DFI(BaseEstimator):
         estimator: EstimatorLike = "auto",
         transport: TransportLike = "gaussian",
         groups: GroupsLike = None,
+        units: UnitsKind = "columns",
         cv: SplitsLike = 5,
-        n_repeats: int = 1,
+        n_repeats: int | None = None,
         form: ScoreForm | Literal["auto"] = "auto",
         transport_error: TransportError = "auto",
         integration: Quadrature | Literal["auto"] = "auto",
@@ -136,6 +143,7 @@ class DFI(BaseEstimator):
         self.estimator = estimator
         self.transport = transport
         self.groups = groups
+        self.units = units
         self.cv = cv
         self.n_repeats = n_repeats
         self.form = form
@@ -192,6 +200,7 @@ class DFI(BaseEstimator):
             cv=self.cv,
             n_repeats=self.n_repeats,
             groups=self.groups,
+            units=self.units,
             sample_weight=sample_weight,
             frequency_weight=frequency_weight,
             cv_groups=cv_groups,
@@ -233,15 +242,13 @@ class DFI(BaseEstimator):
         check_is_fitted(self, "result_")
         if self.transport_error == "ignore":
             return self.result_
-        weight = self.transport_.attribution
-        if weight is None:
+        if self.transport_.attribution is None and not self.transport_.shares_variance:
             raise ValueError(
                 f"with_fixed_transport needs a linear transport ('gaussian' or 'semicontinuous'), "
                 f"this one is {self.result_.spec['transport']!r}: fit again with "
                 "transport_error='ignore'"
             )
-        latent = self.pooled_.latent
-        attributed = latent @ (weight**2).T
+        latent, attributed = self.pooled_.latent, self.pooled_.attributed
 
         def known(result: Importance, influence: Floats, **changed: Any) -> Importance:
             by_unit = influence @ self._membership

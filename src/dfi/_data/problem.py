@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
+from dfi._checks import one_of
+from dfi._data.columns import Column
 from dfi._data.folds import read_row_groups
 from dfi._data.groups import read_groups
 from dfi._data.outcome import read_outcome
@@ -17,11 +19,15 @@ from dfi._data.weights import read_weights
 from dfi.warnings import ConstantColumnWarning, warn
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dfi._data.groups import Groups
     from dfi._data.outcome import Outcome
     from dfi._data.table import Table
     from dfi._data.weights import Weights
     from dfi._types import Bools, Floats, GroupsLike, Ints, TableLike, VectorLike
+
+UnitsKind = Literal["columns", "groups"]
 
 LARGEST_COLUMN = 1e140
 """A column enters by its variance: the square of its spread, and the inverse of that."""
@@ -84,6 +90,34 @@ class Units:
         return None
 
 
+@dataclass(frozen=True)
+class Target:
+    """Blocks that are scored as one, by their places: a group that shares blocks with others."""
+
+    name: str
+    units: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """What a transport disentangles: columns, or groups of them.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        The blocks: a group is one column with many positions. Groups that overlap are unions of
+        *atoms*, sets of columns with the same memberships; columns of no group stand alone.
+    targets : tuple of Target, optional
+        The groups as sets of atoms; None where every block has a score of its own.
+    count : int
+        How many blocks, of the first, are reported: columns of no group are not.
+    """
+
+    columns: tuple[Column, ...]
+    targets: tuple[Target, ...] | None
+    count: int
+
+
 @dataclass(frozen=True, eq=False)
 class Data:
     """What was observed: made by :func:`read_data`, never changed.
@@ -98,6 +132,8 @@ class Data:
         The groups of columns that were given.
     row_groups : int ndarray, optional
         A label per row; rows with one label stay together wherever rows are split.
+    joint : bool
+        Whether groups are the units, each scored as one, and not sums of columns.
     """
 
     table: Table
@@ -106,6 +142,7 @@ class Data:
     weighted: bool = False
     groups: Groups | None = None
     row_groups: Ints | None = None
+    joint: bool = False
 
     @property
     def matrix(self) -> Floats:
@@ -139,6 +176,14 @@ class Data:
         return Units(names, columns, positions, constant, groups is not None)
 
     @cached_property
+    def blocks(self) -> Blocks:
+        """What is disentangled from each other."""
+        columns = self.table.columns
+        if self.groups is None or not self.joint:
+            return Blocks(columns, None, len(columns))
+        return group_blocks(self.groups, columns)
+
+    @cached_property
     def fingerprint(self) -> str:
         """The SHA-256 of the numbers, so that a result can be matched to its data."""
         return fingerprint(self.matrix, self.y, self.weights.values)
@@ -153,6 +198,36 @@ class Data:
         return replace(self.table, matrix=self.matrix[counted]).constant
 
 
+def group_blocks(groups: Groups, columns: tuple[Column, ...]) -> Blocks:
+    """Return groups as blocks, or as unions of atoms where they overlap."""
+    patterns = [tuple(np.flatnonzero(column).tolist()) for column in groups.membership.T]
+    disjoint = all(len(pattern) <= 1 for pattern in patterns)
+    keys = [(g,) for g in range(len(groups.names))] if disjoint else list(dict.fromkeys(patterns))
+    found = [
+        _joined(
+            groups.names[key[0]] if disjoint else f"atom {place}",
+            [column for column, own in zip(columns, patterns, strict=True) if own == key],
+        )
+        for place, key in enumerate(key for key in keys if key)
+    ]
+    alone = [column for column, own in zip(columns, patterns, strict=True) if not own]
+    targets = None
+    if not disjoint:
+        atoms = [key for key in keys if key]
+        targets = tuple(
+            Target(name, tuple(k for k, atom in enumerate(atoms) if g in atom))
+            for g, name in enumerate(groups.names)
+        )
+    return Blocks((*found, *alone), targets, len(groups.names))
+
+
+def _joined(name: str, columns: Sequence[Column]) -> Column:
+    if len(columns) == 1:
+        return replace(columns[0], name=name)
+    positions = tuple(position for column in columns for position in column.positions)
+    return Column(name, name, "real", (), positions)
+
+
 def read_data(
     X: TableLike,
     y: VectorLike,
@@ -161,6 +236,7 @@ def read_data(
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
+    units: UnitsKind = "columns",
 ) -> Data:
     """Read a table, its outcome and what belongs to its rows and columns.
 
@@ -174,6 +250,8 @@ def read_data(
         Weights of the rows (:func:`~dfi._data.weights.read_weights`).
     cv_groups : array-like, optional
         Labels of rows that stay together.
+    units : {"columns", "groups"}
+        Whether groups are units, each disentangled and scored as one.
 
     Warns
     -----
@@ -182,6 +260,11 @@ def read_data(
     """
     if y is None:
         raise ValueError("DFI requires y to be passed, but the target y is None")
+    one_of("units", units, get_args(UnitsKind))
+    if units == "groups" and groups is None:
+        raise ValueError(
+            "units='groups' makes groups the units: pass groups={'name': ['column', ...], ...}"
+        )
     table = read_table(X)
     outcome = read_outcome(y, table.n_rows)
     weights = read_weights(sample_weight, table.n_rows, frequency_weight)
@@ -193,6 +276,7 @@ def read_data(
         weighted=sample_weight is not None or frequency_weight is not None,
         groups=None if groups is None else read_groups(groups, table.names),
         row_groups=None if cv_groups is None else read_row_groups(cv_groups, table.n_rows),
+        joint=units == "groups",
     )
     _refuse_extreme(data)
     warn_constant(table, table.constant)

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from dfi._models.predictor import Predictor
     from dfi._types import Floats
 
+FEWEST_DONORS = 2
+"""A variance over donors needs two."""
+
 SMOOTH_MODELS = (
     GammaRegressor,
     GaussianProcessRegressor,
@@ -55,6 +58,9 @@ class Quadrature:
         scores still change; a number given here is kept, and its error measured and reported.
     memory : int
         Bound in bytes on the rows that a model is asked to predict at once.
+    donors : int, default=8
+        Rows that give their values to each row, where a unit of several columns (a category, a
+        group) is replaced as one; the error of so few is corrected for.
 
     Examples
     --------
@@ -66,6 +72,7 @@ class Quadrature:
     rule: QuadratureRule | Literal["auto"] = "auto"
     nodes: int | None = None
     memory: int = DEFAULT_MEMORY
+    donors: int = 8
 
     def __post_init__(self) -> None:
         if self.rule not in ("auto", "equal", "gauss", "draws"):
@@ -77,6 +84,8 @@ class Quadrature:
             raise ValueError(f"nodes must be a whole number of 1 or more, got {self.nodes!r}")
         if not _positive(self.memory):
             raise ValueError(f"memory must be a positive number of bytes, got {self.memory!r}")
+        if not _positive(self.donors) or self.donors < FEWEST_DONORS:
+            raise ValueError(f"donors must be a whole number of 2 or more, got {self.donors!r}")
 
 
 def _positive(value: object) -> bool:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from dfi._data.outcome import Outcome
-    from dfi._data.problem import Data, Units
+    from dfi._data.problem import Data, Units, UnitsKind
     from dfi._data.table import Table
     from dfi._data.weights import Weights
     from dfi._models.quality import Quality
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
         VectorLike,
     )
 
+
+GROUP_REPEATS = 5
+"""Splits of the rows where groups are units: scores of weak models differ between splits."""
 
 Kept = TypeVar("Kept")
 
@@ -336,8 +339,9 @@ def prepare(
     *,
     estimator: EstimatorLike = "auto",
     cv: SplitsLike = 5,
-    n_repeats: int = 1,
+    n_repeats: int | None = None,
     groups: GroupsLike = None,
+    units: UnitsKind = "columns",
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
@@ -354,12 +358,15 @@ def prepare(
         X,
         y,
         groups=groups,
+        units=units,
         sample_weight=sample_weight,
         frequency_weight=frequency_weight,
         cv_groups=cv_groups,
     )
     if isinstance(cv, str) and cv != "prefit":
         raise ValueError(f"unknown cv {cv!r}: pass a number of folds, a splitter or 'prefit'")
+    if n_repeats is None:
+        n_repeats = GROUP_REPEATS if units == "groups" and isinstance(cv, int) else 1
     fit = partial(Fits.cross, cv=cv) if not isinstance(cv, str) else Fits.prefit
     return fit(
         data,

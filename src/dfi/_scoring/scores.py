@@ -34,6 +34,8 @@ from dfi._scoring.sensitivity import checked_rows, differenced_sensitivity, grad
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from dfi._data.columns import Column
+    from dfi._data.problem import Target
     from dfi._data.table import Table
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel
@@ -62,6 +64,8 @@ class Task:
     ``rows`` are explained, and the transport was fitted on them; ``constant`` are the columns that
     do not vary among them. ``transport_error="auto"`` is the Hermite short cut with differences on
     a sample of the rows beside it. The ``seed`` is for random encoders and the jackknife's groups.
+    ``units`` are groups of columns, where these are disentangled in place of columns; ``targets``
+    sets of units that are scored as one, where groups overlap.
     """
 
     folds: Sequence[FoldModels]
@@ -76,6 +80,18 @@ class Task:
     seed: np.random.SeedSequence
     n_jobs: int | None = None
     advance: Advance | None = None
+    units: tuple[Column, ...] | None = None
+    targets: tuple[Target, ...] | None = None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The units that the transport disentangles: the table's columns, or groups of them."""
+        return self.table.columns if self.units is None else self.units
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of what is given a score."""
+        return tuple(unit.name for unit in self.targets or self.columns)
 
     @property
     def fixed(self) -> bool:
@@ -93,9 +109,9 @@ class Task:
     def fit(self, design: Transport, keep: Ints, like: Fitted) -> Fitted:
         """Fit a design again to some of the explained rows, to what it was for all (``like``)."""
         rows = self.rows[keep]
-        weights, columns = self.weights.take(rows), self.table.columns
+        weights = self.weights.take(rows)
         found = design.fit_matrix(
-            self.matrix[rows], weights, self.constant, columns=columns, like=like
+            self.matrix[rows], weights, self.constant, columns=self.columns, like=like
         )
         return cast("Fitted", found)
 
@@ -344,6 +360,14 @@ def fold_lines(
     return FoldLines(
         fold, tuple(transport.line_model(model, options) for model in models), kernel_seed
     )
+
+
+def read_fold(
+    fold: FoldModels, matrix: Floats, form: ScoreForm, options: Quadrature
+) -> list[LineModel]:
+    """Read the models of a fold into their best form, with seeds of their own."""
+    _, *draw_seeds = unspent(fold.seed).spawn(1 + len(fold.predictors))
+    return _read(fold.predictors, matrix[fold.test], form, options, draw_seeds)
 
 
 def _read(

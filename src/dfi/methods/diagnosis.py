@@ -46,7 +46,7 @@ from dfi.warnings import ImplausibleScoreWarning, InferenceWarning, TransportWar
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dfi._data.table import Table
+    from dfi._data.columns import Column
     from dfi._data.weights import Weights
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Ints
@@ -111,14 +111,13 @@ def explain_diagnostics(
         "asymptotics": warn_of_few_rows(len(task.rows), transport),
         **scored.diagnostics,
     }
-    membership = unit_membership(task.table, transport)
-    found |= transport.diagnostics(np.argmax(membership, axis=1))
-    components = unit_components(task.table, transport)
+    found |= transport.diagnostics(transport.owner(task.columns))
+    components = unit_components(task.columns, transport)
     if components is not None:
         found["n_components"] = len(components)
         found["largest_component"] = max(map(len, components))
     if diagnose:
-        found |= check_result(transport, scored, task, membership, seed=seed, say=say)
+        found |= check_result(transport, scored, task, seed=seed, say=say)
     return found
 
 
@@ -148,15 +147,19 @@ def warn_of_few_rows(n: int, transport: FittedTransport) -> str:
     return f"at most {ROWS_PER_COLUMN} rows for each column: scores are biased"
 
 
-def unit_membership(table: Table, transport: FittedTransport) -> Floats:
-    """Return the 0/1 matrix (latent coordinates, units): which coordinates a column owns."""
-    owner = np.zeros((table.matrix.shape[1], len(table.columns)))
-    for unit, positions in enumerate(table.units):
-        owner[list(positions), unit] = 1.0
-    return np.asarray(owner[transport.active])
+def score_membership(transport: FittedTransport, task: Task) -> Floats:
+    """Return the 0/1 matrix (scores, units): which scores are added up for a unit."""
+    varying = transport.membership(task.columns)
+    if task.targets is None:
+        return varying
+    units = set(np.flatnonzero(varying.any(axis=0)).tolist())
+    kept = [bool(units.intersection(target.units)) for target in task.targets]
+    return np.eye(len(kept))[kept]
 
 
-def unit_components(table: Table, transport: FittedTransport) -> tuple[tuple[str, ...], ...] | None:
+def unit_components(
+    columns: Sequence[Column], transport: FittedTransport
+) -> tuple[tuple[str, ...], ...] | None:
     """Return the dependence components as names of units; None for a transport without them.
 
     Units that do not vary belong to none.
@@ -164,26 +167,28 @@ def unit_components(table: Table, transport: FittedTransport) -> tuple[tuple[str
     labels = transport.labels
     if labels is None:
         return None
-    membership = unit_membership(table, transport)
+    owner = transport.owner(columns)
     found: dict[int, list[str]] = {}
-    for unit, name in enumerate(table.names):
-        places = np.flatnonzero(membership[:, unit])
+    for unit, column in enumerate(columns):
+        places = np.flatnonzero(owner == unit)
         if len(places):
-            found.setdefault(int(labels[places[0]]), []).append(name)
+            found.setdefault(int(labels[places[0]]), []).append(column.name)
     return tuple(map(tuple, found.values()))
 
 
-def undetected_scores(transport: FittedTransport, scored: Scores, membership: Floats) -> Floats:
+def undetected_scores(transport: FittedTransport, scored: Scores, task: Task) -> Floats:
     """Return the score that each unit may have through dependence that the tests missed.
 
     Half of the bound on the squared multiple correlation of its component with the rest, times
     the sum of all scores (:mod:`dfi.transports.components`).
     """
-    missed = transport.missed
-    if missed is None:
-        return np.zeros(membership.shape[1])
+    bound = np.zeros(len(task.columns))
+    if transport.missed is not None:
+        np.maximum.at(bound, transport.owner(task.columns), transport.missed)
+    if task.targets is not None:
+        bound = np.array([bound[list(target.units)].max(initial=0.0) for target in task.targets])
     total = max(0.0, float(scored.latent_by_repeat.mean(axis=0).sum()))
-    return np.asarray(0.5 * total * np.max(membership * missed[:, None], axis=0, initial=0.0))
+    return np.asarray(0.5 * total * bound)
 
 
 @dataclass(frozen=True)
@@ -198,50 +203,49 @@ def check_result(
     transport: FittedTransport,
     scored: Scores,
     task: Task,
-    membership: Floats,
     *,
     seed: np.random.SeedSequence,
     say: bool,
 ) -> dict[str, object]:
     """Check a result, warn where it cannot be right, and return what was found.
 
-    ``membership`` (n_latent, units) tells which latent coordinates belong to which feature; ``say``
-    whether dependence that is left is an alarm.
+    ``say`` tells whether dependence that is left is an alarm.
     """
-    design, straight = transport.design, transport.straight
-    names, weights = task.table.names, task.weights.take(scored.rows)
+    design, membership = transport.design, score_membership(transport, task)
+    names, weights = task.names, task.weights.take(scored.rows)
     influence = scored.attributed @ membership
     totals = score_totals(
         influence, scored.latent, names, weights, scored.predictions, task.y, task.weights,
-        n_latent=transport.n_latent,
+        n_latent=scored.latent.shape[1],
     )  # fmt: skip
     latent = transport.draw(task.table.matrix[scored.rows], np.random.default_rng(seed))
-    reason = why_not(transport)
+    reason = why_not(transport, task)
     floor: NoiseFloor | None = None
     below: tuple[str, ...] = ()
     predictions: list[tuple[Ints, Predict]]
-    if reason is None and straight is not None:
+    if reason is None:
         probed = probed_table(
-            task.table, scored.rows, weights, task.constant, named_seed(seed, "noise floor")
-        )
+            task.table, task.columns, scored.rows, weights, task.constant,
+            named_seed(seed, "noise floor"),
+        )  # fmt: skip
         folds = _some_folds(task, probed.n_columns, transport.n_latent, seed)
-        floor = noise_floor(
-            design, straight, probed, scored.latent, folds, task, variance=totals.variance
-        )
+        floor = noise_floor(transport, probed, scored.latent, folds, task, variance=totals.variance)
         below = _below(floor, influence, names, weights)
         predictions = [(fold.rows, fold.predict) for fold in folds]
     else:
         predictions = _predictions(task)
     fidelity = None if not transport.returns_rows else model_fidelity(
         predictions, task.table.matrix, task.weights, latent, weights.values, transport.decode,
-        named_seed(seed, "fidelity"),
+        named_seed(seed, "fidelity"), transport.drawn_as_one,
     )  # fmt: skip
-    owner = np.argmax(membership, axis=1)
-    carries = _carries(weights.mean(scored.latent @ membership))
+    owner = transport.owner(task.columns)
+    carries = np.ones(len(task.columns), dtype=np.bool_)
+    if task.targets is None:
+        carries = _carries(weights.mean(scored.latent @ membership))
     left = latent_diagnostics(latent, seed, owner, carries)
-    pair = [names[unit] for unit in left.most_dependent]
+    pair = [task.columns[unit].name for unit in left.most_dependent]
     alarms = [
-        *_of_totals(totals, design, straight=reason is None),
+        *_of_totals(totals, design, straight=transport.shares_variance),
         *_of_noise(floor, below, totals.variance),
     ]
     if fidelity is not None and fidelity.far:
@@ -584,18 +588,20 @@ def model_fidelity(
     mass: Floats,
     decode: Predict,
     seed: np.random.SeedSequence,
+    as_one: Ints | None = None,
 ) -> Fidelity | None:
     """Compare predictions at rows with predictions where latent coordinates are drawn apart.
 
     None where the predictions do not vary. ``folds`` are held-out rows and their prediction,
-    ``latent`` and ``mass`` the laws that are drawn from.
+    ``latent`` and ``mass`` the laws that are drawn from, coordinates with one label in ``as_one``
+    together.
     """
     n_rows = sum(len(rows) for rows, _ in folds)
     generator = np.random.default_rng(seed)
     at_rows, apart, share = [], [], []
     for rows, predict in folds:
         count = max(1, MOST_DRAWS * len(rows) // n_rows)
-        apart.append(predict(decode(drawn_apart(latent, mass, count, generator))))
+        apart.append(predict(decode(drawn_apart(latent, mass, count, generator, as_one))))
         at_rows.append(predict(matrix[rows]))
         share.append(weights.values[rows])
     value, drawn = np.concatenate(at_rows), np.concatenate(apart)
@@ -618,8 +624,14 @@ def model_fidelity(
     )
 
 
-def drawn_apart(latent: Floats, mass: Floats, count: int, generator: np.random.Generator) -> Floats:
-    """Draw latent rows whose coordinates are independent, each with the law of its column.
+def drawn_apart(
+    latent: Floats,
+    mass: Floats,
+    count: int,
+    generator: np.random.Generator,
+    as_one: Ints | None = None,
+) -> Floats:
+    """Draw latent rows whose units are independent, each with the law of its coordinates.
 
     Every column takes evenly spaced quantiles of the rows in a random order: with equal weights
     and as many draws as rows these are permutations of the columns.
@@ -628,7 +640,11 @@ def drawn_apart(latent: Floats, mass: Floats, count: int, generator: np.random.G
     below = np.cumsum(mass[order]) / mass.sum()
     levels = (np.arange(count) + 0.5) / count
     picked = order[np.minimum(np.searchsorted(below, levels), len(order) - 1)]
-    return np.column_stack([column[generator.permutation(picked)] for column in latent.T])
+    as_one = np.arange(latent.shape[1]) if as_one is None else as_one
+    orders = [generator.permutation(picked) for _ in range(int(as_one.max()) + 1)]
+    return np.column_stack(
+        [column[orders[unit]] for column, unit in zip(latent.T, as_one, strict=True)]
+    )
 
 
 def _moments(values: Floats, share: Floats) -> tuple[float, float, float]:

@@ -14,14 +14,16 @@ from dfi._scoring.scores import Task
 from dfi.methods.base import Method, Part
 from dfi.methods.diagnosis import (
     explain_diagnostics,
+    score_membership,
     undetected_scores,
     unit_components,
-    unit_membership,
 )
 from dfi.transports import resolve_transport
 from dfi.transports.base import resolve_form
 
 if TYPE_CHECKING:
+    from dfi._data.problem import Blocks
+    from dfi._data.weights import Weights
     from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
     from dfi._scoring.forms import ScoreForm
@@ -131,14 +133,22 @@ class Disentangled(Method):
         table, rows, weights = fits.table, fits.rows, fits.weights
         design = resolve_transport(self.transport)
         form = self._form(design, given=fits.given)
-        design.check_columns(table.columns)
+        blocks = fits.data.blocks
+        columns = blocks.columns
+        design.check_columns(columns)
         models = fits.halves if form == "cross" else fits.full
         explained = table.matrix[rows], weights.take(rows), fits.constant
-        choice = design.choose(*explained, table.columns, fits.child("auto"))
+        choice = design.choose(*explained, columns, fits.child("auto"))
         if choice.reasons:
             design = choice.design
             self._form(design, given=fits.given)
-        transport = design.fit_matrix(*explained, columns=table.columns)
+        if fits.data.joint and not design.disentangles_units:
+            raise ValueError(
+                f"units='groups' is about linear maps between groups, which transport="
+                f"{design.name!r} is not: use transport='gaussian', or leave units='columns' and "
+                "add up columns with result.group(groups, how='sum')"
+            )
+        transport = design.fit_matrix(*explained, columns=columns)
         total = sum(len(fold.test) for fold in models)
         with progress_bar(fits.workers.progress, "explaining rows", total) as advance:
             task = Task(
@@ -154,6 +164,8 @@ class Disentangled(Method):
                 seed=fits.child("transport"),
                 n_jobs=fits.workers.n_jobs,
                 advance=advance,
+                units=columns,
+                targets=blocks.targets,
             )
             scores = transport.score(task)
         diagnostics = explain_diagnostics(
@@ -171,14 +183,16 @@ class Disentangled(Method):
             "reference": transport.reference.kind,
             "form": form,
             "transport_error": self.transport_error,
+            "unit_scores": _unit_scores(design, blocks),
         }
-        membership = unit_membership(table, transport)
-        part = _part(fits, transport, scores, membership, diagnostics, specification)
+        membership = score_membership(transport, task)[:, : blocks.count]
+        part = _part(fits, task, transport, scores, membership, diagnostics, specification)
         return Explained(part, models, transport, scores, membership)
 
 
 def _part(
     fits: Fits,
+    task: Task,
     transport: FittedTransport,
     scores: Scores,
     membership: Floats,
@@ -196,28 +210,52 @@ def _part(
     )
     shared: dict[str, Any] = {
         "rows": scores.rows,
-        "names": fits.table.names,
+        "names": task.names[: membership.shape[1]],
         "degenerate": degenerate,
         "unrelated": unrelated,
-        "undetected": undetected_scores(transport, scores, membership) * unrelated,
-        "components": unit_components(fits.table, transport),
+        "undetected": undetected_scores(transport, scores, task)[: len(owned)] * unrelated,
+        "components": unit_components(task.columns, transport),
         "diagnostics": diagnostics,
         "specification": specification,
         "quality": quality,
     }
-    latent = Part(
-        influence=scores.latent @ membership,
-        space="latent",
-        spread=_spread(scores.latent_by_repeat @ membership),
-        **shared,
-    )
+    weights = fits.weights.take(scores.rows)
+
+    def spaces(influence: Floats, by_repeat: Floats) -> dict[str, Any]:
+        values, spread = influence @ membership, _spread(by_repeat @ membership)
+        if fits.data.joint and spread is not None:
+            values = with_spread(values, spread, len(by_repeat), weights)
+        return {"influence": values, "spread": spread}
+
+    latent = Part(space="latent", **spaces(scores.latent, scores.latent_by_repeat), **shared)
     return Part(
-        influence=scores.attributed @ membership,
-        spread=_spread(scores.attributed_by_repeat @ membership),
+        **spaces(scores.attributed, scores.attributed_by_repeat),
         latent=latent,
         attribution=membership.T @ scores.attribution @ membership / np.maximum(owned, 1),
         **shared,
     )
+
+
+def with_spread(influence: Floats, spread: Floats, repeats: int, weights: Weights) -> Floats:
+    r"""Return influence values whose errors include what differs from split to split.
+
+    .. math:: se^2 = \frac{sd(\bar u)^2}{n} + \frac{s_B^2}{R},
+
+    :math:`\bar u` the mean over ``R`` splits row by row, :math:`s_B` the deviation of their scores:
+    values are stretched about their mean.
+    """
+    mean, error = weights.mean(influence), weights.standard_error(influence)
+    ratio = np.divide(spread**2 / repeats, error**2, out=np.zeros_like(error), where=error > 0)
+    return np.asarray(mean + (influence - mean) * np.sqrt(1.0 + ratio))
+
+
+def _unit_scores(design: Transport, blocks: Blocks) -> str:
+    """Say how a unit of several columns is scored."""
+    if blocks.targets is not None:
+        return "joint, groups overlap: latent scores, which are not attributed"
+    if design.disentangles_units:
+        return "joint"
+    return "sum over columns"
 
 
 def _spread(by_repeat: Floats) -> Floats | None:

@@ -37,6 +37,7 @@ from dfi._scoring.lines import scores_along
 from dfi._scoring.sensitivity import hermite_sensitivity
 from dfi.inference.influence import standard_errors
 from dfi.inference.tests import adjust_p_values, p_values
+from dfi.transports.blocks import BlockTransport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._scoring.scores import ReadFold, Task
     from dfi._types import Bools, Floats, Ints
-    from dfi.transports.base import FittedTransport, Transport
+    from dfi.transports.base import FittedTransport
     from dfi.transports.gaussian import LinearTransport
     from dfi.transports.straight import StraightTransport
 
@@ -125,10 +126,12 @@ class ProbedTable:
     """The explained rows with probe columns on the right.
 
     ``constant`` tells which columns of the matrix do not vary, ``probes`` the kind of each probe,
-    what it is like, and its columns in the matrix.
+    what it is like, and its columns in the matrix; ``units`` are those of the transport, probes
+    last.
     """
 
     table: Table
+    units: tuple[Column, ...]
     constant: Bools
     probes: tuple[tuple[str, str | None, tuple[int, ...]], ...]
 
@@ -138,9 +141,12 @@ class ProbedTable:
         return sum(len(positions) for _, _, positions in self.probes)
 
 
-def why_not(transport: FittedTransport) -> str | None:
+def why_not(transport: FittedTransport, task: Task) -> str | None:
     """Return why probes are not scored under a fitted transport; None where they are."""
     straight = transport.straight
+    if isinstance(transport, BlockTransport):
+        wide = 2 * transport.n_latent > len(task.rows)
+        return "there are fewer than two rows for each column" if wide else None
     if straight is None:
         return "a second fit of this transport would cost as much as the first"
     if straight.whitening.smoothing < 1.0:
@@ -149,29 +155,36 @@ def why_not(transport: FittedTransport) -> str | None:
 
 
 def probed_table(
-    table: Table, rows: Ints, weights: Weights, constant: Bools, seed: np.random.SeedSequence
+    table: Table,
+    units: tuple[Column, ...],
+    rows: Ints,
+    weights: Weights,
+    constant: Bools,
+    seed: np.random.SeedSequence,
 ) -> ProbedTable:
     """Put probes beside the explained ``rows`` of a table.
 
     Values are permuted among rows that count; each probe draws from a child of the seed of its own
-    name. ``constant`` tells the matrix columns that do not vary among the rows.
+    name. ``units`` are what is disentangled, ``constant`` tells the matrix columns that do not vary
+    among the rows.
     """
     matrix = table.matrix[rows]
     counted = np.flatnonzero(weights.values > 0)
     width = matrix.shape[1]
     normal = np.random.default_rng(named_seed(seed, "normal")).standard_normal(len(rows))
     blocks, masks = [normal[:, None]], [np.zeros(1, dtype=bool)]
-    first = _new_name("probe normal", table.names)
+    taken = [*table.names, *(unit.name for unit in units)]
+    first = _new_name("probe normal", taken)
     columns = [Column(first, first, "real", (), (width,))]
     kinds: list[tuple[str, str | None]] = [("normal", None)]
-    for kind, unit in _models_of_probes(table, matrix, constant).items():
-        source = table.columns[unit]
+    for kind, unit in _models_of_probes(units, matrix, constant).items():
+        source = units[unit]
         positions = list(source.positions)
         order = np.random.default_rng(named_seed(seed, kind)).permutation(counted)
         block = matrix[:, positions].copy()
         block[counted] = block[order]
         start = width + sum(part.shape[1] for part in blocks)
-        name = _new_name(f"probe {kind}", table.names)
+        name = _new_name(f"probe {kind}", taken)
         places = tuple(range(start, start + len(positions)))
         columns.append(replace(source, name=name, label=name, positions=places))
         blocks.append(block)
@@ -184,6 +197,7 @@ def probed_table(
             columns=(*table.columns, *columns),
             present=None if table.present is None else table.present[rows],
         ),
+        units=(*units, *columns),
         constant=np.concatenate([constant, *masks]),
         probes=tuple(
             (kind, like, column.positions)
@@ -199,14 +213,14 @@ def _new_name(name: str, taken: Sequence[str]) -> str:
     return name
 
 
-def _models_of_probes(table: Table, matrix: Floats, constant: Bools) -> dict[str, int]:
+def _models_of_probes(units: tuple[Column, ...], matrix: Floats, constant: Bools) -> dict[str, int]:
     """Return the unit to copy for each kind: the one with most values, or most levels."""
     found: dict[str, tuple[tuple[bool, int], int]] = {}
-    for unit, column in enumerate(table.columns):
+    for unit, column in enumerate(units):
         if constant[list(column.positions)].all():
             continue
         if column.width > 1:
-            kind = "category"
+            kind = "category" if column.kind == "categorical" else "several columns"
             # with a cap: a probe of 500 levels would cost as much as 500 columns
             size = (column.width <= MOST_LEVELS, min(column.width, MOST_LEVELS))
             size = size if size[0] else (False, -column.width)
@@ -219,8 +233,7 @@ def _models_of_probes(table: Table, matrix: Floats, constant: Bools) -> dict[str
 
 
 def noise_floor(
-    design: Transport,
-    transport: StraightTransport,
+    transport: FittedTransport,
     probed: ProbedTable,
     latent_influence: Floats,
     folds: Sequence[ReadFold],
@@ -230,25 +243,24 @@ def noise_floor(
 ) -> NoiseFloor:
     """Fit the transport with the probes and score them.
 
-    ``transport`` was fitted without probes by ``design``; ``folds`` are the models, and the rows on
+    ``transport`` was fitted without probes; ``folds`` are the models, and the rows on
     which the probes' lines are averaged. The rows of ``task`` are those of ``probed`` and of the
     features' ``latent_influence``; ``variance`` is the outcome's.
     """
     rows, weights, points = task.rows, task.weights, probed.table.matrix
     explained = weights.take(rows)
-    space = design.fit_matrix(
-        points, explained, probed.constant, columns=probed.table.columns
-    ).straight
-    if space is None:
+    fitted = transport.design.fit_matrix(points, explained, probed.constant, columns=probed.units)
+    if isinstance(fitted, BlockTransport):
+        return _among_units(fitted, probed, latent_influence, folds, task, variance)
+    space, straight = fitted.straight, transport.straight
+    if space is None or straight is None:
         raise TypeError("probes are scored along straight lines")
     linear, points = space.whitening, space.points(points)
     used = np.searchsorted(rows, np.concatenate([fold.rows for fold in folds]))
     chosen = weights.take(rows[used])
     coordinates = np.flatnonzero(linear.active >= task.matrix.shape[1])
     latent = linear.encode(points[used])
-    probe_influence, sensitivity = _along_probes(
-        linear, transport, latent, coordinates, folds, task
-    )
+    probe_influence, sensitivity = _along_probes(linear, straight, latent, coordinates, folds, task)
     phi = np.concatenate([explained.mean(latent_influence), chosen.mean(probe_influence)])
     influence = np.concatenate([latent_influence[used], probe_influence], axis=1)
     identity = np.eye(linear.n_latent)[:, coordinates]
@@ -267,6 +279,41 @@ def noise_floor(
     )
     both = np.concatenate([influence[:, coordinates] @ membership, attributed @ membership], axis=1)
     return _summary(probed, both, chosen, largest_error, variance)
+
+
+def _among_units(
+    transport: BlockTransport,
+    probed: ProbedTable,
+    latent_influence: Floats,
+    folds: Sequence[ReadFold],
+    task: Task,
+    variance: float,
+) -> NoiseFloor:
+    """Score probes under a transport between units, which was fitted with them.
+
+    The transport is taken as known: its error does not raise a probe's score.
+    """
+    width, blocks = task.matrix.shape[1], transport.inner.blocks
+    probes = [k for k, block in enumerate(blocks) if block.positions[0] >= width]
+    features = [k for k in range(len(blocks)) if k not in probes]
+    law = transport.law(task, probed.table.matrix)
+    joints = transport.joints([(k,) for k in probes], width)
+    silent = replace(task, advance=None)
+    influence = np.concatenate(
+        [
+            transport.fold_scores(fold.models, fold.rows, silent, law, joints).influence
+            for fold in folds
+        ]
+    )
+    rows = np.concatenate([fold.rows for fold in folds])
+    shares = transport.even_shares()[probes]
+    attributed = influence @ shares[:, probes].T
+    if task.targets is None:
+        attributed += latent_influence[np.searchsorted(task.rows, rows)] @ shares[:, features].T
+    explained = task.weights.take(task.rows)
+    both = np.concatenate([influence, attributed], axis=1)
+    error = explained.standard_error(latent_influence).max()
+    return _summary(probed, both, task.weights.take(rows), error, variance)
 
 
 def _along_probes(

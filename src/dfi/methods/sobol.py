@@ -125,7 +125,7 @@ class Sobol(Method):
 
     def _latent(self, fits: Fits) -> dict[str, Part]:
         table, rows = fits.table, fits.rows
-        transport = Gaussian().fit_matrix(
+        transport = Gaussian().by_column(
             table.matrix[rows], fits.weights.take(rows), table.constant, columns=table.columns
         )
         if transport.kernel_variance.any():

@@ -134,6 +134,11 @@ class Transport(TransformerMixin, BaseEstimator):
     feature_names_in_: NDArray[np.object_]
     _table: Table
 
+    @property
+    def disentangles_units(self) -> bool:
+        """Whether units of several columns are blocks; else each of their columns stands alone."""
+        return False
+
     def __post_init__(self) -> None:
         self.check_parameters()
 
@@ -340,6 +345,32 @@ class FittedTransport(ABC):
     def n_latent(self) -> int:
         """The number of latent coordinates."""
         return len(self.active)
+
+    def owner(self, columns: Sequence[Column]) -> Ints:
+        """Return the unit, one of ``columns``, of each latent coordinate."""
+        width = 1 + max(max(column.positions) for column in columns)
+        found = np.zeros(width, dtype=np.intp)
+        for unit, column in enumerate(columns):
+            found[list(column.positions)] = unit
+        return found[self.active]
+
+    def membership(self, columns: Sequence[Column]) -> Floats:
+        """Return the 0/1 matrix (scores, units): which are added up for a unit.
+
+        Coordinates have a score each, unless units are scored as one.
+        """
+        return np.asarray(self.owner(columns)[:, None] == np.arange(len(columns)), dtype=float)
+
+    @property
+    def drawn_as_one(self) -> Ints:
+        """A label for each coordinate: those with the same one belong to one unit."""
+        return np.arange(self.n_latent)
+
+    @property
+    def shares_variance(self) -> bool:
+        """Whether attributed scores are averages of latent ones, so shares of the variance."""
+        straight = self.straight
+        return straight is not None and straight.whitening.smoothing == 1.0
 
     @property
     def n_dependent(self) -> int:

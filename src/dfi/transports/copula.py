@@ -353,7 +353,7 @@ class Copula(Whitening):
             law = "empirical" if levels else "gaussian"
         whitening = Gaussian(shrinkage=self.shrinkage, reference=law, components=self.components)
         scores = _columns(margins, matrix, np.zeros(len(center)), "score")
-        linear = whitening.fit_matrix(scores, weights, constant, columns=columns, like=like)
+        linear = whitening.by_column(scores, weights, constant, columns=columns, like=like)
         return CopulaTransport(self, margins, linear, center, deviation)
 
     def specification(self) -> Plain:

@@ -363,7 +363,7 @@ class EntropicOT(Transport):
         """Solve the problem for the rows of a numeric matrix."""
         del columns, like
         whitening = Gaussian(reference="gaussian", components=None)
-        linear = whitening.fit_matrix(matrix, weights, constant)
+        linear = whitening.by_column(matrix, weights, constant)
         if not self.whiten:
             d = linear.n_latent
             linear = replace(linear, eigenvectors=np.eye(d), eigenvalues=np.ones(d))

@@ -22,12 +22,14 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 import numpy as np
 
+from dfi._checks import one_of
 from dfi._lines.base import Reference, ReferenceKind
 from dfi.transports.base import Transport
+from dfi.transports.blocks import BlockAttribution, BlockTransport, WithinUnits, within_units
 from dfi.transports.components import (
     RELATIVE_FLOOR,
     Components,
@@ -303,10 +305,17 @@ class Whitening(Transport):
 
 class _LinearDesign(Whitening):
     standardize: bool
+    attribution: BlockAttribution = "direction"
+
+    @property
+    def disentangles_units(self) -> bool:
+        """Whether units of several columns are blocks; else each of their columns stands alone."""
+        return self.standardize and self.epsilon == 0 and not self.published
 
     def check_parameters(self) -> None:
         """Raise for parameters that no transport can have."""
         super().check_parameters()
+        one_of("attribution", self.attribution, get_args(BlockAttribution))
         if not isinstance(self.epsilon, int | float | np.number) or not (
             0 <= self.epsilon < math.inf
         ):
@@ -322,6 +331,7 @@ class _LinearDesign(Whitening):
             "standardize": self.standardize,
             "shrinkage": self.shrinkage,
             "components": check_components(self.components),
+            "attribution": self.attribution,
         }
 
     @property
@@ -341,8 +351,64 @@ class _LinearDesign(Whitening):
         *,
         columns: Sequence[Column] | None = None,
         like: FittedTransport | None = None,
+    ) -> LinearTransport | BlockTransport:
+        """Fit the transport to the rows of a numeric matrix; components are those of ``like``.
+
+        Units of several columns (categories) are disentangled from each other as blocks.
+        """
+        if columns is not None and self.disentangles_units:
+            share = weights.values / weights.values.sum()
+            inner = within_units(matrix, share, constant, columns)
+            if inner is not None:
+                return self._between_units(inner, matrix, weights, constant, like)
+        return self.by_column(matrix, weights, constant, columns=columns, like=like)
+
+    def by_column(
+        self,
+        matrix: Floats,
+        weights: Weights,
+        constant: Bools,
+        *,
+        columns: Sequence[Column] | None = None,
+        like: FittedTransport | None = None,
     ) -> LinearTransport:
-        """Fit the transport to the rows of a numeric matrix; components are those of ``like``."""
+        """Fit the transport with a latent coordinate for each column of the matrix."""
+        labels = missed = None
+        if like is not None:
+            labels, missed = like.labels, like.missed
+        return self._fit(matrix, weights, constant, columns, labels, missed)
+
+    def _between_units(
+        self,
+        inner: WithinUnits,
+        matrix: Floats,
+        weights: Weights,
+        constant: Bools,
+        like: FittedTransport | None,
+    ) -> BlockTransport:
+        """Fit the transport to rows that are whitened within units."""
+        labels = missed = None
+        if isinstance(like, BlockTransport) and like.labels is not None:
+            first = [int(place[0]) for place in like.inner.places]
+            labels = like.labels[first][inner.owner]
+            missed = None if like.missed is None else like.missed[first][inner.owner]
+        whitened = inner.encode(matrix)
+        all_vary = np.zeros(whitened.shape[1], dtype=np.bool_)
+        linear = self._fit(whitened, weights, all_vary, inner.units, labels, missed)
+        return BlockTransport(
+            self, np.flatnonzero(~constant), inner, linear, self.attribution == "isotropic"
+        )
+
+    def _fit(
+        self,
+        matrix: Floats,
+        weights: Weights,
+        constant: Bools,
+        columns: Sequence[Column] | None,
+        labels: Ints | None,
+        missed: Floats | None,
+    ) -> LinearTransport:
+        """Fit the transport; ``labels`` are the components where they are known."""
         standardize, components = self.standardize, check_components(self.components)
         law, smoothing, weight_factor = self.coupling()
         share = weights.values / weights.values.sum()
@@ -354,10 +420,7 @@ class _LinearDesign(Whitening):
         if standardize:
             scale[active] = deviation
         rows = centered / scale[active]
-        labels = missed = None
-        if like is not None:
-            labels, missed = like.labels, like.missed
-        elif components is not None:
+        if labels is None and components is not None:
             unit_rows = rows if standardize else centered / deviation
             labels, missed = column_labels(
                 components, unit_rows, weights, active, columns, matrix.shape[1]
@@ -406,6 +469,9 @@ class Gaussian(_LinearDesign):
         Columns that depend on each other; correlations between components are 0 exactly.
         ``"auto"`` finds them by tests (:mod:`dfi.transports.components`), None takes every sample
         correlation as it is. In a list, columns that are not named are components of their own.
+    attribution : {"direction", "isotropic"}, default="direction"
+        How the score of a unit of several columns is attributed to the units that it shares with:
+        along the direction of its linear effect, or evenly over its directions.
     n_draws, n_smoothing : int
         Bridge only: draws of ``Z`` per row and points of the Gaussian smoothing of the model.
     random_state : int or None, default=0
@@ -430,6 +496,7 @@ class Gaussian(_LinearDesign):
     n_draws: int = 4
     n_smoothing: int = 32
     components: Components = "auto"
+    attribution: BlockAttribution = "direction"
     random_state: int | None = 0
 
     name: ClassVar[str] = "gaussian"

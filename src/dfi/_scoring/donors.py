@@ -1,0 +1,180 @@
+r"""Joint scores: several latent coordinates replaced as one, by those of other rows.
+
+A unit of several columns (a category, a value with its missing indicator, a group) is replaced as a
+whole. With :math:`G` its coordinates, :math:`\Gamma_G` the columns of the decoder that belong to
+them and :math:`k` a *donor*, another row, the replaced row is
+
+.. math:: x_i + \Gamma_G (z_{kG} - z_{iG}),
+
+so the law of the replacement is the empirical law of the block, with the dependence inside of it.
+Over ``K`` donors the mean of the predictions is :math:`m_{iG}` and their variance :math:`s^2_{iG}`.
+A square of that mean is too large by :math:`s^2/K` on average, and so
+
+.. math:: u_{iG} = (y_i - m_{iG})^2 - \frac{s_{iG}^2}{K} - (y_i - f_i)^2
+
+is unbiased for any ``K`` of two or more; for two models :math:`s^2` is the covariance of their
+predictions at the same donors. The CPI-type form averages losses, not predictions, and needs no
+correction. Linear models need no donors: their mean over all of them is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfi._lines.base import blocks
+from dfi._lines.closed_form import LinearLines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfi._lines.base import LineModel
+    from dfi._scoring.forms import ScoreForm
+    from dfi._types import Floats, Ints
+
+
+@dataclass(frozen=True)
+class Donors:
+    """The rows whose coordinates replace others'.
+
+    ``latent`` (N, d) are the coordinates of all rows that may give, ``rows`` (N, p) their columns,
+    ``share`` (N,) their weights, ``chosen`` (n, K) the donors of each row that receives.
+    """
+
+    latent: Floats
+    rows: Floats
+    share: Floats
+    chosen: Ints
+
+    def take(self, which: slice | Ints) -> Donors:
+        return replace(self, chosen=self.chosen[which])
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Coordinates that are replaced as one.
+
+    ``directions`` (p, r) is the change of a row for each unit of the ``coordinates`` (r,).
+    ``remainders`` are the columns of units that the coordinates do not tell everything of (pooled
+    levels), with the maps to these and back: what they leave open comes from the donor as well.
+    """
+
+    coordinates: Ints
+    directions: Floats
+    remainders: tuple[tuple[Ints, Floats, Floats], ...] = ()
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """Predictions at replaced rows, by model: their mean (n,), and what a product of means is over.
+
+    ``excess`` is the covariance of two models' means over draws of the donors (the variance of one
+    model's), ``square`` the mean over donors of the product of the two predictions.
+    """
+
+    means: tuple[Floats, Floats]
+    excess: Floats
+    square: Floats
+
+
+def draw_donors(count: int, n: int, mass: Floats, seed: np.random.SeedSequence) -> Ints:
+    """Return ``count`` donors for each of ``n`` rows, independent of each other for every row.
+
+    Each column is a permutation of the rows where they weigh the same, so that every row gives as
+    often as any other; in general rows give in proportion to their weight.
+    """
+    generator = np.random.default_rng(seed)
+    below = np.cumsum(mass) / mass.sum()
+    levels = (np.arange(n) + 0.5) / n
+    giving = np.minimum(np.searchsorted(below, levels), len(mass) - 1)
+    return np.stack([giving[generator.permutation(n)] for _ in range(count)], axis=1)
+
+
+def canonical_order(norms: Floats) -> Ints:
+    """Return an order of the rows that neither their own nor that of the columns decides.
+
+    ``norms`` (n, units) are squared lengths of the whitened rows within each unit, which no coding
+    of a unit changes. Rounded, so that equal rows stay equal; ties keep the order of the table.
+    """
+    key = np.sum(norms + norms**2, axis=1)
+    with np.errstate(divide="ignore"):
+        digits = 10.0 ** (10.0 - np.ceil(np.log10(np.maximum(key, 1e-300))))
+    return np.argsort(np.rint(key * digits) / digits, kind="stable")
+
+
+def replaced(
+    models: Sequence[LineModel],
+    points: Floats,
+    latent: Floats,
+    donors: Donors,
+    joint: Joint,
+    *,
+    memory: int,
+) -> Replaced:
+    """Return the predictions of one or two models where rows receive a unit from their donors."""
+    slopes = [model.coefficients for model in models if isinstance(model, LinearLines)]
+    if len(slopes) == len(models):
+        return _replaced_in_linear(models, points, latent, donors, joint, slopes)
+    count = donors.chosen.shape[1]
+    draws = np.empty((len(models), len(points), count))
+    for part in blocks(len(points), memory // (8 * count * points.shape[1])):
+        rows = _replaced_rows(points[part], latent[part], donors.take(part), joint)
+        for k, model in enumerate(models):
+            draws[k, part] = model.predict(rows).reshape(-1, count)
+    first, last = draws[0], draws[-1]
+    means = first.mean(axis=1), last.mean(axis=1)
+    product = np.mean(first * last, axis=1)
+    # centred: predictions far from 0 would lose the covariance to rounding
+    covariance = np.mean((first - means[0][:, None]) * (last - means[1][:, None]), axis=1)
+    return Replaced(means, covariance / (count - 1), product)
+
+
+def _replaced_in_linear(
+    models: Sequence[LineModel],
+    points: Floats,
+    latent: Floats,
+    donors: Donors,
+    joint: Joint,
+    slopes: Sequence[Floats],
+) -> Replaced:
+    """Return the mean over all donors, which a linear model takes from the mean of their law."""
+    law = donors.latent[:, joint.coordinates]
+    shift = donors.share @ law - latent[:, joint.coordinates]
+    gammas = [joint.directions.T @ slope for slope in slopes]
+    means = [
+        model.predict(points) + shift @ gamma for model, gamma in zip(models, gammas, strict=True)
+    ]
+    for own, encoder, decoder in joint.remainders:
+        rest = donors.share @ donors.rows[:, own] - points[:, own]
+        rest -= rest @ encoder @ decoder
+        means = [mean + rest @ slope[own] for mean, slope in zip(means, slopes, strict=True)]
+    law = law - donors.share @ law
+    spread = donors.share @ ((law @ gammas[0]) * (law @ gammas[-1]))
+    square = means[0] * means[-1] + spread
+    return Replaced((means[0], means[-1]), np.zeros(len(points)), square)
+
+
+def _replaced_rows(points: Floats, latent: Floats, donors: Donors, joint: Joint) -> Floats:
+    n, count = donors.chosen.shape
+    given = donors.latent[donors.chosen][:, :, joint.coordinates]
+    change = (given - latent[:, None, joint.coordinates]).reshape(n * count, -1)
+    rows = np.repeat(points, count, axis=0)
+    moved = np.flatnonzero(np.any(joint.directions != 0.0, axis=1))
+    rows[:, moved] += change @ joint.directions[moved].T
+    for own, encoder, decoder in joint.remainders:
+        rest = (donors.rows[donors.chosen][:, :, own] - points[:, None, own]).reshape(n * count, -1)
+        rows[:, own] += rest - rest @ encoder @ decoder
+    return rows
+
+
+def joint_influence(
+    form: ScoreForm, y: Floats, values: tuple[Floats, Floats], found: Replaced
+) -> Floats:
+    """Return the influence values (n,) of one unit; ``values`` are the predictions at the rows."""
+    if form == "cpi":
+        perturbed = y**2 - y * (found.means[0] + found.means[1]) + found.square
+        return np.asarray(0.5 * (perturbed - (y - values[0]) * (y - values[1])))
+    lost = (y - found.means[0]) * (y - found.means[1]) - found.excess
+    return np.asarray(lost - (y - values[0]) * (y - values[1]))

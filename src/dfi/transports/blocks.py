@@ -1,0 +1,611 @@
+r"""Units are blocks: the linear transport between units of several columns, and their joint scores.
+
+A category, a value with its missing indicator and a group are one thing each. With
+:math:`D = \mathrm{blockdiag}(R_{bb})` the correlations within units and
+:math:`C = D^{-1/2} R D^{-1/2}`,
+
+.. math:: w = D^{-1/2} x, \qquad z = C^{-1/2} w, \qquad x = D^{1/2} C^{1/2} z .
+
+This disentangles between units and not within; it is the optimal transport map of rows that are
+whitened within units. Units of one column are plain whitening, and no invertible linear recoding
+within a unit changes anything: neither the coding of a category, nor the number that stands for a
+missing value. A unit's score is joint (:mod:`dfi._scoring.donors`),
+:math:`\psi_b = E\,Var(\eta \mid Z_{-b})`; where one coordinate is all that a unit has and the model
+is averaged exactly along lines, it is taken along its line, as without units.
+
+**Attribution.** With :math:`M_{ab} = C^{1/2}_{ba} C^{1/2}_{ab}`, which add up to the identity over
+``a``, unit ``a`` receives of the score of unit ``b``
+
+.. math:: \operatorname{tr}(M_{ab} A_b) + (\psi_b - \operatorname{tr} A_b)
+          \operatorname{tr}(M_{ab}) / d_b, \qquad A_b = \gamma_b \gamma_b', \quad
+          \gamma_b = E[\eta\, z_b] .
+
+The part of the effect that is linear in the unit's coordinates is attributed along its direction
+(for a linear regression this is :math:`\psi_b` times the R2 of the unit's effect on :math:`X_a`),
+what is left evenly over all directions. It is linear in :math:`A_b` and :math:`\psi_b`, so nothing
+is divided by what may be 0, and both are estimated without bias: :math:`A_b` by the same products
+as the scores,
+
+.. math:: A = P^a R^{b\prime} + P^b R^{a\prime} + P^a P^{b\prime}, \qquad
+          P^a = E[(f^a - m^a) z_b], \quad R^a = E[(y - f^a) z_b],
+
+symmetrised, less the covariance of the two means. ``attribution="isotropic"`` spreads all of
+:math:`\psi_b` evenly.
+
+**Rare levels.** Levels of a category with less than one row in a hundred are one level for the
+transport, never for the model: a replaced row takes its donor's own level.
+
+**Own error.** By the grouped jackknife: refits with the models, rows and donors kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from joblib import delayed
+
+from dfi._data.columns import Column
+from dfi._lines.base import Lines
+from dfi._models.parallel import in_parallel
+from dfi._scoring.donors import (
+    Donors,
+    Joint,
+    canonical_order,
+    draw_donors,
+    joint_influence,
+    replaced,
+)
+from dfi._scoring.error import most_nodes
+from dfi._scoring.lines import scores_along, unread_coordinates
+from dfi._scoring.scores import Scores, pool, read_fold
+from dfi.transports.base import FittedTransport, jackknifed, thin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dfi._data.weights import Weights
+    from dfi._lines.base import LineModel, Reference
+    from dfi._models.crossfit import FoldModels
+    from dfi._scoring.scores import Task
+    from dfi._types import Bools, Floats, Ints, Plain
+    from dfi.transports.base import Transport
+    from dfi.transports.gaussian import LinearTransport
+
+RARE = 0.01
+"""Share of the rows below which levels of a category are pooled for the transport."""
+
+RELATIVE_FLOOR = 1e-10
+"""Eigenvalues within a unit below this share of its largest are 0."""
+
+JACKKNIFE_ROWS = 300
+"""Rows on which refits are compared."""
+
+ROWS_AT_ONCE = 1024
+
+BlockAttribution = Literal["direction", "isotropic"]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A unit that varies, whitened.
+
+    ``unit`` is its place among the units, ``positions`` its columns of the matrix that vary,
+    ``encoder`` (positions, rank) and ``decoder`` (rank, positions) take their centred values to
+    uncorrelated coordinates of unit variance and back. ``pooled`` tells that levels are pooled, so
+    that the way back is not complete.
+    """
+
+    unit: int
+    name: str
+    positions: Ints
+    encoder: Floats
+    decoder: Floats
+    pooled: bool = False
+
+    @property
+    def rank(self) -> int:
+        """How many coordinates the unit has."""
+        return int(self.encoder.shape[1])
+
+
+@dataclass(frozen=True)
+class WithinUnits:
+    """Rows whitened within units, ``w = D^-1/2 x``: a list of blocks and the columns' means."""
+
+    blocks: tuple[Block, ...]
+    center: Floats
+
+    @property
+    def owner(self) -> Ints:
+        """The block of each coordinate."""
+        return np.repeat(np.arange(len(self.blocks)), [block.rank for block in self.blocks])
+
+    @property
+    def units(self) -> tuple[Column, ...]:
+        """The blocks as units of the whitened coordinates, for tests of their dependence."""
+        places = self.places
+        return tuple(
+            Column(block.name, block.name, "real", (), tuple(int(k) for k in place))
+            for block, place in zip(self.blocks, places, strict=True)
+        )
+
+    @property
+    def places(self) -> list[Ints]:
+        """The coordinates of each block."""
+        ends = np.cumsum([block.rank for block in self.blocks])
+        return [
+            np.arange(end - block.rank, end) for end, block in zip(ends, self.blocks, strict=True)
+        ]
+
+    def encode(self, matrix: Floats) -> Floats:
+        """Return rows whitened within units."""
+        return np.hstack(
+            [
+                (matrix[:, block.positions] - self.center[block.positions]) @ block.encoder
+                for block in self.blocks
+            ]
+        )
+
+    def decode(self, whitened: Floats) -> Floats:
+        """Return the rows of the matrix that belong to whitened rows; pooled levels share."""
+        rows = np.broadcast_to(self.center, (len(whitened), len(self.center))).copy()
+        for block, place in zip(self.blocks, self.places, strict=True):
+            rows[:, block.positions] += whitened[:, place] @ block.decoder
+        return rows
+
+    def directions(self, decoder: Floats) -> Floats:
+        """Return the change of a row of the matrix for each latent coordinate, (p, d)."""
+        found = np.zeros((len(self.center), decoder.shape[1]))
+        for block, place in zip(self.blocks, self.places, strict=True):
+            found[block.positions] = block.decoder.T @ decoder[place]
+        return found
+
+
+def within_units(
+    matrix: Floats, share: Floats, constant: Bools, columns: Sequence[Column]
+) -> WithinUnits | None:
+    """Whiten each unit; None where every one of them is a single column."""
+    varying = [
+        np.array([p for p in column.positions if not constant[p]], dtype=np.intp)
+        for column in columns
+    ]
+    if all(len(positions) <= 1 for positions in varying):
+        return None
+    center = share @ matrix
+    blocks = [
+        _block(unit, column, positions, matrix[:, positions] - center[positions], share)
+        for unit, (column, positions) in enumerate(zip(columns, varying, strict=True))
+        if len(positions)
+    ]
+    return WithinUnits(tuple(blocks), center)
+
+
+def _block(unit: int, column: Column, positions: Ints, centred: Floats, share: Floats) -> Block:
+    deviation = np.sqrt(share @ centred**2)
+    if len(positions) == 1:
+        return Block(unit, column.name, positions, 1.0 / deviation[None], deviation[None])
+    merge, split = np.diag(1.0 / deviation), np.diag(deviation)
+    pooled = False
+    if column.kind == "categorical":
+        # the share of a 0/1 column is its mean, and p (1 - p) its variance
+        frequency = np.array([share @ (centred[:, k] > 0) for k in range(len(positions))])
+        rare = np.flatnonzero(frequency < RARE)
+        pooled = len(rare) > 1
+        if pooled:
+            merge, split = _pooling(frequency, rare)
+    root = (centred @ merge) * np.sqrt(share)[:, None]
+    _, singular, right = np.linalg.svd(root, full_matrices=False)
+    kept = singular**2 > RELATIVE_FLOOR * singular[0] ** 2
+    vectors, singular = right[kept].T, singular[kept]
+    return Block(
+        unit,
+        column.name,
+        positions,
+        merge @ (vectors / singular),
+        (vectors * singular).T @ split,
+        pooled,
+    )
+
+
+def _pooling(frequency: Floats, rare: Ints) -> tuple[Floats, Floats]:
+    """Return the maps from levels to levels with the rare ones pooled, and back by their shares."""
+    kept = np.setdiff1d(np.arange(len(frequency)), rare)
+    merge = np.zeros((len(frequency), len(kept) + 1))
+    merge[kept, np.arange(len(kept))] = 1.0
+    merge[rare, -1] = 1.0
+    split = merge.T.copy()
+    split[-1, rare] = frequency[rare] / frequency[rare].sum()
+    return merge, split
+
+
+@dataclass(frozen=True)
+class Law:
+    """The explained rows as they receive and give.
+
+    ``encoded`` and ``latent`` (n, d) are without and with the random part of collinear units.
+    """
+
+    encoded: Floats
+    latent: Floats
+    donors: Donors
+
+
+@dataclass(frozen=True)
+class UnitScores:
+    """What one fold tells of its held-out rows, for each target.
+
+    ``moved`` (2, n, targets) is :math:`f - m` of both models (twice the same for one), ``left`` (2,
+    n) their residuals.
+    """
+
+    influence: Floats
+    moved: Floats
+    left: Floats
+    prediction: Floats
+
+
+@dataclass(frozen=True)
+class BlockTransport(FittedTransport):
+    """A linear transport between units; ``linear`` takes whitened rows ``w`` to ``z``."""
+
+    design: Transport
+    active: Ints
+    inner: WithinUnits
+    linear: LinearTransport
+    isotropic: bool = False
+
+    @property
+    def n_latent(self) -> int:
+        """The number of latent coordinates."""
+        return self.linear.n_latent
+
+    @property
+    def reference(self) -> Reference:
+        """The law of a replacement latent coordinate."""
+        return self.linear.reference
+
+    @property
+    def labels(self) -> Ints | None:
+        """The dependence component of each coordinate."""
+        return self.linear.labels
+
+    @property
+    def missed(self) -> Floats | None:
+        """How much each coordinate's component may depend on the rest without being found."""
+        return self.linear.missed
+
+    @property
+    def block_labels(self) -> Ints:
+        """The dependence component of each block."""
+        first = np.array([place[0] for place in self.inner.places], dtype=np.intp)
+        return np.arange(len(first)) * 0 if self.labels is None else self.labels[first]
+
+    @property
+    def drawn_as_one(self) -> Ints:
+        """The block of each coordinate."""
+        return self.inner.owner
+
+    @property
+    def shares_variance(self) -> bool:
+        """Whether attributed scores are shares of the variance: they are."""
+        return True
+
+    def owner(self, columns: Sequence[Column]) -> Ints:
+        """Return the unit of each coordinate."""
+        del columns
+        return np.array([block.unit for block in self.inner.blocks], dtype=np.intp)[
+            self.inner.owner
+        ]
+
+    def membership(self, columns: Sequence[Column]) -> Floats:
+        """Return which scores belong to which unit: each has its own."""
+        found = np.zeros((len(self.inner.blocks), len(columns)))
+        for place, block in enumerate(self.inner.blocks):
+            found[place, block.unit] = 1.0
+        return found
+
+    def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
+        """Return the deterministic part of the latent coordinates."""
+        del generator
+        return self.linear.encode(self.inner.encode(matrix))
+
+    def decode(self, latent: Floats) -> Floats:
+        """Return the rows of the matrix that belong to latent rows."""
+        return self.inner.decode(self.linear.decode(latent))
+
+    def draw(self, matrix: Floats, generator: np.random.Generator) -> Floats:
+        """Return latent rows, the random part of collinear units included."""
+        return self.linear.draw(self.inner.encode(matrix), generator)
+
+    def couple(self, matrix: Floats, generator: np.random.Generator) -> Floats:
+        """Draw ``Z`` given each row."""
+        return self.linear.couple(self.inner.encode(matrix), generator)
+
+    def moved(self, rows: Floats, latent: Floats, j: int, values: Floats) -> Floats:
+        """Return each row on the line of latent coordinate ``j``, at each value."""
+        shift = (values[None, :] - latent[:, j, None]).reshape(-1, 1)
+        direction = self.inner.directions(self.linear.decoder)[:, j]
+        return np.asarray(np.repeat(rows, len(values), axis=0) + shift * direction)
+
+    def diagnostics(self, owner: Ints) -> Plain:
+        """Return rank and condition between units, and the units of several coordinates."""
+        found = self.linear.diagnostics(owner)
+        blocks = self.inner.blocks
+        found["blocks"] = {block.name: block.rank for block in blocks if block.rank > 1}
+        pooled = [block.name for block in blocks if block.pooled]
+        if pooled:
+            found["pooled_levels"] = {"columns": pooled, "below": RARE}
+        return found
+
+    def law(self, task: Task, rows: Floats | None = None, order: Ints | None = None) -> Law:
+        """Return who gives to whom among the explained rows, the same for every refit.
+
+        ``rows`` are those of the matrix that the transport was fitted to, ``order`` that in which
+        donors are dealt.
+        """
+        rows = task.matrix[task.rows] if rows is None else rows
+        whitened = self.inner.encode(rows)
+        encoded = self.linear.encode(whitened)
+        latent = self.linear.filled(encoded, np.random.default_rng(task.child(2)))
+        order = self.order(whitened) if order is None else order
+        mass = task.weights.values[task.rows]
+        share, count = mass / mass.sum(), task.options.donors
+        chosen = np.empty((len(rows), count), dtype=np.intp)
+        chosen[order] = order[draw_donors(count, len(rows), mass[order], task.child(3))]
+        if self.reference.kind == "empirical":
+            return Law(encoded, latent, Donors(latent, rows, share, chosen))
+        normal = np.random.default_rng(task.child(4)).standard_normal(latent.shape)
+        chosen = chosen + len(rows) * (np.arange(count) % 2)
+        # with the mean of the law
+        donors = Donors(
+            np.vstack([normal, -normal]), np.vstack([rows, rows]), np.tile(share, 2) / 2.0, chosen
+        )
+        return Law(encoded, latent, donors)
+
+    def order(self, whitened: Floats) -> Ints:
+        """Return the order of the rows in which donors are dealt."""
+        return canonical_order(
+            np.stack([np.sum(whitened[:, k] ** 2, axis=1) for k in self.inner.places], axis=1)
+        )
+
+    def joints(self, targets: Sequence[Sequence[int]], width: int) -> list[Joint]:
+        """Return the sets of blocks that are replaced as one, in the first ``width`` columns."""
+        directions = self.inner.directions(self.linear.decoder)[:width]
+        places = self.inner.places
+        found = []
+        for target in targets:
+            coordinates = np.concatenate([places[k] for k in target])
+            remainders = tuple(
+                (block.positions, block.encoder, block.decoder)
+                for block in (self.inner.blocks[k] for k in target)
+                if block.pooled and block.positions[-1] < width
+            )
+            found.append(Joint(coordinates, directions[:, coordinates], remainders))
+        return found
+
+    def targets(self, task: Task) -> tuple[tuple[int, ...], ...]:
+        """Return the blocks of each target; without targets every block is one."""
+        if task.targets is None:
+            return tuple((k,) for k in range(len(self.inner.blocks)))
+        place = {block.unit: k for k, block in enumerate(self.inner.blocks)}
+        found = (
+            tuple(place[unit] for unit in target.units if unit in place) for target in task.targets
+        )
+        return tuple(target for target in found if target)
+
+    def fold_scores(
+        self,
+        models: Sequence[LineModel],
+        rows: Ints,
+        task: Task,
+        law: Law,
+        joints: Sequence[Joint],
+    ) -> UnitScores:
+        """Score the held-out ``rows`` of a fold, which are rows of the table."""
+        place = np.searchsorted(task.rows, rows)
+        parts = []
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            parts.append(self._scored(models, rows[part], place[part], task, law, joints))
+            if task.advance is not None:
+                task.advance(len(rows[part]))
+        return UnitScores(
+            np.concatenate([part.influence for part in parts]),
+            np.concatenate([part.moved for part in parts], axis=1),
+            np.concatenate([part.left for part in parts], axis=1),
+            np.concatenate([part.prediction for part in parts]),
+        )
+
+    def _scored(
+        self,
+        models: Sequence[LineModel],
+        rows: Ints,
+        place: Ints,
+        task: Task,
+        law: Law,
+        joints: Sequence[Joint],
+    ) -> UnitScores:
+        points, y, form, options = task.matrix[rows], task.y[rows], task.form, task.options
+        values = [model.predict(points) for model in models]
+        pair = values[0], values[-1]
+        influence = np.zeros((len(rows), len(joints)))
+        moved = np.zeros((2, *influence.shape))
+        # nodes are not settled here; where lines are not exact, donors are unbiased and fewer
+        along = options.rule != "auto" or not any(most_nodes(model) for model in models)
+        single = [t for t, joint in enumerate(joints) if along and len(joint.coordinates) == 1]
+        if single:
+            coordinates = np.array([joints[t].coordinates[0] for t in single])
+            offsets, weights = self.linear.offsets()
+            lines = Lines(
+                points,
+                np.ascontiguousarray(law.encoded[np.ix_(place, coordinates)]),
+                np.ascontiguousarray(np.hstack([joints[t].directions for t in single])),
+                self.reference.only(coordinates),
+                np.ascontiguousarray(offsets[:, coordinates]),
+            )
+            influence[:, single], moments = scores_along(models, lines, y, weights, form=form)
+            for k, moment in enumerate((moments[0], moments[-1])):
+                moved[k][:, single] = pair[k][:, None] - moment.mean
+        donors, latent = law.donors.take(place), law.latent[place]
+        for t in sorted(set(range(len(joints))) - set(single)):
+            found = replaced(models, points, latent, donors, joints[t], memory=options.memory)
+            influence[:, t] = joint_influence(form, y, pair, found)
+            for k in (0, 1):
+                moved[k][:, t] = pair[k] - found.means[k]
+        left = np.stack([y - pair[0], y - pair[1]])
+        return UnitScores(influence, moved, left, np.mean(values, axis=0))
+
+    def plain_scores(self, task: Task) -> Scores:
+        """Score the targets, the transport taken as known."""
+        read = (
+            delayed(read_fold)(fold, task.matrix, task.form, task.options) for fold in task.folds
+        )
+        prepared = [
+            tuple(self.line_model(model) for model in models)
+            for models in in_parallel(read, task.n_jobs, threads=True)
+        ]
+        return self._scores(task, prepared, self.law(task))
+
+    def line_model(self, model: LineModel) -> LineModel:
+        """Return a model as a function of the space where the transport is linear."""
+        return model
+
+    def _scores(self, task: Task, prepared: Sequence[tuple[LineModel, ...]], law: Law) -> Scores:
+        targets = self.targets(task)
+        joints = self.joints(targets, task.matrix.shape[1])
+        jobs = (
+            delayed(self.fold_scores)(models, fold.test, task, law, joints)
+            for fold, models in zip(task.folds, prepared, strict=True)
+        )
+        found = list(in_parallel(jobs, task.n_jobs, threads=True))
+        mass = task.weights.values
+        rows, latent, by_repeat = pool(task.folds, [part.influence for part in found], mass)
+        attributed, shares = latent, np.eye(len(targets))
+        if task.targets is None:
+            coordinates = law.latent[np.searchsorted(task.rows, rows)]
+            pairs = _pooled_pairs(task.folds, found, mass)
+            attributed, shares = self._attributed(
+                latent, pairs, coordinates, task.weights.take(rows)
+            )
+        rules = dict.fromkeys(models[0].rule for models in prepared)
+        if any(len(joint.coordinates) > 1 for joint in joints):
+            rules[f"{task.options.donors} donors for units of several columns"] = None
+        scores = Scores(
+            rows=rows,
+            latent=latent,
+            attributed=attributed,
+            latent_by_repeat=by_repeat,
+            attributed_by_repeat=by_repeat @ shares.T,
+            predictions=tuple(
+                (fold.test, part.prediction) for fold, part in zip(task.folds, found, strict=True)
+            ),
+            attribution=shares,
+            rule=" + ".join(rules),
+        )
+        labels = self.block_labels if task.targets is None else np.arange(len(targets))
+        prediction = pool(task.folds, [part.prediction for part in found], mass)[1]
+        return scores.silenced(
+            unread_coordinates(latent, prediction, task.y[rows], labels, task.form)
+        )
+
+    def _attributed(
+        self,
+        latent: Floats,
+        pairs: tuple[Floats, Floats, Floats, Floats],
+        coordinates: Floats,
+        weights: Weights,
+    ) -> tuple[Floats, Floats]:
+        """Return attributed influence values, and the shares of each block's score."""
+        places, root = self.inner.places, self.linear.attribution
+        attributed, shares = np.zeros_like(latent), self.even_shares()
+        for b, own in enumerate(places):
+            even = shares[:, b].copy()
+            score = float(weights.mean(latent[:, b])[0])
+            if len(own) == 1 or self.isotropic:
+                attributed += latent[:, [b]] * even
+                continue
+            parts = [root[np.ix_(other, own)] for other in places]
+            spread = np.stack([part.T @ part for part in parts])
+            moved, left = (
+                [pair[:, [b]] for pair in pairs[:2]],
+                [pair[:, None] for pair in pairs[2:]],
+            )
+            vectors = [each * coordinates[:, own] for each in (*moved, *left)]
+            directed, trace, gamma = _linear_part(vectors, spread, weights)
+            attributed += directed + (latent[:, b] - trace)[:, None] * even
+            size = float(gamma @ gamma)
+            share = np.clip(float(weights.mean(trace)[0]) / score, 0.0, 1.0) if score > 0 else 0.0
+            if size > 0:
+                along = np.einsum("aij,i,j->a", spread, gamma, gamma) / size
+                shares[:, b] = share * along + (1.0 - share) * even
+        return attributed, shares
+
+    def even_shares(self) -> Floats:
+        """Return what each block receives of another whose effect has no direction."""
+        squared, owner = self.linear.attribution**2, self.inner.owner
+        blocks = np.asarray(owner[:, None] == np.arange(len(self.inner.blocks)), dtype=float)
+        return np.asarray(blocks.T @ squared @ blocks / blocks.sum(axis=0))
+
+    def jackknife(self, scores: Scores, task: Task) -> Scores:
+        """Compare refits on some of the rows: models, rows and donors are kept."""
+        folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
+        prepared = [
+            tuple(self.line_model(m) for m in read_fold(fold, task.matrix, task.form, task.options))
+            for fold in folds
+        ]
+        thinned = replace(task, folds=folds, transport_error="ignore", advance=None)
+        order = self.order(self.inner.encode(task.matrix[task.rows]))
+
+        def rescore(keep: Ints | None) -> Floats:
+            fitted = self if keep is None else task.fit(self.design, keep, self)
+            found = fitted._scores(thinned, prepared, fitted.law(task, order=order))
+            weights = task.weights.take(found.rows)
+            return np.concatenate([weights.mean(found.latent), weights.mean(found.attributed)])
+
+        silent = scores.unread
+        found = jackknifed(scores, task, task.child(0), rescore)
+        return found if silent is None else found.silenced(silent)
+
+
+def _pooled_pairs(
+    folds: Sequence[FoldModels], found: Sequence[UnitScores], mass: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return what moves and what is left of both models, averaged over repeats row by row."""
+
+    def pooled(parts: Iterator[Floats]) -> Floats:
+        return pool(folds, parts, mass)[1]
+
+    return (
+        pooled(part.moved[0] for part in found),
+        pooled(part.moved[1] for part in found),
+        pooled(part.left[0] for part in found),
+        pooled(part.left[1] for part in found),
+    )
+
+
+def _linear_part(
+    vectors: Sequence[Floats], spread: Floats, weights: Weights
+) -> tuple[Floats, Floats, Floats]:
+    r"""Return row values of :math:`tr(M_a A)` for each ``a``, of :math:`tr A`, and ``gamma``.
+
+    ``vectors`` are the rows of :math:`P^a, P^b, R^a, R^b`, all (n, r), ``spread`` the matrices
+    :math:`M_a`, (units, r, r).
+    """
+    first, last, left_first, left_last = vectors
+    means = [weights.mean(rows) for rows in vectors]
+    variances = weights.mean_variances()
+    directed, trace = np.zeros((len(first), len(spread))), np.zeros(len(first))
+    identity = np.eye(first.shape[1])[None]
+    for one, other, at, to in (
+        (first, left_last, means[0], means[3]),
+        (last, left_first, means[1], means[2]),
+        (first, last, means[0], means[1]),
+    ):
+        chance = ((one - at) * variances[:, None]).T @ (other - to)
+        for matrices, target in ((spread, directed), (identity, trace[:, None])):
+            target += one @ (matrices @ to).T + other @ (matrices @ at).T
+            target -= np.einsum("aij,i,j->a", matrices, at, to)
+            target -= np.einsum("aij,ij->a", matrices, chance)
+    return directed, trace, np.asarray(0.5 * (means[0] + means[1] + means[2] + means[3]))
