@@ -13,10 +13,12 @@ the identity, and a column is a block of its own. With :math:`S` the weighted sa
   :math:`\Lambda\Lambda'` the leading part of rank ``k`` of :math:`S` with its blocks replaced by
   the communalities :math:`H_b`, a fixed number of times. ``R`` is positive definite
   for any number of rows (its eigenvalues are at least the floor ``f``), so no latent coordinate is
-  random with fewer rows than columns; columns that are collinear are not taken to be. The rank is the number of eigenvalues of
-  :math:`S` above the edge that independent blocks reach, :math:`(1 + \sqrt{d/n})^2` for single
-  columns (Marchenko and Pastur). A block of :math:`d_b` coordinates is, in the space of the rows,
-  a projection of relative rank :math:`t_b = d_b/n`, and the edge of a sum of free projections is
+  random with fewer rows than columns; columns that are collinear are not taken to be.
+
+  The rank is the number of eigenvalues of :math:`S` above the edge that independent blocks reach,
+  :math:`(1 + \sqrt{d/n})^2` for single columns (Marchenko and Pastur). A block of :math:`d_b`
+  coordinates is, in the space of the rows, a projection of relative rank :math:`t_b = d_b/n`, and
+  the edge of a sum of free projections is
 
   .. math:: \min_{z > 0}\; \frac1z + \sum_b \frac{z - 1 + \sqrt{(1 - z)^2 + 4 t_b z}}{2z}.
 
