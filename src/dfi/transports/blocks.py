@@ -82,6 +82,9 @@ RELATIVE_FLOOR = 1e-10
 JACKKNIFE_ROWS = 300
 """Rows on which refits are compared."""
 
+JACKKNIFE_DONORS = 4
+"""Donors of each: the same in every refit, so that rows tell more than donors."""
+
 ROWS_AT_ONCE = 1024
 
 BlockAttribution = Literal["direction", "isotropic"]
@@ -555,18 +558,28 @@ class BlockTransport(FittedTransport):
             tuple(self.line_model(m) for m in read_fold(fold, task.matrix, task.form, task.options))
             for fold in folds
         ]
+        options = replace(task.options, donors=min(JACKKNIFE_DONORS, task.options.donors))
+        task = replace(task, options=options)
         thinned = replace(task, folds=folds, transport_error="ignore", advance=None)
         order = self.order(self.inner.encode(task.matrix[task.rows]))
+        compared = np.unique(np.concatenate([fold.test for fold in folds]))
+        weights = task.weights.take(compared)
+        changes: list[Floats] = []
 
         def rescore(keep: Ints | None) -> Floats:
             fitted = self if keep is None else task.fit(self.design, keep, self)
             found = fitted._scores(thinned, prepared, fitted.law(task, order=order))
-            weights = task.weights.take(found.rows)
-            return np.concatenate([weights.mean(found.latent), weights.mean(found.attributed)])
+            changes.append(np.hstack([found.latent, found.attributed]))
+            return weights.mean(changes[-1])
 
-        silent = scores.unread
-        found = jackknifed(scores, task, task.child(0), rescore)
-        return found if silent is None else found.silenced(silent)
+        def noise() -> Floats:
+            # each refit's change is a mean over some rows, and has the error of one
+            base, *refits = changes
+            squares = [weights.standard_error(refit - base) ** 2 for refit in refits]
+            return np.asarray((len(refits) - 1) ** 2 * np.mean(squares, axis=0))
+
+        found = jackknifed(scores, task, task.child(0), rescore, noise)
+        return found if scores.unread is None else found.silenced(scores.unread)
 
 
 def _pooled_pairs(
