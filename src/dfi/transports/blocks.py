@@ -29,8 +29,9 @@ as the scores,
 .. math:: A = P^a R^{b\prime} + P^b R^{a\prime} + P^a P^{b\prime}, \qquad
           P^a = E[(f^a - m^a) z_b], \quad R^a = E[(y - f^a) z_b],
 
-symmetrised, less the covariance of the two means. ``attribution="isotropic"`` spreads all of
-:math:`\psi_b` evenly.
+symmetrised, less the covariance of the two means. Rows are white in sample, so these means are
+regressions on :math:`z_b` and their covariance is that of what is left of it: for a linear model
+nothing. ``attribution="isotropic"`` spreads all of :math:`\psi_b` evenly.
 
 **Rare levels.** Levels of a category with less than one row in a hundred are one level for the
 transport, never for the model: a replaced row takes its donor's own level.
@@ -535,8 +536,9 @@ class BlockTransport(FittedTransport):
                 [pair[:, [b]] for pair in pairs[:2]],
                 [pair[:, None] for pair in pairs[2:]],
             )
-            vectors = [each * coordinates[:, own] for each in (*moved, *left)]
-            directed, trace, gamma = _linear_part(vectors, spread, weights)
+            directed, trace, gamma = _linear_part(
+                (*moved, *left), coordinates[:, own], spread, weights
+            )
             attributed += directed + (latent[:, b] - trace)[:, None] * even
             size = float(gamma @ gamma)
             share = np.clip(float(weights.mean(trace)[0]) / score, 0.0, 1.0) if score > 0 else 0.0
@@ -599,24 +601,26 @@ def _pooled_pairs(
 
 
 def _linear_part(
-    vectors: Sequence[Floats], spread: Floats, weights: Weights
+    values: Sequence[Floats], coordinates: Floats, spread: Floats, weights: Weights
 ) -> tuple[Floats, Floats, Floats]:
     r"""Return row values of :math:`tr(M_a A)` for each ``a``, of :math:`tr A`, and ``gamma``.
 
-    ``vectors`` are the rows of :math:`P^a, P^b, R^a, R^b`, all (n, r), ``spread`` the matrices
-    :math:`M_a`, (units, r, r).
+    ``values`` (n, 1) are :math:`f - m` and :math:`y - f` of both models, whose means times the
+    ``coordinates`` (n, r) are :math:`P^a, P^b, R^a, R^b`; ``spread`` the matrices :math:`M_a`,
+    (units, r, r).
     """
-    first, last, left_first, left_last = vectors
+    vectors = [each * coordinates for each in values]
     means = [weights.mean(rows) for rows in vectors]
-    variances = weights.mean_variances()
-    directed, trace = np.zeros((len(first), len(spread))), np.zeros(len(first))
-    identity = np.eye(first.shape[1])[None]
-    for one, other, at, to in (
-        (first, left_last, means[0], means[3]),
-        (last, left_first, means[1], means[2]),
-        (first, last, means[0], means[1]),
-    ):
-        chance = ((one - at) * variances[:, None]).T @ (other - to)
+    noise = [
+        (each - (coordinates @ mean)[:, None]) * coordinates
+        for each, mean in zip(values, means, strict=True)
+    ]
+    variances = weights.mean_variances()[:, None]
+    directed, trace = np.zeros((len(coordinates), len(spread))), np.zeros(len(coordinates))
+    identity = np.eye(coordinates.shape[1])[None]
+    for k, j in ((0, 3), (1, 2), (0, 1)):
+        one, other, at, to = vectors[k], vectors[j], means[k], means[j]
+        chance = (noise[k] * variances).T @ noise[j]
         for matrices, target in ((spread, directed), (identity, trace[:, None])):
             target += one @ (matrices @ to).T + other @ (matrices @ at).T
             target -= np.einsum("aij,i,j->a", matrices, at, to)
