@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.problem import UnitsKind
+    from dfi._data.table import Missing
     from dfi._lines.choose import Quadrature
     from dfi._models.fits import Fits
     from dfi._scoring.forms import ScoreForm
@@ -59,6 +60,7 @@ def explain(
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
+    missing: Missing = "unit",
     level: float = 0.95,
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -118,6 +120,11 @@ def explain(
         Counts: each row stands for that many equal rows. Not together with ``sample_weight``.
     cv_groups : array-like of shape (n,), optional
         Labels of rows that must stay in one fold.
+    missing : {"unit", "error", "drop"}, default="unit"
+        Missing values of ``X``. ``"unit"``: part of what is seen of their column, whose score is
+        that of value and missingness together; models that take NaN, and pipelines with imputers,
+        get NaN, others the mean of the observed and an indicator. ``"error"``: refused.
+        ``"drop"``: rows that have some are left out, with a warning.
     level : float, default=0.95
         Confidence level of the intervals.
     n_jobs : int, optional
@@ -160,6 +167,7 @@ def explain(
         sample_weight=sample_weight,
         frequency_weight=frequency_weight,
         cv_groups=cv_groups,
+        missing=missing,
         n_jobs=n_jobs,
         random_state=random_state,
         progress=progress,
@@ -179,6 +187,7 @@ def compare(
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
+    missing: Missing = "unit",
     level: float = 0.95,
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -214,6 +223,11 @@ def compare(
         Counts: each row stands for that many equal rows. Not together with ``sample_weight``.
     cv_groups : array-like of shape (n,), optional
         Labels of rows that must stay in one fold.
+    missing : {"unit", "error", "drop"}, default="unit"
+        Missing values of ``X``. ``"unit"``: part of what is seen of their column, whose score is
+        that of value and missingness together; models that take NaN, and pipelines with imputers,
+        get NaN, others the mean of the observed and an indicator. ``"error"``: refused.
+        ``"drop"``: rows that have some are left out, with a warning.
     level : float, default=0.95
         Confidence level of the intervals.
     n_jobs : int, optional
@@ -257,6 +271,7 @@ def compare(
         sample_weight=sample_weight,
         frequency_weight=frequency_weight,
         cv_groups=cv_groups,
+        missing=missing,
         n_jobs=n_jobs,
         random_state=random_state,
         progress=progress,
@@ -308,6 +323,7 @@ def sensitivity(
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
+    missing: Missing = "unit",
     level: float = 0.95,
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -370,6 +386,11 @@ def sensitivity(
         Counts: each row stands for that many equal rows. Not together with ``sample_weight``.
     cv_groups : array-like of shape (n,), optional
         Labels of rows that must stay in one fold.
+    missing : {"unit", "error", "drop"}, default="unit"
+        Missing values of ``X``. ``"unit"``: part of what is seen of their column, whose score is
+        that of value and missingness together; models that take NaN, and pipelines with imputers,
+        get NaN, others the mean of the observed and an indicator. ``"error"``: refused.
+        ``"drop"``: rows that have some are left out, with a warning.
     level : float, default=0.95
         Confidence level of the intervals.
     n_jobs : int, optional
@@ -416,6 +437,7 @@ def sensitivity(
         sample_weight=sample_weight,
         frequency_weight=frequency_weight,
         cv_groups=cv_groups,
+        missing=missing,
         n_jobs=n_jobs,
         random_state=random_state,
         progress=progress,
@@ -523,6 +545,7 @@ def _specification(fits: Fits, method: Method, key: str) -> dict[str, object]:
         "n_folds": len(fits.folds),
         "n_repeats": fits.settings["n_repeats"],
         "weights": fits.weights.kind if fits.data.weighted else "none",
+        **({"missing": fits.missing} if fits.missing else {}),
         "random_state": fits.settings["random_state"],
         "n_rows": fits.table.n_rows,
         "n_features": len(fits.table.columns),
