@@ -68,6 +68,7 @@ if TYPE_CHECKING:
 
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel, Reference
+    from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.scores import Task
     from dfi._types import Bools, Floats, Ints, Plain
@@ -422,6 +423,14 @@ class BlockTransport(FittedTransport):
             np.concatenate([part.prediction for part in parts]),
         )
 
+    @staticmethod
+    def _along_lines(models: Sequence[LineModel], options: Quadrature) -> bool:
+        """Return whether units of one coordinate are averaged along their lines.
+
+        Nodes are not settled here: where lines are not exact, donors are unbiased and fewer.
+        """
+        return options.rule != "auto" or not any(most_nodes(model) for model in models)
+
     def _scored(
         self,
         models: Sequence[LineModel],
@@ -436,8 +445,7 @@ class BlockTransport(FittedTransport):
         pair = values[0], values[-1]
         influence = np.zeros((len(rows), len(joints)))
         moved = np.zeros((2, *influence.shape))
-        # nodes are not settled here; where lines are not exact, donors are unbiased and fewer
-        along = options.rule != "auto" or not any(most_nodes(model) for model in models)
+        along = self._along_lines(models, options)
         single = [t for t, joint in enumerate(joints) if along and len(joint.coordinates) == 1]
         if single:
             coordinates = np.array([joints[t].coordinates[0] for t in single])
@@ -493,8 +501,11 @@ class BlockTransport(FittedTransport):
             attributed, shares = self._attributed(
                 latent, pairs, coordinates, task.weights.take(rows)
             )
-        rules = dict.fromkeys(models[0].rule for models in prepared)
-        if any(len(joint.coordinates) > 1 for joint in joints):
+        along = [models for models in prepared if self._along_lines(models, task.options)]
+        rules = dict.fromkeys(models[0].rule for models in along)
+        if len(along) < len(prepared):
+            rules[f"{task.options.donors} donors for every unit"] = None
+        elif any(len(joint.coordinates) > 1 for joint in joints):
             rules[f"{task.options.donors} donors for units of several columns"] = None
         scores = Scores(
             rows=rows,
