@@ -41,8 +41,6 @@ from dfi.inference.tests import adjust_p_values, p_values
 from dfi.methods.noise_floor import NoiseFloor, Probe, noise_floor, probed_table, why_not
 from dfi.transports.auto import LatentDiagnostics, alternative_to, latent_diagnostics
 from dfi.transports.base import thin
-from dfi.transports.copula import Copula
-from dfi.transports.gaussian import Gaussian
 from dfi.warnings import ImplausibleScoreWarning, InferenceWarning, TransportWarning, warn
 
 if TYPE_CHECKING:
@@ -141,8 +139,8 @@ def warn_of_few_rows(n: int, transport: FittedTransport) -> str:
     if n > ROWS_PER_COLUMN * d:
         return f"more than {ROWS_PER_COLUMN} rows for each column"
     linear = None if transport.straight is None else transport.straight.whitening
-    advice = ""
-    if isinstance(design, Gaussian | Copula) and linear and _bias_of_few_rows(linear) == CHANCE:
+    bias, advice = _bias_of_few_rows(linear), ""
+    if design.shrinkage is not None and not design.published and bias == CHANCE:
         advice = (
             f"; transport=dfi.transports.{type(design).__name__}(covariance='factor') lessens the "
             "bias of the transport where few directions are shared by many columns, not that of "
@@ -150,7 +148,7 @@ def warn_of_few_rows(n: int, transport: FittedTransport) -> str:
         )
     warn(
         f"{n} rows for {d} columns that may depend on each other: with {ROWS_PER_COLUMN} rows or "
-        f"fewer for each column the scores themselves are biased, {_bias_of_few_rows(linear)}; "
+        f"fewer for each column the scores themselves are biased, {bias}; "
         f"standard errors do not show it. Use fewer columns or more rows{advice}",
         InferenceWarning,
     )
