@@ -187,6 +187,45 @@ def within_units(
     return WithinUnits(tuple(blocks), center)
 
 
+def whitened_by(
+    correlation: Floats,
+    center: Floats,
+    deviation: Floats,
+    active: Ints,
+    columns: Sequence[Column],
+) -> tuple[WithinUnits, Floats]:
+    """Return units whitened by a correlation matrix of the ``active`` columns, and ``C``.
+
+    Where a unit has nearly as many columns as there are rows, its own sample correlation is
+    singular, and what it would call white is not.
+    """
+    place = {int(position): k for k, position in enumerate(active)}
+    blocks, roots = [], []
+    for unit, column in enumerate(columns):
+        inside = np.array([place[p] for p in column.positions if p in place], dtype=np.intp)
+        if len(inside) == 0:
+            continue
+        values, vectors = np.linalg.eigh(correlation[np.ix_(inside, inside)])
+        kept = values > RELATIVE_FLOOR * values[-1]
+        vectors, singular = vectors[:, kept], np.sqrt(values[kept])
+        scale = deviation[active[inside]][:, None]
+        roots.append((inside, vectors / singular))
+        blocks.append(
+            Block(
+                unit,
+                column.name,
+                active[inside],
+                vectors / singular / scale,
+                (vectors * singular * scale).T,
+            )
+        )
+    inner = WithinUnits(tuple(blocks), center)
+    whole = np.zeros((len(active), int(sum(block.rank for block in blocks))))
+    for (inside, root), own in zip(roots, inner.places, strict=True):
+        whole[np.ix_(inside, own)] = root
+    return inner, whole.T @ correlation @ whole
+
+
 def _block(unit: int, column: Column, positions: Ints, centred: Floats, share: Floats) -> Block:
     deviation = np.sqrt(share @ centred**2)
     if len(positions) == 1:
