@@ -254,6 +254,7 @@ def compare(
         y,
         estimator=estimator,
         cv=cv,
+        n_repeats=1,
         groups=groups,
         units=units,
         sample_weight=sample_weight,

@@ -198,7 +198,7 @@ class Data:
 
 
 def group_blocks(groups: Groups, columns: tuple[Column, ...]) -> Blocks:
-    """Return groups as blocks, or as unions of atoms, in an order of their own, where they overlap."""
+    """Return groups as blocks, or where they overlap as unions of atoms, in sorted order."""
     patterns = [tuple(np.flatnonzero(column).tolist()) for column in groups.membership.T]
     disjoint = all(len(pattern) <= 1 for pattern in patterns)
     keys = [(g,) for g in range(len(groups.names))] if disjoint else sorted({*patterns} - {()})
