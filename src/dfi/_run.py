@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from dfi._data.groups import read_groups
 from dfi._models.fits import prepare
 from dfi._scoring.loss import SQUARED_ERROR
 from dfi.inference.influence import InfluenceRows
@@ -266,6 +268,7 @@ def compare(
         y,
         estimator=estimator,
         cv=cv,
+        n_repeats=1,
         groups=groups,
         units=units,
         sample_weight=sample_weight,
@@ -487,6 +490,26 @@ def _settings(
     return found
 
 
+@dataclass(frozen=True)
+class FittedSource:
+    """The fitted models behind a result, which can be asked about groups again.
+
+    A copy of the fits shares their models: none is fitted twice.
+    """
+
+    fits: Fits
+    method: Disentangled
+    level: float
+
+    def grouped(self, groups: GroupsLike, how: Literal["joint", "shapley"]) -> Importance:
+        """Return the importance of groups that are the units of the transport."""
+        data = self.fits.data
+        found = data.groups if groups is None else read_groups(groups, data.table.names)
+        fits = replace(self.fits, data=replace(data, groups=found, joint=True))
+        method = replace(self.method, additive=how == "shapley")
+        return importances(fits, method, self.level)[method.name]
+
+
 def importances(fits: Fits, method: Method, level: float) -> dict[str, Importance]:
     """Compute a method and put each of its parts into a result with its specification."""
     return {
@@ -520,6 +543,11 @@ def importance(fits: Fits, method: Method, key: str, part: Part, level: float) -
         unrelated=part.unrelated,
         components=part.components,
         undetected=part.undetected,
+        source=(
+            FittedSource(fits, method, level)
+            if isinstance(method, Disentangled) and part.space != "latent"
+            else None
+        ),
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from dfi._checks import one_of
 from dfi._data.columns import Column
 from dfi._data.folds import read_row_groups
-from dfi._data.groups import read_groups
+from dfi._data.groups import Groups, read_groups
 from dfi._data.outcome import read_outcome
 from dfi._data.table import read_complete
 from dfi._data.weights import read_weights
@@ -21,7 +21,6 @@ from dfi.warnings import ConstantColumnWarning, MissingValuesWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfi._data.groups import Groups
     from dfi._data.outcome import Outcome
     from dfi._data.table import Missing, Table
     from dfi._data.weights import Weights
@@ -208,26 +207,36 @@ class Data:
 
 
 def group_blocks(groups: Groups, columns: tuple[Column, ...]) -> Blocks:
-    """Return groups as blocks, or as unions of atoms where they overlap."""
+    """Return groups as blocks, or where they overlap as unions of atoms, in sorted order."""
     patterns = [tuple(np.flatnonzero(column).tolist()) for column in groups.membership.T]
     disjoint = all(len(pattern) <= 1 for pattern in patterns)
-    keys = [(g,) for g in range(len(groups.names))] if disjoint else list(dict.fromkeys(patterns))
+    keys = [(g,) for g in range(len(groups.names))] if disjoint else sorted({*patterns} - {()})
     found = [
         _joined(
-            groups.names[key[0]] if disjoint else f"atom {place}",
+            " & ".join(groups.names[g] for g in key),
             [column for column, own in zip(columns, patterns, strict=True) if own == key],
         )
-        for place, key in enumerate(key for key in keys if key)
+        for key in keys
     ]
     alone = [column for column, own in zip(columns, patterns, strict=True) if not own]
     targets = None
     if not disjoint:
-        atoms = [key for key in keys if key]
         targets = tuple(
-            Target(name, tuple(k for k, atom in enumerate(atoms) if g in atom))
+            Target(name, tuple(k for k, key in enumerate(keys) if g in key))
             for g, name in enumerate(groups.names)
         )
     return Blocks((*found, *alone), targets, len(groups.names))
+
+
+def covering(groups: Groups) -> Groups:
+    """Return groups with one more that holds the columns of none, where there are such."""
+    outside = ~groups.membership.any(axis=0)
+    if not outside.any():
+        return groups
+    name = "other columns"
+    while name in groups.names:
+        name = f"all {name}"
+    return Groups((*groups.names, name), np.vstack([groups.membership, outside]))
 
 
 def _joined(name: str, columns: Sequence[Column]) -> Column:

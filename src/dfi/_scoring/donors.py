@@ -52,7 +52,10 @@ class Donors:
     chosen: Ints
 
     def take(self, which: slice | Ints) -> Donors:
-        return replace(self, chosen=self.chosen[which])
+        return self.of(self.chosen[which])
+
+    def of(self, chosen: Ints) -> Donors:
+        return replace(self, chosen=chosen)
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ def replaced(
     count = donors.chosen.shape[1]
     draws = np.empty((len(models), len(points), count))
     for part in blocks(len(points), memory // (8 * count * points.shape[1])):
-        rows = _replaced_rows(points[part], latent[part], donors.take(part), joint)
+        rows = replaced_rows(points[part], latent[part], donors.take(part), joint)
         for k, model in enumerate(models):
             draws[k, part] = model.predict(rows).reshape(-1, count)
     first, last = draws[0], draws[-1]
@@ -167,7 +170,11 @@ def _replaced_in_linear(
     return Replaced((means[0], means[-1]), np.zeros(len(points)), square)
 
 
-def _replaced_rows(points: Floats, latent: Floats, donors: Donors, joint: Joint) -> Floats:
+def replaced_rows(points: Floats, latent: Floats, donors: Donors, joint: Joint) -> Floats:
+    """Return the rows that receive a unit from their donors, (n x donors, p).
+
+    Rows may have received other units from the same donors before.
+    """
     n, count = donors.chosen.shape
     given = donors.latent[donors.chosen][:, :, joint.coordinates]
     change = (given - latent[:, None, joint.coordinates]).reshape(n * count, -1)

@@ -36,6 +36,13 @@ class Dependence(StrEnum):
     none = "none"
 
 
+class UnitsKind(StrEnum):
+    """What is given a score."""
+
+    columns = "columns"
+    groups = "groups"
+
+
 class Space(StrEnum):
     """Which scores to show."""
 
@@ -62,6 +69,10 @@ Data = Annotated[
 Target = Annotated[str, _reading("--target", "-y", help="column to explain")]
 Groups = Annotated[
     str | None, _reading(help="table of groups: columns feature and group, or a 0/1 table")
+]
+Units = Annotated[
+    UnitsKind,
+    _reading("--units", help="groups: each is disentangled from the others and scored as one"),
 ]
 Drop = Annotated[list[str] | None, _reading(help="columns to leave out, separated by commas")]
 Weights = Annotated[str | None, _reading(help="column of sampling weights (survey weights)")]
@@ -125,7 +136,12 @@ Components = Annotated[
     ),
 ]
 Folds = Annotated[int, _method(min=2, help="folds of cross-fitting")]
-Repeats = Annotated[int, _method(min=1, help="repeated random splits")]
+Repeats = Annotated[
+    int | None,
+    _method(
+        min=1, help="repeated random splits; 1, or 5 where groups are units", show_default=False
+    ),
+]
 Level = Annotated[float, _method(help="level of the intervals")]
 Seed = Annotated[int, _method(help="seed of splits, fits and draws")]
 
@@ -176,6 +192,7 @@ class Request:
     data: str
     target: str
     groups: str | None
+    units: UnitsKind
     drop: list[str] | None
     weights: str | None
     frequency_weights: str | None

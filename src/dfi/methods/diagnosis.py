@@ -156,10 +156,18 @@ def warn_of_few_rows(n: int, transport: FittedTransport) -> str:
 
 
 def score_membership(transport: FittedTransport, task: Task) -> Floats:
-    """Return the 0/1 matrix (scores, units): which scores are added up for a unit."""
+    """Return the matrix (scores, units): which scores are added up for a unit, as 0 and 1.
+
+    Of Shapley values, units that several targets hold are divided evenly between them.
+    """
     varying = transport.membership(task.columns)
     if task.targets is None:
         return varying
+    if task.by_unit:
+        holds = np.zeros((varying.shape[1], len(task.targets)))
+        for place, target in enumerate(task.targets):
+            holds[list(target.units), place] = 1.0
+        return np.asarray(varying @ (holds / np.maximum(holds.sum(axis=1, keepdims=True), 1.0)))
     units = set(np.flatnonzero(varying.any(axis=0)).tolist())
     kept = [bool(units.intersection(target.units)) for target in task.targets]
     return np.eye(len(kept))[kept]
@@ -261,8 +269,8 @@ def check_result(
     )  # fmt: skip
     owner = transport.owner(task.columns)
     carries = np.ones(len(task.columns), dtype=np.bool_)
-    if task.targets is None:
-        carries = _carries(weights.mean(scored.latent @ membership))
+    if task.by_unit:
+        carries = _carries(weights.mean(scored.latent @ transport.membership(task.columns)))
     left = latent_diagnostics(latent, seed, owner, carries)
     pair = [task.columns[unit].name for unit in left.most_dependent]
     alarms = [

@@ -194,6 +194,12 @@ class Transport(TransformerMixin, BaseEstimator):
         giving way to another in a few of the refits.
         """
 
+    def fit_blocks(
+        self, matrix: Floats, weights: Weights, constant: Bools, columns: Sequence[Column]
+    ) -> FittedTransport:
+        """Fit the transport for sets of units that are scored as one, where it can."""
+        return self.fit_matrix(matrix, weights, constant, columns=columns)
+
     @abstractmethod
     def specification(self) -> Plain:
         """Return what the estimand depends on."""

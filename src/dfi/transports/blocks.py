@@ -59,7 +59,13 @@ from dfi._scoring.donors import (
     replaced,
 )
 from dfi._scoring.error import most_nodes
-from dfi._scoring.lines import scores_along, unread_coordinates
+from dfi._scoring.lines import OF_SIZE, OF_SPREAD, scores_along, unread_coordinates
+from dfi._scoring.orders import (
+    DONORS_OF_ORDER,
+    ROWS_OF_ORDERS,
+    draw_orders,
+    order_influence,
+)
 from dfi._scoring.scores import Scores, pool, read_fold
 from dfi.transports.base import FittedTransport, jackknifed, thin
 
@@ -169,14 +175,19 @@ class WithinUnits:
 
 
 def within_units(
-    matrix: Floats, share: Floats, constant: Bools, columns: Sequence[Column]
+    matrix: Floats,
+    share: Floats,
+    constant: Bools,
+    columns: Sequence[Column],
+    *,
+    single: bool = False,
 ) -> WithinUnits | None:
-    """Whiten each unit; None where every one of them is a single column."""
+    """Whiten each unit; None where every one is a single column, unless these are asked for."""
     varying = [
         np.array([p for p in column.positions if not constant[p]], dtype=np.intp)
         for column in columns
     ]
-    if all(len(positions) <= 1 for positions in varying):
+    if not single and all(len(positions) <= 1 for positions in varying):
         return None
     center = share @ matrix
     blocks = [
@@ -268,12 +279,14 @@ def _pooling(frequency: Floats, rare: Ints) -> tuple[Floats, Floats]:
 class Law:
     """The explained rows as they receive and give.
 
-    ``encoded`` and ``latent`` (n, d) are without and with the random part of collinear units.
+    ``encoded`` and ``latent`` (n, d) are without and with the random part of collinear units;
+    ``walking`` are the donors along orders of the units.
     """
 
     encoded: Floats
     latent: Floats
     donors: Donors
+    walking: Donors
 
 
 @dataclass(frozen=True)
@@ -281,13 +294,15 @@ class UnitScores:
     """What one fold tells of its held-out rows, for each target.
 
     ``moved`` (2, n, targets) is :math:`f - m` of both models (twice the same for one), ``left`` (2,
-    n) their residuals.
+    n) their residuals. ``joint`` are the influence values of joint scores, where ``influence`` are
+    those of Shapley values.
     """
 
     influence: Floats
     moved: Floats
     left: Floats
     prediction: Floats
+    joint: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -395,18 +410,23 @@ class BlockTransport(FittedTransport):
         latent = self.linear.filled(encoded, np.random.default_rng(task.child(2)))
         order = self.order(whitened) if order is None else order
         mass = task.weights.values[task.rows]
-        share, count = mass / mass.sum(), task.options.donors
-        chosen = np.empty((len(rows), count), dtype=np.intp)
-        chosen[order] = order[draw_donors(count, len(rows), mass[order], task.child(3))]
+        share, counts = mass / mass.sum(), (task.options.donors, DONORS_OF_ORDER * task.orders)
+        dealt = []
+        for count, seed in zip(counts, (task.child(3), task.child(5)), strict=True):
+            chosen = np.empty((len(rows), count), dtype=np.intp)
+            if count:
+                chosen[order] = order[draw_donors(count, len(rows), mass[order], seed)]
+            dealt.append(chosen)
         if self.reference.kind == "empirical":
-            return Law(encoded, latent, Donors(latent, rows, share, chosen))
+            donors = Donors(latent, rows, share, dealt[0])
+            return Law(encoded, latent, donors, donors.of(dealt[1]))
         normal = np.random.default_rng(task.child(4)).standard_normal(latent.shape)
-        chosen = chosen + len(rows) * (np.arange(count) % 2)
         # with the mean of the law
+        dealt = [chosen + len(rows) * (np.arange(chosen.shape[1]) % 2) for chosen in dealt]
         donors = Donors(
-            np.vstack([normal, -normal]), np.vstack([rows, rows]), np.tile(share, 2) / 2.0, chosen
+            np.vstack([normal, -normal]), np.vstack([rows, rows]), np.tile(share, 2) / 2.0, dealt[0]
         )
-        return Law(encoded, latent, donors)
+        return Law(encoded, latent, donors, donors.of(dealt[1]))
 
     def order(self, whitened: Floats) -> Ints:
         """Return the order of the rows in which donors are dealt."""
@@ -431,7 +451,7 @@ class BlockTransport(FittedTransport):
 
     def targets(self, task: Task) -> tuple[tuple[int, ...], ...]:
         """Return the blocks of each target; without targets every block is one."""
-        if task.targets is None:
+        if task.by_unit or task.targets is None:
             return tuple((k,) for k in range(len(self.inner.blocks)))
         place = {block.unit: k for k, block in enumerate(self.inner.blocks)}
         found = (
@@ -446,8 +466,12 @@ class BlockTransport(FittedTransport):
         task: Task,
         law: Law,
         joints: Sequence[Joint],
+        number: int | None = None,
     ) -> UnitScores:
-        """Score the held-out ``rows`` of a fold, which are rows of the table."""
+        """Score the held-out ``rows`` of a fold, which are rows of the table.
+
+        With its ``number``, and where orders are asked for, by Shapley values.
+        """
         place = np.searchsorted(task.rows, rows)
         parts = []
         for start in range(0, len(rows), ROWS_AT_ONCE):
@@ -455,12 +479,22 @@ class BlockTransport(FittedTransport):
             parts.append(self._scored(models, rows[part], place[part], task, law, joints))
             if task.advance is not None:
                 task.advance(len(rows[part]))
-        return UnitScores(
+        found = UnitScores(
             np.concatenate([part.influence for part in parts]),
             np.concatenate([part.moved for part in parts], axis=1),
             np.concatenate([part.left for part in parts], axis=1),
             np.concatenate([part.prediction for part in parts]),
         )
+        if not task.orders or number is None:
+            return found
+        # a unit that the model does not read is no player: its value is 0, the last in order or not
+        least = OF_SPREAD * np.std(found.prediction) + OF_SIZE * np.max(np.abs(found.prediction))
+        played = np.flatnonzero(np.max(np.abs(found.moved), axis=(0, 1)) > least)
+        influence = np.zeros_like(found.influence)
+        if len(played):
+            players = [joints[int(t)] for t in played]
+            influence[:, played] = self._shapley(models, rows, place, task, law, players, number)
+        return replace(found, influence=influence, joint=found.influence)
 
     @staticmethod
     def _along_lines(models: Sequence[LineModel], options: Quadrature) -> bool:
@@ -508,6 +542,39 @@ class BlockTransport(FittedTransport):
         left = np.stack([y - pair[0], y - pair[1]])
         return UnitScores(influence, moved, left, np.mean(values, axis=0))
 
+    def _shapley(
+        self,
+        models: Sequence[LineModel],
+        rows: Ints,
+        place: Ints,
+        task: Task,
+        law: Law,
+        joints: Sequence[Joint],
+        number: int,
+    ) -> Floats:
+        """Return the influence values of Shapley values, along new orders for every few rows."""
+        mean = float(task.weights.take(task.rows).mean(task.y[task.rows])[0])
+        seed, found = task.child(6), []
+        for start in range(0, len(rows), ROWS_OF_ORDERS):
+            part = slice(start, start + ROWS_OF_ORDERS)
+            key = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number, start))
+            points, at = task.matrix[rows[part]], place[part]
+            values = [model.predict(points) for model in models]
+            found.append(
+                order_influence(
+                    models,
+                    points,
+                    law.latent[at],
+                    law.walking.take(at),
+                    joints,
+                    task.y[rows[part]],
+                    (values[0], values[-1]),
+                    draw_orders(task.orders, len(joints), key),
+                    mean,
+                )
+            )
+        return np.concatenate(found)
+
     def plain_scores(self, task: Task) -> Scores:
         """Score the targets, the transport taken as known."""
         read = (
@@ -527,14 +594,14 @@ class BlockTransport(FittedTransport):
         targets = self.targets(task)
         joints = self.joints(targets, task.matrix.shape[1])
         jobs = (
-            delayed(self.fold_scores)(models, fold.test, task, law, joints)
-            for fold, models in zip(task.folds, prepared, strict=True)
+            delayed(self.fold_scores)(models, fold.test, task, law, joints, number)
+            for number, (fold, models) in enumerate(zip(task.folds, prepared, strict=True))
         )
         found = list(in_parallel(jobs, task.n_jobs, threads=True))
         mass = task.weights.values
         rows, latent, by_repeat = pool(task.folds, [part.influence for part in found], mass)
         attributed, shares = latent, np.eye(len(targets))
-        if task.targets is None:
+        if task.by_unit:
             coordinates = law.latent[np.searchsorted(task.rows, rows)]
             pairs = _pooled_pairs(task.folds, found, mass)
             attributed, shares = self._attributed(
@@ -546,6 +613,8 @@ class BlockTransport(FittedTransport):
             rules[f"{task.options.donors} donors for every unit"] = None
         elif any(len(joint.coordinates) > 1 for joint in joints):
             rules[f"{task.options.donors} donors for units of several columns"] = None
+        if task.orders:
+            rules[f"{task.orders} orders of the units"] = None
         scores = Scores(
             rows=rows,
             latent=latent,
@@ -558,7 +627,7 @@ class BlockTransport(FittedTransport):
             attribution=shares,
             rule=" + ".join(rules),
         )
-        labels = self.block_labels if task.targets is None else np.arange(len(targets))
+        labels = self.block_labels if task.by_unit else np.arange(len(targets))
         prediction = pool(task.folds, [part.prediction for part in found], mass)[1]
         return scores.silenced(
             unread_coordinates(latent, prediction, task.y[rows], labels, task.form)
@@ -611,7 +680,7 @@ class BlockTransport(FittedTransport):
             for fold in folds
         ]
         options = replace(task.options, donors=min(JACKKNIFE_DONORS, task.options.donors))
-        task = replace(task, options=options)
+        task = replace(task, options=options, orders=min(task.orders, 2))
         thinned = replace(task, folds=folds, transport_error="ignore", advance=None)
         order = self.order(self.inner.encode(task.matrix[task.rows]))
         compared = np.unique(np.concatenate([fold.test for fold in folds]))
@@ -620,7 +689,7 @@ class BlockTransport(FittedTransport):
 
         def rescore(keep: Ints | None) -> Floats:
             fitted = self if keep is None else task.fit(self.design, keep, self)
-            found = fitted._scores(thinned, prepared, fitted.law(task, order=order))
+            found = fitted._scores(thinned, prepared, fitted.law(thinned, order=order))
             changes.append(np.hstack([found.latent, found.attributed]))
             return weights.mean(changes[-1])
 

@@ -431,11 +431,34 @@ class _LinearDesign(Whitening):
         Units of several columns (categories) are disentangled from each other as blocks.
         """
         if columns is not None and self.disentangles_units:
-            share = weights.values / weights.values.sum()
-            inner = within_units(matrix, share, constant, columns)
-            if inner is not None:
-                return self._between_units(inner, matrix, weights, constant, columns, like)
+            single = isinstance(like, BlockTransport)
+            found = self._fit_units(matrix, weights, constant, columns, like, single=single)
+            if found is not None:
+                return found
         return self.by_column(matrix, weights, constant, columns=columns, like=like)
+
+    def fit_blocks(
+        self, matrix: Floats, weights: Weights, constant: Bools, columns: Sequence[Column]
+    ) -> FittedTransport:
+        """Fit the transport with every unit as a block, those of one column too."""
+        found = self._fit_units(matrix, weights, constant, columns, None, single=True)
+        return super().fit_blocks(matrix, weights, constant, columns) if found is None else found
+
+    def _fit_units(
+        self,
+        matrix: Floats,
+        weights: Weights,
+        constant: Bools,
+        columns: Sequence[Column],
+        like: FittedTransport | None,
+        *,
+        single: bool,
+    ) -> BlockTransport | None:
+        share = weights.values / weights.values.sum()
+        inner = within_units(matrix, share, constant, columns, single=single)
+        if inner is None:
+            return None
+        return self._between_units(inner, matrix, weights, constant, columns, like)
 
     def by_column(
         self,
