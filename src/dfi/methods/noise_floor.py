@@ -205,7 +205,7 @@ def _models_of_probes(table: Table, matrix: Floats, constant: Bools) -> dict[str
     for unit, column in enumerate(table.columns):
         if constant[list(column.positions)].all():
             continue
-        if column.width > 1:
+        if column.kind == "categorical" and column.width > 1:
             kind = "category"
             # with a cap: a probe of 500 levels would cost as much as 500 columns
             size = (column.width <= MOST_LEVELS, min(column.width, MOST_LEVELS))
