@@ -138,7 +138,7 @@ def warn_of_few_rows(n: int, transport: FittedTransport) -> str:
     d, design = transport.n_dependent, transport.design
     if n > ROWS_PER_COLUMN * d:
         return f"more than {ROWS_PER_COLUMN} rows for each column"
-    linear = None if transport.straight is None else transport.straight.whitening
+    linear = transport.between
     bias, advice = _bias_of_few_rows(linear), ""
     if design.shrinkage is not None and not design.published and bias == CHANCE:
         advice = (

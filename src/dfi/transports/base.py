@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from dfi._scoring.forms import ScoreForm
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Frame, Ints, Plain
+    from dfi.transports.gaussian import LinearTransport
     from dfi.transports.straight import StraightTransport
 
 N_GROUPS = 20
@@ -387,6 +388,11 @@ class FittedTransport(ABC):
     def straight(self) -> StraightTransport | None:
         """Itself where latent lines are straight, in feature or in score space, else None."""
         return None
+
+    @property
+    def between(self) -> LinearTransport | None:
+        """The linear map between columns or units; None for a transport without one."""
+        return None if self.straight is None else self.straight.whitening
 
     @property
     def attribution(self) -> Floats | None:

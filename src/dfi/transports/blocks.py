@@ -342,6 +342,11 @@ class BlockTransport(FittedTransport):
         return np.arange(len(first)) * 0 if self.labels is None else self.labels[first]
 
     @property
+    def between(self) -> LinearTransport:
+        """The linear map between units."""
+        return self.linear
+
+    @property
     def drawn_as_one(self) -> Ints:
         """The block of each coordinate."""
         return self.inner.owner
