@@ -373,6 +373,11 @@ class FittedTransport(ABC):
         """A label for each coordinate: those with the same one belong to one unit."""
         return np.arange(self.n_latent)
 
+    def undecoded(self, matrix: Floats, orders: Ints) -> Floats | float:
+        """Return what ``decode`` leaves out of rows, each unit of them from a row in ``orders``."""
+        del matrix, orders
+        return 0.0
+
     @property
     def shares_variance(self) -> bool:
         """Whether attributed scores are averages of latent ones, so shares of the variance."""

@@ -34,7 +34,8 @@ regressions on :math:`z_b` and their covariance is that of what is left of it: f
 nothing. ``attribution="isotropic"`` spreads all of :math:`\psi_b` evenly.
 
 **Rare levels.** Levels of a category with less than one row in a hundred are one level for the
-transport, never for the model: a replaced row takes its donor's own level.
+transport, never for the model: a replaced row takes its donor's own level. Where all are rare, the
+most frequent one stays.
 
 **Own error.** By the grouped jackknife: refits with the models, rows and donors kept.
 """
@@ -247,6 +248,10 @@ def _block(unit: int, column: Column, positions: Ints, centred: Floats, share: F
         # the share of a 0/1 column is its mean, and p (1 - p) its variance
         frequency = np.array([share @ (centred[:, k] > 0) for k in range(len(positions))])
         rare = np.flatnonzero(frequency < RARE)
+        if len(rare) == len(frequency):
+            # one stays: the first in the table of the most frequent
+            most = np.flatnonzero(frequency > frequency.max() * (1.0 - 1e-9))
+            rare = np.delete(rare, most[np.argmin(np.argmax(centred[:, most] > 0, axis=0))])
         pooled = len(rare) > 1
         if pooled:
             merge, split = _pooling(frequency, rare)
@@ -350,6 +355,16 @@ class BlockTransport(FittedTransport):
     def drawn_as_one(self) -> Ints:
         """The block of each coordinate."""
         return self.inner.owner
+
+    def undecoded(self, matrix: Floats, orders: Ints) -> Floats | float:
+        """Return which of the pooled levels it is, for units drawn from the rows in ``orders``."""
+        found = np.zeros((len(orders), matrix.shape[1]))
+        for k, block in enumerate(self.inner.blocks):
+            if block.pooled:
+                own = matrix[np.ix_(orders[:, k], block.positions)]
+                own -= self.inner.center[block.positions]
+                found[:, block.positions] = own - own @ block.encoder @ block.decoder
+        return found
 
     @property
     def shares_variance(self) -> bool:
