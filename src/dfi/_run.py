@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.problem import UnitsKind
+    from dfi._data.table import Missing
     from dfi._lines.choose import Quadrature
     from dfi._models.fits import Fits
     from dfi._scoring.forms import ScoreForm
@@ -61,6 +62,7 @@ def explain(
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
+    missing: Missing = "unit",
     level: float = 0.95,
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -120,6 +122,11 @@ def explain(
         Counts: each row stands for that many equal rows. Not together with ``sample_weight``.
     cv_groups : array-like of shape (n,), optional
         Labels of rows that must stay in one fold.
+    missing : {"unit", "error", "drop"}, default="unit"
+        Missing values of ``X``. ``"unit"``: part of what is seen of their column, whose score is
+        that of value and missingness together; models that take NaN, and pipelines with imputers,
+        get NaN, others the mean of the observed and an indicator. ``"error"``: refused.
+        ``"drop"``: rows that have some are left out, with a warning.
     level : float, default=0.95
         Confidence level of the intervals.
     n_jobs : int, optional
@@ -162,6 +169,7 @@ def explain(
         sample_weight=sample_weight,
         frequency_weight=frequency_weight,
         cv_groups=cv_groups,
+        missing=missing,
         n_jobs=n_jobs,
         random_state=random_state,
         progress=progress,
@@ -181,6 +189,7 @@ def compare(
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
+    missing: Missing = "unit",
     level: float = 0.95,
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -216,6 +225,11 @@ def compare(
         Counts: each row stands for that many equal rows. Not together with ``sample_weight``.
     cv_groups : array-like of shape (n,), optional
         Labels of rows that must stay in one fold.
+    missing : {"unit", "error", "drop"}, default="unit"
+        Missing values of ``X``. ``"unit"``: part of what is seen of their column, whose score is
+        that of value and missingness together; models that take NaN, and pipelines with imputers,
+        get NaN, others the mean of the observed and an indicator. ``"error"``: refused.
+        ``"drop"``: rows that have some are left out, with a warning.
     level : float, default=0.95
         Confidence level of the intervals.
     n_jobs : int, optional
@@ -260,6 +274,7 @@ def compare(
         sample_weight=sample_weight,
         frequency_weight=frequency_weight,
         cv_groups=cv_groups,
+        missing=missing,
         n_jobs=n_jobs,
         random_state=random_state,
         progress=progress,
@@ -311,6 +326,7 @@ def sensitivity(
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
+    missing: Missing = "unit",
     level: float = 0.95,
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -373,6 +389,11 @@ def sensitivity(
         Counts: each row stands for that many equal rows. Not together with ``sample_weight``.
     cv_groups : array-like of shape (n,), optional
         Labels of rows that must stay in one fold.
+    missing : {"unit", "error", "drop"}, default="unit"
+        Missing values of ``X``. ``"unit"``: part of what is seen of their column, whose score is
+        that of value and missingness together; models that take NaN, and pipelines with imputers,
+        get NaN, others the mean of the observed and an indicator. ``"error"``: refused.
+        ``"drop"``: rows that have some are left out, with a warning.
     level : float, default=0.95
         Confidence level of the intervals.
     n_jobs : int, optional
@@ -419,6 +440,7 @@ def sensitivity(
         sample_weight=sample_weight,
         frequency_weight=frequency_weight,
         cv_groups=cv_groups,
+        missing=missing,
         n_jobs=n_jobs,
         random_state=random_state,
         progress=progress,
@@ -551,6 +573,7 @@ def _specification(fits: Fits, method: Method, key: str) -> dict[str, object]:
         "n_folds": len(fits.folds),
         "n_repeats": fits.settings["n_repeats"],
         "weights": fits.weights.kind if fits.data.weighted else "none",
+        **({"missing": fits.missing} if fits.missing else {}),
         "random_state": fits.settings["random_state"],
         "n_rows": fits.table.n_rows,
         "n_features": len(fits.table.columns),

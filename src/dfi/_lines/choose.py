@@ -170,6 +170,10 @@ def _closed_form(predictor: Predictor, sample: Floats, *, square: bool) -> LineM
 
 
 def _trees(predictor: Predictor, sample: Floats) -> LineModel | None:
+    if predictor.levels.gaps:
+        # Where a value is missing a split sends the row by its default, or by the fill, not by the
+        # value that the line gives it: thresholds on the numeric matrix do not say that.
+        return None
     if predictor.reads_matrix:
         return tree_lines(predictor.model, predictor, sample, levels=predictor.levels)
     return decoded_tree_lines(predictor, sample)

@@ -22,8 +22,9 @@ _running = partial(typer.Option, rich_help_panel="Running and writing")
 
 
 class Missing(StrEnum):
-    """What happens to rows with missing values."""
+    """What happens to missing values."""
 
+    unit = "unit"
     error = "error"
     drop = "drop"
 
@@ -85,7 +86,13 @@ Time = Annotated[
 RowGroups = Annotated[
     str | None, _reading("--cv-groups", help="column of labels: rows of one label stay together")
 ]
-MissingRows = Annotated[Missing, _reading("--missing", help="rows with missing values")]
+MissingValues = Annotated[
+    Missing,
+    _reading(
+        "--missing",
+        help="missing values of features: part of the feature, an error, or rows to leave out",
+    ),
+]
 Format = Annotated[
     str | None,
     _reading(

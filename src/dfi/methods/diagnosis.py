@@ -51,11 +51,17 @@ if TYPE_CHECKING:
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport, Transport
+    from dfi.transports.gaussian import LinearTransport
 
     Predict: TypeAlias = Callable[[Floats], Floats]
 
 ROWS_PER_COLUMN = 6
 """Rows for each latent coordinate up to which scores are visibly biased."""
+
+CHANCE = (
+    "large ones towards 0 and small ones upwards, because chance correlations spread signal over "
+    "the columns"
+)
 
 SHARE_OF_LINES = 0.1
 """Lines of the probes, at most, for each line of the features."""
@@ -126,22 +132,24 @@ def warn_of_few_rows(n: int, transport: FittedTransport) -> str:
 
     With the true regression (AR(.6) columns, five signals) the five largest scores come out at
     .91, .73 and .49 of the truth where there are 6, 1.5 and .75 rows for each column, small ones
-    at 1.5, 4.7 and 8.9 times it; standard errors are near the spread all along.
+    at 1.5, 4.7 and 8.9 times it; standard errors are near the spread all along. That is the sample
+    correlation; what the others do is in :mod:`dfi.transports.covariance`.
     """
     d, design = transport.n_dependent, transport.design
     if n > ROWS_PER_COLUMN * d:
         return f"more than {ROWS_PER_COLUMN} rows for each column"
+    linear = None if transport.straight is None else transport.straight.whitening
+    bias, advice = _bias_of_few_rows(linear), ""
+    if design.shrinkage is not None and not design.published and bias == CHANCE:
+        advice = (
+            f"; transport=dfi.transports.{type(design).__name__}(covariance='factor') lessens the "
+            "bias of the transport where few directions are shared by many columns, not that of "
+            "the regression"
+        )
     warn(
         f"{n} rows for {d} columns that may depend on each other: with {ROWS_PER_COLUMN} rows or "
-        "fewer for each column the scores themselves are biased, large ones towards 0 and small "
-        "ones upwards, because chance correlations spread signal over the columns; standard errors "
-        "do not show it. Use fewer columns or more rows"
-        + (
-            f"; transport=dfi.transports.{type(design).__name__}(shrinkage='ledoit-wolf') "
-            "lessens the bias of the transport, not that of the regression"
-            if design.shrinkage == 0.0
-            else ""
-        ),
+        f"fewer for each column the scores themselves are biased, {bias}; "
+        f"standard errors do not show it. Use fewer columns or more rows{advice}",
         InferenceWarning,
     )
     return f"at most {ROWS_PER_COLUMN} rows for each column: scores are biased"
@@ -163,6 +171,19 @@ def score_membership(transport: FittedTransport, task: Task) -> Floats:
     units = set(np.flatnonzero(varying.any(axis=0)).tolist())
     kept = [bool(units.intersection(target.units)) for target in task.targets]
     return np.eye(len(kept))[kept]
+
+
+def _bias_of_few_rows(linear: LinearTransport | None) -> str:
+    """Return in which way, by how the correlations were estimated."""
+    if linear is not None and linear.factors is not None:
+        return (
+            f"because correlations are those of {linear.factors} common factors (covariance="
+            "'factor'): what columns share beside them, in pairs or with neighbours, is left out "
+            "and counted for the wrong ones"
+        )
+    if linear is not None and linear.shrinkage > 0:
+        return "towards 0, because correlations are shrunken"
+    return CHANCE
 
 
 def unit_components(

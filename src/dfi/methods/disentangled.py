@@ -21,16 +21,19 @@ from dfi.methods.diagnosis import (
     unit_components,
 )
 from dfi.transports import resolve_transport
-from dfi.transports.base import resolve_form
+from dfi.transports.base import STRAIGHT_ONLY, resolve_form
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfi._data.columns import Column
     from dfi._data.problem import Blocks
     from dfi._data.weights import Weights
     from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
     from dfi._scoring.forms import ScoreForm
     from dfi._scoring.scores import Scores, TransportError
-    from dfi._types import Floats, TransportLike
+    from dfi._types import Bools, Floats, TransportLike
     from dfi.transports.base import FittedTransport, Transport
 
 
@@ -127,6 +130,18 @@ class Disentangled(Method):
         design.check(transport_error=self.transport_error, integration=self.quadrature)
         return form
 
+    def _check_units(self, design: Transport, columns: Sequence[Column], constant: Bools) -> None:
+        """Raise if an own error along lines is asked for where units are replaced as a whole."""
+        if not design.disentangles_units or self.transport_error not in STRAIGHT_ONLY:
+            return
+        for column in columns:
+            if np.count_nonzero(~constant[list(column.positions)]) > 1:
+                raise ValueError(
+                    f"transport_error={self.transport_error!r} is about straight lines, and "
+                    f"{column.name!r} has several columns, which are replaced as one: leave it at "
+                    "'auto' (here 'jackknife'), or use 'ignore'"
+                )
+
     def compute(self, fits: Fits) -> dict[str, Part]:
         """Return the attributed scores as ``"dfi"``, the latent ones inside."""
         return {self.name: self.explain(fits).part}
@@ -150,12 +165,14 @@ class Disentangled(Method):
             blocks = group_blocks(covering(fits.data.groups), table.columns)
         columns = blocks.columns
         design.check_columns(columns)
+        self._check_units(design, columns, fits.constant)
         models = fits.halves if form == "cross" else fits.full
         explained = table.matrix[rows], weights.take(rows), fits.constant
         choice = design.choose(*explained, columns, fits.child("auto"))
         if choice.reasons:
             design = choice.design
             self._form(design, given=fits.given)
+            self._check_units(design, columns, fits.constant)
         if fits.data.joint and not design.disentangles_units:
             raise ValueError(
                 f"units='groups' is about linear maps between groups, which transport="

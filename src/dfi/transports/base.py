@@ -497,11 +497,13 @@ def jackknifed(
     task: Task,
     seed: np.random.SeedSequence,
     rescore: Callable[[Ints | None], Floats],
+    noise: Callable[[], Floats] | None = None,
 ) -> Scores:
     """Add the transport's own error, by a grouped jackknife, to both influence matrices.
 
     ``rescore`` takes rows to fit the transport on, among those explained (None: the transport as it
-    is), to :func:`both_means` under it.
+    is), to :func:`both_means` under it; ``noise`` is asked afterwards for the variance of the
+    groups' influence that is not the transport's.
     """
     weights = task.weights.take(task.rows)
     # rows of weight 0 belong to no group: one of them alone would have no mean
@@ -511,9 +513,10 @@ def jackknifed(
     groups[counted] = deal_groups(len(counted), n_groups, seed)
     psi = group_influence(groups, rescore, rescore(None))
     d = scores.latent.shape[1]
+    extra = np.zeros(psi.shape[1]) if noise is None else noise()
     return scores.with_error(
-        with_transport_error(scores.latent, weights, groups, psi[:, :d]),
-        with_transport_error(scores.attributed, weights, groups, psi[:, d:]),
+        with_transport_error(scores.latent, weights, groups, psi[:, :d], extra[:d]),
+        with_transport_error(scores.attributed, weights, groups, psi[:, d:], extra[d:]),
         f"transport jackknife ({n_groups} groups, models kept)",
     )
 
@@ -532,8 +535,18 @@ def group_influence(groups: Ints, rescore: Callable[[Ints], Floats], base: Float
     return np.asarray(psi - psi.mean(axis=0))
 
 
-def with_transport_error(influence: Floats, weights: Weights, groups: Ints, psi: Floats) -> Floats:
-    """Return influence values whose column means have the variance of the whole estimate."""
+def with_transport_error(
+    influence: Floats,
+    weights: Weights,
+    groups: Ints,
+    psi: Floats,
+    noise: Floats | None = None,
+) -> Floats:
+    """Return influence values whose column means have the variance of the whole estimate.
+
+    ``noise`` is the variance that each column of ``psi`` has because refits were compared on some
+    of the rows; it is not the transport's, and is taken off.
+    """
     n_groups = len(psi)
     centre = weights.mean(influence)
     means = np.stack(
@@ -542,9 +555,19 @@ def with_transport_error(influence: Floats, weights: Weights, groups: Ints, psi:
     own = means - centre
     scale = np.sum(own**2, axis=0)
     slope = np.divide(np.sum(own * psi, axis=0), scale, out=np.zeros_like(scale), where=scale > 0)
+    if noise is not None:
+        slope = slope * _kept(slope**2 * scale, noise)
     rest = (psi - slope * own) * np.sqrt(n_groups / max(1, n_groups - 2))
+    if noise is not None:
+        rest = rest * _kept(np.mean(rest**2, axis=0), noise)
     # what as many rows of equal weight as these would be: a group of few large ones is a small one
     mass = weights.values
     size = mass.sum() ** 2 / np.sum(mass**2) / n_groups
     added = slope * (influence - centre) + np.sqrt(size) * rest[groups]
     return np.asarray(influence + added - weights.mean(added))
+
+
+def _kept(square: Floats, noise: Floats) -> Floats:
+    """Return the factor that leaves of a mean square what is above its noise."""
+    share = np.divide(square - noise, square, out=np.zeros_like(square), where=square > 0)
+    return np.asarray(np.where(noise > 0, np.sqrt(np.maximum(share, 0.0)), 1.0))

@@ -29,8 +29,9 @@ as the scores,
 .. math:: A = P^a R^{b\prime} + P^b R^{a\prime} + P^a P^{b\prime}, \qquad
           P^a = E[(f^a - m^a) z_b], \quad R^a = E[(y - f^a) z_b],
 
-symmetrised, less the covariance of the two means. ``attribution="isotropic"`` spreads all of
-:math:`\psi_b` evenly.
+symmetrised, less the covariance of the two means. Rows are white in sample, so these means are
+regressions on :math:`z_b` and their covariance is that of what is left of it: for a linear model
+nothing. ``attribution="isotropic"`` spreads all of :math:`\psi_b` evenly.
 
 **Rare levels.** Levels of a category with less than one row in a hundred are one level for the
 transport, never for the model: a replaced row takes its donor's own level.
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
 
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel, Reference
+    from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.scores import Task
     from dfi._types import Bools, Floats, Ints, Plain
@@ -87,6 +89,9 @@ RELATIVE_FLOOR = 1e-10
 
 JACKKNIFE_ROWS = 300
 """Rows on which refits are compared."""
+
+JACKKNIFE_DONORS = 4
+"""Donors of each: the same in every refit, so that rows tell more than donors."""
 
 ROWS_AT_ONCE = 1024
 
@@ -452,6 +457,14 @@ class BlockTransport(FittedTransport):
             influence[:, played] = self._shapley(models, rows, place, task, law, players, number)
         return replace(found, influence=influence, joint=found.influence)
 
+    @staticmethod
+    def _along_lines(models: Sequence[LineModel], options: Quadrature) -> bool:
+        """Return whether units of one coordinate are averaged along their lines.
+
+        Nodes are not settled here: where lines are not exact, donors are unbiased and fewer.
+        """
+        return options.rule != "auto" or not any(most_nodes(model) for model in models)
+
     def _scored(
         self,
         models: Sequence[LineModel],
@@ -466,8 +479,7 @@ class BlockTransport(FittedTransport):
         pair = values[0], values[-1]
         influence = np.zeros((len(rows), len(joints)))
         moved = np.zeros((2, *influence.shape))
-        # nodes are not settled here; where lines are not exact, donors are unbiased and fewer
-        along = options.rule != "auto" or not any(most_nodes(model) for model in models)
+        along = self._along_lines(models, options)
         single = [t for t, joint in enumerate(joints) if along and len(joint.coordinates) == 1]
         if single:
             coordinates = np.array([joints[t].coordinates[0] for t in single])
@@ -556,8 +568,11 @@ class BlockTransport(FittedTransport):
             attributed, shares = self._attributed(
                 latent, pairs, coordinates, task.weights.take(rows)
             )
-        rules = dict.fromkeys(models[0].rule for models in prepared)
-        if any(len(joint.coordinates) > 1 for joint in joints):
+        along = [models for models in prepared if self._along_lines(models, task.options)]
+        rules = dict.fromkeys(models[0].rule for models in along)
+        if len(along) < len(prepared):
+            rules[f"{task.options.donors} donors for every unit"] = None
+        elif any(len(joint.coordinates) > 1 for joint in joints):
             rules[f"{task.options.donors} donors for units of several columns"] = None
         if task.orders:
             rules[f"{task.orders} orders of the units"] = None
@@ -601,8 +616,9 @@ class BlockTransport(FittedTransport):
                 [pair[:, [b]] for pair in pairs[:2]],
                 [pair[:, None] for pair in pairs[2:]],
             )
-            vectors = [each * coordinates[:, own] for each in (*moved, *left)]
-            directed, trace, gamma = _linear_part(vectors, spread, weights)
+            directed, trace, gamma = _linear_part(
+                (*moved, *left), coordinates[:, own], spread, weights
+            )
             attributed += directed + (latent[:, b] - trace)[:, None] * even
             size = float(gamma @ gamma)
             share = np.clip(float(weights.mean(trace)[0]) / score, 0.0, 1.0) if score > 0 else 0.0
@@ -624,20 +640,28 @@ class BlockTransport(FittedTransport):
             tuple(self.line_model(m) for m in read_fold(fold, task.matrix, task.form, task.options))
             for fold in folds
         ]
-        thinned = replace(
-            task, folds=folds, transport_error="ignore", advance=None, orders=min(task.orders, 2)
-        )
+        options = replace(task.options, donors=min(JACKKNIFE_DONORS, task.options.donors))
+        task = replace(task, options=options, orders=min(task.orders, 2))
+        thinned = replace(task, folds=folds, transport_error="ignore", advance=None)
         order = self.order(self.inner.encode(task.matrix[task.rows]))
+        compared = np.unique(np.concatenate([fold.test for fold in folds]))
+        weights = task.weights.take(compared)
+        changes: list[Floats] = []
 
         def rescore(keep: Ints | None) -> Floats:
             fitted = self if keep is None else task.fit(self.design, keep, self)
-            found = fitted._scores(thinned, prepared, fitted.law(thinned, order=order))
-            weights = task.weights.take(found.rows)
-            return np.concatenate([weights.mean(found.latent), weights.mean(found.attributed)])
+            found = fitted._scores(thinned, prepared, fitted.law(task, order=order))
+            changes.append(np.hstack([found.latent, found.attributed]))
+            return weights.mean(changes[-1])
 
-        silent = scores.unread
-        found = jackknifed(scores, task, task.child(0), rescore)
-        return found if silent is None else found.silenced(silent)
+        def noise() -> Floats:
+            # each refit's change is a mean over some rows, and has the error of one
+            base, *refits = changes
+            squares = [weights.standard_error(refit - base) ** 2 for refit in refits]
+            return np.asarray((len(refits) - 1) ** 2 * np.mean(squares, axis=0))
+
+        found = jackknifed(scores, task, task.child(0), rescore, noise)
+        return found if scores.unread is None else found.silenced(scores.unread)
 
 
 def _pooled_pairs(
@@ -657,24 +681,26 @@ def _pooled_pairs(
 
 
 def _linear_part(
-    vectors: Sequence[Floats], spread: Floats, weights: Weights
+    values: Sequence[Floats], coordinates: Floats, spread: Floats, weights: Weights
 ) -> tuple[Floats, Floats, Floats]:
     r"""Return row values of :math:`tr(M_a A)` for each ``a``, of :math:`tr A`, and ``gamma``.
 
-    ``vectors`` are the rows of :math:`P^a, P^b, R^a, R^b`, all (n, r), ``spread`` the matrices
-    :math:`M_a`, (units, r, r).
+    ``values`` (n, 1) are :math:`f - m` and :math:`y - f` of both models, whose means times the
+    ``coordinates`` (n, r) are :math:`P^a, P^b, R^a, R^b`; ``spread`` the matrices :math:`M_a`,
+    (units, r, r).
     """
-    first, last, left_first, left_last = vectors
+    vectors = [each * coordinates for each in values]
     means = [weights.mean(rows) for rows in vectors]
-    variances = weights.mean_variances()
-    directed, trace = np.zeros((len(first), len(spread))), np.zeros(len(first))
-    identity = np.eye(first.shape[1])[None]
-    for one, other, at, to in (
-        (first, left_last, means[0], means[3]),
-        (last, left_first, means[1], means[2]),
-        (first, last, means[0], means[1]),
-    ):
-        chance = ((one - at) * variances[:, None]).T @ (other - to)
+    noise = [
+        (each - (coordinates @ mean)[:, None]) * coordinates
+        for each, mean in zip(values, means, strict=True)
+    ]
+    variances = weights.mean_variances()[:, None]
+    directed, trace = np.zeros((len(coordinates), len(spread))), np.zeros(len(coordinates))
+    identity = np.eye(coordinates.shape[1])[None]
+    for k, j in ((0, 3), (1, 2), (0, 1)):
+        one, other, at, to = vectors[k], vectors[j], means[k], means[j]
+        chance = (noise[k] * variances).T @ noise[j]
         for matrices, target in ((spread, directed), (identity, trace[:, None])):
             target += one @ (matrices @ to).T + other @ (matrices @ at).T
             target -= np.einsum("aij,i,j->a", matrices, at, to)
