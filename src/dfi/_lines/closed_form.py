@@ -247,3 +247,31 @@ class SumLines:
             mean += weight * moments.mean
             hermite += weight * moments.hermite
         return LineMoments(mean, hermite)
+
+
+def merged_lines(model: LineModel) -> LineModel:
+    """Return a sum of linear models (a stack of one) as the linear model that it is."""
+    if not isinstance(model, SumLines):
+        return model
+    parts = [part for part in model.parts if isinstance(part, LinearLines)]
+    if len(parts) < len(model.parts):
+        return model
+    pairs = list(zip(model.weights, parts, strict=True))
+    return LinearLines(
+        np.sum([weight * part.coefficients for weight, part in pairs], axis=0),
+        model.intercept + sum(weight * part.intercept for weight, part in pairs),
+    )
+
+
+def linear_part(model: LineModel) -> Floats | None:
+    """Return the coefficients of the linear members of a model, None where it has none."""
+    if isinstance(model, LinearLines):
+        return model.coefficients
+    if not isinstance(model, SumLines):
+        return None
+    found = [
+        weight * part.coefficients
+        for weight, part in zip(model.weights, model.parts, strict=True)
+        if isinstance(part, LinearLines)
+    ]
+    return np.sum(found, axis=0) if found else None

@@ -51,6 +51,7 @@ from joblib import delayed
 from dfi._data.columns import Column
 from dfi._data.levels import constant_columns
 from dfi._lines.base import Lines
+from dfi._lines.closed_form import LinearLines, merged_lines
 from dfi._models.parallel import in_parallel
 from dfi._scoring.donors import (
     Donors,
@@ -636,7 +637,7 @@ class BlockTransport(FittedTransport):
 
     def line_model(self, model: LineModel) -> LineModel:
         """Return a model as a function of the space where the transport is linear."""
-        return model
+        return merged_lines(model)
 
     def _scores(self, task: Task, prepared: Sequence[tuple[LineModel, ...]], law: Law) -> Scores:
         targets = self.targets(task)
@@ -659,7 +660,9 @@ class BlockTransport(FittedTransport):
         rules = dict.fromkeys(models[0].rule for models in along)
         if len(along) < len(prepared):
             rules[f"{task.options.donors} donors for every unit"] = None
-        elif any(len(joint.coordinates) > 1 for joint in joints):
+        elif any(len(joint.coordinates) > 1 for joint in joints) and not all(
+            isinstance(model, LinearLines) for models in prepared for model in models
+        ):
             rules[f"{task.options.donors} donors for units of several columns"] = None
         if task.orders:
             rules[f"{task.orders} orders of the units"] = None
