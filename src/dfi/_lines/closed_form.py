@@ -247,3 +247,19 @@ class SumLines:
             mean += weight * moments.mean
             hermite += weight * moments.hermite
         return LineMoments(mean, hermite)
+
+
+def as_linear(model: LineModel) -> LinearLines | None:
+    """Return the linear model that a model is, a sum of them (a stack of one) too, or None."""
+    if isinstance(model, LinearLines):
+        return model
+    if not isinstance(model, SumLines):
+        return None
+    parts = [part for part in model.parts if isinstance(part, LinearLines)]
+    if len(parts) < len(model.parts):
+        return None
+    pairs = list(zip(model.weights, parts, strict=True))
+    return LinearLines(
+        np.sum([weight * part.coefficients for weight, part in pairs], axis=0),
+        model.intercept + sum(weight * part.intercept for weight, part in pairs),
+    )

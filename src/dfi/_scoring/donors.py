@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi._lines.base import blocks
-from dfi._lines.closed_form import LinearLines
+from dfi._lines.closed_form import as_linear
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,7 +125,7 @@ def replaced(
     memory: int,
 ) -> Replaced:
     """Return the predictions of one or two models where rows receive a unit from their donors."""
-    slopes = [model.coefficients for model in models if isinstance(model, LinearLines)]
+    slopes = [linear.coefficients for linear in map(as_linear, models) if linear is not None]
     if len(slopes) == len(models):
         return _replaced_in_linear(models, points, latent, donors, joint, slopes)
     count = donors.chosen.shape[1]

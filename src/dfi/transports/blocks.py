@@ -255,15 +255,13 @@ class UnitScores:
     """What one fold tells of its held-out rows, for each target.
 
     ``moved`` (2, n, targets) is :math:`f - m` of both models (twice the same for one), ``left`` (2,
-    n) their residuals. ``joint`` are the influence values of joint scores, where ``influence`` are
-    those of Shapley values.
+    n) their residuals.
     """
 
     influence: Floats
     moved: Floats
     left: Floats
     prediction: Floats
-    joint: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -455,7 +453,7 @@ class BlockTransport(FittedTransport):
         if len(played):
             players = [joints[int(t)] for t in played]
             influence[:, played] = self._shapley(models, rows, place, task, law, players, number)
-        return replace(found, influence=influence, joint=found.influence)
+        return replace(found, influence=influence)
 
     @staticmethod
     def _along_lines(models: Sequence[LineModel], options: Quadrature) -> bool:
