@@ -167,7 +167,7 @@ def group_loco(outcome: str, trees: int, data: str | None = None) -> Record:
 def explain_fakes(outcome: str, trees: int, seed: int, data: str | None = None) -> Record:
     """Explain a table with row-permuted copies of some groups, and return what these score."""
     hiv = read_hiv(outcome, data)
-    copied = [name for name in COPIED if name in hiv.positions] or list(hiv.positions)[:1]
+    copied = [name for name in COPIED if name in hiv.positions] or list(hiv.positions)[:2]
     parts, groups = [hiv.X], {name: list(places) for name, places in hiv.positions.items()}
     generator = np.random.default_rng(seed)
     for name in copied:

@@ -59,7 +59,7 @@ def test_study_writes_its_files(small, tmp_path):
     assert len(rows) == 2 * 2 * len(GROUPS)
     page = (tmp_path / "hiv-groups.md").read_text()
     assert page.count("met") + page.count("missed") >= 4
-    assert "1 fake groups" in page
+    assert "2 fake groups" in page
 
 
 def test_missing_data_are_missed_before_anything_is_fitted(tmp_path):
