@@ -140,7 +140,7 @@ def warn_of_few_rows(n: int, transport: FittedTransport) -> str:
     d, design = transport.n_dependent, transport.design
     if n > ROWS_PER_COLUMN * d:
         return f"more than {ROWS_PER_COLUMN} rows for each column"
-    linear = None if transport.straight is None else transport.straight.whitening
+    linear = transport.between
     bias, advice = _bias_of_few_rows(linear), ""
     if design.shrinkage is not None and not design.published and bias == CHANCE:
         advice = (
@@ -290,6 +290,7 @@ def check_result(
     fidelity = None if not transport.returns_rows else model_fidelity(
         predictions, task.table.matrix, task.weights, latent, weights.values, transport.decode,
         named_seed(seed, "fidelity"), transport.drawn_as_one,
+        lambda orders: transport.undecoded(task.matrix, scored.rows[orders]),
     )  # fmt: skip
     owner = transport.owner(task.columns)
     carries = np.ones(len(task.columns), dtype=np.bool_)
@@ -305,7 +306,7 @@ def check_result(
         alarms.append(Alarm(_far(design, fidelity), TransportWarning))
     if left.dependent and say:
         text = _dependent(design, left, pair)
-        tried = _tried(design, scored, task, left, totals.variance, owner, carries, seed)
+        tried = _tried(design, scored, task, left, totals.variance, carries, seed)
         alarms.append(Alarm(f"{text}. {tried}", TransportWarning))
     for category in (ImplausibleScoreWarning, TransportWarning):
         texts = [alarm.text for alarm in alarms if alarm.category is category]
@@ -463,19 +464,20 @@ def _tried(
     task: Task,
     before: LatentDiagnostics,
     variance: float,
-    owner: Ints,
     carries: Bools,
     seed: np.random.SeedSequence,
 ) -> str:
     """Try normal scores in place of whitening, with the same models, and say what they change."""
     compare = "dfi.sensitivity(X, y, transports=[...]) shows what depends on the transport"
     other = alternative_to(design)
+    if task.columns != task.table.columns:
+        return "No other transport takes groups as units"
     if other is None:
         return compare
     matrix, weights = task.table.matrix[scored.rows], task.weights.take(scored.rows)
     fitted = other.fit_matrix(matrix, weights, task.constant, columns=task.table.columns)
     draws = fitted.draw(matrix, np.random.default_rng(seed))
-    left = latent_diagnostics(draws, seed, owner, carries)
+    left = latent_diagnostics(draws, seed, fitted.owner(task.columns), carries)
     leaves = f"distance correlation {left.max_distance_correlation:.2f}"
     if left.max_distance_correlation > WORTH_CHANGING * before.max_distance_correlation:
         return f"transport='copula' was tried and leaves as much ({leaves}). {compare}"
@@ -642,19 +644,22 @@ def model_fidelity(
     decode: Predict,
     seed: np.random.SeedSequence,
     as_one: Ints | None = None,
+    undecoded: Callable[[Ints], Floats | float] = lambda _: 0.0,
 ) -> Fidelity | None:
     """Compare predictions at rows with predictions where latent coordinates are drawn apart.
 
     None where the predictions do not vary. ``folds`` are held-out rows and their prediction,
     ``latent`` and ``mass`` the laws that are drawn from, coordinates with one label in ``as_one``
-    together.
+    together; ``undecoded`` what is not told by the coordinates of the rows that each is drawn from.
     """
+    as_one = np.arange(latent.shape[1]) if as_one is None else as_one
     n_rows = sum(len(rows) for rows, _ in folds)
     generator = np.random.default_rng(seed)
     at_rows, apart, share = [], [], []
     for rows, predict in folds:
         count = max(1, MOST_DRAWS * len(rows) // n_rows)
-        apart.append(predict(decode(drawn_apart(latent, mass, count, generator, as_one))))
+        orders = _orders(mass, count, generator, int(as_one.max()) + 1)
+        apart.append(predict(decode(_taken(latent, orders, as_one)) + undecoded(orders)))
         at_rows.append(predict(matrix[rows]))
         share.append(weights.values[rows])
     value, drawn = np.concatenate(at_rows), np.concatenate(apart)
@@ -677,26 +682,28 @@ def model_fidelity(
     )
 
 
-def drawn_apart(
-    latent: Floats,
-    mass: Floats,
-    count: int,
-    generator: np.random.Generator,
-    as_one: Ints | None = None,
-) -> Floats:
-    """Draw latent rows whose units are independent, each with the law of its coordinates.
+def drawn_apart(latent: Floats, mass: Floats, count: int, generator: np.random.Generator) -> Floats:
+    """Draw latent rows whose coordinates are independent, each with its own law.
 
     Every column takes evenly spaced quantiles of the rows in a random order: with equal weights
     and as many draws as rows these are permutations of the columns.
     """
-    order = generator.permutation(len(latent))
+    d = latent.shape[1]
+    return _taken(latent, _orders(mass, count, generator, d), np.arange(d))
+
+
+def _orders(mass: Floats, count: int, generator: np.random.Generator, units: int) -> Ints:
+    """Return the rows (count, units) that each unit is drawn from."""
+    order = generator.permutation(len(mass))
     below = np.cumsum(mass[order]) / mass.sum()
     levels = (np.arange(count) + 0.5) / count
     picked = order[np.minimum(np.searchsorted(below, levels), len(order) - 1)]
-    as_one = np.arange(latent.shape[1]) if as_one is None else as_one
-    orders = [generator.permutation(picked) for _ in range(int(as_one.max()) + 1)]
+    return np.column_stack([generator.permutation(picked) for _ in range(units)])
+
+
+def _taken(latent: Floats, orders: Ints, as_one: Ints) -> Floats:
     return np.column_stack(
-        [column[orders[unit]] for column, unit in zip(latent.T, as_one, strict=True)]
+        [column[orders[:, unit]] for column, unit in zip(latent.T, as_one, strict=True)]
     )
 
 

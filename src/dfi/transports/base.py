@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from dfi._scoring.forms import ScoreForm
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Frame, Ints, Plain
+    from dfi.transports.gaussian import LinearTransport
     from dfi.transports.straight import StraightTransport
 
 N_GROUPS = 20
@@ -372,6 +373,11 @@ class FittedTransport(ABC):
         """A label for each coordinate: those with the same one belong to one unit."""
         return np.arange(self.n_latent)
 
+    def undecoded(self, matrix: Floats, orders: Ints) -> Floats | float:
+        """Return what ``decode`` leaves out of rows, each unit of them from a row in ``orders``."""
+        del matrix, orders
+        return 0.0
+
     @property
     def shares_variance(self) -> bool:
         """Whether attributed scores are averages of latent ones, so shares of the variance."""
@@ -387,6 +393,11 @@ class FittedTransport(ABC):
     def straight(self) -> StraightTransport | None:
         """Itself where latent lines are straight, in feature or in score space, else None."""
         return None
+
+    @property
+    def between(self) -> LinearTransport | None:
+        """The linear map between columns or units; None for a transport without one."""
+        return None if self.straight is None else self.straight.whitening
 
     @property
     def attribution(self) -> Floats | None:

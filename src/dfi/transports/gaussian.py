@@ -28,9 +28,16 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeVar, get_ar
 import numpy as np
 
 from dfi._checks import one_of
+from dfi._data.levels import constant_columns
 from dfi._lines.base import Reference, ReferenceKind
 from dfi.transports.base import Transport
-from dfi.transports.blocks import BlockAttribution, BlockTransport, WithinUnits, within_units
+from dfi.transports.blocks import (
+    BlockAttribution,
+    BlockTransport,
+    WithinUnits,
+    whitened_by,
+    within_units,
+)
 from dfi.transports.components import (
     RELATIVE_FLOOR,
     Components,
@@ -39,13 +46,16 @@ from dfi.transports.components import (
     named_labels,
 )
 from dfi.transports.covariance import (
+    WIDE,
     CovarianceKind,
     component_ranks,
+    correlation,
     ledoit_wolf,
     places,
     principal_factors,
 )
 from dfi.transports.linear_error import attributed_influence, latent_terms, refuse_derived
+from dfi.transports.margins import count_rows
 from dfi.transports.straight import Attributed, StraightTransport
 
 if TYPE_CHECKING:
@@ -304,6 +314,21 @@ class Selected(NamedTuple):
     ranks: tuple[int | None, ...] | None = None
 
 
+def selected_units(like: FittedTransport | None, owner: Ints) -> Selected:
+    """Return what was selected for units, for coordinates that each belong to one of them.
+
+    A level may be missing among fewer rows, and units have other coordinates then.
+    """
+    if not isinstance(like, BlockTransport):
+        return Selected()
+    first = [int(place[0]) for place in like.inner.places]
+
+    def of_units(values: Kept | None) -> Kept | None:
+        return None if values is None else values[first][owner]
+
+    return Selected(of_units(like.labels), of_units(like.missed), like.linear.ranks)
+
+
 class Whitening(Transport):
     """What whitenings share, of features or of their normal scores."""
 
@@ -431,10 +456,11 @@ class _LinearDesign(Whitening):
         single: bool,
     ) -> BlockTransport | None:
         share = weights.values / weights.values.sum()
-        inner = within_units(matrix, share, constant, columns, single=single)
+        known = like.inner if isinstance(like, BlockTransport) else None
+        inner = within_units(matrix, share, constant, columns, single=single, like=known)
         if inner is None:
             return None
-        return self._between_units(inner, matrix, weights, constant, like)
+        return self._between_units(inner, matrix, weights, constant, columns, like)
 
     def by_column(
         self,
@@ -459,24 +485,79 @@ class _LinearDesign(Whitening):
         matrix: Floats,
         weights: Weights,
         constant: Bools,
+        columns: Sequence[Column],
         like: FittedTransport | None,
     ) -> BlockTransport:
         """Fit the transport to rows that are whitened within units."""
-        kept = Selected()
-        if isinstance(like, BlockTransport):
-            # a level may be missing among fewer rows: components are those of units
-            first = [int(place[0]) for place in like.inner.places]
-
-            def of_units(values: Kept | None) -> Kept | None:
-                return None if values is None else values[first][inner.owner]
-
-            kept = Selected(of_units(like.labels), of_units(like.missed), like.linear.ranks)
+        active = np.flatnonzero(~constant)
+        even = self.attribution == "isotropic"
+        wide = self.covariance == "factor" or len(inner.owner) > WIDE * count_rows(weights)
+        if wide and self.estimator in ("auto", "factor"):
+            inner, linear = self._among_factors(matrix, weights, active, columns, like)
+            return BlockTransport(self, active, inner, linear, even)
         whitened = inner.encode(matrix)
         all_vary = np.zeros(whitened.shape[1], dtype=np.bool_)
+        kept = selected_units(like, inner.owner)
         linear = self._fit(whitened, weights, all_vary, inner.units, kept, inner.owner)
-        return BlockTransport(
-            self, np.flatnonzero(~constant), inner, linear, self.attribution == "isotropic"
+        return BlockTransport(self, active, inner, linear, even)
+
+    def _among_factors(
+        self,
+        matrix: Floats,
+        weights: Weights,
+        active: Ints,
+        columns: Sequence[Column],
+        like: FittedTransport | None,
+    ) -> tuple[WithinUnits, LinearTransport]:
+        """Fit the transport where factors of all columns whiten within units as well."""
+        share = weights.values / weights.values.sum()
+        center = share @ matrix
+        deviation = np.sqrt(share @ (matrix - center) ** 2)
+        deviation[constant_columns(matrix[share > 0])] = 0.0
+        rows = ((matrix - center) / np.where(deviation > 0, deviation, 1.0))[:, active]
+        unit = np.zeros(matrix.shape[1], dtype=np.intp)
+        for number, column in enumerate(columns):
+            unit[list(column.positions)] = number
+        owner = np.searchsorted(np.unique(unit[active]), unit[active])
+        labels, missed, ranks = selected_units(like, owner)
+        components = check_components(self.components)
+        if labels is None and components is not None:
+            labels, missed = column_labels(
+                components, rows, weights, active, columns, matrix.shape[1]
+            )
+        found = correlation(rows, weights, self.estimator, labels=labels, ranks=ranks)
+        inner, between = whitened_by(found.matrix, center, deviation, active, columns)
+        if labels is not None and missed is not None:
+            first = [int(np.searchsorted(active, block.positions[0])) for block in inner.blocks]
+            labels, missed = labels[first][inner.owner], missed[first][inner.owner]
+        law, smoothing, weight_factor = self.coupling()
+        d = len(between)
+        vectors, values = np.zeros((d, d)), np.zeros(d)
+        for place in places(labels):
+            inside = np.arange(d)[place]
+            values[inside], vectors[np.ix_(inside, inside)] = np.linalg.eigh(
+                between[np.ix_(inside, inside)]
+            )
+        linear = LinearTransport(
+            design=self,
+            active=np.arange(d),
+            center=np.zeros(d),
+            scale=np.ones(d),
+            eigenvectors=vectors,
+            eigenvalues=np.where(values > RELATIVE_FLOOR * values.max(), values, 0.0),
+            smoothing=smoothing,
+            weight_factor=weight_factor,
+            shrinkage=0.0,
+            standardized=True,
+            reference=Reference.gaussian(),
+            labels=labels,
+            missed=missed,
+            ranks=found.ranks,
         )
+        if law == "empirical":
+            whitened = inner.encode(matrix)
+            linear = replace(linear, reference=_empirical_law(linear, whitened, weights.values))
+        return inner, linear
 
     def _fit(
         self,
@@ -496,6 +577,9 @@ class _LinearDesign(Whitening):
         centered = matrix[:, active] - center[active]
         scale = np.ones(matrix.shape[1])
         deviation = np.sqrt(share @ centered**2)
+        if blocks is not None:
+            # a unit may not vary among the rows of a refit
+            deviation = np.where(deviation > 0, deviation, 1.0)
         if standardize:
             scale[active] = deviation
         rows = centered / scale[active]

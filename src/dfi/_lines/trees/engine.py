@@ -259,7 +259,8 @@ def _steepness_of_trees(steepness: Floats, categories: Sequence[Category], width
     wide = np.zeros((len(steepness), width))
     wide[:, : steepness.shape[1]] = steepness
     for category in categories:
-        wide[:, category.columns] = 0.0
+        source = category.source
+        wide[:, category.columns] = 0.0 if source is None else steepness[:, source, None]
     return wide
 
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfi._data.levels import TIE, largest
+from dfi._data.levels import BEYOND, TIE, largest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,11 +33,14 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from dfi._data.levels import Block, Levels
-    from dfi._types import Floats, Ints
+    from dfi._types import Bools, Floats, Ints
 
     Integers = NDArray[np.int32]
 
 Link = Literal["identity", "logistic", "exp"]
+
+OUTSIDE = 1e100
+"""What lies beyond every threshold, wherever a line takes it: kernels keep those within 1e50."""
 
 
 class Unreadable(Exception):
@@ -59,8 +62,9 @@ class TreeEnsemble:
 
     Nodes are given by arrays: a row goes left where ``x[feature] <= threshold`` in float64
     arithmetic. At a leaf ``feature`` and both children are -1; elsewhere the ``value``, with
-    learning rate, averaging and class column already applied, is 0. ``tolerance`` is the relative
-    error up to which the library's own predict reproduces the sum: its rounding.
+    learning rate, averaging and class column already applied, is 0. ``default_left`` tells where a
+    missing value goes, in models that take some. ``tolerance`` is the relative error up to which
+    the library's own predict reproduces the sum: its rounding.
     """
 
     feature: Integers
@@ -73,6 +77,7 @@ class TreeEnsemble:
     link: Link = "identity"
     n_features: int = 0
     tolerance: float = 1e-9
+    default_left: Bools | None = None
 
     @property
     def n_trees(self) -> int:
@@ -112,6 +117,7 @@ def add_ensembles(parts: Sequence[TreeEnsemble]) -> TreeEnsemble:
         return np.where(child >= 0, child + np.int32(start), np.int32(-1)).astype(np.int32)
 
     pairs = list(zip(parts, starts, strict=True))
+    defaults = [part.default_left for part in parts if part.default_left is not None]
     return TreeEnsemble(
         feature=np.concatenate([part.feature for part in parts]),
         threshold=np.concatenate([part.threshold for part in parts]),
@@ -122,6 +128,7 @@ def add_ensembles(parts: Sequence[TreeEnsemble]) -> TreeEnsemble:
         intercept=float(sum(part.intercept for part in parts)),
         n_features=max(part.n_features for part in parts),
         tolerance=max(part.tolerance for part in parts),
+        default_left=np.concatenate(defaults) if len(defaults) == len(parts) else None,
     )
 
 
@@ -135,6 +142,7 @@ def joined_trees(
     *,
     n_features: int,
     tolerance: float = 1e-9,
+    default_left: ArrayLike | None = None,
 ) -> TreeEnsemble:
     """Return the sum of trees whose node arrays were joined, children numbered within each tree."""
     left_child = np.asarray(left, dtype=np.int32)
@@ -150,6 +158,7 @@ def joined_trees(
         roots=roots,
         n_features=n_features,
         tolerance=tolerance,
+        default_left=None if default_left is None else np.asarray(default_left, dtype=bool),
     )
 
 
@@ -162,11 +171,19 @@ def single_tree(
     *,
     n_features: int,
     tolerance: float = 1e-9,
+    default_left: ArrayLike | None = None,
 ) -> TreeEnsemble:
     """Return one tree, given by node arrays whose root is node 0 (leaves have ``left < 0``)."""
-    size = len(np.asarray(left))
     return joined_trees(
-        [size], feature, threshold, left, right, value, n_features=n_features, tolerance=tolerance
+        [len(np.asarray(left))],
+        feature,
+        threshold,
+        left,
+        right,
+        value,
+        n_features=n_features,
+        tolerance=tolerance,
+        default_left=default_left,
     )
 
 
@@ -210,7 +227,8 @@ class Category:
 
     The columns ``positions`` (k,) of a row decide between the ``k`` observed levels, whose one-hot
     entries are ``shift + scale * column``. The trees' ``columns`` (c,) depend on the level alone;
-    ``values`` (k, c) is what they are at each level.
+    ``values`` (k, c) is what they are at each level; at level 0 they move with the column
+    ``source`` where there is one.
     """
 
     positions: Ints
@@ -218,6 +236,7 @@ class Category:
     scale: Floats
     columns: Ints
     values: Floats
+    source: int | None = None
 
     def levels(self, rows: Floats) -> Ints:
         return largest(self.shift + self.scale * rows[:, self.positions])
@@ -240,6 +259,39 @@ def categories_in(ensemble: TreeEnsemble, levels: Levels) -> tuple[Category, ...
     return tuple(categories)
 
 
+def follow_gaps(
+    ensemble: TreeEnsemble, levels: Levels
+) -> tuple[TreeEnsemble, tuple[Category, ...]]:
+    """Return trees whose splits send missing values where they go, and what decides it on a line.
+
+    Missing or not are two levels, by the indicator. A split on the value becomes one on either of
+    two copies of it, which move with the value where it is there; where it is missing one of them
+    is so small that every split sends it left, the other so large that every split sends it right.
+    """
+    require(ensemble.default_left is not None, "it does not say where missing values go")
+    feature, width = ensemble.feature.copy(), ensemble.n_features
+    grids = {grid.position: grid.values for grid in levels.grids}
+    categories = []
+    for gap in levels.gaps:
+        nodes = ensemble.feature == gap.value
+        known = grids[gap.indicator]
+        if not nodes.any() or known[-1] == 0.0:
+            continue
+        feature[nodes] = np.where(ensemble.default_left, width, width + 1)[nodes]  # type: ignore[arg-type]
+        categories.append(
+            Category(
+                np.array([gap.indicator, gap.indicator]),
+                np.array([0.5 if known[0] == 0.0 else -BEYOND, 0.0]),
+                np.array([0.0, 1.0]),
+                np.array([width, width + 1]),
+                np.array([[0.0, 0.0], [-OUTSIDE, OUTSIDE]]),
+                gap.value,
+            )
+        )
+        width += 2
+    return replace(ensemble, feature=feature, n_features=width), tuple(categories)
+
+
 def tree_rows(
     rows: Floats, categories: Sequence[Category], levels: Sequence[Ints], width: int
 ) -> Floats:
@@ -248,6 +300,9 @@ def tree_rows(
     seen[:, : rows.shape[1]] = rows
     for category, level in zip(categories, levels, strict=True):
         seen[:, category.columns] = category.values[level]
+        if category.source is not None:
+            there = np.flatnonzero(level == 0)
+            seen[np.ix_(there, category.columns)] = rows[there, category.source][:, None]
     return seen
 
 

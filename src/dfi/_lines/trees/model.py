@@ -23,6 +23,7 @@ from dfi._lines.trees.ensemble import (
     Unreadable,
     at_midpoints,
     categories_in,
+    follow_gaps,
     one_hot_category,
     require,
     tree_rows,
@@ -125,6 +126,47 @@ def _quick(
     if owner is not model or not is_plain_forest(model):
         return predict
     return lambda rows: forest_values(model, levels.nearest(rows) if levels else rows)
+
+
+def gap_tree_lines(
+    predictor: Predictor, sample: Floats, *, n_threads: int | None = None
+) -> TreeLines | None:
+    """Return the exact line means of trees on a table with missing values, or None with a warning.
+
+    A model that takes NaN says at every split where it goes; for one that is given the mean of the
+    observed beside an indicator, that mean does.
+    """
+    model, table, levels = predictor.model, predictor.table, predictor.levels
+    ensemble, reason = read_trees(model)
+    if ensemble is not None and predictor.view == "matrix":
+        fill = np.full(table.matrix.shape[1], np.nan)
+        fill[[gap.value for gap in levels.gaps]] = [gap.fill for gap in levels.gaps]
+        ensemble = replace(ensemble, default_left=fill[ensemble.feature] <= ensemble.threshold)
+    elif ensemble is not None:
+        indicators = {gap.indicator for gap in levels.gaps}
+        width = table.matrix.shape[1]
+        ensemble = ensemble.with_columns([p for p in range(width) if p not in indicators], width)
+    try:
+        require(ensemble is not None, reason)
+        trees = _with_gaps(ensemble, levels, n_threads)  # type: ignore[arg-type]
+        error = verify(trees.ensemble, predictor, sample, read=trees.predict)
+        require(
+            error <= trees.ensemble.tolerance,
+            f"{predictor.name}: the trees as read differ from the model's own predictions by "
+            f"{error:.1e} of their scale",
+        )
+    except Unreadable as why:
+        if str(why):
+            warn(f"{why}; its line means use quadrature", ExactnessWarning)
+        return None
+    return trees
+
+
+def _with_gaps(ensemble: TreeEnsemble, levels: Levels, n_threads: int | None) -> TreeLines:
+    ensemble = at_midpoints(ensemble, levels)
+    categories = categories_in(ensemble, levels)
+    ensemble, gaps = follow_gaps(ensemble, levels)
+    return TreeLines(ensemble, (*categories, *gaps), n_threads)
 
 
 def decoded_tree_lines(
