@@ -249,13 +249,15 @@ class SumLines:
         return LineMoments(mean, hermite)
 
 
-def merged_lines(model: LineModel) -> LineModel:
-    """Return a sum of linear models (a stack of one) as the linear model that it is."""
-    if not isinstance(model, SumLines):
+def as_linear(model: LineModel) -> LinearLines | None:
+    """Return the linear model that a model is, a sum of them (a stack of one) too, or None."""
+    if isinstance(model, LinearLines):
         return model
+    if not isinstance(model, SumLines):
+        return None
     parts = [part for part in model.parts if isinstance(part, LinearLines)]
     if len(parts) < len(model.parts):
-        return model
+        return None
     pairs = list(zip(model.weights, parts, strict=True))
     return LinearLines(
         np.sum([weight * part.coefficients for weight, part in pairs], axis=0),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from dfi._lines.choose import Quadrature, line_model
-from dfi._lines.closed_form import merged_lines
+from dfi._lines.closed_form import as_linear
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -146,7 +146,8 @@ def full_lines(fits: Fits) -> tuple[LineModel, ...]:
         for models in fits.full:
             rows = fits.table.matrix[models.test]
             sample = rows[:: max(1, len(rows) // SAMPLE_ROWS)]
-            found.append(merged_lines(line_model(models.predictors[0], sample, Quadrature())))
+            model = line_model(models.predictors[0], sample, Quadrature())
+            found.append(as_linear(model) or model)
         return tuple(found)
 
     return fits.keep("full lines", read)
