@@ -95,8 +95,8 @@ class Block:
 
     ``unit`` is its place among the units, ``positions`` its columns of the matrix that vary,
     ``encoder`` (positions, rank) and ``decoder`` (rank, positions) take their centred values to
-    uncorrelated coordinates of unit variance and back. ``pooled`` tells that levels are pooled, so
-    that the way back is not complete.
+    uncorrelated coordinates of unit variance and back. ``rare`` are the places among them of levels
+    that are pooled: with some the way back is not complete.
     """
 
     unit: int
@@ -104,7 +104,12 @@ class Block:
     positions: Ints
     encoder: Floats
     decoder: Floats
-    pooled: bool = False
+    rare: tuple[int, ...] = ()
+
+    @property
+    def pooled(self) -> bool:
+        """Whether levels are pooled."""
+        return len(self.rare) > 0
 
     @property
     def rank(self) -> int:
@@ -166,9 +171,16 @@ class WithinUnits:
 
 
 def within_units(
-    matrix: Floats, share: Floats, constant: Bools, columns: Sequence[Column]
+    matrix: Floats,
+    share: Floats,
+    constant: Bools,
+    columns: Sequence[Column],
+    like: FittedTransport | None = None,
 ) -> WithinUnits | None:
-    """Whiten each unit; None where every one of them is a single column."""
+    """Whiten each unit; None where every one of them is a single column.
+
+    Levels are pooled that are in ``like``, the transport of all rows.
+    """
     varying = [
         np.array([p for p in column.positions if not constant[p]], dtype=np.intp)
         for column in columns
@@ -176,31 +188,44 @@ def within_units(
     if all(len(positions) <= 1 for positions in varying):
         return None
     center = share @ matrix
+    known = {}
+    if isinstance(like, BlockTransport):
+        known = {block.unit: block.rare for block in like.inner.blocks}
     blocks = [
-        _block(unit, column, positions, matrix[:, positions] - center[positions], share)
+        _block(
+            unit,
+            column,
+            positions,
+            matrix[:, positions] - center[positions],
+            share,
+            known.get(unit),
+        )
         for unit, (column, positions) in enumerate(zip(columns, varying, strict=True))
         if len(positions)
     ]
     return WithinUnits(tuple(blocks), center)
 
 
-def _block(unit: int, column: Column, positions: Ints, centred: Floats, share: Floats) -> Block:
+def _block(
+    unit: int,
+    column: Column,
+    positions: Ints,
+    centred: Floats,
+    share: Floats,
+    rare: tuple[int, ...] | None = None,
+) -> Block:
     deviation = np.sqrt(share @ centred**2)
     if len(positions) == 1:
         return Block(unit, column.name, positions, 1.0 / deviation[None], deviation[None])
-    merge, split = np.diag(1.0 / deviation), np.diag(deviation)
-    pooled = False
+    # a level of few rows may be absent from some of them
+    inverse = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
+    merge, split = np.diag(inverse), np.diag(deviation)
     if column.kind == "categorical":
         # the share of a 0/1 column is its mean, and p (1 - p) its variance
         frequency = np.array([share @ (centred[:, k] > 0) for k in range(len(positions))])
-        rare = np.flatnonzero(frequency < RARE)
-        if len(rare) == len(frequency):
-            # one stays: the first in the table of the most frequent
-            most = np.flatnonzero(frequency > frequency.max() * (1.0 - 1e-9))
-            rare = np.delete(rare, most[np.argmin(np.argmax(centred[:, most] > 0, axis=0))])
-        pooled = len(rare) > 1
-        if pooled:
-            merge, split = _pooling(frequency, rare)
+        rare = _rare_levels(frequency, centred) if rare is None else rare
+        if rare:
+            merge, split = _pooling(frequency, np.array(rare))
     root = (centred @ merge) * np.sqrt(share)[:, None]
     _, singular, right = np.linalg.svd(root, full_matrices=False)
     kept = singular**2 > RELATIVE_FLOOR * singular[0] ** 2
@@ -211,8 +236,18 @@ def _block(unit: int, column: Column, positions: Ints, centred: Floats, share: F
         positions,
         merge @ (vectors / singular),
         (vectors * singular).T @ split,
-        pooled,
+        rare or (),
     )
+
+
+def _rare_levels(frequency: Floats, centred: Floats) -> tuple[int, ...]:
+    """Return the levels to pool, two or more."""
+    rare = np.flatnonzero(frequency < RARE)
+    if len(rare) == len(frequency):
+        # one stays: the first in the table of the most frequent
+        most = np.flatnonzero(frequency > frequency.max() * (1.0 - 1e-9))
+        rare = np.delete(rare, most[np.argmin(np.argmax(centred[:, most] > 0, axis=0))])
+    return tuple(rare.tolist()) if len(rare) > 1 else ()
 
 
 def _pooling(frequency: Floats, rare: Ints) -> tuple[Floats, Floats]:
@@ -222,7 +257,7 @@ def _pooling(frequency: Floats, rare: Ints) -> tuple[Floats, Floats]:
     merge[kept, np.arange(len(kept))] = 1.0
     merge[rare, -1] = 1.0
     split = merge.T.copy()
-    split[-1, rare] = frequency[rare] / frequency[rare].sum()
+    split[-1, rare] = frequency[rare] / max(frequency[rare].sum(), np.finfo(float).tiny)
     return merge, split
 
 

@@ -358,7 +358,7 @@ class _LinearDesign(Whitening):
         """
         if columns is not None and self.disentangles_units:
             share = weights.values / weights.values.sum()
-            inner = within_units(matrix, share, constant, columns)
+            inner = within_units(matrix, share, constant, columns, like)
             if inner is not None:
                 return self._between_units(inner, matrix, weights, constant, like)
         return self.by_column(matrix, weights, constant, columns=columns, like=like)
