@@ -198,7 +198,7 @@ def _coordinate(explainer: DFI, feature: str, level: str | None) -> tuple[int, s
     column, positions = table.columns[unit], list(table.units[unit])
     label = feature
     if column.kind == "categorical":
-        levels = [str(value) for value in column.levels]
+        levels = ["missing" if value is None else str(value) for value in column.levels]
         if level is None or level not in levels:
             raise ValueError(
                 f"{feature!r} is categorical; pass level= one of {', '.join(map(repr, levels))}"
