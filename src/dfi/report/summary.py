@@ -170,6 +170,7 @@ def _inside(result: Importance, rows: Sequence[Plain]) -> list[Plain]:
                 "name": row["name"],
                 "kind": unit["kind"],
                 "score": row["score"],
+                "missing": unit.get("missing"),
                 "told": _told(unit),
                 "text": _inside_sentence(unit),
                 "pooled": below.get("below") if row["name"] in below.get("columns", ()) else None,
@@ -191,7 +192,7 @@ def _told(unit: Plain) -> str:
 
 def _inside_sentence(unit: Plain) -> str | None:
     """Compare the outcome where a value is missing with where it is observed."""
-    if unit["kind"] == "group" or unit.get("missing") is None:
+    if unit["kind"] == "group" or not unit.get("missing"):
         return None
     *observed, gap = unit["members"]
     share = sum(member["share"] for member in observed)
@@ -458,7 +459,10 @@ def _leading(row: Plain, level: float, target: str | None) -> str:
                 "through others that it is correlated with."
             )
     if row["missing"] is not None:
-        text += f" Missing in {percent(row['missing'])} of the rows: of value and missingness."
+        text += (
+            f" Missing in {percent(row['missing'])} of the rows: the score is of what is seen, "
+            "value and missingness together."
+        )
     return text
 
 
