@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 from joblib import delayed
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
@@ -25,8 +26,6 @@ from dfi._models.stack import weight_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import numpy as np
 
     from dfi._data.outcome import Outcome
     from dfi._data.problem import Data
@@ -109,6 +108,10 @@ def fit_model(
         target = target.astype(int)
     view = learner_view(model, table)
     X = rows_seen(table, table.matrix[rows], view)
+    if view == "values":
+        # nothing can be learned from a column that is missing in all of these rows, and
+        # scikit-learn's boosting fails on one: any number does
+        X = np.where(np.isnan(X).all(axis=0), 0.0, X)
     given = weight_arguments(model, None if weights is None else weights.values[rows])
     # On little data OpenMP's threads wait for each other more than they work: boosting on 400
     # rows takes 0.07 CPU seconds with one thread and 0.19 with two.

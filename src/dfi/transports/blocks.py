@@ -49,6 +49,7 @@ import numpy as np
 from joblib import delayed
 
 from dfi._data.columns import Column
+from dfi._data.levels import constant_columns
 from dfi._lines.base import Lines
 from dfi._models.parallel import in_parallel
 from dfi._scoring.donors import (
@@ -105,7 +106,7 @@ class Block:
 
     ``unit`` is its place among the units, ``positions`` its columns of the matrix that vary,
     ``encoder`` (positions, rank) and ``decoder`` (rank, positions) take their centred values to
-    uncorrelated coordinates of unit variance and back. ``pooled`` tells that levels are pooled, so
+    uncorrelated coordinates of unit variance and back. Levels in ``rare`` are pooled, so
     that the way back is not complete.
     """
 
@@ -114,7 +115,12 @@ class Block:
     positions: Ints
     encoder: Floats
     decoder: Floats
-    pooled: bool = False
+    rare: tuple[int, ...] = ()
+
+    @property
+    def pooled(self) -> bool:
+        """Whether levels are pooled."""
+        return bool(self.rare)
 
     @property
     def rank(self) -> int:
@@ -182,8 +188,12 @@ def within_units(
     columns: Sequence[Column],
     *,
     single: bool = False,
+    like: WithinUnits | None = None,
 ) -> WithinUnits | None:
-    """Whiten each unit; None where every one is a single column, unless these are asked for."""
+    """Whiten each unit; None where every one is a single column, unless these are asked for.
+
+    Levels are pooled that are pooled in ``like``, the same fitted to more rows.
+    """
     varying = [
         np.array([p for p in column.positions if not constant[p]], dtype=np.intp)
         for column in columns
@@ -191,11 +201,14 @@ def within_units(
     if not single and all(len(positions) <= 1 for positions in varying):
         return None
     center = share @ matrix
-    blocks = [
-        _block(unit, column, positions, matrix[:, positions] - center[positions], share)
-        for unit, (column, positions) in enumerate(zip(columns, varying, strict=True))
-        if len(positions)
-    ]
+    # among fewer rows than decided on it, a column may not vary
+    still = constant_columns(matrix[share > 0])
+    known = {} if like is None else {block.unit: block.rare for block in like.blocks}
+    blocks = []
+    for unit, (column, positions) in enumerate(zip(columns, varying, strict=True)):
+        if len(positions):
+            centred = np.where(still[positions], 0.0, matrix[:, positions] - center[positions])
+            blocks.append(_block(unit, column, positions, centred, share, known.get(unit)))
     return WithinUnits(tuple(blocks), center)
 
 
@@ -221,13 +234,14 @@ def whitened_by(
         kept = values > RELATIVE_FLOOR * values[-1]
         vectors, singular = vectors[:, kept], np.sqrt(values[kept])
         scale = deviation[active[inside]][:, None]
+        inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
         roots.append((inside, vectors / singular))
         blocks.append(
             Block(
                 unit,
                 column.name,
                 active[inside],
-                vectors / singular / scale,
+                vectors / singular * inverse,
                 (vectors * singular * scale).T,
             )
         )
@@ -238,23 +252,27 @@ def whitened_by(
     return inner, whole.T @ correlation @ whole
 
 
-def _block(unit: int, column: Column, positions: Ints, centred: Floats, share: Floats) -> Block:
+def _block(
+    unit: int,
+    column: Column,
+    positions: Ints,
+    centred: Floats,
+    share: Floats,
+    rare: tuple[int, ...] | None,
+) -> Block:
     deviation = np.sqrt(share @ centred**2)
-    if len(positions) == 1:
-        return Block(unit, column.name, positions, 1.0 / deviation[None], deviation[None])
-    merge, split = np.diag(1.0 / deviation), np.diag(deviation)
-    pooled = False
+    inverse = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
+    if len(positions) == 1 or not deviation.any():
+        # a unit that does not vary keeps one coordinate, at which nothing moves
+        return Block(unit, column.name, positions, inverse[:, None], deviation[None])
+    merge, split = np.diag(inverse), np.diag(deviation)
     if column.kind == "categorical":
         # the share of a 0/1 column is its mean, and p (1 - p) its variance
         frequency = np.array([share @ (centred[:, k] > 0) for k in range(len(positions))])
-        rare = np.flatnonzero(frequency < RARE)
-        if len(rare) == len(frequency):
-            # one stays: the first in the table of the most frequent
-            most = np.flatnonzero(frequency > frequency.max() * (1.0 - 1e-9))
-            rare = np.delete(rare, most[np.argmin(np.argmax(centred[:, most] > 0, axis=0))])
-        pooled = len(rare) > 1
-        if pooled:
-            merge, split = _pooling(frequency, rare)
+        if rare is None:
+            rare = _rare_levels(frequency, centred)
+        if rare:
+            merge, split = _pooling(frequency, np.array(rare))
     root = (centred @ merge) * np.sqrt(share)[:, None]
     _, singular, right = np.linalg.svd(root, full_matrices=False)
     kept = singular**2 > RELATIVE_FLOOR * singular[0] ** 2
@@ -265,8 +283,18 @@ def _block(unit: int, column: Column, positions: Ints, centred: Floats, share: F
         positions,
         merge @ (vectors / singular),
         (vectors * singular).T @ split,
-        pooled,
+        rare or (),
     )
+
+
+def _rare_levels(frequency: Floats, centred: Floats) -> tuple[int, ...]:
+    """Return the levels to pool: none where there are fewer than two rare ones."""
+    rare = np.flatnonzero(frequency < RARE)
+    if len(rare) == len(frequency):
+        # one stays: the first in the table of the most frequent
+        most = np.flatnonzero(frequency > frequency.max() * (1.0 - 1e-9))
+        rare = np.delete(rare, most[np.argmin(np.argmax(centred[:, most] > 0, axis=0))])
+    return tuple(int(level) for level in rare) if len(rare) > 1 else ()
 
 
 def _pooling(frequency: Floats, rare: Ints) -> tuple[Floats, Floats]:
@@ -276,7 +304,7 @@ def _pooling(frequency: Floats, rare: Ints) -> tuple[Floats, Floats]:
     merge[kept, np.arange(len(kept))] = 1.0
     merge[rare, -1] = 1.0
     split = merge.T.copy()
-    split[-1, rare] = frequency[rare] / frequency[rare].sum()
+    split[-1, rare] = frequency[rare] / max(float(frequency[rare].sum()), np.finfo(float).tiny)
     return merge, split
 
 

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeVar, get_ar
 import numpy as np
 
 from dfi._checks import one_of
+from dfi._data.levels import constant_columns
 from dfi._lines.base import Reference, ReferenceKind
 from dfi.transports.base import Transport
 from dfi.transports.blocks import (
@@ -455,7 +456,8 @@ class _LinearDesign(Whitening):
         single: bool,
     ) -> BlockTransport | None:
         share = weights.values / weights.values.sum()
-        inner = within_units(matrix, share, constant, columns, single=single)
+        known = like.inner if isinstance(like, BlockTransport) else None
+        inner = within_units(matrix, share, constant, columns, single=single, like=known)
         if inner is None:
             return None
         return self._between_units(inner, matrix, weights, constant, columns, like)
@@ -489,7 +491,7 @@ class _LinearDesign(Whitening):
         """Fit the transport to rows that are whitened within units."""
         active = np.flatnonzero(~constant)
         even = self.attribution == "isotropic"
-        wide = self.covariance == "factor" or len(active) > WIDE * count_rows(weights)
+        wide = self.covariance == "factor" or len(inner.owner) > WIDE * count_rows(weights)
         if wide and self.estimator in ("auto", "factor"):
             inner, linear = self._among_factors(matrix, weights, active, columns, like)
             return BlockTransport(self, active, inner, linear, even)
@@ -511,6 +513,7 @@ class _LinearDesign(Whitening):
         share = weights.values / weights.values.sum()
         center = share @ matrix
         deviation = np.sqrt(share @ (matrix - center) ** 2)
+        deviation[constant_columns(matrix[share > 0])] = 0.0
         rows = ((matrix - center) / np.where(deviation > 0, deviation, 1.0))[:, active]
         unit = np.zeros(matrix.shape[1], dtype=np.intp)
         for number, column in enumerate(columns):
@@ -574,6 +577,9 @@ class _LinearDesign(Whitening):
         centered = matrix[:, active] - center[active]
         scale = np.ones(matrix.shape[1])
         deviation = np.sqrt(share @ centered**2)
+        if blocks is not None:
+            # a unit may not vary among the rows of a refit
+            deviation = np.where(deviation > 0, deviation, 1.0)
         if standardize:
             scale[active] = deviation
         rows = centered / scale[active]
