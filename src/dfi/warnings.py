@@ -50,7 +50,7 @@ class QuadratureWarning(DFIWarning):
 
 
 class ManyLevelsWarning(DFIWarning):
-    """A categorical column has so many levels that its one-hot block is wide and thinly filled."""
+    """A categorical column has so many levels that most have few rows."""
 
 
 class ApproximationWarning(DFIWarning):

@@ -181,7 +181,8 @@ class Data:
     def missing_shares(self) -> dict[str, float]:
         """The share of the rows in which each column with missing values is missing."""
         table = self.table
-        return {c.name: float(table.where_missing(c).mean()) for c in table.missing}
+        shares = ((c.name, self.weights.mean(table.where_missing(c))) for c in table.missing)
+        return {name: float(share[0]) for name, share in shares}
 
     @cached_property
     def blocks(self) -> Blocks:

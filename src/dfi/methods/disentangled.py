@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -27,14 +28,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.columns import Column
-    from dfi._data.problem import Blocks
+    from dfi._data.groups import Groups
+    from dfi._data.problem import Blocks, Data
     from dfi._data.weights import Weights
     from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
     from dfi._scoring.forms import ScoreForm
     from dfi._scoring.scores import Scores, TransportError
-    from dfi._types import Bools, Floats, TransportLike
+    from dfi._types import Bools, Floats, Ints, TransportLike
     from dfi.transports.base import FittedTransport, Transport
+
+
+MEMBERS = 30
+"""Levels or columns of a unit that a result tells of."""
 
 
 @dataclass(frozen=True)
@@ -155,14 +161,15 @@ class Disentangled(Method):
         table, rows, weights = fits.table, fits.rows, fits.weights
         design = resolve_transport(self.transport)
         form = self._form(design, given=fits.given)
-        blocks = fits.data.blocks
+        blocks, groups = fits.data.blocks, fits.data.groups
         if self.additive:
-            if fits.data.groups is None or not fits.data.joint or form == "cpi":
+            if groups is None or not fits.data.joint or form == "cpi":
                 raise ValueError(
                     "additive=True gives Shapley values to groups that are units, for the cross "
                     "and the LOCO-type form: pass groups=... and units='groups', and no form='cpi'"
                 )
-            blocks = group_blocks(covering(fits.data.groups), table.columns)
+            groups = covering(groups)
+            blocks = group_blocks(groups, table.columns)
         columns = blocks.columns
         design.check_columns(columns)
         self._check_units(design, columns, fits.constant)
@@ -213,6 +220,9 @@ class Disentangled(Method):
         )
         if choice.reasons:
             diagnostics["auto"] = choice.as_dict()
+        members = unit_members(fits.data, groups if fits.data.joint else None)
+        if members:
+            diagnostics["units"] = members
         specification = {
             **design.specification(),
             "reference": transport.reference.kind,
@@ -268,7 +278,12 @@ def _part(
     return Part(
         **spaces(scores.attributed, scores.attributed_by_repeat),
         latent=latent,
-        attribution=membership.T @ scores.attribution @ membership / np.maximum(owned, 1),
+        # scores of groups that share blocks stay in the latent space
+        attribution=(
+            membership.T @ scores.attribution @ membership / np.maximum(owned, 1)
+            if task.by_unit
+            else None
+        ),
         **shared,
     )
 
@@ -301,3 +316,74 @@ def _unit_scores(design: Transport, blocks: Blocks, *, additive: bool) -> str:
 
 def _spread(by_repeat: Floats) -> Floats | None:
     return by_repeat.std(axis=0, ddof=1) if len(by_repeat) > 1 else None
+
+
+def unit_members(data: Data, groups: Groups | None) -> dict[str, Any]:
+    """Return what units consist of that are more than one number, for those who read the result.
+
+    Of a category its levels, of a column with missing values the quarters of what is observed and
+    what is missing (last), each with its share of the rows and mean outcome; of a group its columns.
+    More than :data:`MEMBERS` are pooled or counted.
+    """
+    table = data.table
+    missing = data.missing_shares
+    if groups is not None:
+        return {
+            name: {
+                "kind": "group",
+                "n_members": int(row.sum()),
+                "members": [
+                    {"name": table.names[k], "missing": missing.get(table.names[k])}
+                    for k in np.flatnonzero(row)[:MEMBERS].tolist()
+                ],
+            }
+            for name, row in zip(groups.names, groups.membership, strict=True)
+        }
+    found: dict[str, Any] = {}
+    mass = data.weights.values / data.weights.values.sum()
+    for column in table.columns:
+        if column.kind != "categorical" and column.fill is None:
+            continue
+        names, codes = _parts(column, table.matrix, table.where_missing(column), mass)
+        share = np.bincount(codes, mass, len(names))
+        total = np.bincount(codes, mass * data.y, len(names))
+        seen = np.argsort(-share, kind="stable")[: np.count_nonzero(share)].tolist()
+        gap = [k for k in seen if column.missing and k == len(names) - 1]
+        seen = gap + [k for k in seen if k not in gap]  # what is missing is never pooled
+        kept = len(seen) if len(seen) <= MEMBERS else MEMBERS - 1
+        parts = [(names[k], [k]) for k in sorted(seen[:kept])]
+        if seen[kept:]:
+            rest = (f"{len(seen) - kept} other levels", seen[kept:])
+            parts.insert(len(parts) - len(gap), rest)
+        found[column.name] = {
+            "kind": "category" if column.fill is None else "number",
+            "n_members": len(seen),
+            "missing": missing.get(column.name),
+            "members": [
+                {
+                    "name": name,
+                    "share": float(share[which].sum()),
+                    "mean": float(total[which].sum() / share[which].sum()),
+                }
+                for name, which in parts
+            ],
+        }
+    return found
+
+
+def _parts(column: Column, matrix: Floats, missing: Bools, mass: Floats) -> tuple[list[str], Ints]:
+    """Return the levels of a category, or quarters of the observed numbers, and each row's."""
+    if column.fill is None:
+        gap = "(missing)" if "missing" in column.levels else "missing"
+        names = [gap if level is None else str(level) for level in column.levels]
+        return names, column.decode(matrix[:, list(column.positions)])
+    values = matrix[:, column.positions[0]]
+    order = np.argsort(values[~missing], kind="stable")
+    below = np.cumsum(mass[~missing][order])
+    at = np.searchsorted(below, np.array([0.25, 0.5, 0.75]) * below[-1:].sum() * (1 - 1e-12))
+    edges = np.unique(values[~missing][order][at[: 3 * len(order)]])
+    ends = [f"{edge:.4g}" for edge in edges]
+    names = [f"{low} to {high}" for low, high in pairwise(ends)]
+    names = [f"up to {ends[0]}", *names, f"above {ends[-1]}"] if ends else []
+    codes = np.where(missing, len(names), np.searchsorted(edges, values))
+    return [*names, "missing"], codes

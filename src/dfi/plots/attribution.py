@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
@@ -12,6 +13,7 @@ from scipy import stats
 from dfi._data.groups import read_groups
 from dfi.plots import style
 from dfi.results import views
+from dfi.results.importance import SUM_OF_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 
 def _latent_of(result: Importance) -> Importance:
+    if views.overlaps(result):
+        raise ValueError(f"latent and attributed scores are the same: {views.UNATTRIBUTED}")
     if result.latent is None:
         raise ValueError(
             f"this result ({result.space}) has no latent scores beside it; "
@@ -300,6 +304,9 @@ def groups(
 ) -> NDArray[np.object_]:
     """Draw groups of features: scores, z statistics, dependence between groups, attribution.
 
+    The first panel says how groups are scored: as sums of columns, jointly, or by Shapley values.
+    Joint scores of groups that overlap are not attributed, and the last two panels say so.
+
     Parameters
     ----------
     result : Importance
@@ -323,13 +330,15 @@ def groups(
     columns = _groups_data(grouped, top=top)
     names = columns["feature"]
     order = views.leading(grouped.scores, top)
-    if correlation is None:
-        dependence = views.overlap(views.attribution_of(grouped))[np.ix_(order, order)]
-        label = "overlap of latent signal"
-    else:
+    weights = None
+    if not views.overlaps(grouped):
+        weights = views.attribution_of(grouped)[np.ix_(order, order)]
+    dependence, label = None, "overlap of latent signal"
+    if correlation is not None:
         dependence = _mean_correlation(result, groups, np.asarray(correlation, dtype=float), order)
         label = "mean |correlation| of members"
-    weights = views.attribution_of(grouped)[np.ix_(order, order)]
+    elif weights is not None:
+        dependence = views.overlap(views.attribution_of(grouped))[np.ix_(order, order)]
     if axes is None:
         height = min(2 * (1.4 + 0.3 * len(names)), style.MAX_HEIGHT)
         _, grid = plt.subplots(2, 2, figsize=(12.0, max(height, 6.5)), layout="constrained")
@@ -340,12 +349,25 @@ def groups(
             raise ValueError(f"the group panel needs 4 axes, got {len(panels)}")
     _draw_bars(panels[0], columns)
     _draw_statistics(panels[1], columns, 1.0 - grouped.level, len(grouped.names))
-    _draw_heat_map(panels[2], dependence, names, label)
-    _draw_heat_map(panels[3], weights, names, "attribution weight")
-    titles = ("score, one standard error", "z statistic", label, "attribution between groups")
+    for ax, values, what in ((panels[2], dependence, label), (panels[3], weights, "weight")):
+        if values is None:
+            _say(ax, views.UNATTRIBUTED)
+        else:
+            _draw_heat_map(ax, values, names, what)
+    how = str(grouped.spec.get("group_scores", SUM_OF_COLUMNS))
+    titles = (
+        f"score ({how}), one standard error", "z statistic", label, "attribution between groups"
+    )  # fmt: skip
     for letter, ax, title in zip("abcd", panels, titles, strict=True):
         ax.set_title(f"({letter}) {title}", loc="left", fontsize=10)
     return np.array(panels, dtype=object)
+
+
+def _say(ax: Axes, text: str) -> None:
+    """Write a sentence where there is nothing to draw."""
+    ax.set_axis_off()
+    sentence = textwrap.fill(f"{text[0].upper()}{text[1:]}.", 44)
+    ax.text(0.5, 0.5, sentence, ha="center", va="center", fontsize=9, transform=ax.transAxes)
 
 
 def _draw_bars(ax: Axes, columns: Columns) -> None:

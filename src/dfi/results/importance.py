@@ -40,6 +40,9 @@ __all__ = ["Importance", "Quality", "load"]
 UNRELATED = "unrelated to everything that the model uses"
 """What a score of exactly 0 means, in the words of text, table and page."""
 
+SEEN = "scores are of what is seen, value and missingness together"
+"""What the score of a column with missing values means."""
+
 MUST_AGREE = ("method", "result", "loss", "unit", "target", "parameters", "group_scores")
 """Entries of two specifications without which a difference of their scores means nothing."""
 
@@ -50,6 +53,9 @@ SUM_OF_COLUMNS = "sum of columns"
 
 MANY_COLUMNS = 50
 """Columns of a group from which on their sum collects more noise than signal."""
+
+SHOWN_MEMBERS = 30
+"""Columns of a group, the largest scores first, that a sum tells of."""
 
 _SHOWN = ("score", "se", "ci_low", "ci_high", "p_adj")
 _NO_UNITS = np.zeros(0, dtype=np.bool_)
@@ -497,10 +503,23 @@ class Importance:
         if self.attribution is not None:
             giving = membership / membership.sum(axis=1, keepdims=True)
             attribution = membership @ self.attribution @ giving.T
+        members = {
+            name: {
+                "kind": "group",
+                "n_members": int(row.sum()),
+                "members": [
+                    {"name": self.names[k], "score": float(self.scores[k])}
+                    for k in self._ranking
+                    if row[k]
+                ][:SHOWN_MEMBERS],
+            }
+            for name, row in zip(groups.names, groups.membership, strict=True)
+        }
         return replace(
             self,
             basis=self.basis.summed(membership),
             names=tuple(groups.names),
+            diagnostics={**self.diagnostics, "units": members},
             space="latent" if self.space == "latent" else "group",
             degenerate=~np.any(groups.membership & ~self.degenerate, axis=1),
             unrelated=np.any(groups.membership & self.unrelated, axis=1)
@@ -677,7 +696,28 @@ class Importance:
         if unrelated:
             units = "unit scores" if unrelated == 1 else "units score"
             lines.append(f"{unrelated} {units} exactly 0: {UNRELATED}")
-        return "\n".join(lines)
+        missing = missing_text(self)
+        return "\n".join([*lines, missing] if missing else lines)
+
+
+def missing_shares(result: Importance) -> dict[str, float]:
+    """Return the share of the rows in which each column with missing values is missing."""
+    missing = result.spec.get("missing")
+    found = missing.get("share") if isinstance(missing, MappingProxyType) else None
+    return dict(found or {})
+
+
+def missing_text(result: Importance) -> str | None:
+    """Say how much is missing and what scores then mean; None where nothing is."""
+    missing = result.spec.get("missing")
+    if not isinstance(missing, MappingProxyType):
+        return None
+    if "rows" in missing:
+        return f"{missing['rows']} rows with missing values were left out"
+    shares = sorted(missing_shares(result).items(), key=lambda item: -item[1])
+    shown = ", ".join(f"{name} {100 * share:.2g} %" for name, share in shares[:5])
+    more = f" and {len(shares) - 5} more columns" if len(shares) > 5 else ""
+    return f"missing: {shown}{more}; {SEEN}"
 
 
 def _aligned(names: Sequence[str], columns: Mapping[str, Floats], rows: int = 10) -> list[str]:

@@ -398,6 +398,11 @@ class BlockTransport(FittedTransport):
         """Whether attributed scores are shares of the variance: they are."""
         return True
 
+    @property
+    def directions(self) -> Floats:
+        """The change of a row of the matrix for each latent coordinate, (p, d)."""
+        return self.inner.directions(self.linear.decoder)
+
     def owner(self, columns: Sequence[Column]) -> Ints:
         """Return the unit of each coordinate."""
         del columns
@@ -432,8 +437,7 @@ class BlockTransport(FittedTransport):
     def moved(self, rows: Floats, latent: Floats, j: int, values: Floats) -> Floats:
         """Return each row on the line of latent coordinate ``j``, at each value."""
         shift = (values[None, :] - latent[:, j, None]).reshape(-1, 1)
-        direction = self.inner.directions(self.linear.decoder)[:, j]
-        return np.asarray(np.repeat(rows, len(values), axis=0) + shift * direction)
+        return np.asarray(np.repeat(rows, len(values), axis=0) + shift * self.directions[:, j])
 
     def diagnostics(self, owner: Ints) -> Plain:
         """Return rank and condition between units, and the units of several coordinates."""
@@ -483,7 +487,7 @@ class BlockTransport(FittedTransport):
 
     def joints(self, targets: Sequence[Sequence[int]], width: int) -> list[Joint]:
         """Return the sets of blocks that are replaced as one, in the first ``width`` columns."""
-        directions = self.inner.directions(self.linear.decoder)[:width]
+        directions = self.directions[:width]
         places = self.inner.places
         found = []
         for target in targets:
