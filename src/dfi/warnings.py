@@ -17,6 +17,10 @@ class ConstantColumnWarning(DFIWarning):
     """A column does not vary: it is kept, scores 0 and has no standard error."""
 
 
+class MissingValuesWarning(DFIWarning):
+    """Rows with missing values are left out, as ``missing="drop"`` asks."""
+
+
 class OutcomeWarning(DFIWarning):
     """The outcome is used as a quantity, but looks like something else (classes, a flag)."""
 

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from dfi._scoring.forms import ScoreForm
     from dfi._types import Floats, Ints
 
+TIED = 1e-10
+"""Relative differences below this are rounding."""
+
 
 @dataclass(frozen=True)
 class Donors:
@@ -49,7 +52,10 @@ class Donors:
     chosen: Ints
 
     def take(self, which: slice | Ints) -> Donors:
-        return replace(self, chosen=self.chosen[which])
+        return self.of(self.chosen[which])
+
+    def of(self, chosen: Ints) -> Donors:
+        return replace(self, chosen=chosen)
 
 
 @dataclass(frozen=True)
@@ -83,25 +89,30 @@ def draw_donors(count: int, n: int, mass: Floats, seed: np.random.SeedSequence) 
     """Return ``count`` donors for each of ``n`` rows, independent of each other for every row.
 
     Each column is a permutation of the rows where they weigh the same, so that every row gives as
-    often as any other; in general rows give in proportion to their weight.
+    often as any other; in general rows give in proportion to their weight, on average over random
+    starts where a weight is no whole number of rows.
     """
     generator = np.random.default_rng(seed)
-    below = np.cumsum(mass) / mass.sum()
-    levels = (np.arange(n) + 0.5) / n
-    giving = np.minimum(np.searchsorted(below, levels), len(mass) - 1)
-    return np.stack([giving[generator.permutation(n)] for _ in range(count)], axis=1)
+    below = np.cumsum(mass) / mass.sum() * n
+    found = np.empty((n, count), dtype=np.intp)
+    for k in range(count):
+        start = generator.uniform(1e-6, 1.0 - 1e-6)  # not at a row's own edge, which is rounded
+        giving = np.minimum(np.searchsorted(below, np.arange(n) + start), len(mass) - 1)
+        found[:, k] = giving[generator.permutation(n)]
+    return found
 
 
 def canonical_order(norms: Floats) -> Ints:
     """Return an order of the rows that neither their own nor that of the columns decides.
 
     ``norms`` (n, units) are squared lengths of the whitened rows within each unit, which no coding
-    of a unit changes. Rounded, so that equal rows stay equal; ties keep the order of the table.
+    of a unit changes. Rows no further apart than rounding are ties, which keep the order of the
+    table.
     """
     key = np.sum(norms + norms**2, axis=1)
-    with np.errstate(divide="ignore"):
-        digits = 10.0 ** (10.0 - np.ceil(np.log10(np.maximum(key, 1e-300))))
-    return np.argsort(np.rint(key * digits) / digits, kind="stable")
+    order = np.argsort(key, kind="stable")
+    apart = np.diff(key[order], prepend=0.0) > TIED * key[order]
+    return order[np.lexsort((order, np.cumsum(apart)))]
 
 
 def replaced(
@@ -120,7 +131,7 @@ def replaced(
     count = donors.chosen.shape[1]
     draws = np.empty((len(models), len(points), count))
     for part in blocks(len(points), memory // (8 * count * points.shape[1])):
-        rows = _replaced_rows(points[part], latent[part], donors.take(part), joint)
+        rows = replaced_rows(points[part], latent[part], donors.take(part), joint)
         for k, model in enumerate(models):
             draws[k, part] = model.predict(rows).reshape(-1, count)
     first, last = draws[0], draws[-1]
@@ -140,23 +151,30 @@ def _replaced_in_linear(
     slopes: Sequence[Floats],
 ) -> Replaced:
     """Return the mean over all donors, which a linear model takes from the mean of their law."""
-    law = donors.latent[:, joint.coordinates]
-    shift = donors.share @ law - latent[:, joint.coordinates]
-    gammas = [joint.directions.T @ slope for slope in slopes]
+
+    def effect(slope: Floats, latent: Floats, rows: Floats) -> Floats:
+        """Return what the unit adds to the predictions of rows, up to a constant."""
+        found = latent[:, joint.coordinates] @ (joint.directions.T @ slope)
+        for own, encoder, decoder in joint.remainders:
+            found += rows[:, own] @ (slope[own] - encoder @ (decoder @ slope[own]))
+        return np.asarray(found)
+
+    given = [effect(slope, donors.latent, donors.rows) for slope in slopes]
+    middle = [donors.share @ each for each in given]
     means = [
-        model.predict(points) + shift @ gamma for model, gamma in zip(models, gammas, strict=True)
+        model.predict(points) + at - effect(slope, latent, points)
+        for model, slope, at in zip(models, slopes, middle, strict=True)
     ]
-    for own, encoder, decoder in joint.remainders:
-        rest = donors.share @ donors.rows[:, own] - points[:, own]
-        rest -= rest @ encoder @ decoder
-        means = [mean + rest @ slope[own] for mean, slope in zip(means, slopes, strict=True)]
-    law = law - donors.share @ law
-    spread = donors.share @ ((law @ gammas[0]) * (law @ gammas[-1]))
+    spread = donors.share @ ((given[0] - middle[0]) * (given[-1] - middle[-1]))
     square = means[0] * means[-1] + spread
     return Replaced((means[0], means[-1]), np.zeros(len(points)), square)
 
 
-def _replaced_rows(points: Floats, latent: Floats, donors: Donors, joint: Joint) -> Floats:
+def replaced_rows(points: Floats, latent: Floats, donors: Donors, joint: Joint) -> Floats:
+    """Return the rows that receive a unit from their donors, (n x donors, p).
+
+    Rows may have received other units from the same donors before.
+    """
     n, count = donors.chosen.shape
     given = donors.latent[donors.chosen][:, :, joint.coordinates]
     change = (given - latent[:, None, joint.coordinates]).reshape(n * count, -1)

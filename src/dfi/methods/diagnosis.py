@@ -51,11 +51,17 @@ if TYPE_CHECKING:
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport, Transport
+    from dfi.transports.gaussian import LinearTransport
 
     Predict: TypeAlias = Callable[[Floats], Floats]
 
 ROWS_PER_COLUMN = 6
 """Rows for each latent coordinate up to which scores are visibly biased."""
+
+CHANCE = (
+    "large ones towards 0 and small ones upwards, because chance correlations spread signal over "
+    "the columns"
+)
 
 SHARE_OF_LINES = 0.1
 """Lines of the probes, at most, for each line of the features."""
@@ -126,35 +132,58 @@ def warn_of_few_rows(n: int, transport: FittedTransport) -> str:
 
     With the true regression (AR(.6) columns, five signals) the five largest scores come out at
     .91, .73 and .49 of the truth where there are 6, 1.5 and .75 rows for each column, small ones
-    at 1.5, 4.7 and 8.9 times it; standard errors are near the spread all along.
+    at 1.5, 4.7 and 8.9 times it; standard errors are near the spread all along. That is the sample
+    correlation; what the others do is in :mod:`dfi.transports.covariance`.
     """
     d, design = transport.n_dependent, transport.design
     if n > ROWS_PER_COLUMN * d:
         return f"more than {ROWS_PER_COLUMN} rows for each column"
+    linear = transport.between
+    bias, advice = _bias_of_few_rows(linear), ""
+    if design.shrinkage is not None and not design.published and bias == CHANCE:
+        advice = (
+            f"; transport=dfi.transports.{type(design).__name__}(covariance='factor') lessens the "
+            "bias of the transport where few directions are shared by many columns, not that of "
+            "the regression"
+        )
     warn(
         f"{n} rows for {d} columns that may depend on each other: with {ROWS_PER_COLUMN} rows or "
-        "fewer for each column the scores themselves are biased, large ones towards 0 and small "
-        "ones upwards, because chance correlations spread signal over the columns; standard errors "
-        "do not show it. Use fewer columns or more rows"
-        + (
-            f"; transport=dfi.transports.{type(design).__name__}(shrinkage='ledoit-wolf') "
-            "lessens the bias of the transport, not that of the regression"
-            if design.shrinkage == 0.0
-            else ""
-        ),
+        f"fewer for each column the scores themselves are biased, {bias}; "
+        f"standard errors do not show it. Use fewer columns or more rows{advice}",
         InferenceWarning,
     )
     return f"at most {ROWS_PER_COLUMN} rows for each column: scores are biased"
 
 
 def score_membership(transport: FittedTransport, task: Task) -> Floats:
-    """Return the 0/1 matrix (scores, units): which scores are added up for a unit."""
+    """Return the matrix (scores, units): which scores are added up for a unit, as 0 and 1.
+
+    Of Shapley values, units that several targets hold are divided evenly between them.
+    """
     varying = transport.membership(task.columns)
     if task.targets is None:
         return varying
+    if task.by_unit:
+        holds = np.zeros((varying.shape[1], len(task.targets)))
+        for place, target in enumerate(task.targets):
+            holds[list(target.units), place] = 1.0
+        return np.asarray(varying @ (holds / np.maximum(holds.sum(axis=1, keepdims=True), 1.0)))
     units = set(np.flatnonzero(varying.any(axis=0)).tolist())
     kept = [bool(units.intersection(target.units)) for target in task.targets]
     return np.eye(len(kept))[kept]
+
+
+def _bias_of_few_rows(linear: LinearTransport | None) -> str:
+    """Return in which way, by how the correlations were estimated."""
+    if linear is not None and linear.factors is not None:
+        return (
+            f"because correlations are those of {linear.factors} common factors (covariance="
+            "'factor'): what columns share beside them, in pairs or with neighbours, is left out "
+            "and counted for the wrong ones"
+        )
+    if linear is not None and linear.shrinkage > 0:
+        return "towards 0, because correlations are shrunken"
+    return CHANCE
 
 
 def unit_components(
@@ -237,11 +266,12 @@ def check_result(
     fidelity = None if not transport.returns_rows else model_fidelity(
         predictions, task.table.matrix, task.weights, latent, weights.values, transport.decode,
         named_seed(seed, "fidelity"), transport.drawn_as_one,
+        lambda orders: transport.undecoded(task.matrix, scored.rows[orders]),
     )  # fmt: skip
     owner = transport.owner(task.columns)
     carries = np.ones(len(task.columns), dtype=np.bool_)
-    if task.targets is None:
-        carries = _carries(weights.mean(scored.latent @ membership))
+    if task.by_unit:
+        carries = _carries(weights.mean(scored.latent @ transport.membership(task.columns)))
     left = latent_diagnostics(latent, seed, owner, carries)
     pair = [task.columns[unit].name for unit in left.most_dependent]
     alarms = [
@@ -252,7 +282,7 @@ def check_result(
         alarms.append(Alarm(_far(design, fidelity), TransportWarning))
     if left.dependent and say:
         text = _dependent(design, left, pair)
-        tried = _tried(design, scored, task, left, totals.variance, owner, carries, seed)
+        tried = _tried(design, scored, task, left, totals.variance, carries, seed)
         alarms.append(Alarm(f"{text}. {tried}", TransportWarning))
     for category in (ImplausibleScoreWarning, TransportWarning):
         texts = [alarm.text for alarm in alarms if alarm.category is category]
@@ -410,19 +440,20 @@ def _tried(
     task: Task,
     before: LatentDiagnostics,
     variance: float,
-    owner: Ints,
     carries: Bools,
     seed: np.random.SeedSequence,
 ) -> str:
     """Try normal scores in place of whitening, with the same models, and say what they change."""
     compare = "dfi.sensitivity(X, y, transports=[...]) shows what depends on the transport"
     other = alternative_to(design)
+    if task.columns != task.table.columns:
+        return "No other transport takes groups as units"
     if other is None:
         return compare
     matrix, weights = task.table.matrix[scored.rows], task.weights.take(scored.rows)
     fitted = other.fit_matrix(matrix, weights, task.constant, columns=task.table.columns)
     draws = fitted.draw(matrix, np.random.default_rng(seed))
-    left = latent_diagnostics(draws, seed, owner, carries)
+    left = latent_diagnostics(draws, seed, fitted.owner(task.columns), carries)
     leaves = f"distance correlation {left.max_distance_correlation:.2f}"
     if left.max_distance_correlation > WORTH_CHANGING * before.max_distance_correlation:
         return f"transport='copula' was tried and leaves as much ({leaves}). {compare}"
@@ -589,19 +620,22 @@ def model_fidelity(
     decode: Predict,
     seed: np.random.SeedSequence,
     as_one: Ints | None = None,
+    undecoded: Callable[[Ints], Floats | float] = lambda _: 0.0,
 ) -> Fidelity | None:
     """Compare predictions at rows with predictions where latent coordinates are drawn apart.
 
     None where the predictions do not vary. ``folds`` are held-out rows and their prediction,
     ``latent`` and ``mass`` the laws that are drawn from, coordinates with one label in ``as_one``
-    together.
+    together; ``undecoded`` what is not told by the coordinates of the rows that each is drawn from.
     """
+    as_one = np.arange(latent.shape[1]) if as_one is None else as_one
     n_rows = sum(len(rows) for rows, _ in folds)
     generator = np.random.default_rng(seed)
     at_rows, apart, share = [], [], []
     for rows, predict in folds:
         count = max(1, MOST_DRAWS * len(rows) // n_rows)
-        apart.append(predict(decode(drawn_apart(latent, mass, count, generator, as_one))))
+        orders = _orders(mass, count, generator, int(as_one.max()) + 1)
+        apart.append(predict(decode(_taken(latent, orders, as_one)) + undecoded(orders)))
         at_rows.append(predict(matrix[rows]))
         share.append(weights.values[rows])
     value, drawn = np.concatenate(at_rows), np.concatenate(apart)
@@ -624,26 +658,28 @@ def model_fidelity(
     )
 
 
-def drawn_apart(
-    latent: Floats,
-    mass: Floats,
-    count: int,
-    generator: np.random.Generator,
-    as_one: Ints | None = None,
-) -> Floats:
-    """Draw latent rows whose units are independent, each with the law of its coordinates.
+def drawn_apart(latent: Floats, mass: Floats, count: int, generator: np.random.Generator) -> Floats:
+    """Draw latent rows whose coordinates are independent, each with its own law.
 
     Every column takes evenly spaced quantiles of the rows in a random order: with equal weights
     and as many draws as rows these are permutations of the columns.
     """
-    order = generator.permutation(len(latent))
+    d = latent.shape[1]
+    return _taken(latent, _orders(mass, count, generator, d), np.arange(d))
+
+
+def _orders(mass: Floats, count: int, generator: np.random.Generator, units: int) -> Ints:
+    """Return the rows (count, units) that each unit is drawn from."""
+    order = generator.permutation(len(mass))
     below = np.cumsum(mass[order]) / mass.sum()
     levels = (np.arange(count) + 0.5) / count
     picked = order[np.minimum(np.searchsorted(below, levels), len(order) - 1)]
-    as_one = np.arange(latent.shape[1]) if as_one is None else as_one
-    orders = [generator.permutation(picked) for _ in range(int(as_one.max()) + 1)]
+    return np.column_stack([generator.permutation(picked) for _ in range(units)])
+
+
+def _taken(latent: Floats, orders: Ints, as_one: Ints) -> Floats:
     return np.column_stack(
-        [column[orders[unit]] for column, unit in zip(latent.T, as_one, strict=True)]
+        [column[orders[:, unit]] for column, unit in zip(latent.T, as_one, strict=True)]
     )
 
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from dfi._data.problem import covering, group_blocks
 from dfi._lines.choose import Quadrature
 from dfi._models.parallel import progress_bar
 from dfi._models.quality import regression_quality
+from dfi._scoring.orders import ORDERS
 from dfi._scoring.scores import Task
 from dfi.methods.base import Method, Part
 from dfi.methods.diagnosis import (
@@ -19,16 +21,19 @@ from dfi.methods.diagnosis import (
     unit_components,
 )
 from dfi.transports import resolve_transport
-from dfi.transports.base import resolve_form
+from dfi.transports.base import STRAIGHT_ONLY, resolve_form
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfi._data.columns import Column
     from dfi._data.problem import Blocks
     from dfi._data.weights import Weights
     from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
     from dfi._scoring.forms import ScoreForm
     from dfi._scoring.scores import Scores, TransportError
-    from dfi._types import Floats, TransportLike
+    from dfi._types import Bools, Floats, TransportLike
     from dfi.transports.base import FittedTransport, Transport
 
 
@@ -74,6 +79,10 @@ class Disentangled(Method):
         Averages along latent lines.
     diagnose : bool, default=True
         Check the result; the scores do not depend on it.
+    additive : bool, default=False
+        Where groups are units: Shapley values in place of joint scores
+        (:mod:`dfi._scoring.orders`), which add up to R2 times the variance. What several groups
+        share is divided evenly between them; columns of no group are one more unit.
     """
 
     transport: TransportLike = "gaussian"
@@ -81,6 +90,7 @@ class Disentangled(Method):
     transport_error: TransportError = "auto"
     integration: Quadrature | Literal["auto"] = "auto"
     diagnose: bool = True
+    additive: bool = False
 
     name = "dfi"
     question = (
@@ -120,6 +130,18 @@ class Disentangled(Method):
         design.check(transport_error=self.transport_error, integration=self.quadrature)
         return form
 
+    def _check_units(self, design: Transport, columns: Sequence[Column], constant: Bools) -> None:
+        """Raise if an own error along lines is asked for where units are replaced as a whole."""
+        if not design.disentangles_units or self.transport_error not in STRAIGHT_ONLY:
+            return
+        for column in columns:
+            if np.count_nonzero(~constant[list(column.positions)]) > 1:
+                raise ValueError(
+                    f"transport_error={self.transport_error!r} is about straight lines, and "
+                    f"{column.name!r} has several columns, which are replaced as one: leave it at "
+                    "'auto' (here 'jackknife'), or use 'ignore'"
+                )
+
     def compute(self, fits: Fits) -> dict[str, Part]:
         """Return the attributed scores as ``"dfi"``, the latent ones inside."""
         return {self.name: self.explain(fits).part}
@@ -134,21 +156,33 @@ class Disentangled(Method):
         design = resolve_transport(self.transport)
         form = self._form(design, given=fits.given)
         blocks = fits.data.blocks
+        if self.additive:
+            if fits.data.groups is None or not fits.data.joint or form == "cpi":
+                raise ValueError(
+                    "additive=True gives Shapley values to groups that are units, for the cross "
+                    "and the LOCO-type form: pass groups=... and units='groups', and no form='cpi'"
+                )
+            blocks = group_blocks(covering(fits.data.groups), table.columns)
         columns = blocks.columns
         design.check_columns(columns)
+        self._check_units(design, columns, fits.constant)
         models = fits.halves if form == "cross" else fits.full
         explained = table.matrix[rows], weights.take(rows), fits.constant
         choice = design.choose(*explained, columns, fits.child("auto"))
         if choice.reasons:
             design = choice.design
             self._form(design, given=fits.given)
+            self._check_units(design, columns, fits.constant)
         if fits.data.joint and not design.disentangles_units:
             raise ValueError(
                 f"units='groups' is about linear maps between groups, which transport="
                 f"{design.name!r} is not: use transport='gaussian', or leave units='columns' and "
                 "add up columns with result.group(groups, how='sum')"
             )
-        transport = design.fit_matrix(*explained, columns=columns)
+        if blocks.targets is not None or self.additive:
+            transport = design.fit_blocks(*explained, columns)
+        else:
+            transport = design.fit_matrix(*explained, columns=columns)
         total = sum(len(fold.test) for fold in models)
         with progress_bar(fits.workers.progress, "explaining rows", total) as advance:
             task = Task(
@@ -166,6 +200,7 @@ class Disentangled(Method):
                 advance=advance,
                 units=columns,
                 targets=blocks.targets,
+                orders=ORDERS if self.additive else 0,
             )
             scores = transport.score(task)
         diagnostics = explain_diagnostics(
@@ -183,8 +218,10 @@ class Disentangled(Method):
             "reference": transport.reference.kind,
             "form": form,
             "transport_error": self.transport_error,
-            "unit_scores": _unit_scores(design, blocks),
+            "unit_scores": _unit_scores(design, blocks, additive=self.additive),
         }
+        if fits.data.joint:
+            specification["group_scores"] = "shapley" if self.additive else "joint"
         membership = score_membership(transport, task)[:, : blocks.count]
         part = _part(fits, task, transport, scores, membership, diagnostics, specification)
         return Explained(part, models, transport, scores, membership)
@@ -249,8 +286,12 @@ def with_spread(influence: Floats, spread: Floats, repeats: int, weights: Weight
     return np.asarray(mean + (influence - mean) * np.sqrt(1.0 + ratio))
 
 
-def _unit_scores(design: Transport, blocks: Blocks) -> str:
+def _unit_scores(design: Transport, blocks: Blocks, *, additive: bool) -> str:
     """Say how a unit of several columns is scored."""
+    if additive:
+        return "Shapley values" + (
+            "" if blocks.targets is None else ", shared columns divided evenly between groups"
+        )
     if blocks.targets is not None:
         return "joint, groups overlap: latent scores, which are not attributed"
     if design.disentangles_units:

@@ -249,7 +249,11 @@ def noise_floor(
     """
     rows, weights, points = task.rows, task.weights, probed.table.matrix
     explained = weights.take(rows)
-    fitted = transport.design.fit_matrix(points, explained, probed.constant, columns=probed.units)
+    design, constant = transport.design, probed.constant
+    if isinstance(transport, BlockTransport):
+        fitted = design.fit_blocks(points, explained, constant, probed.units)
+    else:
+        fitted = design.fit_matrix(points, explained, constant, columns=probed.units)
     if isinstance(fitted, BlockTransport):
         return _among_units(fitted, probed, latent_influence, folds, task, variance)
     space, straight = fitted.straight, transport.straight
@@ -308,7 +312,7 @@ def _among_units(
     rows = np.concatenate([fold.rows for fold in folds])
     shares = transport.even_shares()[probes]
     attributed = influence @ shares[:, probes].T
-    if task.targets is None:
+    if task.by_unit:
         attributed += latent_influence[np.searchsorted(task.rows, rows)] @ shares[:, features].T
     explained = task.weights.take(task.rows)
     both = np.concatenate([influence, attributed], axis=1)

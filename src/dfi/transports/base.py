@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from dfi._scoring.forms import ScoreForm
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Frame, Ints, Plain
+    from dfi.transports.gaussian import LinearTransport
     from dfi.transports.straight import StraightTransport
 
 N_GROUPS = 20
@@ -193,6 +194,12 @@ class Transport(TransformerMixin, BaseEstimator):
         jackknife multiplies by its number of groups is then a change of parameters, not one model
         giving way to another in a few of the refits.
         """
+
+    def fit_blocks(
+        self, matrix: Floats, weights: Weights, constant: Bools, columns: Sequence[Column]
+    ) -> FittedTransport:
+        """Fit the transport for sets of units that are scored as one, where it can."""
+        return self.fit_matrix(matrix, weights, constant, columns=columns)
 
     @abstractmethod
     def specification(self) -> Plain:
@@ -366,6 +373,11 @@ class FittedTransport(ABC):
         """A label for each coordinate: those with the same one belong to one unit."""
         return np.arange(self.n_latent)
 
+    def undecoded(self, matrix: Floats, orders: Ints) -> Floats | float:
+        """Return what ``decode`` leaves out of rows, each unit of them from a row in ``orders``."""
+        del matrix, orders
+        return 0.0
+
     @property
     def shares_variance(self) -> bool:
         """Whether attributed scores are averages of latent ones, so shares of the variance."""
@@ -381,6 +393,11 @@ class FittedTransport(ABC):
     def straight(self) -> StraightTransport | None:
         """Itself where latent lines are straight, in feature or in score space, else None."""
         return None
+
+    @property
+    def between(self) -> LinearTransport | None:
+        """The linear map between columns or units; None for a transport without one."""
+        return None if self.straight is None else self.straight.whitening
 
     @property
     def attribution(self) -> Floats | None:
@@ -491,11 +508,13 @@ def jackknifed(
     task: Task,
     seed: np.random.SeedSequence,
     rescore: Callable[[Ints | None], Floats],
+    noise: Callable[[], Floats] | None = None,
 ) -> Scores:
     """Add the transport's own error, by a grouped jackknife, to both influence matrices.
 
     ``rescore`` takes rows to fit the transport on, among those explained (None: the transport as it
-    is), to :func:`both_means` under it.
+    is), to :func:`both_means` under it; ``noise`` is asked afterwards for the variance of the
+    groups' influence that is not the transport's.
     """
     weights = task.weights.take(task.rows)
     # rows of weight 0 belong to no group: one of them alone would have no mean
@@ -505,9 +524,10 @@ def jackknifed(
     groups[counted] = deal_groups(len(counted), n_groups, seed)
     psi = group_influence(groups, rescore, rescore(None))
     d = scores.latent.shape[1]
+    extra = np.zeros(psi.shape[1]) if noise is None else noise()
     return scores.with_error(
-        with_transport_error(scores.latent, weights, groups, psi[:, :d]),
-        with_transport_error(scores.attributed, weights, groups, psi[:, d:]),
+        with_transport_error(scores.latent, weights, groups, psi[:, :d], extra[:d]),
+        with_transport_error(scores.attributed, weights, groups, psi[:, d:], extra[d:]),
         f"transport jackknife ({n_groups} groups, models kept)",
     )
 
@@ -526,8 +546,18 @@ def group_influence(groups: Ints, rescore: Callable[[Ints], Floats], base: Float
     return np.asarray(psi - psi.mean(axis=0))
 
 
-def with_transport_error(influence: Floats, weights: Weights, groups: Ints, psi: Floats) -> Floats:
-    """Return influence values whose column means have the variance of the whole estimate."""
+def with_transport_error(
+    influence: Floats,
+    weights: Weights,
+    groups: Ints,
+    psi: Floats,
+    noise: Floats | None = None,
+) -> Floats:
+    """Return influence values whose column means have the variance of the whole estimate.
+
+    ``noise`` is the variance that each column of ``psi`` has because refits were compared on some
+    of the rows; it is not the transport's, and is taken off.
+    """
     n_groups = len(psi)
     centre = weights.mean(influence)
     means = np.stack(
@@ -536,9 +566,19 @@ def with_transport_error(influence: Floats, weights: Weights, groups: Ints, psi:
     own = means - centre
     scale = np.sum(own**2, axis=0)
     slope = np.divide(np.sum(own * psi, axis=0), scale, out=np.zeros_like(scale), where=scale > 0)
+    if noise is not None:
+        slope = slope * _kept(slope**2 * scale, noise)
     rest = (psi - slope * own) * np.sqrt(n_groups / max(1, n_groups - 2))
+    if noise is not None:
+        rest = rest * _kept(np.mean(rest**2, axis=0), noise)
     # what as many rows of equal weight as these would be: a group of few large ones is a small one
     mass = weights.values
     size = mass.sum() ** 2 / np.sum(mass**2) / n_groups
     added = slope * (influence - centre) + np.sqrt(size) * rest[groups]
     return np.asarray(influence + added - weights.mean(added))
+
+
+def _kept(square: Floats, noise: Floats) -> Floats:
+    """Return the factor that leaves of a mean square what is above its noise."""
+    share = np.divide(square - noise, square, out=np.zeros_like(square), where=square > 0)
+    return np.asarray(np.where(noise > 0, np.sqrt(np.maximum(share, 0.0)), 1.0))

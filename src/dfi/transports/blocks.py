@@ -29,11 +29,13 @@ as the scores,
 .. math:: A = P^a R^{b\prime} + P^b R^{a\prime} + P^a P^{b\prime}, \qquad
           P^a = E[(f^a - m^a) z_b], \quad R^a = E[(y - f^a) z_b],
 
-symmetrised, less the covariance of the two means. ``attribution="isotropic"`` spreads all of
-:math:`\psi_b` evenly.
+symmetrised, less the covariance of the two means. Rows are white in sample, so these means are
+regressions on :math:`z_b` and their covariance is that of what is left of it: for a linear model
+nothing. ``attribution="isotropic"`` spreads all of :math:`\psi_b` evenly.
 
 **Rare levels.** Levels of a category with less than one row in a hundred are one level for the
-transport, never for the model: a replaced row takes its donor's own level.
+transport, never for the model: a replaced row takes its donor's own level. Where all are rare, the
+most frequent one stays.
 
 **Own error.** By the grouped jackknife: refits with the models, rows and donors kept.
 """
@@ -58,7 +60,13 @@ from dfi._scoring.donors import (
     replaced,
 )
 from dfi._scoring.error import most_nodes
-from dfi._scoring.lines import scores_along, unread_coordinates
+from dfi._scoring.lines import OF_SIZE, OF_SPREAD, scores_along, unread_coordinates
+from dfi._scoring.orders import (
+    DONORS_OF_ORDER,
+    ROWS_OF_ORDERS,
+    draw_orders,
+    order_influence,
+)
 from dfi._scoring.scores import Scores, pool, read_fold
 from dfi.transports.base import FittedTransport, jackknifed, thin
 
@@ -67,6 +75,7 @@ if TYPE_CHECKING:
 
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel, Reference
+    from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.scores import Task
     from dfi._types import Bools, Floats, Ints, Plain
@@ -81,6 +90,9 @@ RELATIVE_FLOOR = 1e-10
 
 JACKKNIFE_ROWS = 300
 """Rows on which refits are compared."""
+
+JACKKNIFE_DONORS = 4
+"""Donors of each: the same in every refit, so that rows tell more than donors."""
 
 ROWS_AT_ONCE = 1024
 
@@ -164,14 +176,19 @@ class WithinUnits:
 
 
 def within_units(
-    matrix: Floats, share: Floats, constant: Bools, columns: Sequence[Column]
+    matrix: Floats,
+    share: Floats,
+    constant: Bools,
+    columns: Sequence[Column],
+    *,
+    single: bool = False,
 ) -> WithinUnits | None:
-    """Whiten each unit; None where every one of them is a single column."""
+    """Whiten each unit; None where every one is a single column, unless these are asked for."""
     varying = [
         np.array([p for p in column.positions if not constant[p]], dtype=np.intp)
         for column in columns
     ]
-    if all(len(positions) <= 1 for positions in varying):
+    if not single and all(len(positions) <= 1 for positions in varying):
         return None
     center = share @ matrix
     blocks = [
@@ -180,6 +197,45 @@ def within_units(
         if len(positions)
     ]
     return WithinUnits(tuple(blocks), center)
+
+
+def whitened_by(
+    correlation: Floats,
+    center: Floats,
+    deviation: Floats,
+    active: Ints,
+    columns: Sequence[Column],
+) -> tuple[WithinUnits, Floats]:
+    """Return units whitened by a correlation matrix of the ``active`` columns, and ``C``.
+
+    Where a unit has nearly as many columns as there are rows, its own sample correlation is
+    singular, and what it would call white is not.
+    """
+    place = {int(position): k for k, position in enumerate(active)}
+    blocks, roots = [], []
+    for unit, column in enumerate(columns):
+        inside = np.array([place[p] for p in column.positions if p in place], dtype=np.intp)
+        if len(inside) == 0:
+            continue
+        values, vectors = np.linalg.eigh(correlation[np.ix_(inside, inside)])
+        kept = values > RELATIVE_FLOOR * values[-1]
+        vectors, singular = vectors[:, kept], np.sqrt(values[kept])
+        scale = deviation[active[inside]][:, None]
+        roots.append((inside, vectors / singular))
+        blocks.append(
+            Block(
+                unit,
+                column.name,
+                active[inside],
+                vectors / singular / scale,
+                (vectors * singular * scale).T,
+            )
+        )
+    inner = WithinUnits(tuple(blocks), center)
+    whole = np.zeros((len(active), int(sum(block.rank for block in blocks))))
+    for (inside, root), own in zip(roots, inner.places, strict=True):
+        whole[np.ix_(inside, own)] = root
+    return inner, whole.T @ correlation @ whole
 
 
 def _block(unit: int, column: Column, positions: Ints, centred: Floats, share: Floats) -> Block:
@@ -192,6 +248,10 @@ def _block(unit: int, column: Column, positions: Ints, centred: Floats, share: F
         # the share of a 0/1 column is its mean, and p (1 - p) its variance
         frequency = np.array([share @ (centred[:, k] > 0) for k in range(len(positions))])
         rare = np.flatnonzero(frequency < RARE)
+        if len(rare) == len(frequency):
+            # one stays: the first in the table of the most frequent
+            most = np.flatnonzero(frequency > frequency.max() * (1.0 - 1e-9))
+            rare = np.delete(rare, most[np.argmin(np.argmax(centred[:, most] > 0, axis=0))])
         pooled = len(rare) > 1
         if pooled:
             merge, split = _pooling(frequency, rare)
@@ -224,12 +284,14 @@ def _pooling(frequency: Floats, rare: Ints) -> tuple[Floats, Floats]:
 class Law:
     """The explained rows as they receive and give.
 
-    ``encoded`` and ``latent`` (n, d) are without and with the random part of collinear units.
+    ``encoded`` and ``latent`` (n, d) are without and with the random part of collinear units;
+    ``walking`` are the donors along orders of the units.
     """
 
     encoded: Floats
     latent: Floats
     donors: Donors
+    walking: Donors
 
 
 @dataclass(frozen=True)
@@ -237,13 +299,15 @@ class UnitScores:
     """What one fold tells of its held-out rows, for each target.
 
     ``moved`` (2, n, targets) is :math:`f - m` of both models (twice the same for one), ``left`` (2,
-    n) their residuals.
+    n) their residuals. ``joint`` are the influence values of joint scores, where ``influence`` are
+    those of Shapley values.
     """
 
     influence: Floats
     moved: Floats
     left: Floats
     prediction: Floats
+    joint: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -283,9 +347,24 @@ class BlockTransport(FittedTransport):
         return np.arange(len(first)) * 0 if self.labels is None else self.labels[first]
 
     @property
+    def between(self) -> LinearTransport:
+        """The linear map between units."""
+        return self.linear
+
+    @property
     def drawn_as_one(self) -> Ints:
         """The block of each coordinate."""
         return self.inner.owner
+
+    def undecoded(self, matrix: Floats, orders: Ints) -> Floats | float:
+        """Return which of the pooled levels it is, for units drawn from the rows in ``orders``."""
+        found = np.zeros((len(orders), matrix.shape[1]))
+        for k, block in enumerate(self.inner.blocks):
+            if block.pooled:
+                own = matrix[np.ix_(orders[:, k], block.positions)]
+                own -= self.inner.center[block.positions]
+                found[:, block.positions] = own - own @ block.encoder @ block.decoder
+        return found
 
     @property
     def shares_variance(self) -> bool:
@@ -351,18 +430,23 @@ class BlockTransport(FittedTransport):
         latent = self.linear.filled(encoded, np.random.default_rng(task.child(2)))
         order = self.order(whitened) if order is None else order
         mass = task.weights.values[task.rows]
-        share, count = mass / mass.sum(), task.options.donors
-        chosen = np.empty((len(rows), count), dtype=np.intp)
-        chosen[order] = order[draw_donors(count, len(rows), mass[order], task.child(3))]
+        share, counts = mass / mass.sum(), (task.options.donors, DONORS_OF_ORDER * task.orders)
+        dealt = []
+        for count, seed in zip(counts, (task.child(3), task.child(5)), strict=True):
+            chosen = np.empty((len(rows), count), dtype=np.intp)
+            if count:
+                chosen[order] = order[draw_donors(count, len(rows), mass[order], seed)]
+            dealt.append(chosen)
         if self.reference.kind == "empirical":
-            return Law(encoded, latent, Donors(latent, rows, share, chosen))
+            donors = Donors(latent, rows, share, dealt[0])
+            return Law(encoded, latent, donors, donors.of(dealt[1]))
         normal = np.random.default_rng(task.child(4)).standard_normal(latent.shape)
-        chosen = chosen + len(rows) * (np.arange(count) % 2)
         # with the mean of the law
+        dealt = [chosen + len(rows) * (np.arange(chosen.shape[1]) % 2) for chosen in dealt]
         donors = Donors(
-            np.vstack([normal, -normal]), np.vstack([rows, rows]), np.tile(share, 2) / 2.0, chosen
+            np.vstack([normal, -normal]), np.vstack([rows, rows]), np.tile(share, 2) / 2.0, dealt[0]
         )
-        return Law(encoded, latent, donors)
+        return Law(encoded, latent, donors, donors.of(dealt[1]))
 
     def order(self, whitened: Floats) -> Ints:
         """Return the order of the rows in which donors are dealt."""
@@ -387,7 +471,7 @@ class BlockTransport(FittedTransport):
 
     def targets(self, task: Task) -> tuple[tuple[int, ...], ...]:
         """Return the blocks of each target; without targets every block is one."""
-        if task.targets is None:
+        if task.by_unit or task.targets is None:
             return tuple((k,) for k in range(len(self.inner.blocks)))
         place = {block.unit: k for k, block in enumerate(self.inner.blocks)}
         found = (
@@ -402,8 +486,12 @@ class BlockTransport(FittedTransport):
         task: Task,
         law: Law,
         joints: Sequence[Joint],
+        number: int | None = None,
     ) -> UnitScores:
-        """Score the held-out ``rows`` of a fold, which are rows of the table."""
+        """Score the held-out ``rows`` of a fold, which are rows of the table.
+
+        With its ``number``, and where orders are asked for, by Shapley values.
+        """
         place = np.searchsorted(task.rows, rows)
         parts = []
         for start in range(0, len(rows), ROWS_AT_ONCE):
@@ -411,12 +499,30 @@ class BlockTransport(FittedTransport):
             parts.append(self._scored(models, rows[part], place[part], task, law, joints))
             if task.advance is not None:
                 task.advance(len(rows[part]))
-        return UnitScores(
+        found = UnitScores(
             np.concatenate([part.influence for part in parts]),
             np.concatenate([part.moved for part in parts], axis=1),
             np.concatenate([part.left for part in parts], axis=1),
             np.concatenate([part.prediction for part in parts]),
         )
+        if not task.orders or number is None:
+            return found
+        # a unit that the model does not read is no player: its value is 0, the last in order or not
+        least = OF_SPREAD * np.std(found.prediction) + OF_SIZE * np.max(np.abs(found.prediction))
+        played = np.flatnonzero(np.max(np.abs(found.moved), axis=(0, 1)) > least)
+        influence = np.zeros_like(found.influence)
+        if len(played):
+            players = [joints[int(t)] for t in played]
+            influence[:, played] = self._shapley(models, rows, place, task, law, players, number)
+        return replace(found, influence=influence, joint=found.influence)
+
+    @staticmethod
+    def _along_lines(models: Sequence[LineModel], options: Quadrature) -> bool:
+        """Return whether units of one coordinate are averaged along their lines.
+
+        Nodes are not settled here: where lines are not exact, donors are unbiased and fewer.
+        """
+        return options.rule != "auto" or not any(most_nodes(model) for model in models)
 
     def _scored(
         self,
@@ -432,8 +538,7 @@ class BlockTransport(FittedTransport):
         pair = values[0], values[-1]
         influence = np.zeros((len(rows), len(joints)))
         moved = np.zeros((2, *influence.shape))
-        # nodes are not settled here; where lines are not exact, donors are unbiased and fewer
-        along = options.rule != "auto" or not any(most_nodes(model) for model in models)
+        along = self._along_lines(models, options)
         single = [t for t, joint in enumerate(joints) if along and len(joint.coordinates) == 1]
         if single:
             coordinates = np.array([joints[t].coordinates[0] for t in single])
@@ -457,6 +562,39 @@ class BlockTransport(FittedTransport):
         left = np.stack([y - pair[0], y - pair[1]])
         return UnitScores(influence, moved, left, np.mean(values, axis=0))
 
+    def _shapley(
+        self,
+        models: Sequence[LineModel],
+        rows: Ints,
+        place: Ints,
+        task: Task,
+        law: Law,
+        joints: Sequence[Joint],
+        number: int,
+    ) -> Floats:
+        """Return the influence values of Shapley values, along new orders for every few rows."""
+        mean = float(task.weights.take(task.rows).mean(task.y[task.rows])[0])
+        seed, found = task.child(6), []
+        for start in range(0, len(rows), ROWS_OF_ORDERS):
+            part = slice(start, start + ROWS_OF_ORDERS)
+            key = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number, start))
+            points, at = task.matrix[rows[part]], place[part]
+            values = [model.predict(points) for model in models]
+            found.append(
+                order_influence(
+                    models,
+                    points,
+                    law.latent[at],
+                    law.walking.take(at),
+                    joints,
+                    task.y[rows[part]],
+                    (values[0], values[-1]),
+                    draw_orders(task.orders, len(joints), key),
+                    mean,
+                )
+            )
+        return np.concatenate(found)
+
     def plain_scores(self, task: Task) -> Scores:
         """Score the targets, the transport taken as known."""
         read = (
@@ -476,22 +614,27 @@ class BlockTransport(FittedTransport):
         targets = self.targets(task)
         joints = self.joints(targets, task.matrix.shape[1])
         jobs = (
-            delayed(self.fold_scores)(models, fold.test, task, law, joints)
-            for fold, models in zip(task.folds, prepared, strict=True)
+            delayed(self.fold_scores)(models, fold.test, task, law, joints, number)
+            for number, (fold, models) in enumerate(zip(task.folds, prepared, strict=True))
         )
         found = list(in_parallel(jobs, task.n_jobs, threads=True))
         mass = task.weights.values
         rows, latent, by_repeat = pool(task.folds, [part.influence for part in found], mass)
         attributed, shares = latent, np.eye(len(targets))
-        if task.targets is None:
+        if task.by_unit:
             coordinates = law.latent[np.searchsorted(task.rows, rows)]
             pairs = _pooled_pairs(task.folds, found, mass)
             attributed, shares = self._attributed(
                 latent, pairs, coordinates, task.weights.take(rows)
             )
-        rules = dict.fromkeys(models[0].rule for models in prepared)
-        if any(len(joint.coordinates) > 1 for joint in joints):
+        along = [models for models in prepared if self._along_lines(models, task.options)]
+        rules = dict.fromkeys(models[0].rule for models in along)
+        if len(along) < len(prepared):
+            rules[f"{task.options.donors} donors for every unit"] = None
+        elif any(len(joint.coordinates) > 1 for joint in joints):
             rules[f"{task.options.donors} donors for units of several columns"] = None
+        if task.orders:
+            rules[f"{task.orders} orders of the units"] = None
         scores = Scores(
             rows=rows,
             latent=latent,
@@ -504,7 +647,7 @@ class BlockTransport(FittedTransport):
             attribution=shares,
             rule=" + ".join(rules),
         )
-        labels = self.block_labels if task.targets is None else np.arange(len(targets))
+        labels = self.block_labels if task.by_unit else np.arange(len(targets))
         prediction = pool(task.folds, [part.prediction for part in found], mass)[1]
         return scores.silenced(
             unread_coordinates(latent, prediction, task.y[rows], labels, task.form)
@@ -532,8 +675,9 @@ class BlockTransport(FittedTransport):
                 [pair[:, [b]] for pair in pairs[:2]],
                 [pair[:, None] for pair in pairs[2:]],
             )
-            vectors = [each * coordinates[:, own] for each in (*moved, *left)]
-            directed, trace, gamma = _linear_part(vectors, spread, weights)
+            directed, trace, gamma = _linear_part(
+                (*moved, *left), coordinates[:, own], spread, weights
+            )
             attributed += directed + (latent[:, b] - trace)[:, None] * even
             size = float(gamma @ gamma)
             share = np.clip(float(weights.mean(trace)[0]) / score, 0.0, 1.0) if score > 0 else 0.0
@@ -555,18 +699,28 @@ class BlockTransport(FittedTransport):
             tuple(self.line_model(m) for m in read_fold(fold, task.matrix, task.form, task.options))
             for fold in folds
         ]
+        options = replace(task.options, donors=min(JACKKNIFE_DONORS, task.options.donors))
+        task = replace(task, options=options, orders=min(task.orders, 2))
         thinned = replace(task, folds=folds, transport_error="ignore", advance=None)
         order = self.order(self.inner.encode(task.matrix[task.rows]))
+        compared = np.unique(np.concatenate([fold.test for fold in folds]))
+        weights = task.weights.take(compared)
+        changes: list[Floats] = []
 
         def rescore(keep: Ints | None) -> Floats:
             fitted = self if keep is None else task.fit(self.design, keep, self)
-            found = fitted._scores(thinned, prepared, fitted.law(task, order=order))
-            weights = task.weights.take(found.rows)
-            return np.concatenate([weights.mean(found.latent), weights.mean(found.attributed)])
+            found = fitted._scores(thinned, prepared, fitted.law(thinned, order=order))
+            changes.append(np.hstack([found.latent, found.attributed]))
+            return weights.mean(changes[-1])
 
-        silent = scores.unread
-        found = jackknifed(scores, task, task.child(0), rescore)
-        return found if silent is None else found.silenced(silent)
+        def noise() -> Floats:
+            # each refit's change is a mean over some rows, and has the error of one
+            base, *refits = changes
+            squares = [weights.standard_error(refit - base) ** 2 for refit in refits]
+            return np.asarray((len(refits) - 1) ** 2 * np.mean(squares, axis=0))
+
+        found = jackknifed(scores, task, task.child(0), rescore, noise)
+        return found if scores.unread is None else found.silenced(scores.unread)
 
 
 def _pooled_pairs(
@@ -586,24 +740,26 @@ def _pooled_pairs(
 
 
 def _linear_part(
-    vectors: Sequence[Floats], spread: Floats, weights: Weights
+    values: Sequence[Floats], coordinates: Floats, spread: Floats, weights: Weights
 ) -> tuple[Floats, Floats, Floats]:
     r"""Return row values of :math:`tr(M_a A)` for each ``a``, of :math:`tr A`, and ``gamma``.
 
-    ``vectors`` are the rows of :math:`P^a, P^b, R^a, R^b`, all (n, r), ``spread`` the matrices
-    :math:`M_a`, (units, r, r).
+    ``values`` (n, 1) are :math:`f - m` and :math:`y - f` of both models, whose means times the
+    ``coordinates`` (n, r) are :math:`P^a, P^b, R^a, R^b`; ``spread`` the matrices :math:`M_a`,
+    (units, r, r).
     """
-    first, last, left_first, left_last = vectors
+    vectors = [each * coordinates for each in values]
     means = [weights.mean(rows) for rows in vectors]
-    variances = weights.mean_variances()
-    directed, trace = np.zeros((len(first), len(spread))), np.zeros(len(first))
-    identity = np.eye(first.shape[1])[None]
-    for one, other, at, to in (
-        (first, left_last, means[0], means[3]),
-        (last, left_first, means[1], means[2]),
-        (first, last, means[0], means[1]),
-    ):
-        chance = ((one - at) * variances[:, None]).T @ (other - to)
+    noise = [
+        (each - (coordinates @ mean)[:, None]) * coordinates
+        for each, mean in zip(values, means, strict=True)
+    ]
+    variances = weights.mean_variances()[:, None]
+    directed, trace = np.zeros((len(coordinates), len(spread))), np.zeros(len(coordinates))
+    identity = np.eye(coordinates.shape[1])[None]
+    for k, j in ((0, 3), (1, 2), (0, 1)):
+        one, other, at, to = vectors[k], vectors[j], means[k], means[j]
+        chance = (noise[k] * variances).T @ noise[j]
         for matrices, target in ((spread, directed), (identity, trace[:, None])):
             target += one @ (matrices @ to).T + other @ (matrices @ at).T
             target -= np.einsum("aij,i,j->a", matrices, at, to)

@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from dfi._lines.base import LineMoments, blocks
 from dfi._lines.trees.compiled import kernel_array
-from dfi._lines.trees.ensemble import with_levels
+from dfi._lines.trees.ensemble import tree_rows
 from dfi._lines.trees.kernels_blocks import (
     Nodes,
     arena_for,
@@ -96,7 +96,7 @@ def predict(
         places = places_for(block.stop - block.start, nodes.depth)
         part = rows[block]
         if categories:
-            part = with_levels(part, [category.levels(part) for category in categories])
+            part = tree_rows(part, categories, [category.levels(part) for category in categories])
         predict_sums(nodes, kernel_array(part.T, np.float64), places, sums[block])
 
     _run(task, blocks(len(rows), ROWS_PER_BLOCK), n_threads)
@@ -201,8 +201,14 @@ def _by_direction(
     latent = kernel_array(lines.latent.T, np.float64)
     shifts = kernel_array(lines.offsets.T, np.float64)
     laws = [coordinate_law(geometry.law, j) for j in range(d)]
-    # Along a piece no level changes.
-    steepness = np.pad(geometry.steepness, ((0, 0), (0, len(categories))))
+    # Along a piece no level changes; copies of a column move with it.
+    steepness = np.hstack(
+        [
+            geometry.steepness,
+            np.zeros((d, len(categories))),
+            *_copies(geometry.steepness, categories),
+        ]
+    )
 
     def task(where: tuple[int, slice]) -> None:
         j, block = where
@@ -214,7 +220,7 @@ def _by_direction(
             )
             ends = (pieces.low, pieces.high)
             at = latent[j, block][pieces.line]
-            rows = with_levels(points[block][pieces.line], pieces.levels)
+            rows = tree_rows(points[block][pieces.line], categories, pieces.levels)
         else:
             size = block.stop - block.start
             ends = (np.full(size, low), np.full(size, high))
@@ -259,6 +265,15 @@ def _merged(
         merged_moments(nodes, intercept, link, rows, *common, jumps, done, *out)
         capacity *= 2
     return out
+
+
+def _copies(steepness: Floats, categories: Sequence[Category]) -> list[Floats]:
+    """Return the steepness (d, c) of the columns of each category that move with another column."""
+    return [
+        np.repeat(steepness[:, [category.source]], len(category.columns), axis=1)
+        for category in categories
+        if category.source is not None
+    ]
 
 
 def _path(

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfi._data.levels import Block, largest
+from dfi._data.levels import BEYOND, Block, largest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 Link = Literal["identity", "logistic", "exp"]
 
+OUTSIDE = 1e100
+"""What lies beyond every threshold, wherever a line takes it: kernels keep those within 1e50."""
 
 BETWEEN = 0.5
 """Where splits by level are: 0 goes left, 1 right."""
@@ -67,15 +69,19 @@ def require(condition: object, reason: str) -> None:
 class LevelRule:
     """A split by level: ``members`` of a column go left where ``left``, right where not.
 
-    All others, also what is no number, go the other way.
+    All others go the other way; NaN too, unless ``missing_left`` says something else.
     """
 
     column: int
     members: frozenset[int]
     left: bool
+    missing_left: bool | None = None
 
     def goes_left(self, codes: Floats) -> Bools:
-        return np.asarray(np.isin(codes, list(self.members)) == self.left)
+        found = np.isin(codes, list(self.members)) == self.left
+        if self.missing_left is not None:
+            found = np.where(np.isnan(codes), self.missing_left, found)
+        return np.asarray(found)
 
 
 @dataclass(frozen=True)
@@ -84,9 +90,10 @@ class TreeEnsemble:
 
     Nodes are given by arrays: a row goes left where ``x[feature] <= threshold`` in float64
     arithmetic, and where ``rules[feature - n_features]`` says so for features beyond the columns.
-    At a leaf ``feature`` and both children are -1; elsewhere the ``value``, with
-    learning rate, averaging and class column already applied, is 0. ``tolerance`` is the relative
-    error up to which the library's own predict reproduces the sum: its rounding.
+    At a leaf ``feature`` and both children are -1; elsewhere the ``value``, with learning rate,
+    averaging and class column already applied, is 0. ``default_left`` tells where a missing value
+    goes, in models that take some. ``tolerance`` is the relative error up to which the library's
+    own predict reproduces the sum: its rounding.
     """
 
     feature: Integers
@@ -100,6 +107,7 @@ class TreeEnsemble:
     n_features: int = 0
     tolerance: float = 1e-9
     rules: tuple[LevelRule, ...] = ()
+    default_left: Bools | None = None
 
     @property
     def n_trees(self) -> int:
@@ -155,6 +163,7 @@ def add_ensembles(parts: Sequence[TreeEnsemble]) -> TreeEnsemble:
     # Equal splits by level share a rule.
     rules = dict.fromkeys(rule for part in parts for rule in part.rules)
     numbers = {rule: k for k, rule in enumerate(rules)}
+    defaults = [part.default_left for part in parts if part.default_left is not None]
     return TreeEnsemble(
         feature=np.concatenate([part.numbered(numbers, n_features) for part in parts]),
         threshold=np.concatenate([part.threshold for part in parts]),
@@ -166,6 +175,7 @@ def add_ensembles(parts: Sequence[TreeEnsemble]) -> TreeEnsemble:
         n_features=n_features,
         tolerance=max(part.tolerance for part in parts),
         rules=tuple(rules),
+        default_left=np.concatenate(defaults) if len(defaults) == len(parts) else None,
     )
 
 
@@ -179,6 +189,7 @@ def joined_trees(
     *,
     n_features: int,
     tolerance: float = 1e-9,
+    default_left: ArrayLike | None = None,
 ) -> TreeEnsemble:
     """Return the sum of trees whose node arrays were joined, children numbered within each tree."""
     left_child = np.asarray(left, dtype=np.int32)
@@ -194,6 +205,7 @@ def joined_trees(
         roots=roots,
         n_features=n_features,
         tolerance=tolerance,
+        default_left=None if default_left is None else np.asarray(default_left, dtype=bool),
     )
 
 
@@ -207,14 +219,22 @@ def single_tree(
     n_features: int,
     tolerance: float = 1e-9,
     rules: dict[int, LevelRule] | None = None,
+    default_left: ArrayLike | None = None,
 ) -> TreeEnsemble:
     """Return one tree, given by node arrays whose root is node 0 (leaves have ``left < 0``).
 
     The nodes in ``rules`` split by level.
     """
-    size = len(np.asarray(left))
     tree = joined_trees(
-        [size], feature, threshold, left, right, value, n_features=n_features, tolerance=tolerance
+        [len(np.asarray(left))],
+        feature,
+        threshold,
+        left,
+        right,
+        value,
+        n_features=n_features,
+        tolerance=tolerance,
+        default_left=default_left,
     )
     if not rules:
         return tree
@@ -264,7 +284,8 @@ class Category:
 
     The columns ``positions`` (k,) of a row decide between the ``k`` observed levels: the largest of
     the entries ``shift + scale * column`` does. The trees' ``columns`` (c,) depend on the level
-    alone; ``values`` (k, c) is what they are at each level. ``grid`` are the levels of one number.
+    alone; ``values`` (k, c) is what they are at each level; at level 0 they move with the column
+    ``source`` where there is one. ``grid`` are the levels of one number.
     """
 
     positions: Ints
@@ -272,6 +293,7 @@ class Category:
     scale: Floats
     columns: Ints
     values: Floats
+    source: int | None = None
     grid: Grid | None = None
 
     def levels(self, rows: Floats) -> Ints:
@@ -291,9 +313,48 @@ def category_of(levels: Block | Grid, columns: Ints, values: Floats) -> Category
     require(place[-1] <= SPREAD, "a column of numbers split by level has too many of them")
     positions = np.full(len(place), levels.position)
     shift = -(place**2) / 2.0 - place * (first / step)
-    return Category(positions, shift, place / step, columns, values, levels)
+    return Category(positions, shift, place / step, columns, values, grid=levels)
 
 
-def with_levels(rows: Floats, levels: Sequence[Ints]) -> Floats:
-    """Return rows with the level of each category as a last column."""
-    return np.column_stack([rows, *levels])
+def follow_gaps(
+    ensemble: TreeEnsemble, levels: Levels
+) -> tuple[TreeEnsemble, tuple[Category, ...]]:
+    """Return trees whose splits send missing values where they go, and what decides it on a line.
+
+    Missing or not are two levels, by the indicator. A split on the value becomes one on either of
+    two copies of it, which move with the value where it is there; where it is missing one of them
+    is so small that every split sends it left, the other so large that every split sends it right.
+    """
+    require(ensemble.default_left is not None, "it does not say where missing values go")
+    feature, width = ensemble.feature.copy(), ensemble.n_features
+    grids = {grid.position: grid for grid in levels.grids}
+    categories = []
+    for gap in levels.gaps:
+        nodes = ensemble.feature == gap.value
+        known = grids[gap.indicator].values
+        if not nodes.any() or known[-1] == 0.0:
+            continue
+        feature[nodes] = np.where(ensemble.default_left, width, width + 1)[nodes]  # type: ignore[arg-type]
+        categories.append(
+            Category(
+                np.array([gap.indicator, gap.indicator]),
+                np.array([0.5 if known[0] == 0.0 else -BEYOND, 0.0]),
+                np.array([0.0, 1.0]),
+                np.array([width, width + 1]),
+                np.array([[0.0, 0.0], [-OUTSIDE, OUTSIDE]]),
+                gap.value,
+                grids[gap.indicator] if len(known) > 1 else None,
+            )
+        )
+        width += 2
+    return replace(ensemble, feature=feature, n_features=width), tuple(categories)
+
+
+def tree_rows(rows: Floats, categories: Sequence[Category], levels: Sequence[Ints]) -> Floats:
+    """Return rows with the level of each category, then the columns that move with another."""
+    copies = []
+    for category, level in zip(categories, levels, strict=True):
+        if category.source is not None:
+            there = (level == 0)[:, None]
+            copies.append(np.where(there, rows[:, [category.source]], category.values[level]))
+    return np.column_stack([rows, *levels, *copies])

@@ -75,22 +75,40 @@ def lay_out(ensemble: TreeEnsemble, categories: Sequence[Category] = (), width: 
     )
     filled, depth = filled_and_depth.tolist()
     feature = feature[:filled]
-    n_levels = max((len(category.values) for category in categories), default=0)
-    seen = np.zeros((sum(len(category.columns) for category in categories), n_levels))
-    source = np.empty(len(seen), np.uint32)
-    number = np.arange(ensemble.n_features, dtype=np.int32)
-    first = 0
-    for k, category in enumerate(categories):
-        own = slice(first, first + len(category.columns))
-        seen[own, : len(category.values)] = category.values.T
-        source[own] = width + k
-        number[category.columns] = width + len(categories) + np.arange(own.start, own.stop)
-        first = own.stop
+    source, seen, number = _places(ensemble.n_features, categories, width)
     if categories:
         feature = np.where(feature >= 0, number[feature], np.int32(-1))
     # Infinite thresholds would make 0 * inf below; no row comes near these bounds.
     cut = np.clip(cut[:filled], -1e50, 1e50)
     return Nodes(feature, right[:filled], cut, roots, depth, source, seen)
+
+
+def _places(
+    n_features: int, categories: Sequence[Category], width: int
+) -> tuple[NDArray[np.uint32], Floats, Integers]:
+    """Return what :class:`Nodes` needs to look levels up, and the new number of each feature.
+
+    In the rows the columns of the matrix are followed by levels, then by the columns that move with
+    another (:func:`dfi._lines.trees.ensemble.tree_rows`).
+    """
+    number = np.arange(n_features, dtype=np.int32)
+    physical = width + len(categories)
+    for category in categories:
+        if category.source is not None:
+            number[category.columns] = physical + np.arange(len(category.columns))
+            physical += len(category.columns)
+    looked_up = [(k, each) for k, each in enumerate(categories) if each.source is None]
+    n_levels = max((len(category.values) for _, category in looked_up), default=0)
+    seen = np.zeros((sum(len(category.columns) for _, category in looked_up), n_levels))
+    source = np.empty(len(seen), np.uint32)
+    first = 0
+    for k, category in looked_up:
+        own = slice(first, first + len(category.columns))
+        seen[own, : len(category.values)] = category.values.T
+        source[own] = width + k
+        number[category.columns] = physical + np.arange(own.start, own.stop)
+        first = own.stop
+    return source, seen, number
 
 
 @Kernel

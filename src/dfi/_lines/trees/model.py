@@ -21,10 +21,12 @@ from sklearn.pipeline import Pipeline
 from dfi._data.columns import Column
 from dfi._data.levels import BEYOND, Block, Grid
 from dfi._lines.trees.ensemble import (
+    OUTSIDE,
     NotTrees,
     Unreadable,
     at_midpoints,
     category_of,
+    follow_gaps,
     require,
 )
 from dfi._lines.trees.pipelines import active_steps, follow_columns, pull_back
@@ -126,7 +128,7 @@ def _on_matrix(
     if ensemble.rules:
         columns = [Column(f"x{k}", k, "real", (), (k,)) for k in range(ensemble.n_features)]
         given = _given_codes(known_levels(model, columns), columns, levels)
-    trees = Levelled(ensemble, of_columns, given, sample[0])
+    trees = Levelled(ensemble, of_columns, given, sample[0], levels)
     return trees.lines(at_midpoints(trees.plain(), levels))
 
 
@@ -138,6 +140,39 @@ def _quick(
     if owner is not model or not is_plain_forest(model):
         return predict
     return lambda rows: forest_values(model, levels.nearest(rows) if levels else rows)
+
+
+def gap_tree_lines(
+    predictor: Predictor, sample: Floats, *, n_threads: int | None = None
+) -> TreeLines | None:
+    """Return the exact line means of trees on a table with missing values, or None with a warning.
+
+    A model that takes NaN says at every split where it goes; for one that is given the mean of the
+    observed beside an indicator, that mean does.
+    """
+    model, table, levels = predictor.model, predictor.table, predictor.levels
+    ensemble, reason = read_trees(model)
+    if ensemble is not None and predictor.view == "matrix":
+        fill = np.full(table.matrix.shape[1], np.nan)
+        fill[[gap.value for gap in levels.gaps]] = [gap.fill for gap in levels.gaps]
+        ensemble = replace(ensemble, default_left=fill[ensemble.feature] <= ensemble.threshold)
+    elif ensemble is not None:
+        indicators = {gap.indicator for gap in levels.gaps}
+        width = table.matrix.shape[1]
+        ensemble = ensemble.with_columns([p for p in range(width) if p not in indicators], width)
+    try:
+        require(ensemble is not None, reason)
+        trees = replace(_on_matrix(ensemble, model, sample, levels), n_threads=n_threads)  # type: ignore[arg-type]
+        error = verify(trees.ensemble, predictor, sample, read=trees.predict)
+        require(
+            error <= trees.ensemble.tolerance,
+            f"{predictor.name}: {DIFFERS.format(error)}",
+        )
+    except Unreadable as why:
+        if str(why):
+            warn(f"{why}; its line means use quadrature", ExactnessWarning)
+        return None
+    return trees
 
 
 def decoded_tree_lines(
@@ -178,6 +213,8 @@ def _read(predictor: Predictor) -> TreeLines:
     has_steps = isinstance(model, Pipeline) and bool(active_steps(model))
     given: Callable[[Floats], Floats]
     if has_steps:
+        if predictor.levels.gaps:
+            raise NotTrees
         decoded = np.array([_is_decoded(column, predictor) for column in columns])
         sources = follow_columns(model[:-1], np.arange(len(columns)), decoded)
         columns = [columns[source] for source in sources]
@@ -193,7 +230,8 @@ def _read(predictor: Predictor) -> TreeLines:
     positions = np.array([column.positions[0] for column in columns], dtype=np.intp)
     # A row of the data: every level in it is one that the encoders know.
     base = predictor.table.matrix[0]
-    trees = Levelled(ensemble, [_levels_of(p, predictor.levels) for p in positions], given, base)
+    levels = [_levels_of(position, predictor.levels) for position in positions]
+    trees = Levelled(ensemble, levels, given, base, predictor.levels)
     plain = trees.plain()
     codes = {k for k, column in enumerate(columns) if column.kind == "categorical"}
     if has_steps or codes & set(plain.feature.tolist()):
@@ -225,6 +263,8 @@ def _given_codes(
             elif k not in known:
                 continue
             code = {level: number for number, level in enumerate(known.get(k, column.levels))}
+            # what is missing has no code
+            code.pop(None, None)
             made[:, k] = [code.get(level, np.nan) for level in found]
         return made
 
@@ -236,13 +276,15 @@ class Levelled:
     """Trees of which some splits are decided by levels.
 
     ``levels`` are those of the table's column behind each column of the trees, ``given`` is what
-    the trees are given for rows of the numeric matrix, one of which is ``base``.
+    the trees are given for rows of the numeric matrix, one of which is ``base``; ``table`` are the
+    levels of all columns of the matrix.
     """
 
     ensemble: TreeEnsemble
     levels: Sequence[Grid | Block | None]
     given: Callable[[Floats], Floats]
     base: Floats
+    table: Levels
 
     @property
     def _by_level(self) -> Bools:
@@ -260,6 +302,8 @@ class Levelled:
         """Return the trees, the other splits of which were ``pulled`` to columns of the matrix."""
         feature, threshold = pulled.feature.copy(), pulled.threshold.copy()
         left, right = pulled.left.copy(), pulled.right.copy()
+        default = None if pulled.default_left is None else pulled.default_left.copy()
+        gaps = {gap.value for gap in self.table.gaps}
         n_features, rules = self.ensemble.n_features, self.ensemble.rules
         added = _Added(len(self.base))
         codes: dict[int, Floats] = {}
@@ -273,16 +317,27 @@ class Levelled:
             if out not in codes:
                 codes[out] = self.given(_at_levels(self.base, levels))[:, out]
             if rule is None:
-                feature[nodes] = added.column(levels, codes[out])
+                # A level without a code is sent where missing values are.
+                to_left = nodes & (default if default is not None else False)
+                for own, beyond in ((to_left, -OUTSIDE), (nodes & ~to_left, OUTSIDE)):
+                    if own.any():
+                        values = np.where(np.isnan(codes[out]), beyond, codes[out])
+                        feature[own] = added.column(levels, values)
                 continue
             goes_left = rule.goes_left(codes[out])
             switches = np.flatnonzero(goes_left[1:] != goes_left[:-1])
             if isinstance(levels, Block) or len(switches) > 1:
+                require(
+                    isinstance(levels, Block) or levels.position not in gaps,
+                    "a column of numbers some of which are missing is split by level",
+                )
                 feature[nodes] = added.column(levels, 1.0 - goes_left)
                 continue
             # As a function of one number it is a threshold, perhaps with the children changed.
             feature[nodes] = levels.position
             threshold[nodes] = levels.midpoints[switches[0]] if len(switches) else BEYOND
+            if default is not None:
+                default[nodes] = rule.goes_left(np.array([np.nan]))[0] == goes_left[0]
             if not goes_left[0]:
                 left[nodes], right[nodes] = right[nodes], left[nodes]
         ensemble = replace(
@@ -291,9 +346,13 @@ class Levelled:
             threshold=threshold,
             left=left,
             right=right,
+            default_left=default,
             n_features=added.width,
         )
-        return TreeLines(ensemble, added.categories())
+        if not gaps:
+            return TreeLines(ensemble, added.categories())
+        ensemble, missing = follow_gaps(ensemble, self.table)
+        return TreeLines(ensemble, (*added.categories(), *missing))
 
 
 class _Added:

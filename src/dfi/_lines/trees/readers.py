@@ -2,7 +2,7 @@
 
 scikit-learn's models are read from their public arrays. Decision trees, forests and
 ``GradientBoosting*`` compare ``float32(x) <= c``; ``HistGradientBoosting*`` compares ``x <= c`` in
-float64. Missing-value branches never act on finite rows, so they are left aside.
+float64. Where a missing value goes at a split is read beside it.
 
 LightGBM, XGBoost and CatBoost are read from the text that each library itself saves. The text
 formats are public, complete and quick to parse, and nothing has to be imported: a model
@@ -196,6 +196,7 @@ def _decision_trees(models: Sequence[DecisionTreeRegressor], column: int) -> Tre
         np.concatenate([tree.children_right for tree in trees]),
         value,
         n_features=trees[0].n_features,
+        default_left=np.concatenate([tree.missing_go_to_left for tree in trees]),
     )
 
 
@@ -242,6 +243,7 @@ def _histogram_boosting(model: sk.HistGradientBoostingRegressor, column: int) ->
                 nodes["value"],
                 n_features=model.n_features_in_,
                 rules=rules,
+                default_left=nodes["missing_go_to_left"],
             )
         )
     ensemble = add_ensembles(parts).shifted(float(np.ravel(model._baseline_prediction)[0]))
@@ -267,7 +269,10 @@ def _histogram_levels(model: sk.HistGradientBoostingRegressor) -> list[list[obje
     if model.is_categorical_ is None:
         return []
     encoder = model._preprocessor.named_transformers_["encoder"]
-    return [[level for level in levels if level == level] for levels in encoder.categories_]
+    return [
+        [level for level in levels if level is not None and level == level]
+        for levels in encoder.categories_
+    ]
 
 
 def known_levels(model: Any, columns: Sequence[Column]) -> dict[int, Sequence[object]]:
@@ -393,13 +398,15 @@ def _lightgbm_tree(block: str, n_features: int) -> TreeEnsemble:
     decision = np.array(fields.get("decision_type", "").split(), dtype=np.int64)
     left = np.array(fields.get("left_child", "").split(), dtype=np.int32)
     right = np.array(fields.get("right_child", "").split(), dtype=np.int32)
-    by_level = decision & 1 > 0
+    by_level = (decision & 1) > 0
     default_left = (decision & 2) > 0
     zero_is_missing = ~by_level & ((decision >> 2) & 3 == 1)
     require(
         not np.any(zero_is_missing & (default_left != (threshold >= 0))),
         "zero is treated as missing and sent to the other side",
     )
+    # where none was missing in training, and where zero counts as missing, NaN is taken for zero
+    default_left = np.where((decision >> 2) & 3 == 2, default_left, threshold >= 0)
 
     bounds = np.array(fields.get("cat_boundaries", "").split(), dtype=np.int64)
     words = np.array(fields.get("cat_threshold", "").split(), dtype=np.uint32)
@@ -422,6 +429,7 @@ def _lightgbm_tree(block: str, n_features: int) -> TreeEnsemble:
         np.concatenate([np.zeros(n_inner), value]),
         n_features=n_features,
         rules=rules,
+        default_left=np.concatenate([default_left, pad]),
     )
 
 
@@ -468,6 +476,7 @@ def _xgboost_tree(tree: Plain, n_features: int) -> TreeEnsemble:
             int(tree["split_indices"][node]),
             frozenset(members[start : start + size].tolist()),
             left=False,
+            missing_left=bool(tree["default_left"][node]),
         )
         for node, start, size in zip(
             tree["categories_nodes"],
@@ -486,6 +495,7 @@ def _xgboost_tree(tree: Plain, n_features: int) -> TreeEnsemble:
         n_features=n_features,
         tolerance=SINGLE_PRECISION,
         rules=rules,
+        default_left=tree["default_left"],
     )
 
 
@@ -497,12 +507,15 @@ def _catboost(model: Any, column: int) -> TreeEnsemble:
     require("oblivious_trees" in saved, "CatBoost trees that are not symmetric are not read")
     floats = saved["features_info"].get("float_features", [])
     columns = {f["feature_index"]: f["flat_feature_index"] for f in floats}
+    last = {f["flat_feature_index"] for f in floats if f["nan_value_treatment"] == "AsTrue"}
     scale, (bias,) = saved["scale_and_bias"]
     n_features = 1 + max(columns.values())
     parts = [_catboost_tree(tree, columns, n_features) for tree in saved["oblivious_trees"]]
     loss = saved["model_info"]["params"]["loss_function"]["type"]
     require(loss in CATBOOST_LINKS, f"the CatBoost loss {loss!r} is not followed")
     ensemble = add_ensembles(parts).scaled(scale).shifted(bias)
+    # a missing value is below every border, unless it was declared to be above
+    ensemble = replace(ensemble, default_left=~np.isin(ensemble.feature, list(last)))
     return _finish(ensemble, CATBOOST_LINKS[loss], column)
 
 
