@@ -171,17 +171,16 @@ def _closed_form(predictor: Predictor, sample: Floats, *, square: bool) -> LineM
 
 
 def _trees(predictor: Predictor, sample: Floats) -> LineModel | None:
-    if predictor.levels.gaps:
-        # Where a value is missing a split sends the row by its default, or by the fill, not by the
-        # value that the line gives it. What a pipeline makes of missing values is not followed.
-        plain = predictor.view != "frame" or not _has_steps(predictor)
-        return gap_tree_lines(predictor, sample) if plain else None
+    # Where a value is missing a split sends the row by its default, or by the fill, not by the
+    # value that the line gives it. What a pipeline makes of missing values is not followed.
+    if predictor.levels.gaps and (predictor.view != "frame" or not _reads_levels(predictor)):
+        return gap_tree_lines(predictor, sample)
     if predictor.reads_matrix:
         return tree_lines(predictor.model, predictor, sample, levels=predictor.levels)
     return decoded_tree_lines(predictor, sample)
 
 
-def _has_steps(predictor: Predictor) -> bool:
+def _reads_levels(predictor: Predictor) -> bool:
     """Return whether a model is given a table, and does more than read its numbers."""
     categorical = any(column.kind == "categorical" for column in predictor.table.columns)
     return categorical or bool(predictor.exact) or reads_raw_columns(predictor.model)
