@@ -68,6 +68,7 @@ def summarize(
         "title": title or (f"What explains {target}?" if target else "Feature importance"),
         "target": target,
         "unit": singular,
+        "scored": views.group_score(result) if result.space == "group" else None,
         "units": plural,
         "method": str(spec.get("method", "dfi")),
         "question": spec.get("question"),

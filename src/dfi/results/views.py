@@ -38,6 +38,17 @@ SPACES = {
 }
 """What the units of a result are called: one of them, several."""
 
+GROUP_SCORES = {
+    "sum of columns": "sum over its features",
+    "joint": "joint: replaced as one",
+    "shapley": "Shapley value",
+}
+
+
+def group_score(result: Importance) -> str | None:
+    """Return how groups are scored, in words; None for other units, or where it is not known."""
+    return GROUP_SCORES.get(str(result.spec.get("group_scores")))
+
 
 class HoldsResults(Protocol):
     """A comparison, which holds results by label, or settings, which also hold their labels."""
