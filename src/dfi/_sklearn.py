@@ -267,6 +267,7 @@ class DFI(BaseEstimator):
                 result,
                 basis=InfluenceRows(by_unit, result.weights, result.rows),
                 spec={**result.spec, "transport_error": "ignore"},
+                source=None,  # it would count the transport's error
                 diagnostics={
                     **told,
                     "standard_errors": "fixed transport",

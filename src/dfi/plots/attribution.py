@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from dfi._types import Floats, Ints
-    from dfi.results.importance import Importance
+    from dfi.results.importance import GroupScores, Importance
     from dfi.results.views import Columns, Names
 
 
@@ -272,9 +272,9 @@ def _name_points(ax: Axes, x: Floats, y: Floats, labels: Sequence[str]) -> None:
         )
 
 
-def _by_group(result: Importance, groups: object) -> Importance:
+def _by_group(result: Importance, groups: object, how: GroupScores = "sum") -> Importance:
     if result.space != "group":
-        return result.group(groups)
+        return result.group(groups, how=how)
     if groups is not None:
         raise ValueError("this result is about groups already; leave groups out")
     return result
@@ -298,6 +298,7 @@ def groups(
     result: Importance,
     groups: object = None,
     *,
+    how: GroupScores = "sum",
     top: int | None = 20,
     correlation: ArrayLike | None = None,
     axes: Sequence[Axes] | None = None,
@@ -313,6 +314,8 @@ def groups(
         A result by feature, or by group.
     groups : mapping, frame or Groups, optional
         The groups; by default those that the result was made with.
+    how : {"sum", "joint", "shapley"}, default="sum"
+        How groups of a result by feature are scored, see :meth:`dfi.Importance.group`.
     top : int or None, default=20
         How many groups, the largest first.
     correlation : array-like of shape (p, p), optional
@@ -326,7 +329,7 @@ def groups(
     -------
     ndarray of four Axes
     """
-    grouped = _by_group(result, groups)
+    grouped = _by_group(result, groups, how)
     columns = _groups_data(grouped, top=top)
     names = columns["feature"]
     order = views.leading(grouped.scores, top)
@@ -348,6 +351,9 @@ def groups(
         if len(panels) != 4:
             raise ValueError(f"the group panel needs 4 axes, got {len(panels)}")
     _draw_bars(panels[0], columns)
+    how_scored = views.group_score(grouped)
+    label_of_score = "importance of the group" + (f" ({how_scored})" if how_scored else "")
+    panels[0].set_xlabel(label_of_score, fontsize=9)
     _draw_statistics(panels[1], columns, 1.0 - grouped.level, len(grouped.names))
     for ax, values, what in ((panels[2], dependence, label), (panels[3], weights, "weight")):
         if values is None:
@@ -382,7 +388,6 @@ def _draw_bars(ax: Axes, columns: Columns) -> None:
     )
     style.zero_line(ax)
     style.label_rows(ax, columns["feature"], width=24)
-    ax.set_xlabel("importance of the group", fontsize=9)
     style.quiet_frame(ax)
 
 

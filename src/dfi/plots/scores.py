@@ -129,8 +129,10 @@ def importance(
         )
     style.zero_line(ax)
     style.label_rows(ax, shown["feature"])
-    how = result.spec.get("group_scores")
-    ax.set_xlabel(AXIS_LABEL[result.space] + (f" ({how})" if how else ""), fontsize=9)
+    label, how = AXIS_LABEL[result.space], views.group_score(result)
+    if result.space == "group" and how is not None:
+        label = f"importance of the group ({how})"
+    ax.set_xlabel(label, fontsize=9)
     style.say_how_many(ax, n_shown, len(result.names))
     style.small_legend(ax)
     return ax

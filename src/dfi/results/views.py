@@ -57,6 +57,17 @@ GROUP_SCORES = {
 }
 """How groups are scored, by ``spec["group_scores"]``."""
 
+GROUP_LABELS = {
+    "sum of columns": "sum over its features",
+    "joint": "joint: replaced as one",
+    "shapley": "Shapley value",
+}
+
+
+def group_score(result: Importance) -> str | None:
+    """Return how groups are scored, for labels; None for other units, or where it is not known."""
+    return GROUP_LABELS.get(str(result.spec.get("group_scores")))
+
 
 class HoldsResults(Protocol):
     """A comparison, which holds results by label, or settings, which also hold their labels."""
