@@ -248,6 +248,17 @@ def test_a_level_and_a_gap_of_one_row(learner):
     assert np.isfinite(result.scores).all()
 
 
+@pytest.mark.parametrize("name", ["boosting", "extra trees", "lightgbm", "xgboost", "catboost"])
+def test_a_column_of_nothing(name):
+    """Wholly missing, or missing in all rows of a fold."""
+    frame = NUMBERS.assign(empty=np.nan, rare=np.where(np.arange(N) < 50, FULL["a"], np.nan))
+    splits = [(np.arange(50, N), np.arange(50)), (np.arange(50), np.arange(50, N))]
+    with pytest.warns(dfi.warnings.ConstantColumnWarning, match=r"'empty' \(wholly missing\)"):
+        fits = prepare(frame, Y, estimator=NATIVE[name](), cv=splits)
+    for models in fits.full:
+        assert np.isfinite(models.predictors[0](fits.table.matrix[models.test])).all()
+
+
 def test_dropping_is_explaining_the_complete_rows():
     holes = HOLES[["a", "b", "word"]]
     complete = holes.dropna()

@@ -229,24 +229,12 @@ def test_blocks_of_one_column_are_the_plain_method(monkeypatch):
                     design = Gaussian(components=None, shrinkage=shrinkage, reference=reference)
                     key = type(model).__name__, form, shrinkage, reference
                     results[key] = explained(X, y, model, transport=design, form=form)
-    import dfi.transports.blocks as module
     import dfi.transports.gaussian as home
 
-    def forced(matrix, share, constant, columns):
-        center = share @ matrix
-        return module.WithinUnits(
-            tuple(
-                module._block(
-                    u,
-                    column,
-                    np.array(column.positions),
-                    matrix[:, column.positions] - center[list(column.positions)],
-                    share,
-                )
-                for u, column in enumerate(columns)
-            ),
-            center,
-        )
+    own = home.within_units
+
+    def forced(*arguments, **options):
+        return own(*arguments, **{**options, "single": True})
 
     monkeypatch.setattr(home, "within_units", forced)
     for model in (Ridge().fit(X, y), fitted):
@@ -609,3 +597,52 @@ def test_other_references_and_shrinkage_are_near(design, form):
     if design.shrinkage != 0.3:
         np.testing.assert_allclose(other.scores, plain.scores, atol=0.15 * y.var())
     assert other.scores.sum() == pytest.approx(other.latent.scores.sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize("levels", [1, 3])
+def test_a_level_of_one_row_is_absent_from_some_refits(levels):
+    """Levels of a row each, alone or pooled: the jackknife leaves their rows out in turn."""
+    table, y = mixed()
+    for k in range(levels):
+        table.loc[7 * k, "colour"] = f"once {k}"
+    effects = {**EFFECTS, **{f"once {k}": 1.0 for k in range(levels)}}
+
+    def model(rows):
+        return rows["a"].to_numpy() + rows["colour"].astype(object).map(effects).to_numpy(float)
+
+    with np.errstate(all="raise"):
+        found = explained(table, y, model, transport_error="auto")
+    assert np.isfinite(found.se).all()
+    assert (found.se < 0.5).all()
+
+
+def test_a_category_of_rare_levels_alone_keeps_one():
+    rng = np.random.default_rng(6)
+    n = 600
+    table = pd.DataFrame({"label": [f"s{k % 150:03d}" for k in range(n)], "a": rng.normal(size=n)})
+    y = 0.01 * table["label"].str[1:].astype(float).to_numpy() + table["a"].to_numpy()
+    y = y + rng.standard_normal(n)
+
+    def model(rows):
+        return 0.01 * rows["label"].astype(str).str[1:].astype(float) + rows["a"]
+
+    one = explained(table, y, model)
+    assert one.diagnostics["pooled_levels"]["columns"] == ("label",)
+    truth = 0.01**2 * (150**2 - 1) / 12
+    assert abs(one.scores[0] - truth) < 3 * one.se[0]
+    # other names, in another order
+    renamed = table.assign(label=table["label"].map(lambda s: f"{999 - int(s[1:])}{s}"))
+    two = explained(renamed, y, lambda rows: model(rows.assign(label=rows["label"].str[3:])))
+    np.testing.assert_allclose(two.scores, one.scores, rtol=1e-10)
+
+
+def test_pooled_levels_are_drawn_apart_where_fidelity_is_measured():
+    table, _ = high_cardinality(n=600)
+    level = table["label"].str[1:].astype(int)
+    assert level.nunique() > 30
+
+    def model(rows):
+        return 2.0 * (rows["label"].astype(str).str[1:].astype(int) % 7) + rows["a"]
+
+    found = explained(table, 2.0 * (level % 7) + table["a"], model, diagnose=True)
+    assert not found.diagnostics["fidelity"]["far"]

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._lines.closed_form import LinearLines
+from dfi._lines.closed_form import as_linear
 from dfi._scoring.donors import replaced, replaced_rows
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def order_influence(
     mean : float
         That of the outcome: the prediction where all units are replaced.
     """
-    walk = _walk_in_linear if all(isinstance(m, LinearLines) for m in models) else _walk
+    walk = _walk_in_linear if all(map(as_linear, models)) else _walk
     lost = walk(models, points, latent, donors, joints, y, values, orders)
     lost[:, -1] = (y - mean) ** 2
     lost[:, 1:] -= lost[:, :-1].copy()

@@ -123,6 +123,8 @@ def explain_diagnostics(
         found["n_components"] = len(components)
         found["largest_component"] = max(map(len, components))
     if diagnose:
+        if not task.by_unit:
+            found["overlap"] = _overlap(transport, scored, task)
         found |= check_result(transport, scored, task, seed=seed, say=say)
     return found
 
@@ -203,6 +205,28 @@ def unit_components(
         if len(places):
             found.setdefault(int(labels[places[0]]), []).append(column.name)
     return tuple(map(tuple, found.values()))
+
+
+def _overlap(transport: FittedTransport, scored: Scores, task: Task) -> dict[str, object]:
+    r"""Compare the scores of groups that overlap with those of their atoms, on the first split.
+
+    For independent atoms :math:`\max_a \psi_a \le \psi_G \le \sum_a \psi_a`: a ratio above 1 shows
+    dependence that is left between atoms, one below 1 interactions between them.
+    """
+    folds = [fold for fold in task.folds if fold.repeat == 0]
+    apart = replace(task, folds=folds, targets=None, transport_error="ignore", advance=None)
+    atoms = transport.plain_scores(apart).latent_by_repeat[0] @ transport.membership(task.columns)
+    joint = scored.known.latent_by_repeat[0] @ score_membership(transport, task)
+    ratios = {}
+    for target, score in zip(task.targets or (), joint, strict=True):
+        total = float(atoms[list(target.units)].sum())
+        if len(target.units) > 1 and total > 0:
+            ratios[target.name] = float(score) / total
+    held = sorted({unit for target in task.targets or () for unit in target.units})
+    return {
+        "atoms": {task.columns[unit].name: float(atoms[unit]) for unit in held},
+        "of_atoms": ratios,
+    }
 
 
 def undetected_scores(transport: FittedTransport, scored: Scores, task: Task) -> Floats:

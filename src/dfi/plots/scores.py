@@ -237,7 +237,7 @@ def _coordinate(explainer: DFI, feature: str, level: str | None) -> tuple[int, s
     column, positions = table.columns[unit], list(table.units[unit])
     label = feature
     if column.kind == "categorical" and column.width > 1:
-        levels = [str(value) for value in column.levels]
+        levels = ["missing" if value is None else str(value) for value in column.levels]
         if level is None or level not in levels:
             raise ValueError(
                 f"{feature!r} is categorical; pass level= one of {', '.join(map(repr, levels))}"

@@ -476,10 +476,15 @@ class Importance:
         """Warn where sums over columns collect more noise than signal."""
         if self.difference or self.spec.get("method") != "dfi" or self.space == "group":
             return
-        n, d, most = self.basis.n_rows, len(self.names), int(groups.membership.sum(axis=1).max())
+        n, most = self.basis.n_rows, int(groups.membership.sum(axis=1).max())
+        d = len(self.names) if self.components is None else max(map(len, self.components))
         if most < 2 or (2 * d <= n and most < MANY_COLUMNS):
             return
-        why = f"{n} rows for {d} columns" if 2 * d > n else f"a group has {most} columns"
+        why = (
+            f"{n} rows for {d} columns that share signal"
+            if 2 * d > n
+            else f"a group has {most} columns"
+        )
         warn(
             f"{why}: the sum of a group's columns collects the noise of each of them and may hide "
             "what the group carries as one; result.group(groups, how='joint') or "

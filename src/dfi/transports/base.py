@@ -306,6 +306,7 @@ class Transport(TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.string = True
+        tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         tags.transformer_tags.preserves_dtype = []
         tags.non_deterministic = self.spreads or (self.epsilon > 0 and not self.published)

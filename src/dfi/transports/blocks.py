@@ -51,6 +51,7 @@ from joblib import delayed
 from dfi._data.columns import Column
 from dfi._data.levels import constant_columns
 from dfi._lines.base import Lines
+from dfi._lines.closed_form import LinearLines, as_linear
 from dfi._models.parallel import in_parallel
 from dfi._scoring.donors import (
     Donors,
@@ -327,15 +328,13 @@ class UnitScores:
     """What one fold tells of its held-out rows, for each target.
 
     ``moved`` (2, n, targets) is :math:`f - m` of both models (twice the same for one), ``left`` (2,
-    n) their residuals. ``joint`` are the influence values of joint scores, where ``influence`` are
-    those of Shapley values.
+    n) their residuals.
     """
 
     influence: Floats
     moved: Floats
     left: Floats
     prediction: Floats
-    joint: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -546,7 +545,7 @@ class BlockTransport(FittedTransport):
         if len(played):
             players = [joints[int(t)] for t in played]
             influence[:, played] = self._shapley(models, rows, place, task, law, players, number)
-        return replace(found, influence=influence, joint=found.influence)
+        return replace(found, influence=influence)
 
     @staticmethod
     def _along_lines(models: Sequence[LineModel], options: Quadrature) -> bool:
@@ -640,7 +639,7 @@ class BlockTransport(FittedTransport):
 
     def line_model(self, model: LineModel) -> LineModel:
         """Return a model as a function of the space where the transport is linear."""
-        return model
+        return as_linear(model) or model
 
     def _scores(self, task: Task, prepared: Sequence[tuple[LineModel, ...]], law: Law) -> Scores:
         targets = self.targets(task)
@@ -663,7 +662,9 @@ class BlockTransport(FittedTransport):
         rules = dict.fromkeys(models[0].rule for models in along)
         if len(along) < len(prepared):
             rules[f"{task.options.donors} donors for every unit"] = None
-        elif any(len(joint.coordinates) > 1 for joint in joints):
+        elif any(len(joint.coordinates) > 1 for joint in joints) and not all(
+            isinstance(model, LinearLines) for models in prepared for model in models
+        ):
             rules[f"{task.options.donors} donors for units of several columns"] = None
         if task.orders:
             rules[f"{task.orders} orders of the units"] = None
