@@ -223,3 +223,10 @@ def test_profiles_of_levels_values_and_missingness():
         plots.line_profile(explainer, "kind")
     with pytest.raises(ValueError, match="there is no feature 'd'"):
         plots.line_profile(explainer, "d")
+
+
+def test_page_says_where_sums_of_columns_are_noise(build):
+    result = build(p=60, n=80, groups={"many": [f"f{k}" for k in range(55)], "few": ["f56"]})
+    (alarm,) = summarize(result)["group_alarms"]
+    assert "collects the noise of each of them" in alarm
+    assert "scores it as one.</p>" in report_html(result)
