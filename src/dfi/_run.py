@@ -73,7 +73,8 @@ def explain(
     Parameters
     ----------
     X : dataframe or array of shape (n, d)
-        numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories.
+        numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories, which are one
+        unit each.
     y : array-like of shape (n,)
         The outcome: a quantity, or 0/1.
     estimator : str, estimator or callable, default="auto"
@@ -200,7 +201,8 @@ def compare(
     Parameters
     ----------
     X : dataframe or array of shape (n, d)
-        numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories.
+        numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories, which are one
+        unit each.
     y : array-like of shape (n,)
         The outcome: a quantity, or 0/1.
     methods : "all", str, method or list of these, default="all"
@@ -211,7 +213,7 @@ def compare(
         The regression, as for :func:`dfi.explain`; refitted without features where a method asks.
     groups : mapping, frame or sequence, optional
         Score groups of features, not features: refits leave out a whole group, permutations move
-        it as one; DFI adds up its members.
+        it as one; DFI adds up its members, unless ``units="groups"``.
     units : {"columns", "groups"}, default="columns"
         What is given a score. With ``"groups"`` the transport disentangles the groups from each
         other, not their columns, and each is scored as one: shared signal within a group counts
@@ -337,7 +339,8 @@ def sensitivity(
     Parameters
     ----------
     X : dataframe or array of shape (n, d)
-        numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories.
+        numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories, which are one
+        unit each.
     y : array-like of shape (n,)
         The outcome: a quantity, or 0/1.
     estimator : str, estimator or callable, default="auto"

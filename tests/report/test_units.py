@@ -210,9 +210,10 @@ def test_names_of_levels_are_text():
 
 
 def test_profiles_of_levels_values_and_missingness():
-    """Along a line that leads to a level, rows end in that level."""
     frame, y = table()
+    frame["two"] = np.where(frame["b"] > 0, "u", "v")
     explainer = dfi.DFI(estimator="linear", cv=3, diagnose=False).fit(frame, y)
+    assert "two = v" in plots.line_profile(explainer, "two").get_xlabel()
     assert "kind = z" in plots.line_profile(explainer, "kind", level="z").get_xlabel()
     data = plots.line_profile_data(explainer, "kind", level="z")
     assert data["mean"].iloc[-1] > data["mean"].iloc[0]
@@ -221,5 +222,14 @@ def test_profiles_of_levels_values_and_missingness():
     assert "a missing" in plots.line_profile(explainer, "a", level="missing").get_xlabel()
     with pytest.raises(ValueError, match="pass level= one of 'x', 'y', 'z', 'missing'"):
         plots.line_profile(explainer, "kind")
+    with pytest.raises(ValueError, match="'a' is a number with missing values; pass level= one of"):
+        plots.line_profile(explainer, "a", level="1")
     with pytest.raises(ValueError, match="there is no feature 'd'"):
         plots.line_profile(explainer, "d")
+
+
+def test_page_says_where_sums_of_columns_are_noise(build):
+    result = build(p=60, n=80, groups={"many": [f"f{k}" for k in range(55)], "few": ["f56"]})
+    (alarm,) = summarize(result)["group_alarms"]
+    assert "collects the noise of each of them" in alarm
+    assert "scores it as one.</p>" in report_html(result)

@@ -400,9 +400,9 @@ def _checked_levels(reading: Reading) -> tuple[object, ...]:
         )
     if len(levels) > _MANY_LEVELS:
         warn(
-            f"Column {reading.name!r} has {len(levels)} levels. Its score is one, but levels of few "
-            "rows tell little: those below 1 % of them are one level for the transport, never for "
-            "the model. Group them if the run is slow.",
+            f"Column {reading.name!r} has {len(levels)} levels. Its score is one; levels below 1 % "
+            "of the rows are pooled for the transport, never for the model. Group rare ones if the "
+            "run is slow or the model poor.",
             ManyLevelsWarning,
         )
     return levels

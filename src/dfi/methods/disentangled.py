@@ -321,8 +321,8 @@ def _spread(by_repeat: Floats) -> Floats | None:
 def unit_members(data: Data, groups: Groups | None) -> dict[str, Any]:
     """Return what units consist of that are more than one number, for those who read the result.
 
-    Of a category its levels, of a column with missing values the quarters of what is observed and
-    what is missing (last), each with its share of the rows and mean outcome; of a group its columns.
+    Of a category its levels; of a column with missing values the quarters of what is observed, and
+    last what is missing; each with its share of the rows and its mean outcome. Of a group columns.
     More than :data:`MEMBERS` are pooled or counted.
     """
     table = data.table

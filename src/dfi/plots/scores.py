@@ -5,7 +5,7 @@ the distribution over rows of :math:`\hat\mu(x_i + (t - z_{ij})\,\ell_j)`, with 
 not see the row. The score of the coordinate is the variance along such lines. For a transport
 that is not linear the line is the curve of its decoder. A unit of several coordinates is replaced
 as one and has no line of its own; each of its columns (a level, a value, missingness, a member of
-a group) has: :math:`v \propto \operatorname{Cov}(z_b, x_c)`, along which the column changes most.
+a group) has one, :math:`v \propto \operatorname{Cov}(z_b, x_c)`, along which it changes most.
 """
 
 from __future__ import annotations
@@ -18,11 +18,8 @@ from dfi._checks import did_you_mean
 from dfi._data import as_frame
 from dfi.plots import style
 from dfi.results import views
-from dfi.transports.blocks import BlockTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
 
     from dfi._data.table import Table
@@ -196,93 +193,47 @@ def diagnostics(result: Importance, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _line_in_block(
-    transport: BlockTransport, table: Table, feature: str, level: str | None
-) -> tuple[Floats, str]:
-    """Return the latent direction (d,) of a unit, or of one of its columns, and its name."""
-    names = [block.name for block in transport.inner.blocks]
-    if feature not in names:
-        if feature in table.names and len(names) == np.sum(~table.constant_units):
-            raise ValueError(f"{feature!r} is constant: it has no latent coordinate")
-        _require(feature, names)
-    number = names.index(feature)
-    block, place = transport.inner.blocks[number], transport.inner.places[number]
-    columns = {table.matrix_names[p]: int(p) for p in block.positions}
-    chosen = [n for n in columns if n in (level or feature, f"{feature}={level}")]
-    chosen += [n for n in columns if n == f"{feature} {level}"]
-    if block.rank == 1:
-        chosen = list(columns)[:1]
-    if not chosen:
-        level_of = f"{feature}="
-        categorical = all(name.startswith(level_of) for name in columns)
-        raise ValueError(
-            f"{feature!r} is {'categorical' if categorical else 'of several columns'}; pass level= "
-            f"one of {', '.join(repr(name.removeprefix(level_of)) for name in columns)}"
-        )
-    direction = np.zeros(transport.n_latent)
-    direction[place] = transport.directions[columns[chosen[0]], place]
-    return direction / np.linalg.norm(direction), chosen[0].replace("=", " = ", 1)
-
-
-def _require(feature: str, names: Sequence[str]) -> None:
-    if feature not in names:
-        first = f"; the first are {', '.join(map(repr, names[:5]))}"
-        hint = did_you_mean(feature, names, 3) or first
+def _column(table: Table, feature: str, level: str | None) -> tuple[int, str]:
+    """Return the matrix column of a feature, of a level or of missingness, and its name."""
+    if feature not in table.names:
+        first = f"; the first are {', '.join(map(repr, table.names[:5]))}"
+        hint = did_you_mean(feature, table.names, 3) or first
         raise ValueError(f"there is no feature {feature!r}{hint}")
-
-
-def _coordinate(explainer: DFI, feature: str, level: str | None) -> tuple[int, str]:
-    """Return the latent coordinate of a feature (of one level, for a categorical one)."""
-    table = explainer.models_[0].predictors[0].table
-    _require(feature, table.names)
-    unit = table.names.index(feature)
-    column, positions = table.columns[unit], list(table.units[unit])
-    label = feature
-    if column.kind == "categorical" and column.width > 1:
-        levels = ["missing" if value is None else str(value) for value in column.levels]
-        if level is None or level not in levels:
-            raise ValueError(
-                f"{feature!r} is categorical; pass level= one of {', '.join(map(repr, levels))}"
-            )
-        positions = [positions[levels.index(level)]]
-        label = f"{feature} = {level}"
-    active = [int(p) for p in explainer.transport_.active]
-    if positions[0] not in active:
-        raise ValueError(f"{label!r} is constant: it has no latent coordinate")
-    return active.index(positions[0]), label
+    column = table.columns[table.names.index(feature)]
+    labels = column.matrix_names()
+    if column.width == 1 or (level is None and column.fill is not None):
+        return column.positions[0], labels[0].replace("=", " = ", 1)
+    levels = [label[len(feature) + 1 :] for label in labels][column.fill is not None :]
+    if level not in levels:
+        known = ", ".join(map(repr, levels))
+        what = "categorical" if column.fill is None else "a number with missing values"
+        raise ValueError(f"{feature!r} is {what}; pass level= one of {known}")
+    place = levels.index(level) + (column.fill is not None)
+    return column.positions[place], labels[place].replace("=", " = ", 1)
 
 
 def _curves(
     explainer: DFI, feature: str, level: str | None, n_values: int, max_rows: int
 ) -> tuple[str, Columns, Floats]:
-    """Return the name of a coordinate, its profile, and the curves of the rows behind it."""
+    """Return the name of a line, its profile, and the curves of the rows behind it."""
     if not hasattr(explainer, "models_"):
         raise ValueError("the profile is drawn from a fitted dfi.DFI: call fit first")
-    transport = explainer.transport_
-    folds = explainer.models_
+    transport, folds = explainer.transport_, explainer.models_
     table = folds[0].predictors[0].table
+    position, label = _column(table, feature, level)
+    if position not in transport.active:
+        raise ValueError(f"{label!r} is constant: it has no latent coordinate")
     # what is random in an encoder (a coupling, jumps of discrete columns) is drawn once
     latent = transport.encode(table.matrix, np.random.default_rng(0))
-    slope, coordinate = None, 0
-    if isinstance(transport, BlockTransport):
-        direction, label = _line_in_block(transport, table, feature, level)
-        along, slope = latent @ direction, transport.directions @ direction
-    else:
-        coordinate, label = _coordinate(explainer, feature, level)
-        along = latent[:, coordinate]
-    low, high = (float(value) for value in np.quantile(along, [0.01, 0.99]))
+    direction = transport.direction_of(position)
+    low, high = (float(value) for value in np.quantile(latent @ direction, [0.01, 0.99]))
     values = np.linspace(low, high, n_values)
     per_fold = max(1, max_rows // len(folds))
     parts = []
     for fold in folds:
         step = max(1, len(fold.test) // per_fold)
         rows = fold.test[::step][:per_fold]
-        points = table.matrix[rows]
-        if slope is None:
-            flat = transport.moved(points, latent[rows], coordinate, values)
-        else:
-            shift = (values[None] - along[rows, None]).reshape(-1, 1)
-            flat = np.repeat(points, n_values, axis=0) + shift * slope
+        flat = transport.moved_along(table.matrix[rows], latent[rows], direction, values)
         fitted = np.mean([predictor(flat) for predictor in fold.predictors], axis=0)
         parts.append(fitted.reshape(len(rows), n_values))
     curves = np.concatenate(parts)
@@ -322,8 +273,8 @@ def line_profile(
     feature : str
         The feature whose latent coordinate moves.
     level : str, optional
-        For a categorical feature, the level that the line leads to; ``"missing"`` for one with
-        missing values, the name of a column for a group.
+        For a categorical feature, the level that the line leads to; ``"missing"`` for a feature
+        with missing values.
     n_values : int, default=41
         Values along the line, from the 1 % to the 99 % quantile of the coordinate.
     max_rows : int, default=200

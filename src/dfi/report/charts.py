@@ -221,7 +221,7 @@ def inside(units: Sequence[Plain]) -> Plain | None:
     pad = 0.03 * (high - low) or 0.5
 
     def place(value: float) -> float:
-        return round(100.0 * (value - low + pad) / (high - low + 2 * pad), 3)
+        return float(round(100.0 * (value - low + pad) / (high - low + 2 * pad), 3))
 
     zero = place(middle)
     return {

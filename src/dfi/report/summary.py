@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -144,12 +145,18 @@ def _weights(result: Importance) -> Plain | None:
 
 
 def _groups(result: Importance, groups: object) -> Plain:
-    """Return the sums of groups of columns, and their members."""
+    """Return the sums of groups of columns, their members, and why they may be noise."""
     if result.space == "group" or (groups is None and result.default_groups is None):
-        return {"groups": None, "group_members": []}
-    found = result.group(groups)
+        return {"groups": None, "group_members": [], "group_alarms": []}
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = result.group(groups)
     rows = views.unit_rows(found)
-    return {"groups": rows, "group_members": _inside(found, rows)}
+    return {
+        "groups": rows,
+        "group_members": _inside(found, rows),
+        "group_alarms": [str(warning.message) for warning in said],
+    }
 
 
 def _inside(result: Importance, rows: Sequence[Plain]) -> list[Plain]:

@@ -369,6 +369,16 @@ class FittedTransport(ABC):
         """
         return np.asarray(self.owner(columns)[:, None] == np.arange(len(columns)), dtype=float)
 
+    def direction_of(self, position: int) -> Floats:
+        """Return the latent direction (d,) of a matrix column that varies: its own coordinate."""
+        return np.asarray(np.asarray(self.active) == position, dtype=np.float64)
+
+    def moved_along(
+        self, rows: Floats, latent: Floats, direction: Floats, values: Floats
+    ) -> Floats:
+        """Return each row on the line of a direction of :meth:`direction_of`, at each value."""
+        return self.moved(rows, latent, int(np.argmax(direction)), values)
+
     @property
     def drawn_as_one(self) -> Ints:
         """A label for each coordinate: those with the same one belong to one unit."""

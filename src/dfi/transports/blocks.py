@@ -439,6 +439,25 @@ class BlockTransport(FittedTransport):
         shift = (values[None, :] - latent[:, j, None]).reshape(-1, 1)
         return np.asarray(np.repeat(rows, len(values), axis=0) + shift * self.directions[:, j])
 
+    def direction_of(self, position: int) -> Floats:
+        """Return the direction of a unit's coordinates along which a matrix column changes most.
+
+        :math:`Cov(z_b, x_c)`, of length 1.
+        """
+        held = [position in block.positions for block in self.inner.blocks]
+        place = self.inner.places[held.index(True)]
+        direction = np.zeros(self.n_latent)
+        direction[place] = self.directions[position, place]
+        return np.asarray(direction / np.linalg.norm(direction))
+
+    def moved_along(
+        self, rows: Floats, latent: Floats, direction: Floats, values: Floats
+    ) -> Floats:
+        """Return each row on a straight line through it, at each value of the direction."""
+        shift = (values[None, :] - (latent @ direction)[:, None]).reshape(-1, 1)
+        slope = self.directions @ direction
+        return np.asarray(np.repeat(rows, len(values), axis=0) + shift * slope)
+
     def diagnostics(self, owner: Ints) -> Plain:
         """Return rank and condition between units, and the units of several coordinates."""
         found = self.linear.diagnostics(owner)
