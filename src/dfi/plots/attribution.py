@@ -351,18 +351,16 @@ def groups(
         if len(panels) != 4:
             raise ValueError(f"the group panel needs 4 axes, got {len(panels)}")
     _draw_bars(panels[0], columns)
-    how_scored = views.group_score(grouped)
-    label_of_score = "importance of the group" + (f" ({how_scored})" if how_scored else "")
-    panels[0].set_xlabel(label_of_score, fontsize=9)
+    panels[0].set_xlabel("importance of the group", fontsize=9)
     _draw_statistics(panels[1], columns, 1.0 - grouped.level, len(grouped.names))
     for ax, values, what in ((panels[2], dependence, label), (panels[3], weights, "weight")):
         if values is None:
             _say(ax, views.UNATTRIBUTED)
         else:
             _draw_heat_map(ax, values, names, what)
-    how = str(grouped.spec.get("group_scores", SUM_OF_COLUMNS))
+    told = str(grouped.spec.get("group_scores", SUM_OF_COLUMNS))
     titles = (
-        f"score ({how}), one standard error", "z statistic", label, "attribution between groups"
+        f"score ({told}), one standard error", "z statistic", label, "attribution between groups"
     )  # fmt: skip
     for letter, ax, title in zip("abcd", panels, titles, strict=True):
         ax.set_title(f"({letter}) {title}", loc="left", fontsize=10)
