@@ -37,7 +37,6 @@ from dfi._scoring.lines import scores_along
 from dfi._scoring.sensitivity import hermite_sensitivity
 from dfi.inference.influence import standard_errors
 from dfi.inference.tests import adjust_p_values, p_values
-from dfi.transports.blocks import BlockTransport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from dfi._scoring.scores import ReadFold, Task
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport
+    from dfi.transports.blocks import BlockTransport
     from dfi.transports.gaussian import LinearTransport
     from dfi.transports.straight import StraightTransport
 
@@ -144,7 +144,7 @@ class ProbedTable:
 def why_not(transport: FittedTransport, task: Task) -> str | None:
     """Return why probes are not scored under a fitted transport; None where they are."""
     straight = transport.straight
-    if isinstance(transport, BlockTransport):
+    if transport.blocked is not None:
         wide = 2 * transport.n_latent > len(task.rows)
         return "there are fewer than two rows for each column" if wide else None
     if straight is None:
@@ -250,12 +250,12 @@ def noise_floor(
     rows, weights, points = task.rows, task.weights, probed.table.matrix
     explained = weights.take(rows)
     design, constant = transport.design, probed.constant
-    if isinstance(transport, BlockTransport):
+    if transport.blocked is not None:
         fitted = design.fit_blocks(points, explained, constant, probed.units)
     else:
         fitted = design.fit_matrix(points, explained, constant, columns=probed.units)
-    if isinstance(fitted, BlockTransport):
-        return _among_units(fitted, probed, latent_influence, folds, task, variance)
+    if fitted.blocked is not None:
+        return _among_units(fitted.blocked, probed, latent_influence, folds, task, variance)
     space, straight = fitted.straight, transport.straight
     if space is None or straight is None:
         raise TypeError("probes are scored along straight lines")

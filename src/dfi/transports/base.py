@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from dfi._scoring.forms import ScoreForm
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Frame, Ints, Plain
+    from dfi.transports.blocks import BlockTransport
     from dfi.transports.gaussian import LinearTransport
     from dfi.transports.straight import StraightTransport
 
@@ -403,6 +404,11 @@ class FittedTransport(ABC):
     @property
     def straight(self) -> StraightTransport | None:
         """Itself where latent lines are straight, in feature or in score space, else None."""
+        return None
+
+    @property
+    def blocked(self) -> BlockTransport | None:
+        """Itself where units are blocks, each scored as one, else None."""
         return None
 
     @property

@@ -374,6 +374,11 @@ class BlockTransport(FittedTransport):
         return np.arange(len(first)) * 0 if self.labels is None else self.labels[first]
 
     @property
+    def blocked(self) -> BlockTransport:
+        """Itself."""
+        return self
+
+    @property
     def between(self) -> LinearTransport:
         """The linear map between units."""
         return self.linear
