@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -115,7 +116,7 @@ def test_lines_that_move_nothing_ask_no_model():
     y = smooth(X)
     table = read_table(X)
     weights = Weights(np.ones(300), "frequency")
-    probed = probed_table(table, np.arange(300), weights, table.constant, SEED)
+    probed = probed_table(table, table.columns, np.arange(300), weights, table.constant, SEED)
 
     class Independent:
         """A design that finds the probes independent of the table, as components do."""
@@ -154,8 +155,7 @@ def test_lines_that_move_nothing_ask_no_model():
     from dfi.methods.noise_floor import noise_floor
 
     found = noise_floor(
-        Independent(),
-        Gaussian().fit_matrix(X, weights, table.constant),
+        replace(Gaussian().fit_matrix(X, weights, table.constant), design=Independent()),
         probed,
         np.ones((300, 4)),
         [ReadFold(np.arange(100), (Refuses(),))],
@@ -212,7 +212,9 @@ def test_probes_are_copies_in_another_order():
     )
     table = read_table(frame)
     mass = np.r_[np.zeros(5), np.ones(75)]
-    probed = probed_table(table, np.arange(80), Weights(mass, "frequency"), table.constant, SEED)
+    probed = probed_table(
+        table, table.columns, np.arange(80), Weights(mass, "frequency"), table.constant, SEED
+    )
     assert {kind: like for kind, like, _ in probed.probes} == {
         "normal": None, "real": "x", "levels": "whole", "category": "many",
     }  # fmt: skip
@@ -226,7 +228,9 @@ def test_probes_are_copies_in_another_order():
         np.testing.assert_array_equal(source[:5], copy[:5])
         np.testing.assert_array_equal(*(np.sort(part[5:], axis=0) for part in (source, copy)))
         assert np.array_equal(copy.sum(axis=1), source.sum(axis=1)) or len(positions) == 1
-    again = probed_table(table, np.arange(80), Weights(mass, "frequency"), table.constant, SEED)
+    again = probed_table(
+        table, table.columns, np.arange(80), Weights(mass, "frequency"), table.constant, SEED
+    )
     np.testing.assert_array_equal(again.table.matrix, probed.table.matrix)
 
 

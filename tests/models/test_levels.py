@@ -61,9 +61,7 @@ def test_a_fitted_model_is_the_function_that_it_is(data):
     model = HistGradientBoostingRegressor(max_iter=10, categorical_features=["region"]).fit(X, y)
     with pytest.warns(ExactnessWarning):
         named = dfi.explain(X, y, estimator=model, cv="prefit", **SETTINGS)
-    function = dfi.explain(
-        X, y, estimator=model.predict, cv="prefit", integration=dfi.Quadrature("equal"), **SETTINGS
-    )
+    function = dfi.explain(X, y, estimator=model.predict, cv="prefit", **SETTINGS)
     pd.testing.assert_frame_equal(named.table(), function.table())
 
 

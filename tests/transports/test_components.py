@@ -57,7 +57,7 @@ def table_partition(frame, design=None):
     fitted = design.fit_matrix(table.matrix, weights, table.constant, columns=table.columns)
     from dfi.methods.diagnosis import unit_components
 
-    return set(map(frozenset, unit_components(table, fitted)))
+    return set(map(frozenset, unit_components(table.columns, fitted)))
 
 
 def mixed(seed, n=120, d=5):

@@ -101,10 +101,11 @@ class Transport(TransformerMixin, BaseEstimator):
     """The specification of a transport, and a scikit-learn transformer.
 
     On its own a transport turns the columns of a table into independent latent coordinates, one
-    for each numeric column that varies (each level of a category with three or more):
-    ``Gaussian().fit(X).transform(X)``. Where a latent row is random given the row (entropic
-    transports, columns with levels in a vine, collinear columns), ``transform`` draws it, from
-    ``random_state``: the same draws for the same rows in every call, unless it is None.
+    for each numeric column that varies (each level of a category with three or more; one less where
+    a category is one block, as for :class:`Gaussian`): ``Gaussian().fit(X).transform(X)``. Where a
+    latent row is random given the row (entropic transports, columns with levels in a vine,
+    collinear columns), ``transform`` draws it, from ``random_state``: the same draws for the same
+    rows in every call, unless it is None.
 
     Attributes
     ----------
@@ -284,8 +285,7 @@ class Transport(TransformerMixin, BaseEstimator):
             columns = tuple(
                 replace(column, name=str(name)) for column, name in zip(columns, names, strict=True)
             )
-        every = [name for column in columns for name in column.matrix_names()]
-        return np.asarray([every[k] for k in self.fitted_.active], dtype=object)
+        return np.asarray(self.fitted_.latent_names(columns), dtype=object)
 
     def _rows(self, X: Frame) -> Table:
         dimensions = 2 if is_table(X) or sparse.issparse(X) else np.asarray(X).ndim
@@ -362,6 +362,11 @@ class FittedTransport(ABC):
         for unit, column in enumerate(columns):
             found[list(column.positions)] = unit
         return found[self.active]
+
+    def latent_names(self, columns: Sequence[Column]) -> list[str]:
+        """Return a name for each latent coordinate, that of its column of the matrix."""
+        every = [name for column in columns for name in column.matrix_names()]
+        return [every[k] for k in self.active]
 
     def membership(self, columns: Sequence[Column]) -> Floats:
         """Return the 0/1 matrix (scores, units): which are added up for a unit.

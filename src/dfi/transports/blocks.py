@@ -415,6 +415,17 @@ class BlockTransport(FittedTransport):
             self.inner.owner
         ]
 
+    def latent_names(self, columns: Sequence[Column]) -> list[str]:
+        """Return the unit's name for each latent coordinate, numbered where it has several."""
+        found = []
+        for block in self.inner.blocks:
+            column = columns[block.unit]
+            if block.rank == 1 and len(column.positions) == 1:
+                found += column.matrix_names()
+            else:
+                found += [f"{column.name}[{k}]" for k in range(block.rank)]
+        return found
+
     def membership(self, columns: Sequence[Column]) -> Floats:
         """Return which scores belong to which unit: each has its own."""
         found = np.zeros((len(self.inner.blocks), len(columns)))
