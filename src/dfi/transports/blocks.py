@@ -102,7 +102,7 @@ BlockAttribution = Literal["direction", "isotropic"]
 
 
 @dataclass(frozen=True)
-class Block:
+class UnitBlock:
     """A unit that varies, whitened.
 
     ``unit`` is its place among the units, ``positions`` its columns of the matrix that vary,
@@ -133,7 +133,7 @@ class Block:
 class WithinUnits:
     """Rows whitened within units, ``w = D^-1/2 x``: a list of blocks and the columns' means."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[UnitBlock, ...]
     center: Floats
 
     @property
@@ -238,7 +238,7 @@ def whitened_by(
         inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
         roots.append((inside, vectors / singular))
         blocks.append(
-            Block(
+            UnitBlock(
                 unit,
                 column.name,
                 active[inside],
@@ -260,12 +260,12 @@ def _block(
     centred: Floats,
     share: Floats,
     rare: tuple[int, ...] | None,
-) -> Block:
+) -> UnitBlock:
     deviation = np.sqrt(share @ centred**2)
     inverse = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
     if len(positions) == 1 or not deviation.any():
         # a unit that does not vary keeps one coordinate, at which nothing moves
-        return Block(unit, column.name, positions, inverse[:, None], deviation[None])
+        return UnitBlock(unit, column.name, positions, inverse[:, None], deviation[None])
     merge, split = np.diag(inverse), np.diag(deviation)
     if column.kind == "categorical":
         # the share of a 0/1 column is its mean, and p (1 - p) its variance
@@ -278,7 +278,7 @@ def _block(
     _, singular, right = np.linalg.svd(root, full_matrices=False)
     kept = singular**2 > RELATIVE_FLOOR * singular[0] ** 2
     vectors, singular = right[kept].T, singular[kept]
-    return Block(
+    return UnitBlock(
         unit,
         column.name,
         positions,
