@@ -59,6 +59,9 @@ NOMINAL = 0.05
 MOST_LEVELS = 20
 """A category with more levels is not copied where there is a smaller one."""
 
+FEWEST_ROWS = 5
+"""Rows for each latent coordinate below which probes of units are not scored."""
+
 ROUNDING = 1e-10
 """Scores and errors below this share of the features' largest are rounding."""
 
@@ -145,8 +148,9 @@ def why_not(transport: FittedTransport, task: Task) -> str | None:
     """Return why probes are not scored under a fitted transport; None where they are."""
     straight = transport.straight
     if transport.blocked is not None:
-        wide = 2 * transport.n_latent > len(task.rows)
-        return "there are fewer than two rows for each column" if wide else None
+        # the transport is taken as known, which with few rows would call noise significant
+        wide = FEWEST_ROWS * transport.n_latent > len(task.rows)
+        return f"there are fewer than {FEWEST_ROWS} rows for each column" if wide else None
     if straight is None:
         return "a second fit of this transport would cost as much as the first"
     if straight.whitening.smoothing < 1.0:
