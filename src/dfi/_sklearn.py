@@ -251,7 +251,7 @@ class DFI(BaseEstimator):
         check_is_fitted(self, "result_")
         if self.transport_error == "ignore":
             return self.result_
-        if self.transport_.attribution is None and not self.transport_.shares_variance:
+        if self.transport_.attribution is None and self.transport_.blocked is None:
             raise ValueError(
                 f"with_fixed_transport needs a linear transport ('gaussian' or 'semicontinuous'), "
                 f"this one is {self.result_.spec['transport']!r}: fit again with "

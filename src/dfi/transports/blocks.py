@@ -71,6 +71,7 @@ from dfi._scoring.orders import (
 )
 from dfi._scoring.scores import Scores, pool, read_fold
 from dfi.transports.base import FittedTransport, jackknifed, thin
+from dfi.transports.linear_error import FIXED, SecondOrderBias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -660,6 +661,11 @@ class BlockTransport(FittedTransport):
                 )
             )
         return np.concatenate(found)
+
+    def score(self, task: Task) -> Scores:
+        """Score the targets, own error included; the second-order bias is left in."""
+        reason = FIXED if task.fixed else "not derived for units of several columns"
+        return SecondOrderBias.left_in(reason).subtracted_from(super().score(task), ())
 
     def plain_scores(self, task: Task) -> Scores:
         """Score the targets, the transport taken as known."""
