@@ -48,20 +48,22 @@ NOT_TOLD = [
 
 
 @pytest.mark.parametrize("kind", TOLD)
-def test_it_is_given_the_columns_as_they_are_and_says_that_it_is_not_exact(kind, data):
+def test_it_is_given_the_columns_as_they_are_and_followed_exactly(kind, data):
     X, y = data
     assert takes_levels(TOLD[kind])
-    with pytest.warns(ExactnessWarning, match="categorical splits are not followed; its line"):
-        found = dfi.DFI(estimator=TOLD[kind], cv=2, form="loco", **SETTINGS).fit(X, y)
+    found = dfi.DFI(estimator=TOLD[kind], cv=2, form="loco", **SETTINGS).fit(X, y)
+    assert found.result_.diagnostics["lines"].startswith("exact: 10 trees")
     assert found.result_.table()["score"].idxmax() in (0, 2)
 
 
 def test_a_fitted_model_is_the_function_that_it_is(data):
     X, y = data
     model = HistGradientBoostingRegressor(max_iter=10, categorical_features=["region"]).fit(X, y)
-    with pytest.warns(ExactnessWarning):
-        named = dfi.explain(X, y, estimator=model, cv="prefit", **SETTINGS)
-    function = dfi.explain(X, y, estimator=model.predict, cv="prefit", **SETTINGS)
+    named = dfi.explain(X, y, estimator=model, cv="prefit", **SETTINGS)
+    every_atom = dfi.Quadrature("equal", nodes=len(X))
+    function = dfi.explain(
+        X, y, estimator=model.predict, cv="prefit", integration=every_atom, **SETTINGS
+    )
     pd.testing.assert_frame_equal(named.table(), function.table())
 
 
@@ -121,8 +123,7 @@ def test_a_numeric_column_taken_by_level_is_met_with_its_own_values_only(data):
             return super().predict(rows)
 
     model = Watched(max_iter=10, categorical_features=[2]).fit(codes, y)
-    with pytest.warns(ExactnessWarning):
-        dfi.explain(codes, y, estimator=model, cv="prefit", **SETTINGS)
+    dfi.explain(codes, y, estimator=model, cv="prefit", **SETTINGS)
     assert seen
     assert set(np.concatenate(seen)) == {0.0, 1.0, 2.0}
 
@@ -139,8 +140,8 @@ def test_fitted_catboost_that_names_its_levels(data):
         dfi.explain(X, y, estimator=model.fit(X, y), cv="prefit", **SETTINGS)
 
 
-def test_fitted_boosting_without_a_split_on_levels_still_says_so(data):
+def test_fitted_boosting_without_a_split_on_levels_is_exact_too(data):
     X, _ = data
     model = lightgbm.LGBMRegressor(n_estimators=5, verbose=-1).fit(X, X["age"])
-    with pytest.warns(ExactnessWarning, match="it takes columns with levels by itself"):
-        dfi.explain(X, X["age"], estimator=model, cv="prefit", **SETTINGS)
+    found = dfi.explain(X, X["age"], estimator=model, cv="prefit", **SETTINGS)
+    assert found.diagnostics["lines"].startswith("exact: 5 trees")

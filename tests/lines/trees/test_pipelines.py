@@ -295,12 +295,6 @@ UNFOLLOWED = {
         ),
         "OrdinalEncoder does not act",
     ),
-    "categorical splits": (
-        lambda: make_pipeline(
-            encoded(ORDINAL()), HistGradientBoostingRegressor(max_iter=3, categorical_features=[1])
-        ),
-        "categorical splits are not followed",
-    ),
 }
 
 

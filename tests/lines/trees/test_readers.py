@@ -168,11 +168,11 @@ def test_early_stopping_is_respected(data):
 UNFOLLOWED = {
     "categorical": (
         lambda x, y: HistGradientBoostingRegressor(categorical_features=[2]).fit(x, y),
-        "categorical splits",
+        "a column of numbers without levels is split by level",
     ),
     "lightgbm categorical": (
         lambda x, y: _lightgbm_categorical(x, y),
-        "categorical splits",
+        "a column of numbers without levels is split by level",
     ),
     "linear trees": (lambda x, y: lightgbm_model(x, y, linear_tree=True), "linear trees"),
     "square root": (lambda x, y: lightgbm_model(x, y, reg_sqrt=True), "sqrt"),
