@@ -253,7 +253,7 @@ def check_result(
         alarms.append(Alarm(_far(design, fidelity), TransportWarning))
     if left.dependent and say:
         text = _dependent(design, left, pair)
-        tried = _tried(design, scored, task, left, totals.variance, owner, carries, seed)
+        tried = _tried(design, scored, task, left, totals.variance, carries, seed)
         alarms.append(Alarm(f"{text}. {tried}", TransportWarning))
     for category in (ImplausibleScoreWarning, TransportWarning):
         texts = [alarm.text for alarm in alarms if alarm.category is category]
@@ -411,19 +411,18 @@ def _tried(
     task: Task,
     before: LatentDiagnostics,
     variance: float,
-    owner: Ints,
     carries: Bools,
     seed: np.random.SeedSequence,
 ) -> str:
     """Try normal scores in place of whitening, with the same models, and say what they change."""
     compare = "dfi.sensitivity(X, y, transports=[...]) shows what depends on the transport"
     other = alternative_to(design)
-    if other is None:
+    if other is None or task.columns != task.table.columns:
         return compare
     matrix, weights = task.table.matrix[scored.rows], task.weights.take(scored.rows)
     fitted = other.fit_matrix(matrix, weights, task.constant, columns=task.table.columns)
     draws = fitted.draw(matrix, np.random.default_rng(seed))
-    left = latent_diagnostics(draws, seed, owner, carries)
+    left = latent_diagnostics(draws, seed, fitted.owner(task.columns), carries)
     leaves = f"distance correlation {left.max_distance_correlation:.2f}"
     if left.max_distance_correlation > WORTH_CHANGING * before.max_distance_correlation:
         return f"transport='copula' was tried and leaves as much ({leaves}). {compare}"
