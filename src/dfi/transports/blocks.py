@@ -352,7 +352,7 @@ class BlockTransport(FittedTransport):
 
     def latent_names(self, columns: Sequence[Column]) -> list[str]:
         """Return the unit's name for each latent coordinate, numbered where it has several."""
-        found = []
+        found: list[str] = []
         for block in self.inner.blocks:
             column = columns[block.unit]
             if block.rank == 1 and len(column.positions) == 1:
