@@ -10,6 +10,7 @@ from paper import (
     coverage_table_pages,
     epsilon_figure,
     hiv_epsilon,
+    hiv_groups_page,
     hiv_page,
     simulated_figures,
     timing_figure,
@@ -30,6 +31,7 @@ STUDIES: dict[str, Study] = {
         timing_figure.TIME,
         epsilon_figure.EPSILON,
         hiv_page.HIV,
+        hiv_groups_page.HIV_GROUPS,
         hiv_epsilon.HIV_EPSILON,
         claims_pages.WHAT_HOLDS,
     )

@@ -165,7 +165,7 @@ def explain_table(
     published = Semicontinuous(epsilon=PUBLISHED_EPSILON)
     if estimator == "default":
         # all sample correlations, as in the paper: the page compares forms, not transports
-        whole = Gaussian(components=None)
+        whole = Gaussian(components=None, covariance="sample")
         explainer = DFI(estimator=forest, cv=2, transport=whole, **settings)
     elif estimator == "published":
         explainer = DFI(estimator=forest, cv=2, form="loco", transport=published, **settings)

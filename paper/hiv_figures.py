@@ -73,6 +73,11 @@ class Splits:
         return np.asarray(rows, dtype=np.float64)
 
     @property
+    def error(self) -> Floats:
+        """Standard errors of the scores that are drawn, (groups,)."""
+        return np.asarray(self.se().mean(axis=0))
+
+    @property
     def order(self) -> NDArray[np.intp]:
         """Groups by their mean attributed score, the largest first."""
         return np.argsort(-self.scores.mean(axis=0), kind="stable")
@@ -110,7 +115,29 @@ def stars(z: Floats) -> list[str]:
     return [VERMILION if value >= corrected else ORANGE if value >= alone else GREY for value in z]
 
 
-def draw_real_data(splits: Splits, about: Record, path: Path) -> None:
+TITLES = (
+    "group scores, one standard error",
+    "Z-scores, one-sided (line: range over splits)",
+    "groups (number of features)",
+    "mean absolute correlation between members",
+    "latent against attributed score",
+    "backward attribution: from latent groups (columns)",
+)
+AXES = (
+    "attributed importance (share of the outcome's variance)",
+    "Z-score of the attributed importance",
+    r"latent score $\phi_Z$",
+    r"attributed score $\phi_X$",
+)
+
+
+def draw_real_data(
+    splits: Splits,
+    about: Record,
+    path: Path,
+    titles: Sequence[str] = TITLES,
+    axes: Sequence[str] = AXES,
+) -> None:
     """Draw the six panels of the paper's figure.
 
     Parameters
@@ -121,6 +148,8 @@ def draw_real_data(splits: Splits, about: Record, path: Path) -> None:
         Names, descriptions, sizes and correlation of the groups.
     path : Path
         The PNG file.
+    titles, axes : sequence of str
+        Of the panels, and of the axes of scores, Z-scores and the two that are compared.
     """
     figure = Figure(figsize=(17.0, 11.6), layout="constrained")
     panels = figure.subplots(2, 3, width_ratios=[1.0, 1.0, 1.06])
@@ -145,14 +174,11 @@ def draw_real_data(splits: Splits, about: Record, path: Path) -> None:
         panels[1, 2], flow, labels, "score received", "latent group",
         cmap="PuOr_r", vmin=-reach, vmax=reach,
     )  # fmt: skip
-    titles = (
-        "group scores, one standard error",
-        "Z-scores, one-sided (line: range over splits)",
-        "groups (number of features)",
-        "mean absolute correlation between members",
-        "latent against attributed score",
-        "backward attribution: from latent groups (columns)",
-    )
+    names = (panels[0, 0].set_xlabel, panels[0, 1].set_xlabel)
+    for name, text in zip(
+        (*names, panels[1, 1].set_xlabel, panels[1, 1].set_ylabel), axes, strict=True
+    ):
+        name(text)
     for letter, ax, title in zip("abcdef", panels.ravel(), titles, strict=True):
         ax.set_title(f"({letter}) {title}", loc="left", fontsize=11)
     save_figure(figure, path)
@@ -167,11 +193,10 @@ def _draw_scores(ax: Axes, splits: Splits, labels: Sequence[str], colours: Seque
     order = splits.order
     rows = np.arange(len(order))
     ax.barh(
-        rows, splits.scores.mean(axis=0)[order], xerr=splits.se().mean(axis=0)[order], height=0.7,
+        rows, splits.scores.mean(axis=0)[order], xerr=splits.error[order], height=0.7,
         color=list(colours), error_kw={"elinewidth": 1.1, "capsize": 2.5, "ecolor": "#333333"},
     )  # fmt: skip
     ax.axvline(0.0, color=BLACK, lw=0.8)
-    ax.set_xlabel("attributed importance (share of the outcome's variance)")
     _label_groups(ax, labels)
     quiet_frame(ax)
 
@@ -185,7 +210,6 @@ def _draw_z(ax: Axes, splits: Splits, labels: Sequence[str], colours: Sequence[s
     ax.axvline(alone, color=ORANGE, ls="--", lw=1.4, label="level 0.05")
     ax.axvline(corrected, color=VERMILION, ls="--", lw=1.4, label=f"level 0.05/{z.shape[1]}")
     ax.axvline(0.0, color=BLACK, lw=0.8)
-    ax.set_xlabel("Z-score of the attributed importance")
     ax.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.09), ncols=2)
     _label_groups(ax, labels)
     quiet_frame(ax)
@@ -236,8 +260,6 @@ def _draw_amplification(
             f"{order[place] + 1}", (x[place], y[place]), xytext=k, textcoords="offset points",
             fontsize=10, va="center", ha="center",
         )  # fmt: skip
-    ax.set_xlabel(r"latent score $\phi_Z$")
-    ax.set_ylabel(r"attributed score $\phi_X$")
     quiet_frame(ax)
 
 

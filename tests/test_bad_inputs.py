@@ -49,8 +49,9 @@ def refuses(message, error=ValueError):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_missing_or_infinite_values_name_their_column(value):
-    with refuses(r"missing \(NaN, null\) or infinite values in 'b' \(1 .*first in row 7"):
-        explain(with_cell("b", 7, value))
+    what = r"missing \(NaN, null\) or infinite" if np.isnan(value) else "X has infinite"
+    with refuses(rf"{what} values in 'b' \(1 .*first in row 7"):
+        explain(with_cell("b", 7, value), missing="error")
 
 
 def test_one_row():

@@ -250,7 +250,7 @@ def test_more_columns_than_rows():
     y = 3 * X[:, 0] + 0.1 * generator.standard_normal(n)
     model = LinearRegression().fit(X, y)
     # components would take the columns apart, and none would have a random part
-    whole = dfi.transports.Gaussian(components=None)
+    whole = dfi.transports.Gaussian(components=None, covariance="sample")
     with pytest.warns(InferenceWarning, match="40 rows for 60 columns"):
         result = explain(X, y, lambda rows: 3 * rows[:, 0], cv="prefit", transport=whole)
     assert result.diagnostics["rank"] == n - 1

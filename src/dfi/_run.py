@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from dfi._data.groups import read_groups
 from dfi._models.fits import prepare
 from dfi._scoring.loss import SQUARED_ERROR
 from dfi.inference.influence import InfluenceRows
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.problem import UnitsKind
+    from dfi._data.table import Missing
     from dfi._lines.choose import Quadrature
     from dfi._models.fits import Fits
     from dfi._scoring.forms import ScoreForm
@@ -59,6 +62,7 @@ def explain(
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
+    missing: Missing = "unit",
     level: float = 0.95,
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -69,7 +73,8 @@ def explain(
     Parameters
     ----------
     X : dataframe or array of shape (n, d)
-        numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories.
+        numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories, which are one
+        unit each.
     y : array-like of shape (n,)
         The outcome: a quantity, or 0/1.
     estimator : str, estimator or callable, default="auto"
@@ -118,6 +123,11 @@ def explain(
         Counts: each row stands for that many equal rows. Not together with ``sample_weight``.
     cv_groups : array-like of shape (n,), optional
         Labels of rows that must stay in one fold.
+    missing : {"unit", "error", "drop"}, default="unit"
+        Missing values of ``X``. ``"unit"``: part of what is seen of their column, whose score is
+        that of value and missingness together; models that take NaN, and pipelines with imputers,
+        get NaN, others the mean of the observed and an indicator. ``"error"``: refused.
+        ``"drop"``: rows that have some are left out, with a warning.
     level : float, default=0.95
         Confidence level of the intervals.
     n_jobs : int, optional
@@ -160,6 +170,7 @@ def explain(
         sample_weight=sample_weight,
         frequency_weight=frequency_weight,
         cv_groups=cv_groups,
+        missing=missing,
         n_jobs=n_jobs,
         random_state=random_state,
         progress=progress,
@@ -179,6 +190,7 @@ def compare(
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
+    missing: Missing = "unit",
     level: float = 0.95,
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -189,7 +201,8 @@ def compare(
     Parameters
     ----------
     X : dataframe or array of shape (n, d)
-        numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories.
+        numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories, which are one
+        unit each.
     y : array-like of shape (n,)
         The outcome: a quantity, or 0/1.
     methods : "all", str, method or list of these, default="all"
@@ -200,7 +213,7 @@ def compare(
         The regression, as for :func:`dfi.explain`; refitted without features where a method asks.
     groups : mapping, frame or sequence, optional
         Score groups of features, not features: refits leave out a whole group, permutations move
-        it as one; DFI adds up its members.
+        it as one; DFI adds up its members, unless ``units="groups"``.
     units : {"columns", "groups"}, default="columns"
         What is given a score. With ``"groups"`` the transport disentangles the groups from each
         other, not their columns, and each is scored as one: shared signal within a group counts
@@ -214,6 +227,11 @@ def compare(
         Counts: each row stands for that many equal rows. Not together with ``sample_weight``.
     cv_groups : array-like of shape (n,), optional
         Labels of rows that must stay in one fold.
+    missing : {"unit", "error", "drop"}, default="unit"
+        Missing values of ``X``. ``"unit"``: part of what is seen of their column, whose score is
+        that of value and missingness together; models that take NaN, and pipelines with imputers,
+        get NaN, others the mean of the observed and an indicator. ``"error"``: refused.
+        ``"drop"``: rows that have some are left out, with a warning.
     level : float, default=0.95
         Confidence level of the intervals.
     n_jobs : int, optional
@@ -252,11 +270,13 @@ def compare(
         y,
         estimator=estimator,
         cv=cv,
+        n_repeats=1,
         groups=groups,
         units=units,
         sample_weight=sample_weight,
         frequency_weight=frequency_weight,
         cv_groups=cv_groups,
+        missing=missing,
         n_jobs=n_jobs,
         random_state=random_state,
         progress=progress,
@@ -308,6 +328,7 @@ def sensitivity(
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
+    missing: Missing = "unit",
     level: float = 0.95,
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -318,7 +339,8 @@ def sensitivity(
     Parameters
     ----------
     X : dataframe or array of shape (n, d)
-        numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories.
+        numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories, which are one
+        unit each.
     y : array-like of shape (n,)
         The outcome: a quantity, or 0/1.
     estimator : str, estimator or callable, default="auto"
@@ -370,6 +392,11 @@ def sensitivity(
         Counts: each row stands for that many equal rows. Not together with ``sample_weight``.
     cv_groups : array-like of shape (n,), optional
         Labels of rows that must stay in one fold.
+    missing : {"unit", "error", "drop"}, default="unit"
+        Missing values of ``X``. ``"unit"``: part of what is seen of their column, whose score is
+        that of value and missingness together; models that take NaN, and pipelines with imputers,
+        get NaN, others the mean of the observed and an indicator. ``"error"``: refused.
+        ``"drop"``: rows that have some are left out, with a warning.
     level : float, default=0.95
         Confidence level of the intervals.
     n_jobs : int, optional
@@ -416,6 +443,7 @@ def sensitivity(
         sample_weight=sample_weight,
         frequency_weight=frequency_weight,
         cv_groups=cv_groups,
+        missing=missing,
         n_jobs=n_jobs,
         random_state=random_state,
         progress=progress,
@@ -465,6 +493,26 @@ def _settings(
     return found
 
 
+@dataclass(frozen=True)
+class FittedSource:
+    """The fitted models behind a result, which can be asked about groups again.
+
+    A copy of the fits shares their models: none is fitted twice.
+    """
+
+    fits: Fits
+    method: Disentangled
+    level: float
+
+    def grouped(self, groups: GroupsLike, how: Literal["joint", "shapley"]) -> Importance:
+        """Return the importance of groups that are the units of the transport."""
+        data = self.fits.data
+        found = data.groups if groups is None else read_groups(groups, data.table.names)
+        fits = replace(self.fits, data=replace(data, groups=found, joint=True))
+        method = replace(self.method, additive=how == "shapley")
+        return importances(fits, method, self.level)[method.name]
+
+
 def importances(fits: Fits, method: Method, level: float) -> dict[str, Importance]:
     """Compute a method and put each of its parts into a result with its specification."""
     return {
@@ -498,6 +546,11 @@ def importance(fits: Fits, method: Method, key: str, part: Part, level: float) -
         unrelated=part.unrelated,
         components=part.components,
         undetected=part.undetected,
+        source=(
+            FittedSource(fits, method, level)
+            if isinstance(method, Disentangled) and part.space != "latent"
+            else None
+        ),
     )
 
 
@@ -523,6 +576,7 @@ def _specification(fits: Fits, method: Method, key: str) -> dict[str, object]:
         "n_folds": len(fits.folds),
         "n_repeats": fits.settings["n_repeats"],
         "weights": fits.weights.kind if fits.data.weighted else "none",
+        **({"missing": fits.missing} if fits.missing else {}),
         "random_state": fits.settings["random_state"],
         "n_rows": fits.table.n_rows,
         "n_features": len(fits.table.columns),

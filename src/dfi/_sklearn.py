@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi._data.problem import UnitsKind
+    from dfi._data.table import Missing
     from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.forms import ScoreForm
@@ -81,6 +82,11 @@ class DFI(BaseEstimator):
         Check the result: what noise scores here, whether the scores exceed the variance, how far
         the model was taken from its rows, what dependence the transport leaves. The scores do not
         depend on it; switch it off in simulations.
+    missing : {"unit", "error", "drop"}, default="unit"
+        Missing values of ``X``. ``"unit"``: part of what is seen of their column, whose score is
+        that of value and missingness together; models that take NaN, and pipelines with imputers,
+        get NaN, others the mean of the observed and an indicator. ``"error"``: refused.
+        ``"drop"``: rows that have some are left out, with a warning.
     level : float, default=0.95
         Confidence level of the intervals.
     n_jobs : int, optional
@@ -135,6 +141,7 @@ class DFI(BaseEstimator):
         transport_error: TransportError = "auto",
         integration: Quadrature | Literal["auto"] = "auto",
         diagnose: bool = True,
+        missing: Missing = "unit",
         level: float = 0.95,
         n_jobs: int | None = None,
         random_state: int | None = 0,
@@ -150,6 +157,7 @@ class DFI(BaseEstimator):
         self.transport_error = transport_error
         self.integration = integration
         self.diagnose = diagnose
+        self.missing = missing
         self.level = level
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -204,6 +212,7 @@ class DFI(BaseEstimator):
             sample_weight=sample_weight,
             frequency_weight=frequency_weight,
             cv_groups=cv_groups,
+            missing=self.missing,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             progress=self.progress,
@@ -258,6 +267,7 @@ class DFI(BaseEstimator):
                 result,
                 basis=InfluenceRows(by_unit, result.weights, result.rows),
                 spec={**result.spec, "transport_error": "ignore"},
+                source=None,  # it would count the transport's error
                 diagnostics={
                     **told,
                     "standard_errors": "fixed transport",
@@ -277,4 +287,5 @@ class DFI(BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.string = True
         tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = self.missing != "error"
         return tags

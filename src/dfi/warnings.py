@@ -17,6 +17,10 @@ class ConstantColumnWarning(DFIWarning):
     """A column does not vary: it is kept, scores 0 and has no standard error."""
 
 
+class MissingValuesWarning(DFIWarning):
+    """Rows with missing values are left out, as ``missing="drop"`` asks."""
+
+
 class OutcomeWarning(DFIWarning):
     """The outcome is used as a quantity, but looks like something else (classes, a flag)."""
 
@@ -46,7 +50,7 @@ class QuadratureWarning(DFIWarning):
 
 
 class ManyLevelsWarning(DFIWarning):
-    """A categorical column has so many levels that its one-hot block is wide and thinly filled."""
+    """A categorical column has so many levels that most have few rows."""
 
 
 class ApproximationWarning(DFIWarning):

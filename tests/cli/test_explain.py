@@ -1,6 +1,8 @@
 import gzip
 import io
 import json
+import os
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -268,18 +270,94 @@ def test_a_model_file_is_loaded_only_when_trusted(table, frame, run, place):
     np.testing.assert_allclose(list(scores(place / "u").values()), expected.scores)
 
 
-def test_missing_values_are_refused_or_left_out(frame, run, place):
+def test_missing_values_are_scored_refused_or_left_out(frame, run, place):
     holes = frame.select("a", "b", "c", "y").with_columns(
         pl.when(pl.col("a") > 1).then(None).otherwise(pl.col("a")).alias("a")
     )
     holes.write_csv(place / "d.csv")
-    refused = run("explain", "d.csv", "-y", "y", *LINEAR)
+    done = run("explain", "d.csv", "-y", "y", *LINEAR, "-o", "unit")
+    assert done.exit_code == 0
+    result = dfi.load(place / "unit" / "result.dfi")
+    assert result.quality.n_rows == holes.height
+    missing = result.spec["missing"]
+    assert missing["share"] == {"a": pytest.approx(holes["a"].null_count() / holes.height)}
+    assert (missing["how"], missing["model"]) == ("unit", "mean and indicator")
+    refused = run("explain", "d.csv", "-y", "y", *LINEAR, "--missing", "error")
     assert refused.exit_code == 4
     assert "column 'a' has" in refused.stderr
+    assert "leave such rows out with --missing drop" in refused.stderr
     done = run("explain", "d.csv", "-y", "y", *LINEAR, "--missing", "drop")
     assert done.exit_code == 0
     assert "rows with missing values left out" in done.stderr
-    assert dfi.load(place / "dfi-d" / "result.dfi").quality.n_rows == holes.drop_nulls().height
+    result = dfi.load(place / "dfi-d" / "result.dfi")
+    assert result.quality.n_rows == holes.drop_nulls().height
+    assert result.spec["missing"] == {"how": "drop", "rows": holes["a"].null_count()}
+
+
+def test_rows_without_an_outcome_are_left_out_by_name(frame, run, place):
+    holes = frame.select("a", "b", "w", "y").with_columns(
+        pl.when(pl.col("a") > 1).then(None).otherwise(pl.col("y")).alias("y")
+    )
+    count = holes["y"].null_count()
+    holes.write_csv(place / "d.csv")
+    done = run("explain", "d.csv", "-y", "y", *LINEAR, "--json")
+    assert done.exit_code == 0
+    said = f"{count} rows without 'y' left out"
+    assert said in json.loads(done.stdout)["warnings"]
+    assert dfi.load(place / "dfi-d" / "result.dfi").quality.n_rows == 90 - count
+    refused = run("explain", "d.csv", "-y", "y", *LINEAR, "--missing", "error", "-o", "r")
+    assert f"column 'y' has {count} missing values: leave" in refused.stderr
+    lacking = holes.with_columns(pl.Series("w", [None, *holes["w"][1:].to_list()]))
+    lacking.write_csv(place / "e.csv")
+    refused = run("explain", "e.csv", "-y", "y", *LINEAR, "--weights", "w")
+    assert refused.exit_code == 4
+    assert "column 'w' has 1 missing value" in refused.stderr
+    done = run("explain", "e.csv", "-y", "y", *LINEAR, "--weights", "w", "--missing", "drop")
+    assert done.exit_code == 0
+    assert "1 row without 'w' left out" in done.stderr
+
+
+def test_thirty_per_cent_missing_in_every_column(run, place):
+    rng = np.random.default_rng(0)
+    n = 120
+    a = rng.standard_normal(n)
+    table = pl.DataFrame(
+        {
+            "number": a,
+            "count": rng.integers(0, 5, n),
+            "flag": rng.random(n) < 0.5,
+            "word": rng.choice(["red", "green", "blue"], n),
+            "one": ["always"] * n,
+        }
+    ).with_columns(
+        pl.when(pl.Series(rng.random(n) < 0.7)).then(pl.col(name)).alias(name)
+        for name in ("number", "count", "flag", "word", "one")
+    )
+    table = table.with_columns(
+        pl.lit(None, dtype=pl.String).alias("empty"), pl.Series("y", a + rng.standard_normal(n))
+    )
+    table.write_csv(place / "d.csv")
+    done = run("explain", "d.csv", "-y", "y", *LINEAR)
+    assert done.exit_code == 0, done.output
+    assert "'empty' (wholly missing): kept, with score 0" in done.stderr
+    result = dfi.load(place / "dfi-d" / "result.dfi")
+    assert result.names == ("number", "count", "flag", "word", "one", "empty")
+    assert result.scores[5] == 0
+    assert result.scores[0] == max(result.scores)
+    assert set(result.spec["missing"]["share"]) == set(result.names)
+    compared = run("compare", "d.csv", "-y", "y", *LINEAR, "--methods", "dfi,loco")
+    assert compared.exit_code == 0, compared.output
+
+
+@pytest.mark.skipif("DFI_DATA" not in os.environ, reason="needs the public tables in DFI_DATA")
+def test_hitters_without_an_option(run, place):
+    source = Path(os.environ["DFI_DATA"]) / "tables" / "Hitters.csv"
+    if not source.exists():
+        pytest.skip("no Hitters.csv")
+    done = run("explain", source, "--target", "Salary", "-m", "ridge", "-o", "out")
+    assert done.exit_code == 0, done.output
+    assert "59 rows without 'Salary' left out" in done.stderr
+    assert dfi.load(place / "out" / "result.dfi").quality.n_rows == 263
 
 
 def test_warnings_are_sentences(frame, run, place):

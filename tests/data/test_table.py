@@ -177,15 +177,14 @@ def test_table_survives_pickling() -> None:
 def test_nonfinite_in_an_array_is_named(bad: float) -> None:
     X = np.zeros((5, 3))
     X[3:, 1] = bad
-    what = "missing" if np.isnan(bad) else "infinite"
-    with pytest.raises(
-        ValueError,
-        match=message(
-            "X has missing (NaN, null) or infinite values in "
-            f"'x1' (2 {what}, first in row 3). Impute them"
-        ),
-    ):
-        read_table(X)
+    words = (
+        "X has missing (NaN, null) or infinite values in 'x1' (2 missing, first in row 3). Impute "
+        "them, e.g. with sklearn.impute.SimpleImputer, or drop those rows or columns"
+        if np.isnan(bad)
+        else "X has infinite values in 'x1' (2 infinite, first in row 3). Give them finite numbers"
+    )
+    with pytest.raises(ValueError, match=message(words)):
+        read_table(X, missing="error")
 
 
 @pytest.mark.parametrize(
@@ -211,7 +210,7 @@ def test_nonfinite_in_an_array_is_named(bad: float) -> None:
 )
 def test_missing_values_in_frames_are_named(X: object) -> None:
     with pytest.raises(ValueError, match=message("'age' (1 missing, first in row 1). Impute")):
-        read_table(X)
+        read_table(X, missing="error")
 
 
 @pytest.mark.parametrize(
@@ -224,19 +223,19 @@ def test_missing_values_in_frames_are_named(X: object) -> None:
 )
 def test_columns_of_nothing_are_missing(X: object) -> None:
     with pytest.raises(ValueError, match=message("'age' (2 missing, first in row 0)")):
-        read_table(X)
+        read_table(X, missing="error")
 
 
 def test_many_columns_with_gaps_are_counted() -> None:
     X = np.full((3, 8), np.nan)
     with pytest.raises(ValueError, match=message("'x4' (3 missing, first in row 0) and 3 more.")):
-        read_table(X)
+        read_table(X, missing="error")
 
 
 def test_masked_array_counts_as_missing() -> None:
     X = np.ma.masked_array(np.ones((3, 2)), mask=[[0, 0], [0, 1], [0, 0]])
     with pytest.raises(ValueError, match=message("'x1' (1 missing, first in row 1)")):
-        read_table(X)
+        read_table(X, missing="error")
 
 
 TIME = "Encode it as a number, e.g. days since a date, or drop it."

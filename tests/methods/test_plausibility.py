@@ -210,7 +210,7 @@ def test_few_rows_blame_the_scores():
     generator = np.random.default_rng(0)
     X = generator.standard_normal((60, 10)) + generator.standard_normal((60, 1))
     options = {"estimator": "linear", "cv": 2, "diagnose": False}
-    said = r"60 rows for 10 columns that may depend.*scores themselves.*Gaussian\(shrinkage="
+    said = r"60 rows for 10 columns that may depend.*scores themselves.*Gaussian\(covariance="
     with pytest.warns(InferenceWarning, match=said):
         result = dfi.explain(X, X[:, 0], **options)
     assert "scores are biased" in result.diagnostics["asymptotics"]

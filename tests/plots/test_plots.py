@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from matplotlib.colors import to_hex
 
+import dfi
 from dfi import plots
 from dfi.plots.style import BLUE
 
@@ -341,3 +342,18 @@ def test_profile_follows_the_curve_of_a_nonlinear_transport():
     reference = plots.line_profile_data(straight, "x0")
     rise = [d["mean"].iloc[30] - d["mean"].iloc[10] for d in (same, reference)]
     assert rise[0] == pytest.approx(rise[1], rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [("sum", "sum over its features"), ("joint", "replaced as one"), ("shapley", "Shapley value")],
+)
+def test_group_panels_say_how_groups_are_scored(how, words):
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((80, 4))
+    y = X @ [1.0, 0.5, 0.0, 1.0] + generator.standard_normal(80)
+    groups = {"a": ["x0", "x1"], "b": ["x1", "x2"], "c": ["x3"]}
+    result = dfi.explain(X, y, "linear", cv=2, diagnose=False)
+    panels = result.plot("groups", groups=groups, how=how)
+    assert words in panels[0].get_xlabel()
+    assert words in result.group(groups, how=how).plot().get_xlabel()

@@ -281,3 +281,27 @@ def test_headings_and_alternatives_for_screen_readers(open_report, build):
     )
     assert unnamed == 0
     assert browser.execute_script("return document.documentElement.lang") == "en"
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_units_open_to_show_what_is_inside(open_report, build, width):
+    parts = [("a level with a long name, in all its words", 0.5, 1.0), ("b", 0.2, -3.0)]
+    members = [{"name": n, "share": s, "mean": m} for n, s, m in (*parts, ("missing", 0.3, 2.0))]
+    unit = {"kind": "category", "n_members": 3, "missing": 0.3, "members": members}
+    browser = open_report(build(diagnostics={"units": {"f0": unit, "f3": unit}}), width)
+    first, second = browser.find_elements("css selector", "#inside details")
+    table = first.find_element("css selector", "table")
+    assert not table.is_displayed()
+    first.find_element("css selector", "summary").click()
+    wait_until(table.is_displayed)
+    assert not second.find_element("css selector", "table").is_displayed()
+    assert [row.text for row in table.find_elements("css selector", "tbody th")][1:] == [
+        "b",
+        "missing",
+    ]
+    wide, right = browser.execute_script(
+        "return [document.documentElement.scrollWidth, arguments[0].getBoundingClientRect().right]",
+        table,
+    )
+    assert wide <= width
+    assert right <= width

@@ -75,7 +75,7 @@ def test_random_kernel_of_a_duplicated_column_restores_the_law(scale):
 
 def test_more_columns_than_rows():
     matrix = GENERATOR.standard_normal((20, 35))
-    transport = fit(dfi.transports.Gaussian(components=None), matrix)
+    transport = fit(dfi.transports.Gaussian(components=None, covariance="sample"), matrix)
     assert transport.rank == 19
     variance = transport.encode(matrix).var(axis=0) + transport.kernel_variance
     assert np.allclose(variance, 1)

@@ -119,7 +119,7 @@ def test_many_columns_for_the_rows_get_the_jackknife(monkeypatch):
 def test_few_rows_for_the_columns_are_not_checked():
     generator = np.random.default_rng(4)
     X = generator.standard_normal((30, 20))
-    design = dfi.transports.Gaussian(components=None)
+    design = dfi.transports.Gaussian(components=None, covariance="sample")
     with pytest.warns(dfi.warnings.InferenceWarning):
         found = dfi.explain(
             X, X[:, 0], lambda rows: rows[:, 0], transport=design, cv="prefit", diagnose=False

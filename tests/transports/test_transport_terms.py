@@ -206,7 +206,7 @@ def test_influence_of_a_quadratic_under_a_duplicated_column(G):
     """Products of a random kernel's parts: h, m and the latent rows all have one."""
     X, mass = normal_grid(DUPLICATE, 8)
     y = curved_product(X)
-    design = Gaussian(reference="gaussian")
+    design = Gaussian(covariance="sample", reference="gaussian")
     influence = influence_of(design, X, y, mass, curved_product, G)
     worst = worst_errors(lambda w: scores_of(design, X, y, w, curved_product), influence, mass)
     assert max(worst) < 5e-3
@@ -216,11 +216,14 @@ def test_influence_of_a_quadratic_under_a_duplicated_column(G):
 @pytest.mark.parametrize(
     ("correlation", "design"),
     [
-        (DUPLICATE, Gaussian(reference="gaussian")),
-        (DUPLICATE, Gaussian(reference="empirical")),
-        (DUPLICATE, Gaussian(reference="gaussian", standardize=False)),
+        (DUPLICATE, Gaussian(covariance="sample", reference="gaussian")),
+        (DUPLICATE, Gaussian(covariance="sample", reference="empirical")),
+        (DUPLICATE, Gaussian(covariance="sample", reference="gaussian", standardize=False)),
         (collinear_correlation(), Gaussian(reference="gaussian")),
-        (collinear_correlation(), Gaussian(reference="gaussian", standardize=False)),
+        (
+            collinear_correlation(),
+            Gaussian(covariance="sample", reference="gaussian", standardize=False),
+        ),
     ],
     ids=["duplicate", "duplicate-empirical", "duplicate-raw", "sum", "sum-raw"],
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import narwhals as nw
@@ -40,6 +41,11 @@ class Column:
     categorical column come in the declared order of a Categorical or Enum, else sorted.
     ``positions`` are its columns in the numeric matrix: one, or one per level beyond two levels.
     Decoded rows are given back in ``dtype``.
+
+    **Missing values** are part of what is seen of a column. A category has one more level for them,
+    ``None``, the last; a column of numbers has two matrix columns, ``(value, indicator)``: where
+    the indicator is 1 the value is missing and its number is ``fill``, the mean of the observed.
+    Columns of objects are given back with ``gap`` there, as they came.
     """
 
     name: str
@@ -48,6 +54,13 @@ class Column:
     levels: tuple[object, ...]
     positions: tuple[int, ...]
     dtype: object = None
+    fill: float | None = None
+    gap: object = None
+
+    @property
+    def missing(self) -> bool:
+        """Whether values are missing."""
+        return self.fill is not None or self.levels[-1:] == (None,)
 
     @property
     def width(self) -> int:
@@ -57,10 +70,10 @@ class Column:
     def matrix_names(self) -> tuple[str, ...]:
         """Return the name of each of its matrix columns (``"colour=red"`` for a level)."""
         if self.kind != "categorical":
-            return (self.name,)
-        if self.width == 1:
-            return (f"{self.name}={self.levels[-1]}",)
-        return tuple(f"{self.name}={level}" for level in self.levels)
+            return (self.name,) if self.fill is None else (self.name, f"{self.name} missing")
+        gap = "(missing)" if "missing" in self.levels else "missing"
+        names = tuple(f"{self.name}={gap if level is None else level}" for level in self.levels)
+        return names if self.width > 1 else names[-1:]
 
     def encode(self, codes: Codes) -> Floats:
         """Return level numbers as columns: 0/1 for two levels, one-hot for more, zeros for one."""
@@ -83,7 +96,8 @@ class Column:
 class Reading:
     """A column as it was read, before it has a place in the matrix.
 
-    Numbers are NaN where a value is missing; categorical values keep their objects beside a mask.
+    Numbers are NaN where a value is missing (those that came as objects keep them as ``values``);
+    categorical values keep their objects beside a mask.
     """
 
     label: object
@@ -99,17 +113,51 @@ class Reading:
         """The column's name as text."""
         return str(self.label)
 
+    def __len__(self) -> int:
+        return len(self.values) if self.numbers is None else len(self.numbers)
+
+    @cached_property
+    def gaps(self) -> Bools:
+        """Where values are missing."""
+        if self.numbers is not None:
+            return np.isnan(self.numbers)
+        return np.zeros(len(self.values), dtype=bool) if self.missing is None else self.missing
+
+    @property
+    def gap(self) -> object:
+        """What stands for a missing value in a column of objects: None, NaN or pandas' NA."""
+        places = np.flatnonzero(self.gaps)
+        return self.values[int(places[0])] if len(places) and len(self.values) else None
+
+    def take(self, rows: Ints) -> Reading:
+        """Return some rows of the column."""
+        return replace(
+            self,
+            numbers=None if self.numbers is None else self.numbers[rows],
+            values=[self.values[row] for row in rows.tolist()] if len(self.values) else (),
+            missing=None if self.missing is None else self.missing[rows],
+        )
+
+    def fill(self) -> float | None:
+        """Return the mean of the observed numbers where some are missing (0 where all are)."""
+        if self.numbers is None or not self.gaps.any():
+            return None
+        observed = self.numbers[~self.gaps]
+        # divided first: the sum of the largest numbers is infinite
+        return float(np.sum(observed / max(len(observed), 1)))
+
     def levels(self) -> tuple[object, ...]:
-        """Return the declared levels, else the observed ones in sorted order."""
-        if self.declared is not None:
-            return self.declared
-        return tuple(sorted(self.observed()))
+        """Return the declared levels, else the observed ones sorted; None last where missing."""
+        known = self.declared
+        if known is None:
+            known = tuple(sorted(self.observed()))
+        return (*known, None) if self.gaps.any() else known
 
     def observed(self) -> set[Native]:
         """Return the distinct values of a categorical column, missing ones left out."""
-        if self.missing is None or not self.missing.any():
+        if not self.gaps.any():
             return set(self.values)
-        return {value for value, gap in zip(self.values, self.missing, strict=True) if not gap}
+        return {value for value, gap in zip(self.values, self.gaps, strict=True) if not gap}
 
     def codes(self, levels: tuple[object, ...]) -> Codes:
         """Return the position of each value among ``levels``; raise for those not there."""
@@ -124,9 +172,10 @@ class Reading:
                 f"the known levels are {known}{more}. Drop those rows, or explain again with "
                 f"{'them' if len(unseen) > 1 else 'it'} in the data."
             )
-        return np.fromiter(
-            map(place.__getitem__, self.values), dtype=np.intp, count=len(self.values)
-        )
+        cells = self.values
+        if self.gaps.any():
+            cells = [None if gap else cell for cell, gap in zip(cells, self.gaps, strict=True)]
+        return np.fromiter(map(place.__getitem__, cells), dtype=np.intp, count=len(cells))
 
 
 def _refuse(label: object, what: str, remedy: str) -> TypeError:
@@ -143,13 +192,18 @@ def read_column(label: object, series: nw.Series[Native]) -> Reading:
         what = "integer" if kind.is_integer() else what
         return Reading(label, what, dtype, numbers=_numbers(series))
     missing = series.is_null().to_numpy().astype(bool)
+    cells = series.to_list() if kind in (nw.Categorical, nw.Enum, nw.String, nw.Object) else ()
     if missing.all():
-        return Reading(label, "real", dtype, numbers=np.full(len(missing), np.nan))
+        return Reading(label, "real", dtype, np.full(len(missing), np.nan), cells)
     if kind in (nw.Categorical, nw.Enum, nw.String):
         declared = None if kind == nw.String else _declared_levels(series)
-        return Reading(label, "categorical", dtype, None, series.to_list(), missing, declared)
+        if declared is not None and None in declared:
+            # pyarrow's dictionaries may hold the missing value themselves
+            declared = tuple(level for level in declared if level is not None)
+            missing = np.array([cell is None for cell in cells], dtype=bool)
+        return Reading(label, "categorical", dtype, None, cells, missing, declared)
     if kind == nw.Object:
-        return read_objects(label, series.to_list(), missing, dtype)
+        return read_objects(label, cells, missing, dtype)
     if kind in (nw.Datetime, nw.Date, nw.Time, nw.Duration) or "period" in str(dtype):
         raise _refuse(label, f"holds dates or times ({dtype})", _ENCODE_TIME)
     if kind in (nw.List, nw.Array, nw.Struct):
@@ -182,7 +236,7 @@ def read_objects(label: object, values: Sequence[object], missing: Bools, dtype:
         for value, gap in zip(values, missing, strict=True)
     ]
     what: Kind = "boolean" if boolean else "integer" if integer else "real"
-    return Reading(label, what, dtype, numbers=np.array(cells, dtype=np.float64))
+    return Reading(label, what, dtype, np.array(cells, dtype=np.float64), values)
 
 
 def _numbers(series: nw.Series[Native]) -> Floats:
@@ -301,7 +355,7 @@ def read_array_column(label: str, values: Array) -> Reading:
     cells = values.tolist() if code == "U" else list(values)
     missing = np.array([is_missing(cell) for cell in cells], dtype=bool)
     if missing.all():
-        return Reading(label, "real", values.dtype, numbers=np.full(len(cells), np.nan))
+        return Reading(label, "real", np.dtype(object), np.full(len(cells), np.nan), cells)
     return read_objects(label, cells, missing, np.dtype(object))
 
 

@@ -15,7 +15,7 @@ from dfi._data.columns import read_vector
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from dfi._types import Array, Estimator, Ints, Native
+    from dfi._types import Array, Bools, Estimator, Ints, Native
 
     Rows = Ints
 
@@ -101,11 +101,13 @@ def split_halves(
     return rows[side == 0], rows[side == 1]
 
 
-def read_row_groups(groups: object, n_rows: int) -> Rows:
-    """Return the labels of rows as numbers, one per different label."""
+def read_row_groups(groups: object, n_rows: int, kept: Bools | None = None) -> Rows:
+    """Return the labels of the ``kept`` rows (None: all) as numbers, one per different label."""
     labels = read_vector(groups, "groups").labels()
     if len(labels) != n_rows:
         raise ValueError(f"The row groups have {len(labels)} labels and X has {n_rows} rows.")
+    if kept is not None:
+        labels = [labels[row] for row in np.flatnonzero(kept).tolist()]
     if any(label is None for label in labels):
         raise ValueError(f"The row groups have a missing label in row {labels.index(None)}.")
     place = {label: code for code, label in enumerate(dict.fromkeys(labels))}

@@ -116,13 +116,15 @@ def as_series(values: Native) -> nw.Series[Native]:
 
 def level_column(column: Column, codes: Ints, library: Library) -> Native:
     """Return levels, given by number, as a native column of the caller's own dtype."""
-    levels = objects(column.levels)
+    levels = objects([column.gap if level is None else level for level in column.levels])
+    missing = codes == len(levels) - 1 if column.missing else None
     dtype: Native = column.dtype
     if library == "numpy":
         return levels[codes]
     module: Native = importlib.import_module(library)
     if library == "pandas":
         if isinstance(dtype, module.CategoricalDtype):
+            codes = codes if missing is None else np.where(missing, -1, codes)
             return module.Categorical.from_codes(codes, dtype=dtype)
         if dtype == np.dtype(object):
             return module.Series(levels[codes], dtype=object)
@@ -130,9 +132,10 @@ def level_column(column: Column, codes: Ints, library: Library) -> Native:
     if library == "polars":
         return module.Series(list(column.levels), dtype=dtype).gather(codes)
     if module.types.is_dictionary(dtype):
+        known = [level for level in column.levels if level is not None]
         return module.DictionaryArray.from_arrays(
-            module.array(codes).cast(dtype.index_type),
-            module.array(list(column.levels), type=dtype.value_type),
+            module.array(codes, mask=missing).cast(dtype.index_type),
+            module.array(known, type=dtype.value_type),
             ordered=dtype.ordered,
         )
     # take() has no kernel for every string type: it is done on the plain one
@@ -140,21 +143,47 @@ def level_column(column: Column, codes: Ints, library: Library) -> Native:
 
 
 def number_column(column: Column, values: Floats, library: Library) -> Native:
-    """Return numbers as a native column of the caller's own dtype."""
+    """Return numbers, NaN where they are missing, as a native column of the caller's own dtype."""
     dtype: Native = column.dtype
+    missing = np.isnan(values)
     if dtype == np.dtype(object):
         python = {"boolean": bool, "integer": int}.get(column.kind, float)
-        return objects([python(value) for value in values])
+        cells = zip(values, missing, strict=True)
+        return objects([column.gap if gap else python(value) for value, gap in cells])
     if library == "numpy":
         return values.astype(dtype)
     module: Native = importlib.import_module(library)
+    if missing.all():
+        # what is wholly missing may have a dtype that numbers cannot be cast to
+        nothing = [None] * len(values)
+        if library == "pyarrow":
+            return module.nulls(len(values), dtype)
+        return module.Series(nothing, dtype=dtype)
     if library == "pandas":
         return module.Series(values).astype(dtype)
     if library == "polars":
-        return module.Series(values).cast(dtype)
+        return module.Series(values).fill_nan(None).cast(dtype)
     if module.types.is_boolean(dtype):
-        return module.array(values != 0)
-    return module.array(values).cast(dtype)
+        return module.array(values != 0, mask=missing)
+    return module.array(values, mask=missing).cast(dtype)
+
+
+def real_column(column: Column, values: Floats, library: Library) -> Native:
+    """Return numbers between levels as float64, nulls of the caller's library for NaN."""
+    missing = np.isnan(values)
+    if not missing.any() or library == "numpy":
+        return values
+    if missing.all():
+        return number_column(column, values, library)
+    module: Native = importlib.import_module(library)
+    if library == "pandas":
+        # nullable floats (Float64, double[pyarrow]) have a missing value of their own
+        numpy_dtype = getattr(column.dtype, "numpy_dtype", None)
+        nullable = numpy_dtype is not None and numpy_dtype.kind == "f"
+        return module.Series(values).astype(column.dtype) if nullable else values
+    if library == "polars":
+        return module.Series(values).fill_nan(None)
+    return module.array(values, mask=missing)
 
 
 def build_frame(

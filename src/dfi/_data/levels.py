@@ -7,9 +7,13 @@ rows are decoded: a number to the nearest value :math:`l_k` observed in the tabl
 .. math:: x \mapsto l_k \quad\text{where}\quad
           \tfrac12(l_{k-1} + l_k) < x \le \tfrac12(l_k + l_{k+1}),
 
-and the one-hot block of a category to the observed level with the largest entry. A midpoint belongs
-to the lower level, as in a tree's ``x <= c``: a split of a column with levels may therefore be
-moved to the midpoint between the levels that it separates, which decodes the column for free.
+and the one-hot block of a category to the observed level with the largest entry. Where values are
+missing, the pair (value, indicator) is decoded to (fill, 1) where the indicator exceeds 1/2, and
+to (value, 0) elsewhere, the value to its nearest level if it has any: the fill is none.
+
+A midpoint belongs to the lower level, as in a tree's ``x <= c``: a split of a column with levels
+may therefore be moved to the midpoint between the levels that it separates, which decodes the
+column for free.
 
 Which columns have levels does not depend on the order of the rows, on the units or on how often
 rows are repeated (a row of weight 0 is not there): categories, booleans, integers, numbers that
@@ -21,7 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -90,16 +94,26 @@ def largest(entries: Floats) -> Ints:
     return np.asarray(np.argmax(entries - TIE * np.arange(entries.shape[1]), axis=1))
 
 
+class Gap(NamedTuple):
+    """The pair of matrix columns of numbers some of which are missing."""
+
+    value: int
+    indicator: int
+    fill: float
+
+
 @dataclass(frozen=True, eq=False)
 class Levels:
     """The levels of a table's columns.
 
     ``grids`` are columns of one number: booleans, integers, categories of two levels, numbers of
-    few values; ``blocks`` are categories of more levels.
+    few values, indicators of missing values; ``blocks`` are categories of more levels; ``gaps`` are
+    the pairs of columns with missing values.
     """
 
     grids: tuple[Grid, ...]
     blocks: tuple[Block, ...]
+    gaps: tuple[Gap, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.grids or self.blocks)
@@ -119,6 +133,8 @@ class Levels:
             decoded[:, grid.position] = grid.nearest(rows[:, grid.position])
         for block in self.blocks:
             decoded[:, block.positions] = block.nearest(rows)
+        for gap in self.gaps:
+            decoded[decoded[:, gap.indicator] > 0.5, gap.value] = gap.fill
         return decoded
 
 
@@ -134,19 +150,26 @@ def read_levels(
     matrix: Floats, columns: Sequence[Column], *, always: Collection[str] = ()
 ) -> Levels:
     """Find the levels of a table's columns; the values of ``always`` are levels however many."""
-    grids, blocks = [], []
+    grids, blocks, gaps = [], [], []
     rows = _Rows(matrix)
     for column in columns:
-        if column.width > 1:
+        if column.kind == "categorical" and column.width > 1:
             positions = np.array(column.positions, dtype=np.intp)
             observed = positions[matrix[:, positions].any(axis=0)]
             blocks.append(Block(positions, observed))
             continue
-        position = column.positions[0]
-        if column.kind != "real" or column.name in always or rows.takes_levels(position):
+        position, values = column.positions[0], matrix[:, column.positions[0]]
+        if column.fill is not None:
+            indicator = column.positions[1]
+            grids.append(Grid(indicator, np.unique(matrix[:, indicator])))
+            gaps.append(Gap(position, indicator, column.fill))
+            values = values[matrix[:, indicator] == 0.0]
+            if not len(values):
+                continue
+        if column.kind != "real" or column.name in always or rows.takes_levels(values):
             # adding 0 makes one number of 0.0 and -0.0
-            grids.append(Grid(position, np.unique(matrix[:, position] + 0.0)))
-    return Levels(tuple(grids), tuple(blocks))
+            grids.append(Grid(position, np.unique(values + 0.0)))
+    return Levels(tuple(grids), tuple(blocks), tuple(gaps))
 
 
 class _Rows:
@@ -162,9 +185,8 @@ class _Rows:
         width = rows.dtype.itemsize * rows.shape[1]
         return len(np.unique(rows.view(np.dtype((np.void, width)))))
 
-    def takes_levels(self, position: int) -> bool:
-        """Return whether a column of numbers is whole, or takes few values."""
-        values = self.matrix[:, position]
+    def takes_levels(self, values: Floats) -> bool:
+        """Return whether the numbers of a column are whole, or take few values."""
         if np.all(np.rint(values) == values) and np.abs(values).max() < LARGEST_WHOLE:
             return True
         most = max(FEW_VALUES, len(values) // ROWS_PER_VALUE)

@@ -12,7 +12,7 @@ from dfi._data.levels import constant_columns
 from dfi.warnings import OutcomeWarning, warn
 
 if TYPE_CHECKING:
-    from dfi._types import Floats
+    from dfi._types import Bools, Floats
 
 OutcomeKind = Literal["real", "binary", "count"]
 
@@ -32,8 +32,11 @@ class Outcome:
     kind: OutcomeKind
 
 
-def read_outcome(y: object, n_rows: int) -> Outcome:
-    """Read the outcome; booleans are explained as the probability of True, with a warning."""
+def read_outcome(y: object, n_rows: int, kept: Bools | None = None) -> Outcome:
+    """Read the outcome of the ``kept`` rows (None: all).
+
+    Booleans are explained as the probability of True, with a warning.
+    """
     vector = read_vector(y, "y")
     reading = vector.reading
     if reading.kind == "categorical":
@@ -51,12 +54,15 @@ def read_outcome(y: object, n_rows: int) -> Outcome:
         )
     if n_rows == 0:
         raise ValueError("y has no values.")
-    bad = ~np.isfinite(values)
+    used = np.ones(n_rows, dtype=bool) if kept is None else kept
+    bad = ~np.isfinite(values) & used
     if bad.any():
         raise ValueError(
             f"y has {int(bad.sum())} missing (NaN, null) or infinite values, the first in row "
-            f"{int(bad.argmax())}. Drop those rows from X and y."
+            f"{int(bad.argmax())}. Drop those rows from X and y: what has no outcome cannot be "
+            "explained."
         )
+    values = values if kept is None else values[kept]
     distinct = np.unique(values)
     if constant_columns(distinct[:, None])[0]:
         raise ValueError(

@@ -12,18 +12,17 @@ import numpy as np
 from dfi._checks import one_of
 from dfi._data.columns import Column
 from dfi._data.folds import read_row_groups
-from dfi._data.groups import read_groups
+from dfi._data.groups import Groups, read_groups
 from dfi._data.outcome import read_outcome
-from dfi._data.table import read_table
+from dfi._data.table import read_complete
 from dfi._data.weights import read_weights
-from dfi.warnings import ConstantColumnWarning, warn
+from dfi.warnings import ConstantColumnWarning, MissingValuesWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfi._data.groups import Groups
     from dfi._data.outcome import Outcome
-    from dfi._data.table import Table
+    from dfi._data.table import Missing, Table
     from dfi._data.weights import Weights
     from dfi._types import Bools, Floats, GroupsLike, Ints, TableLike, VectorLike
 
@@ -134,6 +133,8 @@ class Data:
         A label per row; rows with one label stay together wherever rows are split.
     joint : bool
         Whether groups are the units, each scored as one, and not sums of columns.
+    dropped : int
+        The rows of the caller's table that were left out because a value is missing.
     """
 
     table: Table
@@ -143,6 +144,7 @@ class Data:
     groups: Groups | None = None
     row_groups: Ints | None = None
     joint: bool = False
+    dropped: int = 0
 
     @property
     def matrix(self) -> Floats:
@@ -175,6 +177,13 @@ class Data:
         constant = np.array([bool(table.constant[unit].all()) for unit in positions])
         return Units(names, columns, positions, constant, groups is not None)
 
+    @property
+    def missing_shares(self) -> dict[str, float]:
+        """The share of the rows in which each column with missing values is missing."""
+        table = self.table
+        shares = ((c.name, self.weights.mean(table.where_missing(c))) for c in table.missing)
+        return {name: float(share[0]) for name, share in shares}
+
     @cached_property
     def blocks(self) -> Blocks:
         """What is disentangled from each other."""
@@ -199,26 +208,36 @@ class Data:
 
 
 def group_blocks(groups: Groups, columns: tuple[Column, ...]) -> Blocks:
-    """Return groups as blocks, or as unions of atoms where they overlap."""
+    """Return groups as blocks, or where they overlap as unions of atoms, in sorted order."""
     patterns = [tuple(np.flatnonzero(column).tolist()) for column in groups.membership.T]
     disjoint = all(len(pattern) <= 1 for pattern in patterns)
-    keys = [(g,) for g in range(len(groups.names))] if disjoint else list(dict.fromkeys(patterns))
+    keys = [(g,) for g in range(len(groups.names))] if disjoint else sorted({*patterns} - {()})
     found = [
         _joined(
-            groups.names[key[0]] if disjoint else f"atom {place}",
+            " & ".join(groups.names[g] for g in key),
             [column for column, own in zip(columns, patterns, strict=True) if own == key],
         )
-        for place, key in enumerate(key for key in keys if key)
+        for key in keys
     ]
     alone = [column for column, own in zip(columns, patterns, strict=True) if not own]
     targets = None
     if not disjoint:
-        atoms = [key for key in keys if key]
         targets = tuple(
-            Target(name, tuple(k for k, atom in enumerate(atoms) if g in atom))
+            Target(name, tuple(k for k, key in enumerate(keys) if g in key))
             for g, name in enumerate(groups.names)
         )
     return Blocks((*found, *alone), targets, len(groups.names))
+
+
+def covering(groups: Groups) -> Groups:
+    """Return groups with one more that holds the columns of none, where there are such."""
+    outside = ~groups.membership.any(axis=0)
+    if not outside.any():
+        return groups
+    name = "other columns"
+    while name in groups.names:
+        name = f"all {name}"
+    return Groups((*groups.names, name), np.vstack([groups.membership, outside]))
 
 
 def _joined(name: str, columns: Sequence[Column]) -> Column:
@@ -237,6 +256,7 @@ def read_data(
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
     units: UnitsKind = "columns",
+    missing: Missing = "unit",
 ) -> Data:
     """Read a table, its outcome and what belongs to its rows and columns.
 
@@ -252,9 +272,14 @@ def read_data(
         Labels of rows that stay together.
     units : {"columns", "groups"}
         Whether groups are units, each disentangled and scored as one.
+    missing : {"unit", "error", "drop"}, default="unit"
+        Missing values of ``X``: part of what is seen of their column, an error, or a reason to
+        leave a row out.
 
     Warns
     -----
+    MissingValuesWarning
+        Rows are left out.
     ConstantColumnWarning
         Columns do not vary: they are kept, with score 0.
     """
@@ -265,9 +290,15 @@ def read_data(
         raise ValueError(
             "units='groups' makes groups the units: pass groups={'name': ['column', ...], ...}"
         )
-    table = read_table(X)
-    outcome = read_outcome(y, table.n_rows)
-    weights = read_weights(sample_weight, table.n_rows, frequency_weight)
+    table, kept = read_complete(X, missing=missing)
+    n_rows = table.n_rows if kept is None else len(kept)
+    outcome = read_outcome(y, n_rows, kept)
+    weights = read_weights(sample_weight, n_rows, frequency_weight, kept)
+    if kept is not None:
+        warn(
+            f"{n_rows - table.n_rows} of {n_rows} rows with missing values left out",
+            MissingValuesWarning,
+        )
     table = table.without(weights.values == 0)
     data = Data(
         table,
@@ -275,7 +306,8 @@ def read_data(
         weights,
         weighted=sample_weight is not None or frequency_weight is not None,
         groups=None if groups is None else read_groups(groups, table.names),
-        row_groups=None if cv_groups is None else read_row_groups(cv_groups, table.n_rows),
+        row_groups=None if cv_groups is None else read_row_groups(cv_groups, n_rows, kept),
+        dropped=n_rows - table.n_rows,
         joint=units == "groups",
     )
     _refuse_extreme(data)
@@ -307,7 +339,9 @@ def warn_constant(table: Table, constant: Bools, where: str = "") -> None:
     if len(names) == len(table.columns):
         raise ValueError(f"every column of X is constant{where}: there is nothing to explain")
     if names:
-        shown = ", ".join(repr(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
+        wholly = {column.name for column in table.gaps if table.where_missing(column).all()}
+        listed = [f"{name!r}{' (wholly missing)' * (name in wholly)}" for name in names[:5]]
+        shown = ", ".join(listed) + (", ..." if len(names) > 5 else "")
         warn(
             f"constant column(s) {shown}{where}: kept, with score 0 and no standard error",
             ConstantColumnWarning,

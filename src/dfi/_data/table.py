@@ -6,12 +6,12 @@ import dataclasses
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy import sparse
 
-from dfi._checks import did_you_mean
+from dfi._checks import did_you_mean, one_of
 from dfi._data.columns import Column, Reading, read_array_column, read_column
 from dfi._data.frames import (
     Library,
@@ -20,6 +20,7 @@ from dfi._data.frames import (
     matrix_frame,
     number_column,
     open_frame,
+    real_column,
     sparse_bytes,
 )
 from dfi._data.levels import Levels, constant_columns, read_levels
@@ -35,15 +36,24 @@ GIB = 2**30
 _IDENTIFIER_LEVELS = 20
 _MANY_LEVELS = 50
 
+Missing = Literal["unit", "error", "drop"]
+"""What becomes of missing values."""
+
+_IMPUTE = (
+    "Impute them, e.g. with sklearn.impute.SimpleImputer, or drop those rows or columns; "
+    "missing='unit' scores a column's value and missingness together."
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
     """A table of numbers that remembers the table it was read from.
 
-    In ``matrix`` real, integer and boolean columns are as they were; a categorical column with two
-    levels is one 0/1 column, with more a full one-hot block, with one a constant. ``columns`` are
-    the units that are given scores, ``header`` the column index of a pandas frame, and ``present``
-    the rows whose values count as observed (None: all).
+    In ``matrix``, which is finite, real, integer and boolean columns are as they were, beside those
+    with missing values a column of indicators; a categorical column with two levels, a missing one
+    counted, is one 0/1 column, with more a full one-hot block, with one a constant. ``columns``
+    are the units that are given scores, ``header`` the column index of a pandas frame, and
+    ``present`` the rows whose values count as observed (None: all).
     """
 
     matrix: Floats
@@ -87,6 +97,33 @@ class Table:
         """Which units do not vary in any of their matrix columns."""
         return np.array([bool(self.constant[list(unit)].all()) for unit in self.units])
 
+    @property
+    def missing(self) -> tuple[Column, ...]:
+        """The columns with missing values."""
+        return tuple(column for column in self.columns if column.missing)
+
+    @property
+    def gaps(self) -> tuple[Column, ...]:
+        """The columns of numbers with missing values: each is a value and an indicator."""
+        return tuple(column for column in self.columns if column.fill is not None)
+
+    def where_missing(self, column: Column) -> Bools:
+        """Return the rows where a column is missing."""
+        if not column.missing:
+            return np.zeros(self.n_rows, dtype=bool)
+        # the indicator, and the last level, is the last of its matrix columns
+        return np.asarray(self.matrix[:, column.positions[-1]] > 0.5)
+
+    def seen(self, matrix: Floats) -> Floats:
+        """Return decoded rows as models see them that take missing values: NaN, no indicators."""
+        if not self.gaps:
+            return matrix
+        rows = matrix.copy()
+        for column in self.gaps:
+            value, indicator = column.positions
+            rows[rows[:, indicator] > 0.5, value] = np.nan
+        return np.delete(rows, [column.positions[1] for column in self.gaps], axis=1)
+
     @cached_property
     def levels(self) -> Levels:
         """The levels of the columns that have some: see :mod:`dfi._data.levels`."""
@@ -115,8 +152,9 @@ class Table:
 
         Columns with levels (by default this table's) hold the nearest one, in their original dtype:
         a category the level whose one-hot value is largest (two levels: the second above 0.5). The
-        other columns are float64. For numpy input an object array where there are categories, else
-        an array of the original dtype where every column has levels, else of float64.
+        other columns are float64. Missing values are those of the caller's library and dtype. For
+        numpy input an object array where there are categories, else an array of the original dtype
+        where every column has levels, else of float64.
         """
         matrix = np.asarray(matrix, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[1] != self.matrix.shape[1]:
@@ -129,7 +167,8 @@ class Table:
         if self.library == "numpy" and numeric:
             # an array has one dtype: it comes back only when every column has levels
             dtype: Native = self.columns[0].dtype
-            return matrix.astype(dtype) if len(levels.grids) == len(self.columns) else matrix
+            whole = all(column.positions[0] in levels.positions for column in self.columns)
+            return self.seen(matrix).astype(dtype) if whole else self.seen(matrix)
         if self.library == "pandas" and numeric and not levels:
             return matrix_frame(matrix, self.header)
         return build_frame(
@@ -142,15 +181,24 @@ class Table:
     def like(self, X: Frame) -> Table:
         """Read another table with the columns, levels and dtypes of this one.
 
-        Columns are matched by name, in any order; unseen levels raise. Rows decode to this library.
+        Columns are matched by name, in any order; unseen levels raise, and so do missing values in
+        a column that had none. Rows decode to this library.
         """
         _, labels, readings, _ = _open(X, max_dense_bytes=GIB, min_rows=1)
         found = dict(zip(map(str, labels), readings, strict=True))
         _require_same_names(self.names, tuple(found))
-        _refuse_missing(readings)
+        _refuse_infinite(readings)
+        known = {column.name for column in self.missing}
+        new = [reading for reading in readings if reading.name not in known]
+        _refuse_missing(new, "They had none before: impute them, or drop those rows.")
         blocks = []
         for column in self.columns:
             reading = found[column.name]
+            if column.kind == "categorical" and reading.gaps.all():
+                reading = dataclasses.replace(
+                    reading, kind="categorical", numbers=None, values=[None] * len(reading),
+                    missing=reading.gaps,
+                )  # fmt: skip
             if (reading.kind == "categorical") != (column.kind == "categorical"):
                 raise TypeError(
                     f"Column {column.name!r} was {column.kind} and is {reading.kind} here; "
@@ -164,25 +212,43 @@ class Table:
             codes = column.decode(matrix[:, list(column.positions)])
             return level_column(column, codes, self.library)
         values = np.ascontiguousarray(matrix[:, column.positions[0]])
+        if column.fill is not None:
+            values[matrix[:, column.positions[1]] > 0.5] = np.nan
         if column.positions[0] in levels.positions:
             return number_column(column, values, self.library)
-        return values
+        return real_column(column, values, self.library)
 
 
-def read_table(X: Frame, *, max_dense_bytes: int = GIB) -> Table:
+def read_table(X: Frame, *, missing: Missing = "unit", max_dense_bytes: int = GIB) -> Table:
     """Read a table of features: an array, data frame, sparse matrix or list of rows.
 
     Columns are real, integer, boolean or categorical (Categorical, Enum, dictionary, string),
-    without missing or infinite values; those of an array are called x0, x1, ... ``max_dense_bytes``
-    bounds the dense matrix that is made of sparse or one-hot columns.
+    without infinite values; those of an array are called x0, x1, ... Missing values are read
+    (``"unit"``), refused (``"error"``), or the rows that have some left out (``"drop"``).
+    ``max_dense_bytes`` bounds the dense matrix that is made of sparse or one-hot columns.
     """
+    return read_complete(X, missing=missing, max_dense_bytes=max_dense_bytes)[0]
+
+
+def read_complete(
+    X: Frame, *, missing: Missing = "unit", max_dense_bytes: int = GIB
+) -> tuple[Table, Bools | None]:
+    """Read a table; return it with the mask of the rows that are kept (None: all of them)."""
+    one_of("missing", missing, ("unit", "error", "drop"))
     library, _, readings, header = _open(X, max_dense_bytes=max_dense_bytes, min_rows=2)
-    _refuse_missing(readings)
+    if missing == "error":
+        _refuse_missing(readings, _IMPUTE, infinite=True)
+    _refuse_infinite(readings)
+    kept = None
+    if missing == "drop":
+        kept = ~np.any([reading.gaps for reading in readings], axis=0)
+        readings = readings if kept.all() else _complete(readings, kept)
     columns: list[Column] = []
     width = 0
     for reading in readings:
         levels = _checked_levels(reading) if reading.kind == "categorical" else ()
-        size = len(levels) if len(levels) > 2 else 1
+        fill = reading.fill()
+        size = len(levels) if len(levels) > 2 else 1 if fill is None else 2
         columns.append(
             Column(
                 name=reading.name,
@@ -191,13 +257,16 @@ def read_table(X: Frame, *, max_dense_bytes: int = GIB) -> Table:
                 levels=levels,
                 positions=tuple(range(width, width + size)),
                 dtype=reading.dtype,
+                fill=fill,
+                gap=reading.gap,
             )
         )
         width += size
-    if width > len(columns):
-        _require_fits(len(_cells(readings[0])), width, columns, max_dense_bytes)
+    if any(len(column.levels) > 2 for column in columns):
+        _require_fits(len(readings[0]), width, columns, max_dense_bytes)
     matrix = np.hstack([_block(c, r) for c, r in zip(columns, readings, strict=True)])
-    return Table(np.ascontiguousarray(matrix), tuple(columns), library, header)
+    table = Table(np.ascontiguousarray(matrix), tuple(columns), library, header)
+    return table, None if kept is None or kept.all() else kept
 
 
 def _open(
@@ -248,14 +317,25 @@ def _read_array(X: Frame, min_rows: int) -> list[Reading]:
     return [read_array_column(label, array[:, j]) for j, label in enumerate(labels)]
 
 
-def _cells(reading: Reading) -> Sequence[object] | Floats:
-    return reading.values if reading.numbers is None else reading.numbers
+def _complete(readings: Sequence[Reading], kept: Bools) -> list[Reading]:
+    """Return the rows in which nothing is missing; raise where they are fewer than two."""
+    if kept.sum() < 2:
+        worst = max(readings, key=lambda reading: int(reading.gaps.sum()))
+        raise ValueError(
+            f"missing='drop' leaves {int(kept.sum())} of {len(kept)} rows of X: every other row "
+            f"has a missing value ({worst.name!r} has {int(worst.gaps.sum())}). Drop such columns, "
+            "or pass missing='unit'."
+        )
+    rows = np.flatnonzero(kept)
+    return [reading.take(rows) for reading in readings]
 
 
 def _block(column: Column, reading: Reading) -> Floats:
-    if reading.numbers is not None:
+    if reading.numbers is None:
+        return column.encode(reading.codes(column.levels))
+    if column.fill is None:
         return reading.numbers[:, None]
-    return column.encode(reading.codes(column.levels))
+    return np.column_stack([np.where(reading.gaps, column.fill, reading.numbers), reading.gaps])
 
 
 def _require_size(n_rows: int, n_columns: int, min_rows: int) -> None:
@@ -274,27 +354,38 @@ def _refuse_duplicates(names: Sequence[str]) -> None:
         raise ValueError(f"X has more than one column called {shown}; rename them.")
 
 
-def _refuse_missing(readings: Sequence[Reading]) -> None:
-    """Raise for missing and infinite values, naming columns, counts and first rows."""
-    found = []
-    for reading in readings:
-        if reading.numbers is None:
-            gaps = {"missing": reading.missing if reading.missing is not None else np.zeros(0)}
-        elif np.isfinite(reading.numbers).all():
-            continue
-        else:
-            gaps = {"missing": np.isnan(reading.numbers), "infinite": np.isinf(reading.numbers)}
-        found += [
-            f"{reading.name!r} ({int(where.sum())} {what}, first in row {int(where.argmax())})"
-            for what, where in gaps.items()
-            if where.any()
-        ]
+def _refuse_missing(readings: Sequence[Reading], remedy: str, *, infinite: bool = False) -> None:
+    """Raise for missing values, naming columns, counts and first rows (of infinite ones too)."""
+    if not any(reading.gaps.any() for reading in readings):
+        return
+    found = [text for reading in readings for text in _holes(reading, infinite=infinite)]
+    raise ValueError(
+        f"X has missing (NaN, null){' or infinite' * infinite} values in {_listed(found)}. {remedy}"
+    )
+
+
+def _refuse_infinite(readings: Sequence[Reading]) -> None:
+    found = [text for reading in readings for text in _holes(reading, missing=False, infinite=True)]
     if found:
-        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
         raise ValueError(
-            f"X has missing (NaN, null) or infinite values in {', '.join(found[:5])}{more}. "
-            "Impute them, e.g. with sklearn.impute.SimpleImputer, or drop those rows or columns."
+            f"X has infinite values in {_listed(found)}. Give them finite numbers, or drop those "
+            "rows or columns."
         )
+
+
+def _holes(reading: Reading, *, missing: bool = True, infinite: bool = False) -> list[str]:
+    places: dict[str, Bools] = {"missing": reading.gaps} if missing else {}
+    if infinite and reading.numbers is not None:
+        places["infinite"] = np.isinf(reading.numbers)
+    return [
+        f"{reading.name!r} ({int(where.sum())} {what}, first in row {int(where.argmax())})"
+        for what, where in places.items()
+        if where.any()
+    ]
+
+
+def _listed(found: Sequence[str]) -> str:
+    return ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
 
 
 def _checked_levels(reading: Reading) -> tuple[object, ...]:
@@ -309,8 +400,9 @@ def _checked_levels(reading: Reading) -> tuple[object, ...]:
         )
     if len(levels) > _MANY_LEVELS:
         warn(
-            f"Column {reading.name!r} has {len(levels)} levels, each a one-hot column of its own. "
-            "Group rare levels if the run is slow or the scores are noisy.",
+            f"Column {reading.name!r} has {len(levels)} levels. Its score is one; levels below 1 % "
+            "of the rows are pooled for the transport, never for the model. Group rare ones if the "
+            "run is slow or the model poor.",
             ManyLevelsWarning,
         )
     return levels

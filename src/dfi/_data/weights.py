@@ -12,7 +12,7 @@ from dfi._data.columns import read_vector
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from dfi._types import Floats, VectorLike
+    from dfi._types import Bools, Floats, VectorLike
 
 WeightKind = Literal["frequency", "sampling"]
 
@@ -109,7 +109,10 @@ class Weights:
 
 
 def read_weights(
-    sample_weight: VectorLike, n_rows: int, frequency_weight: VectorLike = None
+    sample_weight: VectorLike,
+    n_rows: int,
+    frequency_weight: VectorLike = None,
+    kept: Bools | None = None,
 ) -> Weights:
     """Read row weights; at most one of the two kinds.
 
@@ -121,6 +124,8 @@ def read_weights(
         The number of rows of the table.
     frequency_weight : array-like of shape (n_rows,), a Series of any library, or None
         How many equal rows each row stands for: whole numbers, 0 leaves a row out.
+    kept : ndarray of bool, optional
+        The rows of the table that are used; all by default.
     """
     if sample_weight is not None and frequency_weight is not None:
         raise ValueError(
@@ -128,7 +133,7 @@ def read_weights(
             "counts if each row stands for several weighted ones."
         )
     if frequency_weight is not None:
-        values = _read("frequency_weight", frequency_weight, n_rows)
+        values = _read("frequency_weight", frequency_weight, n_rows, kept)
         if not np.all(values == np.floor(values)):
             row = int((values != np.floor(values)).argmax())
             raise ValueError(
@@ -137,17 +142,18 @@ def read_weights(
             )
         return Weights(values, "frequency")
     if sample_weight is None:
-        return Weights(np.ones(n_rows), "frequency")
-    values = _read("sample_weight", sample_weight, n_rows)
+        return Weights(np.ones(n_rows if kept is None else int(kept.sum())), "frequency")
+    values = _read("sample_weight", sample_weight, n_rows, kept)
     return Weights(values * (np.count_nonzero(values) / values.sum()), "sampling")
 
 
-def _read(name: str, weights: VectorLike, n_rows: int) -> Floats:
+def _read(name: str, weights: VectorLike, n_rows: int, kept: Bools | None) -> Floats:
     values = read_vector(weights, name).numbers()
     if len(values) != n_rows:
         raise ValueError(
             f"{name} has {len(values)} values and X has {n_rows} rows; they must be the same rows."
         )
+    values = values if kept is None else values[kept]
     bad = ~np.isfinite(values)
     if bad.any():
         raise ValueError(

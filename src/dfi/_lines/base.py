@@ -14,6 +14,7 @@ are all that the importance scores and their influence functions ask of a model.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -53,10 +54,15 @@ class Reference:
 
     @classmethod
     def empirical(cls, latent: Floats, weights: Floats | None = None) -> Reference:
-        order = np.argsort(latent, axis=0, kind="stable")
-        values = np.ascontiguousarray(np.take_along_axis(latent, order, axis=0))
         mass = np.ones(len(latent)) if weights is None else np.asarray(weights, dtype=float)
-        cumulative = np.cumsum(mass[order], axis=0)
+        if np.all(mass == mass[0]):
+            # Which row a value comes from does not matter, and sorting is quicker than ordering.
+            values = np.ascontiguousarray(np.sort(latent.T, axis=1).T)
+            cumulative = np.repeat(np.cumsum(mass)[:, None], latent.shape[1], axis=1)
+        else:
+            order = np.argsort(latent, axis=0, kind="stable")
+            values = np.ascontiguousarray(np.take_along_axis(latent, order, axis=0))
+            cumulative = np.cumsum(mass[order], axis=0)
         cumulative /= cumulative[-1]
         return cls("empirical", values, np.ascontiguousarray(cumulative))
 
@@ -64,11 +70,19 @@ class Reference:
         """Return the law of some of the coordinates, in the order given."""
         if self.values is None or self.cumulative is None:
             return self
-        return Reference(
-            self.kind,
-            np.ascontiguousarray(self.values[:, coordinates]),
-            np.ascontiguousarray(self.cumulative[:, coordinates]),
-        )
+        key = coordinates.tobytes()
+        if key not in self._parts:
+            self._parts[key] = Reference(
+                self.kind,
+                np.ascontiguousarray(self.values[:, coordinates]),
+                np.ascontiguousarray(self.cumulative[:, coordinates]),
+            )
+        return self._parts[key]
+
+    @cached_property
+    def _parts(self) -> dict[bytes, Reference]:
+        """Laws of some coordinates: rows come in blocks, and each law is tabulated once."""
+        return {}
 
     def moments(self, d: int) -> tuple[Floats, Floats]:
         if self.values is None:

@@ -18,9 +18,10 @@ from sklearn.svm import SVR, NuSVR
 
 from dfi._lines.closed_form import SumLines, hinge_lines, linear_lines
 from dfi._lines.quadrature import DEFAULT_MEMORY, QuadratureLines, QuadratureRule
-from dfi._lines.trees.model import decoded_tree_lines, tree_lines
+from dfi._lines.trees.model import decoded_tree_lines, gap_tree_lines, tree_lines
 from dfi._lines.trees.pipelines import SCALERS
 from dfi._lines.trees.readers import read_trees
+from dfi._models.encoders import reads_raw_columns
 from dfi._models.stack import SuperLearner
 from dfi.warnings import ExactnessWarning, warn
 
@@ -170,9 +171,19 @@ def _closed_form(predictor: Predictor, sample: Floats, *, square: bool) -> LineM
 
 
 def _trees(predictor: Predictor, sample: Floats) -> LineModel | None:
+    # Where a value is missing a split sends the row by its default, or by the fill, not by the
+    # value that the line gives it. What a pipeline makes of missing values is not followed.
+    if predictor.levels.gaps and (predictor.view != "frame" or not _reads_levels(predictor)):
+        return gap_tree_lines(predictor, sample)
     if predictor.reads_matrix:
         return tree_lines(predictor.model, predictor, sample, levels=predictor.levels)
     return decoded_tree_lines(predictor, sample)
+
+
+def _reads_levels(predictor: Predictor) -> bool:
+    """Return whether a model is given a table, and does more than read its numbers."""
+    categorical = any(column.kind == "categorical" for column in predictor.table.columns)
+    return categorical or bool(predictor.exact) or reads_raw_columns(predictor.model)
 
 
 class Members(NamedTuple):

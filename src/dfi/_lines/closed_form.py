@@ -247,3 +247,33 @@ class SumLines:
             mean += weight * moments.mean
             hermite += weight * moments.hermite
         return LineMoments(mean, hermite)
+
+
+def as_linear(model: LineModel) -> LinearLines | None:
+    """Return the linear model that a model is, a sum of them (a stack of one) too, or None."""
+    if isinstance(model, LinearLines):
+        return model
+    if not isinstance(model, SumLines):
+        return None
+    parts = [part for part in model.parts if isinstance(part, LinearLines)]
+    if len(parts) < len(model.parts):
+        return None
+    pairs = list(zip(model.weights, parts, strict=True))
+    return LinearLines(
+        np.sum([weight * part.coefficients for weight, part in pairs], axis=0),
+        model.intercept + sum(weight * part.intercept for weight, part in pairs),
+    )
+
+
+def linear_part(model: LineModel) -> Floats | None:
+    """Return the coefficients of the linear members of a model, None where it has none."""
+    if isinstance(model, LinearLines):
+        return model.coefficients
+    if not isinstance(model, SumLines):
+        return None
+    found = [
+        weight * part.coefficients
+        for weight, part in zip(model.weights, model.parts, strict=True)
+        if isinstance(part, LinearLines)
+    ]
+    return np.sum(found, axis=0) if found else None

@@ -5,22 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 from joblib import delayed
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from dfi._data.folds import Fold, split_halves
-from dfi._models.encoders import reads_raw_columns
 from dfi._models.learners import predicts_classes
 from dfi._models.parallel import gathered, thread_pools
-from dfi._models.predictor import Predictor, brief, predictor_for
+from dfi._models.predictor import (
+    REMEDY,
+    Predictor,
+    brief,
+    learner_view,
+    predictor_for,
+    rows_seen,
+)
 from dfi._models.stack import weight_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import numpy as np
 
     from dfi._data.outcome import Outcome
     from dfi._data.problem import Data
@@ -101,8 +106,12 @@ def fit_model(
     target = outcome.values[rows]
     if predicts_classes(model):
         target = target.astype(int)
-    X = table.matrix[rows]
-    X = table.frame(X) if reads_raw_columns(model) else X
+    view = learner_view(model, table)
+    X = rows_seen(table, table.matrix[rows], view)
+    if view == "values":
+        # nothing can be learned from a column that is missing in all of these rows, and
+        # scikit-learn's boosting fails on one: any number does
+        X = np.where(np.isnan(X).all(axis=0), 0.0, X)
     given = weight_arguments(model, None if weights is None else weights.values[rows])
     # On little data OpenMP's threads wait for each other more than they work: boosting on 400
     # rows takes 0.07 CPU seconds with one thread and 0.19 with two.
@@ -111,8 +120,11 @@ def fit_model(
         with thread_pools().limit(limits=threads, user_api="openmp"):
             return model.fit(X, target, **given)
     except Exception as error:
+        gaps = [repr(c.name) for c in table.missing if table.where_missing(c)[rows].any()]
+        hint = f". {', '.join(gaps[:5])} have missing values. {REMEDY}"
         raise ValueError(
             f"{type(model).__name__} could not be fitted on {len(rows)} rows ({brief(error)})"
+            + hint * bool(gaps and view != "matrix")
         ) from error
 
 

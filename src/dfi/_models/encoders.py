@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.impute import SimpleImputer
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, TargetEncoder
+from sklearn.utils import get_tags
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +50,21 @@ def takes_levels(model: Estimator) -> bool:
     by_name = named is not None and not (isinstance(named, str) and named == "from_dtype")
     by_name = by_name or parameters.get("cat_features") is not None
     return by_name or bool(parameters.get("enable_categorical"))
+
+
+def takes_missing(model: Estimator) -> bool:
+    """Return whether a learner takes NaN in an array, by scikit-learn's tag for it.
+
+    LightGBM, XGBoost and CatBoost have the tag too. A search and a transformed target do not hand
+    it on from the model inside, so that one is asked.
+    """
+    parameters = model.get_params(deep=False) if hasattr(model, "get_params") else {}
+    for inside in ("estimator", "regressor"):
+        if isinstance(model, BaseSearchCV | TransformedTargetRegressor) and inside in parameters:
+            return takes_missing(parameters[inside])
+    if not hasattr(model, "__sklearn_tags__"):
+        return False
+    return bool(get_tags(model).input_tags.allow_nan)
 
 
 def encoded_columns(model: Estimator, table: Table) -> set[str]:
@@ -90,11 +107,11 @@ def unseen_levels(model: Estimator, table: Table) -> str | None:
 
 
 def observed_levels(table: Table, name: str) -> list[object]:
-    """Return the levels (or the numbers) of a column that occur in the table."""
+    """Return the levels (or the numbers) of a column that occur in the table, missing ones not."""
     column = table.columns[table.names.index(name)]
-    block = table.matrix[:, list(column.positions)]
+    block = table.matrix[~table.where_missing(column)][:, list(column.positions)]
     if column.kind != "categorical":
-        return [value.item() for value in np.unique(block)]
+        return [value.item() for value in np.unique(block[:, 0])]
     present = np.unique(column.decode(block))
     return [column.levels[code] for code in present]
 

@@ -14,7 +14,7 @@ from dfi._data.problem import read_data, warn_constant
 from dfi._models.crossfit import FoldModels, cross_fit
 from dfi._models.learners import check_learner_suits_outcome, predicts_classes, resolve_learner
 from dfi._models.parallel import Workers, progress_bar
-from dfi._models.predictor import predict_once, predictor_for
+from dfi._models.predictor import learner_view, predict_once, predictor_for
 from dfi._models.quality import regression_quality
 from dfi._models.seeds import Seeds
 from dfi.warnings import OutcomeWarning, warn
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from dfi._data.outcome import Outcome
     from dfi._data.problem import Data, Units, UnitsKind
-    from dfi._data.table import Table
+    from dfi._data.table import Missing, Table
     from dfi._data.weights import Weights
     from dfi._models.quality import Quality
     from dfi._types import (
@@ -189,6 +189,29 @@ class Fits:
         return self.data.weights
 
     @cached_property
+    def missing(self) -> dict[str, object]:
+        """What was done about missing values, for the specification; empty where there are none.
+
+        The columns' shares of them, and whether the model gets the values as missing or the mean
+        of the observed beside an indicator; or how many rows were left out.
+        """
+        if self.data.dropped:
+            return {"how": "drop", "rows": self.data.dropped}
+        if not self.table.missing:
+            return {}
+        view = (
+            self.full[0].predictors[0].view
+            if self.given
+            else learner_view(self.learner, self.table)
+        )
+        filled = view == "matrix" and self.table.gaps
+        return {
+            "how": "unit",
+            "share": self.data.missing_shares,
+            "model": "mean and indicator" if filled else "values missing",
+        }
+
+    @cached_property
     def units(self) -> Units:
         """What is given a score; constant are those that do not vary among the explained rows."""
         units = self.data.units
@@ -345,6 +368,7 @@ def prepare(
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
+    missing: Missing = "unit",
     n_jobs: int | None = None,
     random_state: int | None = 0,
     progress: bool | None = None,
@@ -362,7 +386,13 @@ def prepare(
         sample_weight=sample_weight,
         frequency_weight=frequency_weight,
         cv_groups=cv_groups,
+        missing=missing,
     )
+    if data.dropped and not (isinstance(cv, int | np.integer | str) or hasattr(cv, "split")):
+        raise ValueError(
+            f"missing='drop' leaves out {data.dropped} rows, so that the row numbers in cv are no "
+            "longer those of X: pass a number of folds or a splitter, or drop the rows first"
+        )
     if isinstance(cv, str) and cv != "prefit":
         raise ValueError(f"unknown cv {cv!r}: pass a number of folds, a splitter or 'prefit'")
     if n_repeats is None:

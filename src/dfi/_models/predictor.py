@@ -13,7 +13,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from dfi._models.encoders import encoded_columns, reads_raw_columns, unseen_levels
+from dfi._models.encoders import (
+    encoded_columns,
+    reads_raw_columns,
+    takes_missing,
+    unseen_levels,
+)
 from dfi._models.learners import predicts_classes
 
 if TYPE_CHECKING:
@@ -21,7 +26,14 @@ if TYPE_CHECKING:
     from dfi._data.table import Table
     from dfi._types import Estimator, Floats, Frame, Native
 
-View = Literal["matrix", "frame"]
+View = Literal["matrix", "values", "frame"]
+"""The numeric matrix; the same with NaN for missing values and no indicators; a table."""
+
+
+REMEDY = (
+    "Put an imputer before it, e.g. make_pipeline(SimpleImputer(), model), take a model that takes "
+    "missing values, or pass missing='drop'"
+)
 
 
 @dataclass(frozen=True)
@@ -30,8 +42,8 @@ class Predictor:
 
     The model is asked about levels of ``table`` that were observed only, whatever the rows say:
     rows are decoded first (see :mod:`dfi._data.levels`). ``view`` says whether it takes the numeric
-    matrix or a table like the caller's; ``exact`` are numeric columns that it encodes by value,
-    which have levels however many values they take.
+    matrix, the matrix with NaN where values are missing, or a table like the caller's; ``exact``
+    are numeric columns that it encodes by value, which have levels however many values they take.
     """
 
     model: Any
@@ -56,7 +68,8 @@ class Predictor:
         """Whether the model's columns are the columns of the numeric matrix, one for one."""
         if self.view == "matrix":
             return True
-        return not self.exact and all(column.kind != "categorical" for column in self.table.columns)
+        plain = all(c.kind != "categorical" and not c.missing for c in self.table.columns)
+        return plain and not self.exact
 
     def __call__(self, points: Floats) -> Floats:
         """Return the model's prediction of each row; probabilities of class 1 for a classifier.
@@ -65,11 +78,7 @@ class Predictor:
         writes later, changes nothing that is read again.
         """
         own = np.array(points, dtype=np.float64, order="C")
-        rows = (
-            self.levels.nearest(own)
-            if self.view == "matrix"
-            else self.table.frame(own, levels=self.levels)
-        )
+        rows = rows_seen(self.table, own, self.view, self.levels)
         try:
             value = self._evaluate(rows)
         except Exception as error:
@@ -121,6 +130,16 @@ class Predictor:
         return result
 
 
+def rows_seen(
+    table: Table, matrix: Floats, view: View, levels: Levels | None = None
+) -> Floats | Frame:
+    """Return numeric rows as a model sees them; decoded to ``levels``, in a frame at the least."""
+    if view == "frame":
+        return table.frame(matrix, levels=levels)
+    rows = matrix if levels is None else levels.nearest(matrix)
+    return table.seen(rows) if view == "values" else rows
+
+
 def brief(error: Exception) -> str:
     """Return an error of someone else's code in one short line."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
@@ -131,13 +150,54 @@ def predictor_for(model: Estimator, table: Table, *, prefit: bool) -> Predictor:
     """Decide how a fitted model reads its rows.
 
     A model that knows column names, one built around a pipeline, and a plain function get a table
-    like the caller's; any other gets the numeric matrix.
+    like the caller's; any other gets the numeric matrix, with NaN where values are missing if it
+    takes them, or if it was fitted elsewhere: then it is asked at once whether it does.
     """
     if prefit:
         _check_prefit(model, table)
     exact = tuple(sorted(encoded_columns(model, table)))
-    view: View = "frame" if _reads_frame(model, table, exact, prefit=prefit) else "matrix"
-    return Predictor(model, table, view, exact if view == "frame" else ())
+    if _reads_frame(model, table, exact, prefit=prefit):
+        predictor = Predictor(model, table, "frame", exact)
+    else:
+        open_to_gaps = table.gaps and (prefit or takes_missing(model))
+        predictor = Predictor(model, table, "values" if open_to_gaps else "matrix")
+    if prefit and table.missing:
+        _check_missing(predictor)
+    return predictor
+
+
+def learner_view(learner: Estimator, table: Table) -> View:
+    """Return how a learner is given the rows that it is fitted on."""
+    if reads_raw_columns(learner):
+        return "frame"
+    return "values" if table.gaps and takes_missing(learner) else "matrix"
+
+
+def _check_missing(predictor: Predictor) -> None:
+    """Raise if a model that was fitted elsewhere cannot predict rows with missing values."""
+    table, columns = predictor.table, predictor.table.missing
+    absent = np.column_stack([table.where_missing(column) for column in columns])
+    count = absent.sum(axis=1)
+    complete = table.matrix[count == 0][:1]
+    if len(complete):
+        predictor(complete)  # what fails here is not for missing values
+    # for each column the row that lacks least beside it: the message names what it is about
+    rows = np.where(absent, count[:, None], len(columns) + 1).argmin(axis=0)
+    for chosen in (rows, *rows[:, None]):
+        try:
+            predictor(table.matrix[chosen])
+        except (ValueError, TypeError) as error:
+            if len(chosen) > 1:
+                continue
+            names = [repr(c.name) for c, gap in zip(columns, absent[chosen[0]], strict=True) if gap]
+            cause = error.__cause__
+            reason = brief(cause) if isinstance(cause, Exception) else str(error)
+            raise ValueError(
+                f"{predictor.name} cannot predict rows in which {', '.join(names[:5])} "
+                f"{'is' if len(names) == 1 else 'are'} missing ({reason}). {REMEDY}"
+            ) from error
+        else:
+            return
 
 
 def _reads_frame(model: Estimator, table: Table, exact: tuple[str, ...], *, prefit: bool) -> bool:
@@ -205,11 +265,12 @@ def _check_columns(model: Estimator, table: Table, name: str) -> None:
             )
     count = getattr(model, "n_features_in_", None)
     raw = reads_raw_columns(model) or table.library == "numpy"
-    widths = {table.matrix.shape[1]} | ({len(table.columns)} if raw else set())
+    width = table.matrix.shape[1] - len(table.gaps)
+    widths = {width} | ({len(table.columns)} if raw else set())
     if count is not None and names is None and count not in widths:
         raise ValueError(
-            f"this {name} was fitted on {count} columns, but X has {table.matrix.shape[1]}"
-            + ("" if table.matrix.shape[1] == len(table.columns) else " after one-hot encoding")
+            f"this {name} was fitted on {count} columns, but X has {width}"
+            + ("" if width == len(table.columns) else " after one-hot encoding")
         )
 
 

@@ -36,6 +36,11 @@ def default_members(random_state: int, n_rows: int) -> list[tuple[str, Estimator
     diabetes data (220 rows) the flexible one gains almost no weight. Tables with more than
     200 columns, or with fewer than two rows a column, are left to the others.
     Below ``n_rows = 60`` there is too little to hold out for early stopping.
+
+    Missing values reach all members as the mean of the observed and an indicator, which keeps the
+    linear member and the networks in closed form. NaN for the two kinds of tree would gain .014 of
+    R2 where values are missing at random and nothing where large ones are (400 rows, six
+    correlated columns, 30 % missing, three samples): boosting takes either alike.
     """
     boosting = HistGradientBoostingRegressor(
         learning_rate=0.05,

@@ -14,7 +14,8 @@ A square of that mean is too large by :math:`s^2/K` on average, and so
 
 is unbiased for any ``K`` of two or more; for two models :math:`s^2` is the covariance of their
 predictions at the same donors. The CPI-type form averages losses, not predictions, and needs no
-correction. Linear models need no donors: their mean over all of them is known.
+correction. Linear models, and linear members of a sum, need no donors: their mean over all of them
+is known.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi._lines.base import blocks
-from dfi._lines.closed_form import LinearLines
+from dfi._lines.closed_form import LinearLines, linear_part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,10 @@ class Donors:
     chosen: Ints
 
     def take(self, which: slice | Ints) -> Donors:
-        return replace(self, chosen=self.chosen[which])
+        return self.of(self.chosen[which])
+
+    def of(self, chosen: Ints) -> Donors:
+        return replace(self, chosen=chosen)
 
 
 @dataclass(frozen=True)
@@ -122,52 +126,75 @@ def replaced(
     memory: int,
 ) -> Replaced:
     """Return the predictions of one or two models where rows receive a unit from their donors."""
-    slopes = [model.coefficients for model in models if isinstance(model, LinearLines)]
-    if len(slopes) == len(models):
-        return _replaced_in_linear(models, points, latent, donors, joint, slopes)
+    slopes = [linear_part(model) for model in models]
+    shifts = [
+        None if slope is None else _linear_shift(slope, points, latent, donors, joint)
+        for slope in slopes
+    ]
+    if all(isinstance(model, LinearLines) for model in models):
+        return _replaced_in_linear(models, points, [shift for shift in shifts if shift is not None])
     count = donors.chosen.shape[1]
     draws = np.empty((len(models), len(points), count))
+    products = np.empty(len(points))
     for part in blocks(len(points), memory // (8 * count * points.shape[1])):
-        rows = _replaced_rows(points[part], latent[part], donors.take(part), joint)
-        for k, model in enumerate(models):
-            draws[k, part] = model.predict(rows).reshape(-1, count)
-    first, last = draws[0], draws[-1]
-    means = first.mean(axis=1), last.mean(axis=1)
-    product = np.mean(first * last, axis=1)
+        rows = replaced_rows(points[part], latent[part], donors.take(part), joint)
+        values = [model.predict(rows).reshape(-1, count) for model in models]
+        products[part] = np.mean(values[0] * values[-1], axis=1)
+        for k, slope in enumerate(slopes):
+            # the mean of what is linear is known, so donors are asked about the rest alone
+            draws[k, part] = values[k]
+            if slope is not None:
+                draws[k, part] -= (rows @ slope).reshape(-1, count)
+    means = draws.mean(axis=2)
     # centred: predictions far from 0 would lose the covariance to rounding
-    covariance = np.mean((first - means[0][:, None]) * (last - means[1][:, None]), axis=1)
-    return Replaced(means, covariance / (count - 1), product)
+    centred = draws - means[:, :, None]
+    covariance = np.mean(centred[0] * centred[-1], axis=1)
+    for k, (slope, shift) in enumerate(zip(slopes, shifts, strict=True)):
+        if slope is not None and shift is not None:
+            means[k] += points @ slope + shift.mean
+    return Replaced((means[0], means[-1]), covariance / (count - 1), products)
 
 
-def _replaced_in_linear(
-    models: Sequence[LineModel],
-    points: Floats,
-    latent: Floats,
-    donors: Donors,
-    joint: Joint,
-    slopes: Sequence[Floats],
-) -> Replaced:
-    """Return the mean over all donors, which a linear model takes from the mean of their law."""
+@dataclass(frozen=True)
+class _Shift:
+    """What replacing a unit adds to a linear model: on average (n,), and for each donor (N,)."""
 
-    def effect(slope: Floats, latent: Floats, rows: Floats) -> Floats:
+    mean: Floats
+    given: Floats
+
+
+def _linear_shift(
+    slope: Floats, points: Floats, latent: Floats, donors: Donors, joint: Joint
+) -> _Shift:
+    def effect(latent: Floats, rows: Floats) -> Floats:
         """Return what the unit adds to the predictions of rows, up to a constant."""
         found = latent[:, joint.coordinates] @ (joint.directions.T @ slope)
         for own, encoder, decoder in joint.remainders:
             found += rows[:, own] @ (slope[own] - encoder @ (decoder @ slope[own]))
         return np.asarray(found)
 
-    given = [effect(slope, donors.latent, donors.rows) for slope in slopes]
-    middle = [donors.share @ each for each in given]
+    given = effect(donors.latent, donors.rows)
+    middle = donors.share @ given
+    given -= middle
+    return _Shift(middle - effect(latent, points), np.sqrt(donors.share) * given)
+
+
+def _replaced_in_linear(
+    models: Sequence[LineModel], points: Floats, shifts: Sequence[_Shift]
+) -> Replaced:
+    """Return the mean over all donors, which a linear model takes from the mean of their law."""
     means = [
-        model.predict(points) + at - effect(slope, latent, points)
-        for model, slope, at in zip(models, slopes, middle, strict=True)
+        model.predict(points) + shift.mean for model, shift in zip(models, shifts, strict=True)
     ]
-    spread = donors.share @ ((given[0] - middle[0]) * (given[-1] - middle[-1]))
-    square = means[0] * means[-1] + spread
+    square = means[0] * means[-1] + shifts[0].given @ shifts[-1].given
     return Replaced((means[0], means[-1]), np.zeros(len(points)), square)
 
 
-def _replaced_rows(points: Floats, latent: Floats, donors: Donors, joint: Joint) -> Floats:
+def replaced_rows(points: Floats, latent: Floats, donors: Donors, joint: Joint) -> Floats:
+    """Return the rows that receive a unit from their donors, (n x donors, p).
+
+    Rows may have received other units from the same donors before.
+    """
     n, count = donors.chosen.shape
     given = donors.latent[donors.chosen][:, :, joint.coordinates]
     change = (given - latent[:, None, joint.coordinates]).reshape(n * count, -1)

@@ -65,7 +65,8 @@ class Task:
     do not vary among them. ``transport_error="auto"`` is the Hermite short cut with differences on
     a sample of the rows beside it. The ``seed`` is for random encoders and the jackknife's groups.
     ``units`` are groups of columns, where these are disentangled in place of columns; ``targets``
-    sets of units that are scored as one, where groups overlap.
+    sets of units that are scored as one, where groups overlap. With ``orders`` units are given
+    Shapley values along so many orders, and targets the shares of theirs.
     """
 
     folds: Sequence[FoldModels]
@@ -82,11 +83,17 @@ class Task:
     advance: Advance | None = None
     units: tuple[Column, ...] | None = None
     targets: tuple[Target, ...] | None = None
+    orders: int = 0
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """The units that the transport disentangles: the table's columns, or groups of them."""
         return self.table.columns if self.units is None else self.units
+
+    @property
+    def by_unit(self) -> bool:
+        """Whether scores are computed for each unit, not for each target."""
+        return self.targets is None or self.orders > 0
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from dfi.cli.console import (
     print_json,
     print_table,
 )
-from dfi.cli.options import Request, split_names
+from dfi.cli.options import Request, UnitsKind, split_names
 from dfi.cli.reproduce import reproduce
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ class Run:
         request = self.request
         if request.weights is not None and request.frequency_weights is not None:
             raise Failure("pass --weights or --frequency-weights, not both", REFUSED)
+        if request.units is UnitsKind.groups and request.groups is None:
+            raise Failure("--units groups makes groups the units: name them with --groups", REFUSED)
         model, fitted = resolve_model(request, self.console)
         from dfi.cli.tables import read_file, read_groups_file, select
 
@@ -124,10 +126,12 @@ class Run:
             "y": rows.target,
             "estimator": model,
             "groups": groups,
+            "units": request.units.value,
             "cv": "prefit" if fitted else rows.cv,
             "sample_weight": rows.weights,
             "frequency_weight": rows.frequency_weights,
             "cv_groups": rows.row_groups,
+            "missing": request.missing.value,
             "level": request.level,
             "random_state": request.seed,
             "n_jobs": request.jobs,
@@ -164,12 +168,13 @@ def explain(
     data: options.Data,
     target: options.Target,
     groups: options.Groups = None,
+    units: options.Units = options.UnitsKind.columns,
     drop: options.Drop = None,
     weights: options.Weights = None,
     frequency_weights: options.FrequencyWeights = None,
     time: options.Time = None,
     cv_groups: options.RowGroups = None,
-    missing: options.MissingRows = options.Missing.error,
+    missing: options.MissingValues = options.Missing.unit,
     file_format: options.Format = None,
     encoding: options.Encoding = "utf-8",
     model: options.Model = "auto",
@@ -180,7 +185,7 @@ def explain(
     transport: options.Transport = "gaussian",
     epsilon: options.Epsilon = None,
     components: options.Components = None,
-    repeats: options.Repeats = 1,
+    repeats: options.Repeats = None,
     out: options.Out = None,
     jobs: options.Jobs = None,
     quiet: options.Quiet = False,
@@ -193,7 +198,8 @@ def explain(
 
     Writes importance.csv, importance.parquet, result.dfi, report.html and log.txt into a folder.
     """
-    run = Run(context, Request.among(locals()), "", EXPLAIN_FILES + (GROUP_FILES if groups else ()))
+    summed = groups is not None and units is UnitsKind.columns
+    run = Run(context, Request.among(locals()), "", EXPLAIN_FILES + (GROUP_FILES if summed else ()))
     console = run.console
     with console.warnings():
         arguments = run.read(f"explaining {target!r}")
@@ -208,8 +214,9 @@ def explain(
             )
         )
         rows, quality = unit_rows(result), result.quality
+        unit = "group" if result.space == "group" else "feature"
         line = (
-            f"explained {quality.n_rows} rows x {len(rows)} features, "
+            f"explained {quality.n_rows} rows x {len(rows)} {unit}s, "
             f"R2 {quality.r2:.3f}: {leading(rows)} ({run.seconds:.1f} s) -> {run.out}"
         )
         console.say(f"writing {run.out}")
@@ -228,7 +235,7 @@ def explain(
     r2 = finite(quality.r2)
     run.end(
         {"n_rows": quality.n_rows, "r2": r2, "level": result.level, "features": rows},
-        lambda: print_table(rows, level=level, top=top, unit="feature"),
+        lambda: print_table(rows, level=level, top=top, unit=unit),
         line,
     )
 
@@ -239,12 +246,13 @@ def compare(
     data: options.Data,
     target: options.Target,
     groups: options.Groups = None,
+    units: options.Units = options.UnitsKind.columns,
     drop: options.Drop = None,
     weights: options.Weights = None,
     frequency_weights: options.FrequencyWeights = None,
     time: options.Time = None,
     cv_groups: options.RowGroups = None,
-    missing: options.MissingRows = options.Missing.error,
+    missing: options.MissingValues = options.Missing.unit,
     file_format: options.Format = None,
     encoding: options.Encoding = "utf-8",
     methods: options.Methods = "all",
@@ -294,12 +302,13 @@ def sensitivity(
     data: options.Data,
     target: options.Target,
     groups: options.Groups = None,
+    units: options.Units = options.UnitsKind.columns,
     drop: options.Drop = None,
     weights: options.Weights = None,
     frequency_weights: options.FrequencyWeights = None,
     time: options.Time = None,
     cv_groups: options.RowGroups = None,
-    missing: options.MissingRows = options.Missing.error,
+    missing: options.MissingValues = options.Missing.unit,
     file_format: options.Format = None,
     encoding: options.Encoding = "utf-8",
     transports: options.Transports = None,

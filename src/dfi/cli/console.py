@@ -171,12 +171,13 @@ def print_table(rows: Rows, *, level: float, top: int, unit: str) -> None:
     from rich.table import Table
 
     from dfi.report.numbers import number, p_value, percent
-    from dfi.results.importance import UNRELATED
+    from dfi.results.importance import SEEN, UNRELATED
     from dfi.results.views import shorten
 
     table = Table(box=None, pad_edge=False)
     table.add_column(unit, overflow="fold")
-    for heading in ("score", "interval", "adjusted p", "of variance"):
+    gaps = any(row["missing"] is not None for row in rows[:top])
+    for heading in ("score", "interval", "adjusted p", "of variance", *["missing"] * gaps):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows[:top]:
         table.add_row(
@@ -185,6 +186,7 @@ def print_table(rows: Rows, *, level: float, top: int, unit: str) -> None:
             f"{number(row['ci_low'])} to {number(row['ci_high'])}",
             p_value(row["p_adj"]),
             percent(row["share"]),
+            *["" if row["missing"] is None else percent(row["missing"])] * gaps,
         )
     out = RichConsole(highlight=False)
     # Wide enough for the numbers even where the terminal's width is unknown.
@@ -194,6 +196,8 @@ def print_table(rows: Rows, *, level: float, top: int, unit: str) -> None:
     if len(rows) > top:
         out.print(Text(f"... and {len(rows) - top} more"))
     out.print(Text(f"{percent(level)} intervals; p adjusted by Holm over all {len(rows)}"))
+    if gaps:
+        out.print(Text(SEEN))
     unrelated = sum(row["unrelated"] for row in rows)
     if unrelated:
         out.print(Text(f"{unrelated} with a score of exactly 0: {UNRELATED}"))

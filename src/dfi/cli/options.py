@@ -22,8 +22,9 @@ _running = partial(typer.Option, rich_help_panel="Running and writing")
 
 
 class Missing(StrEnum):
-    """What happens to rows with missing values."""
+    """What happens to missing values."""
 
+    unit = "unit"
     error = "error"
     drop = "drop"
 
@@ -33,6 +34,13 @@ class Dependence(StrEnum):
 
     auto = "auto"
     none = "none"
+
+
+class UnitsKind(StrEnum):
+    """What is given a score."""
+
+    columns = "columns"
+    groups = "groups"
 
 
 class Space(StrEnum):
@@ -62,6 +70,10 @@ Target = Annotated[str, _reading("--target", "-y", help="column to explain")]
 Groups = Annotated[
     str | None, _reading(help="table of groups: columns feature and group, or a 0/1 table")
 ]
+Units = Annotated[
+    UnitsKind,
+    _reading("--units", help="groups: each is disentangled from the others and scored as one"),
+]
 Drop = Annotated[list[str] | None, _reading(help="columns to leave out, separated by commas")]
 Weights = Annotated[str | None, _reading(help="column of sampling weights (survey weights)")]
 FrequencyWeights = Annotated[
@@ -74,7 +86,13 @@ Time = Annotated[
 RowGroups = Annotated[
     str | None, _reading("--cv-groups", help="column of labels: rows of one label stay together")
 ]
-MissingRows = Annotated[Missing, _reading("--missing", help="rows with missing values")]
+MissingValues = Annotated[
+    Missing,
+    _reading(
+        "--missing",
+        help="missing values of features: part of the feature, an error, or rows to leave out",
+    ),
+]
 Format = Annotated[
     str | None,
     _reading(
@@ -118,7 +136,12 @@ Components = Annotated[
     ),
 ]
 Folds = Annotated[int, _method(min=2, help="folds of cross-fitting")]
-Repeats = Annotated[int, _method(min=1, help="repeated random splits")]
+Repeats = Annotated[
+    int | None,
+    _method(
+        min=1, help="repeated random splits; 1, or 5 where groups are units", show_default=False
+    ),
+]
 Level = Annotated[float, _method(help="level of the intervals")]
 Seed = Annotated[int, _method(help="seed of splits, fits and draws")]
 
@@ -169,6 +192,7 @@ class Request:
     data: str
     target: str
     groups: str | None
+    units: UnitsKind
     drop: list[str] | None
     weights: str | None
     frequency_weights: str | None

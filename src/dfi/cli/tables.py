@@ -264,7 +264,15 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     features = [name for name in frame.columns if name not in {*drop, *special}]
     if not features:
         raise Failure("no feature is left: every column is the target or left out", REFUSED)
-    frame = _without_missing(frame.select([*features, *special]), request.missing, console)
+    named = list(dict.fromkeys(name for name in roles if name is not None))
+    frame = frame.select([*features, *named])
+    floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
+    frame = frame.with_columns(pl.col(floats).fill_nan(None)) if floats else frame
+    if request.missing is Missing.error:
+        _refuse_missing(frame, frame.columns)
+    # what has no outcome cannot be explained; a row's weight, time or label may not be guessed
+    frame = _without(frame, [target] if request.missing is Missing.unit else named, console)
+    _refuse_missing(frame, named)
     if time is not None:
         frame = frame.sort(time, maintain_order=True)
     return Selection(
@@ -301,21 +309,24 @@ def _numeric(target: pl.Series) -> pl.Series:
     )
 
 
-def _without_missing(frame: pl.DataFrame, missing: Missing, console: Console) -> pl.DataFrame:
-    floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
-    frame = frame.with_columns(pl.col(floats).fill_nan(None)) if floats else frame
-    counts = frame.null_count().row(0, named=True)
+def _without(frame: pl.DataFrame, names: list[str], console: Console) -> pl.DataFrame:
+    """Return the rows in which none of some columns is missing, and say how many are not there."""
+    for name in names:
+        absent = frame[name].null_count()
+        if absent == frame.height:
+            raise Failure(f"column {name!r} is missing in every row", REFUSED)
+        if absent:
+            console.warn(f"{absent} row{'s' * (absent > 1)} without {name!r} left out")
+            frame = frame.filter(pl.col(name).is_not_null())
+    return frame
+
+
+def _refuse_missing(frame: pl.DataFrame, columns: list[str]) -> None:
+    """Raise if some columns have missing values, with their names and numbers."""
+    counts = frame.select(columns).null_count().row(0, named=True)
     holes = {name: count for name, count in counts.items() if count}
     if not holes:
-        return frame
-    if missing is Missing.drop:
-        whole = frame.drop_nulls()
-        if whole.height == 0:
-            raise Failure("every row has a missing value; drop columns with --drop", REFUSED)
-        console.warn(
-            f"{frame.height - whole.height} of {frame.height} rows with missing values left out"
-        )
-        return whole
+        return
     worst, *others = sorted(holes, key=lambda name: -holes[name])
     named = [f"{name!r} has {holes[name]}" for name in others[:3]]
     if len(others) > 3:

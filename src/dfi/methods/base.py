@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from dfi._lines.choose import Quadrature, line_model
-from dfi._lines.closed_form import LinearLines, SumLines
+from dfi._lines.closed_form import as_linear
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -146,21 +146,8 @@ def full_lines(fits: Fits) -> tuple[LineModel, ...]:
         for models in fits.full:
             rows = fits.table.matrix[models.test]
             sample = rows[:: max(1, len(rows) // SAMPLE_ROWS)]
-            found.append(_merged(line_model(models.predictors[0], sample, Quadrature())))
+            model = line_model(models.predictors[0], sample, Quadrature())
+            found.append(as_linear(model) or model)
         return tuple(found)
 
     return fits.keep("full lines", read)
-
-
-def _merged(model: LineModel) -> LineModel:
-    """Return a sum of linear models (a stack of one) as the linear model that it is."""
-    if not isinstance(model, SumLines):
-        return model
-    parts = [part for part in model.parts if isinstance(part, LinearLines)]
-    if len(parts) < len(model.parts):
-        return model
-    pairs = list(zip(model.weights, parts, strict=True))
-    return LinearLines(
-        np.sum([weight * part.coefficients for weight, part in pairs], axis=0),
-        model.intercept + sum(weight * part.intercept for weight, part in pairs),
-    )

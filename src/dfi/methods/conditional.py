@@ -106,6 +106,16 @@ class CPI(OneStep):
         _check_learner("covariate_estimator", self.covariate_estimator, "predict")
         _check_learner("covariate_classifier", self.covariate_classifier, "predict_proba")
 
+    def refuses(self, fits: Fits) -> str | None:
+        """Return why numbers with missing values have no conditional draw here, or None."""
+        if not fits.table.gaps:
+            return None
+        names = ", ".join(repr(column.name) for column in fits.table.gaps[:5])
+        return (
+            f"cpi draws a feature as its regression on the others plus another row's residual, and "
+            f"missing values ({names}) have none: use pfi or loco, or missing='drop'"
+        )
+
     def compute(self, fits: Fits) -> dict[str, Part]:
         """Draw each unit given the others and compare the losses."""
         learner = self.covariate_estimator or _covariate_learner(fits.learner)

@@ -51,11 +51,17 @@ if TYPE_CHECKING:
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport, Transport
+    from dfi.transports.gaussian import LinearTransport
 
     Predict: TypeAlias = Callable[[Floats], Floats]
 
 ROWS_PER_COLUMN = 6
 """Rows for each latent coordinate up to which scores are visibly biased."""
+
+CHANCE = (
+    "large ones towards 0 and small ones upwards, because chance correlations spread signal over "
+    "the columns"
+)
 
 SHARE_OF_LINES = 0.1
 """Lines of the probes, at most, for each line of the features."""
@@ -117,6 +123,8 @@ def explain_diagnostics(
         found["n_components"] = len(components)
         found["largest_component"] = max(map(len, components))
     if diagnose:
+        if not task.by_unit:
+            found["overlap"] = _overlap(transport, scored, task)
         found |= check_result(transport, scored, task, seed=seed, say=say)
     return found
 
@@ -126,35 +134,58 @@ def warn_of_few_rows(n: int, transport: FittedTransport) -> str:
 
     With the true regression (AR(.6) columns, five signals) the five largest scores come out at
     .91, .73 and .49 of the truth where there are 6, 1.5 and .75 rows for each column, small ones
-    at 1.5, 4.7 and 8.9 times it; standard errors are near the spread all along.
+    at 1.5, 4.7 and 8.9 times it; standard errors are near the spread all along. That is the sample
+    correlation; what the others do is in :mod:`dfi.transports.covariance`.
     """
     d, design = transport.n_dependent, transport.design
     if n > ROWS_PER_COLUMN * d:
         return f"more than {ROWS_PER_COLUMN} rows for each column"
+    linear = transport.between
+    bias, advice = _bias_of_few_rows(linear), ""
+    if design.shrinkage is not None and not design.published and bias == CHANCE:
+        advice = (
+            f"; transport=dfi.transports.{type(design).__name__}(covariance='factor') lessens the "
+            "bias of the transport where few directions are shared by many columns, not that of "
+            "the regression"
+        )
     warn(
         f"{n} rows for {d} columns that may depend on each other: with {ROWS_PER_COLUMN} rows or "
-        "fewer for each column the scores themselves are biased, large ones towards 0 and small "
-        "ones upwards, because chance correlations spread signal over the columns; standard errors "
-        "do not show it. Use fewer columns or more rows"
-        + (
-            f"; transport=dfi.transports.{type(design).__name__}(shrinkage='ledoit-wolf') "
-            "lessens the bias of the transport, not that of the regression"
-            if design.shrinkage == 0.0
-            else ""
-        ),
+        f"fewer for each column the scores themselves are biased, {bias}; "
+        f"standard errors do not show it. Use fewer columns or more rows{advice}",
         InferenceWarning,
     )
     return f"at most {ROWS_PER_COLUMN} rows for each column: scores are biased"
 
 
 def score_membership(transport: FittedTransport, task: Task) -> Floats:
-    """Return the 0/1 matrix (scores, units): which scores are added up for a unit."""
+    """Return the matrix (scores, units): which scores are added up for a unit, as 0 and 1.
+
+    Of Shapley values, units that several targets hold are divided evenly between them.
+    """
     varying = transport.membership(task.columns)
     if task.targets is None:
         return varying
+    if task.by_unit:
+        holds = np.zeros((varying.shape[1], len(task.targets)))
+        for place, target in enumerate(task.targets):
+            holds[list(target.units), place] = 1.0
+        return np.asarray(varying @ (holds / np.maximum(holds.sum(axis=1, keepdims=True), 1.0)))
     units = set(np.flatnonzero(varying.any(axis=0)).tolist())
     kept = [bool(units.intersection(target.units)) for target in task.targets]
     return np.eye(len(kept))[kept]
+
+
+def _bias_of_few_rows(linear: LinearTransport | None) -> str:
+    """Return in which way, by how the correlations were estimated."""
+    if linear is not None and linear.factors is not None:
+        return (
+            f"because correlations are those of {linear.factors} common factors (covariance="
+            "'factor'): what columns share beside them, in pairs or with neighbours, is left out "
+            "and counted for the wrong ones"
+        )
+    if linear is not None and linear.shrinkage > 0:
+        return "towards 0, because correlations are shrunken"
+    return CHANCE
 
 
 def unit_components(
@@ -174,6 +205,28 @@ def unit_components(
         if len(places):
             found.setdefault(int(labels[places[0]]), []).append(column.name)
     return tuple(map(tuple, found.values()))
+
+
+def _overlap(transport: FittedTransport, scored: Scores, task: Task) -> dict[str, object]:
+    r"""Compare the scores of groups that overlap with those of their atoms, on the first split.
+
+    For independent atoms :math:`\max_a \psi_a \le \psi_G \le \sum_a \psi_a`: a ratio above 1 shows
+    dependence that is left between atoms, one below 1 interactions between them.
+    """
+    folds = [fold for fold in task.folds if fold.repeat == 0]
+    apart = replace(task, folds=folds, targets=None, transport_error="ignore", advance=None)
+    atoms = transport.plain_scores(apart).latent_by_repeat[0] @ transport.membership(task.columns)
+    joint = scored.known.latent_by_repeat[0] @ score_membership(transport, task)
+    ratios = {}
+    for target, score in zip(task.targets or (), joint, strict=True):
+        total = float(atoms[list(target.units)].sum())
+        if len(target.units) > 1 and total > 0:
+            ratios[target.name] = float(score) / total
+    held = sorted({unit for target in task.targets or () for unit in target.units})
+    return {
+        "atoms": {task.columns[unit].name: float(atoms[unit]) for unit in held},
+        "of_atoms": ratios,
+    }
 
 
 def undetected_scores(transport: FittedTransport, scored: Scores, task: Task) -> Floats:
@@ -241,8 +294,8 @@ def check_result(
     )  # fmt: skip
     owner = transport.owner(task.columns)
     carries = np.ones(len(task.columns), dtype=np.bool_)
-    if task.targets is None:
-        carries = _carries(weights.mean(scored.latent @ membership))
+    if task.by_unit:
+        carries = _carries(weights.mean(scored.latent @ transport.membership(task.columns)))
     left = latent_diagnostics(latent, seed, owner, carries)
     pair = [task.columns[unit].name for unit in left.most_dependent]
     alarms = [
@@ -417,7 +470,9 @@ def _tried(
     """Try normal scores in place of whitening, with the same models, and say what they change."""
     compare = "dfi.sensitivity(X, y, transports=[...]) shows what depends on the transport"
     other = alternative_to(design)
-    if other is None or task.columns != task.table.columns:
+    if task.columns != task.table.columns:
+        return "No other transport takes groups as units"
+    if other is None:
         return compare
     matrix, weights = task.table.matrix[scored.rows], task.weights.take(scored.rows)
     fitted = other.fit_matrix(matrix, weights, task.constant, columns=task.table.columns)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from dfi._data.problem import covering, group_blocks
 from dfi._lines.choose import Quadrature
 from dfi._models.parallel import progress_bar
 from dfi._models.quality import regression_quality
+from dfi._scoring.orders import ORDERS
 from dfi._scoring.scores import Task
 from dfi.methods.base import Method, Part
 from dfi.methods.diagnosis import (
@@ -25,14 +28,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.columns import Column
-    from dfi._data.problem import Blocks
+    from dfi._data.groups import Groups
+    from dfi._data.problem import Blocks, Data
     from dfi._data.weights import Weights
     from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
     from dfi._scoring.forms import ScoreForm
     from dfi._scoring.scores import Scores, TransportError
-    from dfi._types import Bools, Floats, TransportLike
+    from dfi._types import Bools, Floats, Ints, TransportLike
     from dfi.transports.base import FittedTransport, Transport
+
+
+MEMBERS = 30
+"""Levels or columns of a unit that a result tells of."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,10 @@ class Disentangled(Method):
         Averages along latent lines.
     diagnose : bool, default=True
         Check the result; the scores do not depend on it.
+    additive : bool, default=False
+        Where groups are units: Shapley values in place of joint scores
+        (:mod:`dfi._scoring.orders`), which add up to R2 times the variance. What several groups
+        share is divided evenly between them; columns of no group are one more unit.
     """
 
     transport: TransportLike = "gaussian"
@@ -84,6 +96,7 @@ class Disentangled(Method):
     transport_error: TransportError = "auto"
     integration: Quadrature | Literal["auto"] = "auto"
     diagnose: bool = True
+    additive: bool = False
 
     name = "dfi"
     question = (
@@ -148,7 +161,15 @@ class Disentangled(Method):
         table, rows, weights = fits.table, fits.rows, fits.weights
         design = resolve_transport(self.transport)
         form = self._form(design, given=fits.given)
-        blocks = fits.data.blocks
+        blocks, groups = fits.data.blocks, fits.data.groups
+        if self.additive:
+            if groups is None or not fits.data.joint or form == "cpi":
+                raise ValueError(
+                    "additive=True gives Shapley values to groups that are units, for the cross "
+                    "and the LOCO-type form: pass groups=... and units='groups', and no form='cpi'"
+                )
+            groups = covering(groups)
+            blocks = group_blocks(groups, table.columns)
         columns = blocks.columns
         design.check_columns(columns)
         self._check_units(design, columns, fits.constant)
@@ -165,7 +186,10 @@ class Disentangled(Method):
                 f"{design.name!r} is not: use transport='gaussian', or leave units='columns' and "
                 "add up columns with result.group(groups, how='sum')"
             )
-        transport = design.fit_matrix(*explained, columns=columns)
+        if blocks.targets is not None or self.additive:
+            transport = design.fit_blocks(*explained, columns)
+        else:
+            transport = design.fit_matrix(*explained, columns=columns)
         total = sum(len(fold.test) for fold in models)
         with progress_bar(fits.workers.progress, "explaining rows", total) as advance:
             task = Task(
@@ -183,6 +207,7 @@ class Disentangled(Method):
                 advance=advance,
                 units=columns,
                 targets=blocks.targets,
+                orders=ORDERS if self.additive else 0,
             )
             scores = transport.score(task)
         diagnostics = explain_diagnostics(
@@ -195,13 +220,18 @@ class Disentangled(Method):
         )
         if choice.reasons:
             diagnostics["auto"] = choice.as_dict()
+        members = unit_members(fits.data, groups if fits.data.joint else None)
+        if members:
+            diagnostics["units"] = members
         specification = {
             **design.specification(),
             "reference": transport.reference.kind,
             "form": form,
             "transport_error": self.transport_error,
-            "unit_scores": _unit_scores(design, blocks),
+            "unit_scores": _unit_scores(design, blocks, additive=self.additive),
         }
+        if fits.data.joint:
+            specification["group_scores"] = "shapley" if self.additive else "joint"
         membership = score_membership(transport, task)[:, : blocks.count]
         part = _part(fits, task, transport, scores, membership, diagnostics, specification)
         return Explained(part, models, transport, scores, membership)
@@ -248,7 +278,12 @@ def _part(
     return Part(
         **spaces(scores.attributed, scores.attributed_by_repeat),
         latent=latent,
-        attribution=membership.T @ scores.attribution @ membership / np.maximum(owned, 1),
+        # scores of groups that share blocks stay in the latent space
+        attribution=(
+            membership.T @ scores.attribution @ membership / np.maximum(owned, 1)
+            if task.by_unit
+            else None
+        ),
         **shared,
     )
 
@@ -266,8 +301,12 @@ def with_spread(influence: Floats, spread: Floats, repeats: int, weights: Weight
     return np.asarray(mean + (influence - mean) * np.sqrt(1.0 + ratio))
 
 
-def _unit_scores(design: Transport, blocks: Blocks) -> str:
+def _unit_scores(design: Transport, blocks: Blocks, *, additive: bool) -> str:
     """Say how a unit of several columns is scored."""
+    if additive:
+        return "Shapley values" + (
+            "" if blocks.targets is None else ", shared columns divided evenly between groups"
+        )
     if blocks.targets is not None:
         return "joint, groups overlap: latent scores, which are not attributed"
     if design.disentangles_units:
@@ -277,3 +316,74 @@ def _unit_scores(design: Transport, blocks: Blocks) -> str:
 
 def _spread(by_repeat: Floats) -> Floats | None:
     return by_repeat.std(axis=0, ddof=1) if len(by_repeat) > 1 else None
+
+
+def unit_members(data: Data, groups: Groups | None) -> dict[str, Any]:
+    """Return what units consist of that are more than one number, for those who read the result.
+
+    Of a category its levels; of a column with missing values the quarters of what is observed, and
+    last what is missing; each with its share of the rows and its mean outcome. Of a group columns.
+    More than :data:`MEMBERS` are pooled or counted.
+    """
+    table = data.table
+    missing = data.missing_shares
+    if groups is not None:
+        return {
+            name: {
+                "kind": "group",
+                "n_members": int(row.sum()),
+                "members": [
+                    {"name": table.names[k], "missing": missing.get(table.names[k])}
+                    for k in np.flatnonzero(row)[:MEMBERS].tolist()
+                ],
+            }
+            for name, row in zip(groups.names, groups.membership, strict=True)
+        }
+    found: dict[str, Any] = {}
+    mass = data.weights.values / data.weights.values.sum()
+    for column in table.columns:
+        if column.kind != "categorical" and column.fill is None:
+            continue
+        names, codes = _parts(column, table.matrix, table.where_missing(column), mass)
+        share = np.bincount(codes, mass, len(names))
+        total = np.bincount(codes, mass * data.y, len(names))
+        seen = np.argsort(-share, kind="stable")[: np.count_nonzero(share)].tolist()
+        gap = [k for k in seen if column.missing and k == len(names) - 1]
+        seen = gap + [k for k in seen if k not in gap]  # what is missing is never pooled
+        kept = len(seen) if len(seen) <= MEMBERS else MEMBERS - 1
+        parts = [(names[k], [k]) for k in sorted(seen[:kept])]
+        if seen[kept:]:
+            rest = (f"{len(seen) - kept} other levels", seen[kept:])
+            parts.insert(len(parts) - len(gap), rest)
+        found[column.name] = {
+            "kind": "category" if column.fill is None else "number",
+            "n_members": len(seen),
+            "missing": missing.get(column.name),
+            "members": [
+                {
+                    "name": name,
+                    "share": float(share[which].sum()),
+                    "mean": float(total[which].sum() / share[which].sum()),
+                }
+                for name, which in parts
+            ],
+        }
+    return found
+
+
+def _parts(column: Column, matrix: Floats, missing: Bools, mass: Floats) -> tuple[list[str], Ints]:
+    """Return the levels of a category, or quarters of the observed numbers, and each row's."""
+    if column.fill is None:
+        gap = "(missing)" if "missing" in column.levels else "missing"
+        names = [gap if level is None else str(level) for level in column.levels]
+        return names, column.decode(matrix[:, list(column.positions)])
+    values = matrix[:, column.positions[0]]
+    order = np.argsort(values[~missing], kind="stable")
+    below = np.cumsum(mass[~missing][order])
+    at = np.searchsorted(below, np.array([0.25, 0.5, 0.75]) * below[-1:].sum() * (1 - 1e-12))
+    edges = np.unique(values[~missing][order][at[: 3 * len(order)]])
+    ends = [f"{edge:.4g}" for edge in edges]
+    names = [f"{low} to {high}" for low, high in pairwise(ends)]
+    names = [f"up to {ends[0]}", *names, f"above {ends[-1]}"] if ends else []
+    codes = np.where(missing, len(names), np.searchsorted(edges, values))
+    return [*names, "missing"], codes

@@ -37,7 +37,6 @@ from dfi._scoring.lines import scores_along
 from dfi._scoring.sensitivity import hermite_sensitivity
 from dfi.inference.influence import standard_errors
 from dfi.inference.tests import adjust_p_values, p_values
-from dfi.transports.blocks import BlockTransport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from dfi._scoring.scores import ReadFold, Task
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport
+    from dfi.transports.blocks import BlockTransport
     from dfi.transports.gaussian import LinearTransport
     from dfi.transports.straight import StraightTransport
 
@@ -58,6 +58,9 @@ NOMINAL = 0.05
 
 MOST_LEVELS = 20
 """A category with more levels is not copied where there is a smaller one."""
+
+FEWEST_ROWS = 5
+"""Rows for each latent coordinate below which probes of units are not scored."""
 
 ROUNDING = 1e-10
 """Scores and errors below this share of the features' largest are rounding."""
@@ -144,9 +147,10 @@ class ProbedTable:
 def why_not(transport: FittedTransport, task: Task) -> str | None:
     """Return why probes are not scored under a fitted transport; None where they are."""
     straight = transport.straight
-    if isinstance(transport, BlockTransport):
-        wide = 2 * transport.n_latent > len(task.rows)
-        return "there are fewer than two rows for each column" if wide else None
+    if transport.blocked is not None:
+        # the transport is taken as known, which with few rows would call noise significant
+        wide = FEWEST_ROWS * transport.n_latent > len(task.rows)
+        return f"there are fewer than {FEWEST_ROWS} rows for each column" if wide else None
     if straight is None:
         return "a second fit of this transport would cost as much as the first"
     if straight.whitening.smoothing < 1.0:
@@ -249,9 +253,13 @@ def noise_floor(
     """
     rows, weights, points = task.rows, task.weights, probed.table.matrix
     explained = weights.take(rows)
-    fitted = transport.design.fit_matrix(points, explained, probed.constant, columns=probed.units)
-    if isinstance(fitted, BlockTransport):
-        return _among_units(fitted, probed, latent_influence, folds, task, variance)
+    design, constant = transport.design, probed.constant
+    if transport.blocked is not None:
+        fitted = design.fit_blocks(points, explained, constant, probed.units)
+    else:
+        fitted = design.fit_matrix(points, explained, constant, columns=probed.units)
+    if fitted.blocked is not None:
+        return _among_units(fitted.blocked, probed, latent_influence, folds, task, variance)
     space, straight = fitted.straight, transport.straight
     if space is None or straight is None:
         raise TypeError("probes are scored along straight lines")
@@ -308,7 +316,7 @@ def _among_units(
     rows = np.concatenate([fold.rows for fold in folds])
     shares = transport.even_shares()[probes]
     attributed = influence @ shares[:, probes].T
-    if task.targets is None:
+    if task.by_unit:
         attributed += latent_influence[np.searchsorted(task.rows, rows)] @ shares[:, features].T
     explained = task.weights.take(task.rows)
     both = np.concatenate([influence, attributed], axis=1)

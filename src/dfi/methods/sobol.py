@@ -125,7 +125,8 @@ class Sobol(Method):
 
     def _latent(self, fits: Fits) -> dict[str, Part]:
         table, rows = fits.table, fits.rows
-        transport = Gaussian().by_column(
+        # the rows' influence below is that on the sample correlation
+        transport = Gaussian(covariance="sample").by_column(
             table.matrix[rows], fits.weights.take(rows), table.constant, columns=table.columns
         )
         if transport.kernel_variance.any():

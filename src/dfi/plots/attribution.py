@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
@@ -12,6 +13,7 @@ from scipy import stats
 from dfi._data.groups import read_groups
 from dfi.plots import style
 from dfi.results import views
+from dfi.results.importance import SUM_OF_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,11 +22,13 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from dfi._types import Floats, Ints
-    from dfi.results.importance import Importance
+    from dfi.results.importance import GroupScores, Importance
     from dfi.results.views import Columns, Names
 
 
 def _latent_of(result: Importance) -> Importance:
+    if views.overlaps(result):
+        raise ValueError(f"latent and attributed scores are the same: {views.UNATTRIBUTED}")
     if result.latent is None:
         raise ValueError(
             f"this result ({result.space}) has no latent scores beside it; "
@@ -268,9 +272,9 @@ def _name_points(ax: Axes, x: Floats, y: Floats, labels: Sequence[str]) -> None:
         )
 
 
-def _by_group(result: Importance, groups: object) -> Importance:
+def _by_group(result: Importance, groups: object, how: GroupScores = "sum") -> Importance:
     if result.space != "group":
-        return result.group(groups)
+        return result.group(groups, how=how)
     if groups is not None:
         raise ValueError("this result is about groups already; leave groups out")
     return result
@@ -294,11 +298,15 @@ def groups(
     result: Importance,
     groups: object = None,
     *,
+    how: GroupScores = "sum",
     top: int | None = 20,
     correlation: ArrayLike | None = None,
     axes: Sequence[Axes] | None = None,
 ) -> NDArray[np.object_]:
     """Draw groups of features: scores, z statistics, dependence between groups, attribution.
+
+    The first panel says how groups are scored: as sums of columns, jointly, or by Shapley values.
+    Joint scores of groups that overlap are not attributed, and the last two panels say so.
 
     Parameters
     ----------
@@ -306,6 +314,8 @@ def groups(
         A result by feature, or by group.
     groups : mapping, frame or Groups, optional
         The groups; by default those that the result was made with.
+    how : {"sum", "joint", "shapley"}, default="sum"
+        How groups of a result by feature are scored, see :meth:`dfi.Importance.group`.
     top : int or None, default=20
         How many groups, the largest first.
     correlation : array-like of shape (p, p), optional
@@ -319,17 +329,19 @@ def groups(
     -------
     ndarray of four Axes
     """
-    grouped = _by_group(result, groups)
+    grouped = _by_group(result, groups, how)
     columns = _groups_data(grouped, top=top)
     names = columns["feature"]
     order = views.leading(grouped.scores, top)
-    if correlation is None:
-        dependence = views.overlap(views.attribution_of(grouped))[np.ix_(order, order)]
-        label = "overlap of latent signal"
-    else:
+    weights = None
+    if not views.overlaps(grouped):
+        weights = views.attribution_of(grouped)[np.ix_(order, order)]
+    dependence, label = None, "overlap of latent signal"
+    if correlation is not None:
         dependence = _mean_correlation(result, groups, np.asarray(correlation, dtype=float), order)
         label = "mean |correlation| of members"
-    weights = views.attribution_of(grouped)[np.ix_(order, order)]
+    elif weights is not None:
+        dependence = views.overlap(views.attribution_of(grouped))[np.ix_(order, order)]
     if axes is None:
         height = min(2 * (1.4 + 0.3 * len(names)), style.MAX_HEIGHT)
         _, grid = plt.subplots(2, 2, figsize=(12.0, max(height, 6.5)), layout="constrained")
@@ -339,13 +351,27 @@ def groups(
         if len(panels) != 4:
             raise ValueError(f"the group panel needs 4 axes, got {len(panels)}")
     _draw_bars(panels[0], columns)
+    panels[0].set_xlabel("importance of the group", fontsize=9)
     _draw_statistics(panels[1], columns, 1.0 - grouped.level, len(grouped.names))
-    _draw_heat_map(panels[2], dependence, names, label)
-    _draw_heat_map(panels[3], weights, names, "attribution weight")
-    titles = ("score, one standard error", "z statistic", label, "attribution between groups")
+    for ax, values, what in ((panels[2], dependence, label), (panels[3], weights, "weight")):
+        if values is None:
+            _say(ax, views.UNATTRIBUTED)
+        else:
+            _draw_heat_map(ax, values, names, what)
+    told = str(grouped.spec.get("group_scores", SUM_OF_COLUMNS))
+    titles = (
+        f"score ({told}), one standard error", "z statistic", label, "attribution between groups"
+    )  # fmt: skip
     for letter, ax, title in zip("abcd", panels, titles, strict=True):
         ax.set_title(f"({letter}) {title}", loc="left", fontsize=10)
     return np.array(panels, dtype=object)
+
+
+def _say(ax: Axes, text: str) -> None:
+    """Write a sentence where there is nothing to draw."""
+    ax.set_axis_off()
+    sentence = textwrap.fill(f"{text[0].upper()}{text[1:]}.", 44)
+    ax.text(0.5, 0.5, sentence, ha="center", va="center", fontsize=9, transform=ax.transAxes)
 
 
 def _draw_bars(ax: Axes, columns: Columns) -> None:
@@ -360,7 +386,6 @@ def _draw_bars(ax: Axes, columns: Columns) -> None:
     )
     style.zero_line(ax)
     style.label_rows(ax, columns["feature"], width=24)
-    ax.set_xlabel("importance of the group", fontsize=9)
     style.quiet_frame(ax)
 
 

@@ -3,7 +3,9 @@ r"""Plots of scores, of the model behind one of them, and of what the transport 
 For rows :math:`i` and replacement values :math:`t` of latent coordinate :math:`j`, the profile is
 the distribution over rows of :math:`\hat\mu(x_i + (t - z_{ij})\,\ell_j)`, with models that did
 not see the row. The score of the coordinate is the variance along such lines. For a transport
-that is not linear the line is the curve of its decoder.
+that is not linear the line is the curve of its decoder. A unit of several coordinates is replaced
+as one and has no line of its own; each of its columns (a level, a value, missingness, a member of
+a group) has one, :math:`v \propto \operatorname{Cov}(z_b, x_c)`, along which it changes most.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from dfi.results import views
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from dfi._data.table import Table
     from dfi._sklearn import DFI
     from dfi._types import Floats, Frame
     from dfi.inference.tests import Adjustment
@@ -31,7 +34,7 @@ MAX_ROWS = 200
 AXIS_LABEL = {
     "attributed": "importance (variance of the outcome attributed to the feature)",
     "latent": "latent importance (variance of the outcome carried by the coordinate)",
-    "group": "importance of the group (sum over its features)",
+    "group": "importance of the group",
 }
 
 
@@ -123,7 +126,10 @@ def importance(
         )
     style.zero_line(ax)
     style.label_rows(ax, shown["feature"])
-    ax.set_xlabel(AXIS_LABEL[result.space], fontsize=9)
+    label, how = AXIS_LABEL[result.space], views.group_score(result)
+    if result.space == "group" and how is not None:
+        label = f"importance of the group ({how})"
+    ax.set_xlabel(label, fontsize=9)
     style.say_how_many(ax, n_shown, len(result.names))
     style.small_legend(ax)
     return ax
@@ -187,50 +193,47 @@ def diagnostics(result: Importance, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _coordinate(explainer: DFI, feature: str, level: str | None) -> tuple[int, str]:
-    """Return the latent coordinate of a feature (of one level, for a categorical one)."""
-    table = explainer.models_[0].predictors[0].table
+def _column(table: Table, feature: str, level: str | None) -> tuple[int, str]:
+    """Return the matrix column of a feature, of a level or of missingness, and its name."""
     if feature not in table.names:
         first = f"; the first are {', '.join(map(repr, table.names[:5]))}"
         hint = did_you_mean(feature, table.names, 3) or first
         raise ValueError(f"there is no feature {feature!r}{hint}")
-    unit = table.names.index(feature)
-    column, positions = table.columns[unit], list(table.units[unit])
-    label = feature
-    if column.kind == "categorical":
-        levels = [str(value) for value in column.levels]
-        if level is None or level not in levels:
-            raise ValueError(
-                f"{feature!r} is categorical; pass level= one of {', '.join(map(repr, levels))}"
-            )
-        positions = [positions[levels.index(level)]]
-        label = f"{feature} = {level}"
-    active = [int(p) for p in explainer.transport_.active]
-    if positions[0] not in active:
-        raise ValueError(f"{label!r} is constant: it has no latent coordinate")
-    return active.index(positions[0]), label
+    column = table.columns[table.names.index(feature)]
+    labels = column.matrix_names()
+    if column.width == 1 or (level is None and column.fill is not None):
+        return column.positions[0], labels[0].replace("=", " = ", 1)
+    levels = [label[len(feature) + 1 :] for label in labels][column.fill is not None :]
+    if level not in levels:
+        known = ", ".join(map(repr, levels))
+        what = "categorical" if column.fill is None else "a number with missing values"
+        raise ValueError(f"{feature!r} is {what}; pass level= one of {known}")
+    place = levels.index(level) + (column.fill is not None)
+    return column.positions[place], labels[place].replace("=", " = ", 1)
 
 
 def _curves(
     explainer: DFI, feature: str, level: str | None, n_values: int, max_rows: int
 ) -> tuple[str, Columns, Floats]:
-    """Return the name of a coordinate, its profile, and the curves of the rows behind it."""
+    """Return the name of a line, its profile, and the curves of the rows behind it."""
     if not hasattr(explainer, "models_"):
         raise ValueError("the profile is drawn from a fitted dfi.DFI: call fit first")
-    transport = explainer.transport_
-    coordinate, label = _coordinate(explainer, feature, level)
-    folds = explainer.models_
-    matrix = folds[0].predictors[0].table.matrix
+    transport, folds = explainer.transport_, explainer.models_
+    table = folds[0].predictors[0].table
+    position, label = _column(table, feature, level)
+    if position not in transport.active:
+        raise ValueError(f"{label!r} is constant: it has no latent coordinate")
     # what is random in an encoder (a coupling, jumps of discrete columns) is drawn once
-    latent = transport.encode(matrix, np.random.default_rng(0))
-    low, high = (float(value) for value in np.quantile(latent[:, coordinate], [0.01, 0.99]))
+    latent = transport.encode(table.matrix, np.random.default_rng(0))
+    direction = transport.direction_of(position)
+    low, high = (float(value) for value in np.quantile(latent @ direction, [0.01, 0.99]))
     values = np.linspace(low, high, n_values)
     per_fold = max(1, max_rows // len(folds))
     parts = []
     for fold in folds:
         step = max(1, len(fold.test) // per_fold)
         rows = fold.test[::step][:per_fold]
-        flat = transport.moved(matrix[rows], latent[rows], coordinate, values)
+        flat = transport.moved_along(table.matrix[rows], latent[rows], direction, values)
         fitted = np.mean([predictor(flat) for predictor in fold.predictors], axis=0)
         parts.append(fitted.reshape(len(rows), n_values))
     curves = np.concatenate(parts)
@@ -270,7 +273,8 @@ def line_profile(
     feature : str
         The feature whose latent coordinate moves.
     level : str, optional
-        For a categorical feature, the level whose coordinate moves.
+        For a categorical feature, the level that the line leads to; ``"missing"`` for a feature
+        with missing values.
     n_values : int, default=41
         Values along the line, from the 1 % to the 99 % quantile of the coordinate.
     max_rows : int, default=200

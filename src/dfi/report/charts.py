@@ -210,6 +210,33 @@ def heat_map(weights: Plain | None, rows: Sequence[Plain]) -> Plain | None:
     }
 
 
+def inside(units: Sequence[Plain]) -> Plain | None:
+    """Return bars from the mean outcome to that of each level or quarter, all on one scale."""
+    shown = [unit["members"] for unit in units if unit["kind"] != "group"]
+    if not shown:
+        return None
+    middle = sum(member["share"] * member["mean"] for member in shown[0])
+    ends = [member["mean"] for members in shown for member in members]
+    low, high = min([middle, *ends]), max([middle, *ends])
+    pad = 0.03 * (high - low) or 0.5
+
+    def place(value: float) -> float:
+        return float(round(100.0 * (value - low + pad) / (high - low + 2 * pad), 3))
+
+    zero = place(middle)
+    return {
+        "mean": middle,
+        "zero": zero,
+        "bars": [
+            [
+                {"x": min(zero, end), "width": round(abs(end - zero), 3)}
+                for end in (place(member["mean"]) for member in members)
+            ]
+            for members in shown
+        ],
+    }
+
+
 def folds(quality: Plain) -> Plain:
     """Return R2, overall and by fold, between the smallest of them (or 0) and 1."""
     by_fold = [value for value in quality["r2_by_fold"] if value is not None]

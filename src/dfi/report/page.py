@@ -15,6 +15,7 @@ from dfi._checks import writable, written_whole
 from dfi.report import charts
 from dfi.report.numbers import number, p_value, percent
 from dfi.report.summary import summarize, summarize_comparison
+from dfi.results.importance import missing_text
 from dfi.results.views import unit_rows
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ TABLE_COLUMNS = (
     ("p_adj", "adjusted p"),
     ("share", "of variance"),
     ("latent", "latent"),
+    ("missing", "missing"),
 )
 SHOWN_OF_EACH = 15
 """Bars of each method in a comparison."""
@@ -105,6 +107,7 @@ def report_html(
             "folds": charts.folds(summary["quality"]),
             "groups": None if summary["groups"] is None else charts.bars(summary["groups"]),
             "latent": charts.latent_bars(result),
+            "inside": charts.inside(summary["inside"]),
         },
         data={
             "features": features,
@@ -129,6 +132,8 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
         level=result.level,
         quality=result.quality,
         space=result.space,
+        how=result.spec.get("group_scores"),
+        missing=missing_text(result),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from scipy import stats
 from dfi.report.numbers import number, p_value, percent
 from dfi.results import views
 from dfi.results.file import thaw
-from dfi.results.importance import UNRELATED
+from dfi.results.importance import UNRELATED, missing_text
 from dfi.transports import TRANSPORTS
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ LEADING = 5
 SHOWN_WEIGHTS = 20
 SHOWN_BLOCKS = 6
 SHOWN_MEMBERS = 8
+SHOWN_INSIDE = 60
+MEMBER_LABEL = 40
 BLOCK_LABEL = 26
 _ARGUMENTS = ("estimator", "transport", "cv", "n_repeats", "form", "random_state")
 WEAK_R2 = 0.1
@@ -87,9 +90,13 @@ def summarize(
             "low": views.finite(total.ci_low),
             "high": views.finite(total.ci_high),
         },
+        "scored": views.group_scores(result),
+        "missing": missing_text(result),
+        "overlap": views.overlaps(result),
+        "inside": _inside(result, features),
         "blocks": _blocks(result),
         "weights": _weights(result),
-        "groups": _groups(result, groups),
+        **_groups(result, groups),
         "diagnostics": _items(_measured(thaw(result.diagnostics))),
         "diagnostic_notes": diagnostic_sentences(result),
         "spec": spec,
@@ -119,7 +126,7 @@ def _noise(result: Importance) -> Plain:
 
 def _measured(diagnostics: Plain) -> Plain:
     """Return the diagnostics without what the page says in sentences and tables."""
-    rest = {key: value for key, value in diagnostics.items() if key != "alarms"}
+    rest = {key: value for key, value in diagnostics.items() if key not in ("alarms", "units")}
     if isinstance(rest.get("noise_floor"), dict):
         rest["noise_floor"] = {k: v for k, v in rest["noise_floor"].items() if k != "probes"}
     return rest
@@ -137,10 +144,73 @@ def _weights(result: Importance) -> Plain | None:
     }
 
 
-def _groups(result: Importance, groups: object) -> list[Plain] | None:
+def _groups(result: Importance, groups: object) -> Plain:
+    """Return the sums of groups of columns, their members, and why they may be noise."""
     if result.space == "group" or (groups is None and result.default_groups is None):
+        return {"groups": None, "group_members": [], "group_alarms": []}
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = result.group(groups)
+    rows = views.unit_rows(found)
+    return {
+        "groups": rows,
+        "group_members": _inside(found, rows),
+        "group_alarms": [str(warning.message) for warning in said],
+    }
+
+
+def _inside(result: Importance, rows: Sequence[Plain]) -> list[Plain]:
+    """Return what units of levels, missing values or columns consist of, the largest first."""
+    members = views.members_of(result)
+    pooled = result.diagnostics.get("pooled_levels")
+    below = pooled if isinstance(pooled, Mapping) else {}
+    found = []
+    for index, row in enumerate(rows):
+        if row["name"] not in members:
+            continue
+        unit = members[row["name"]]
+        labels = views.short_names([member["name"] for member in unit["members"]], MEMBER_LABEL)
+        listed = [{**m, "label": k} for m, k in zip(unit["members"], labels, strict=True)]
+        found.append(
+            {
+                "index": index,
+                "name": row["name"],
+                "kind": unit["kind"],
+                "score": row["score"],
+                "missing": unit.get("missing"),
+                "told": _told(unit),
+                "text": _inside_sentence(unit),
+                "pooled": below.get("below") if row["name"] in below.get("columns", ()) else None,
+                "members": listed,
+                "n_hidden": max(0, unit["n_members"] - len(listed)) * (unit["kind"] == "group"),
+            }
+        )
+    return found[:SHOWN_INSIDE]
+
+
+def _told(unit: Plain) -> str:
+    count, missing = unit["n_members"], unit.get("missing")
+    if unit["kind"] == "number":
+        return f"{percent(missing)} missing"
+    what = "column" if unit["kind"] == "group" else "level"
+    told = f"{count} {what}{'s' * (count != 1)}"
+    return told if missing is None else f"{told}, {percent(missing)} missing"
+
+
+def _inside_sentence(unit: Plain) -> str | None:
+    """Compare the outcome where a value is missing with where it is observed."""
+    if unit["kind"] == "group" or not unit.get("missing"):
         return None
-    return views.unit_rows(result.group(groups))
+    *observed, gap = unit["members"]
+    share = sum(member["share"] for member in observed)
+    if share <= 0:
+        return "Missing in every row."
+    mean = sum(member["share"] * member["mean"] for member in observed) / share
+    return (
+        f"Missing in {percent(gap['share'])} of the rows. The mean outcome is {number(mean)} where "
+        f"it is observed and {number(gap['mean'])} where it is missing. The score is of what is "
+        "seen, value and missingness together, not of the complete variable."
+    )
 
 
 def _blocks(result: Importance) -> Plain:
@@ -393,8 +463,13 @@ def _leading(row: Plain, level: float, target: str | None) -> str:
         else:
             text += (
                 f" {percent(row['own'])} of it is its own latent signal; the rest it receives "
-                "through features that it is correlated with."
+                "through others that it is correlated with."
             )
+    if row["missing"] is not None:
+        text += (
+            f" Missing in {percent(row['missing'])} of the rows: the score is of what is seen, "
+            "value and missingness together."
+        )
     return text
 
 

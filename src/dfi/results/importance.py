@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
 
-from dfi._checks import did_you_mean
+from dfi._checks import did_you_mean, one_of
 from dfi._data import as_frame
 from dfi._data.groups import Groups, read_groups
 from dfi._models.quality import Quality
@@ -19,6 +19,7 @@ from dfi.inference.influence import Influence, InfluenceRows, read_only
 from dfi.inference.intervals import check_level
 from dfi.inference.tests import Estimate, UnitInference, estimate_one
 from dfi.results.file import FileFormatError, freeze, pack, read_file, thaw, unpack, write_file
+from dfi.warnings import InferenceWarning, warn
 
 if TYPE_CHECKING:
     import os
@@ -39,11 +40,32 @@ __all__ = ["Importance", "Quality", "load"]
 UNRELATED = "unrelated to everything that the model uses"
 """What a score of exactly 0 means, in the words of text, table and page."""
 
-MUST_AGREE = ("method", "result", "loss", "unit", "target", "parameters")
+SEEN = "scores are of what is seen, value and missingness together"
+"""What the score of a column with missing values means."""
+
+MUST_AGREE = ("method", "result", "loss", "unit", "target", "parameters", "group_scores")
 """Entries of two specifications without which a difference of their scores means nothing."""
+
+GroupScores = Literal["sum", "joint", "shapley"]
+"""How a group is scored: by the sum of its columns, as one, or by what it adds along orders."""
+
+SUM_OF_COLUMNS = "sum of columns"
+
+MANY_COLUMNS = 50
+"""Columns of a group from which on their sum collects more noise than signal."""
+
+SHOWN_MEMBERS = 30
+"""Columns of a group, the largest scores first, that a sum tells of."""
 
 _SHOWN = ("score", "se", "ci_low", "ci_high", "p_adj")
 _NO_UNITS = np.zeros(0, dtype=np.bool_)
+
+
+class GroupSource(Protocol):
+    """The fitted models behind a result."""
+
+    def grouped(self, groups: Any, how: Literal["joint", "shapley"]) -> Importance:
+        """Return the importance of groups of columns that are the units of the transport."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,6 +121,9 @@ class Importance:
         Whether the scores are those of one result minus those of another: tests are then two-sided
         where no alternative is given, and a unit that does not differ in any row has a standard
         error of 0.
+    source : GroupSource, optional
+        The fitted models, which :meth:`group` asks for joint scores. Neither files nor copies hold
+        them.
     """
 
     basis: Influence
@@ -119,13 +144,14 @@ class Importance:
     components: tuple[tuple[str, ...], ...] | None = None
     undetected: Floats | None = None
     difference: bool = False
+    source: GroupSource | None = None
 
     def __post_init__(self) -> None:
         for name, value in _checked_fields(self).items():
             object.__setattr__(self, name, value)
 
     def __reduce__(self) -> tuple[object, ...]:
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "source"}
         for name in ("spec", "diagnostics"):  # mapping proxies do not pickle
             values[name] = thaw(values[name])
         return _rebuild, (values,)
@@ -384,27 +410,87 @@ class Importance:
         hint = did_you_mean(name, self.names, 3) or first
         raise ValueError(f"there is no unit {name!r}{hint}")
 
-    def group(self, groups: object = None) -> Importance:
-        """Return the importance of groups: the sums of their members' influence values.
+    def group(self, groups: object = None, how: GroupScores = "sum") -> Importance:
+        """Return the importance of groups of units.
 
         Parameters
         ----------
         groups : mapping, frame or Groups, optional
             ``{group: [units]}``, ``{unit: group}`` or a 0/1 frame; groups may overlap. By
             default the groups that were given when the result was made.
+        how : {"sum", "joint", "shapley"}, default="sum"
+            ``"sum"``: the sums of the members' influence values, for every result. ``"joint"``:
+            the same fitted models, with the groups as units of the transport and each replaced as
+            one, as ``explain(units="groups")`` does; shared signal and noise within a group count
+            once. ``"shapley"``: what a group adds to the loss, averaged over the orders of
+            replacing groups; these scores add up to R2 times the variance. What several groups
+            share is divided evenly between them, and columns of no group are one more unit. The
+            latter two need the models: a result that was loaded, pickled or reduced to moments
+            has none.
 
         Returns
         -------
         Importance
-            One unit per group. Degenerate members count as 0; a group of degenerate units
-            only is degenerate. Its ``attribution`` adds over the members that receive and
-            averages over the latent members that give.
+            One unit per group; ``spec["group_scores"]`` says which. In a sum, degenerate members
+            count as 0, a group of degenerate units only is degenerate, and ``attribution`` adds
+            over the members that receive and averages over the latent members that give.
+
+        Warns
+        -----
+        InferenceWarning
+            A sum over many columns: fewer than two rows for each, or 50 and more in a group.
         """
+        one_of("how", how, get_args(GroupScores))
+        if how != "sum":
+            return self._scored_again(groups, how)
         if groups is None:
             if self.default_groups is None:
                 raise ValueError("no groups were given: pass groups={'name': ['unit', ...], ...}")
-            return self._summed(self.default_groups)
-        return self._summed(read_groups(groups, self.names))
+            found = self.default_groups
+        else:
+            found = read_groups(groups, self.names)
+        self._warn_of_sums(found)
+        return self._summed(found)
+
+    def _scored_again(self, groups: object, how: Literal["joint", "shapley"]) -> Importance:
+        again = "explain again with dfi.explain(..., groups=..., units='groups')"
+        if self.spec.get("method") != "dfi":
+            raise ValueError(
+                f"how={how!r} is about scores of method 'dfi', and this result is of "
+                f"{self.spec.get('method')!r}: use how='sum'"
+            )
+        if self.space == "latent":
+            raise ValueError(
+                f"how={how!r} scores both spaces: use result.group(groups, how={how!r}).latent"
+            )
+        if self.source is None:
+            raise ValueError(
+                f"how={how!r} needs the fitted models, which a result that was loaded, copied, "
+                f"subtracted or reduced does not hold: use how='sum', or {again}"
+            )
+        if groups is None and self.default_groups is None and self.spec.get("units") != "groups":
+            raise ValueError("no groups were given: pass groups={'name': ['unit', ...], ...}")
+        return self.source.grouped(groups, how)
+
+    def _warn_of_sums(self, groups: Groups) -> None:
+        """Warn where sums over columns collect more noise than signal."""
+        if self.difference or self.spec.get("method") != "dfi" or self.space == "group":
+            return
+        n, most = self.basis.n_rows, int(groups.membership.sum(axis=1).max())
+        d = len(self.names) if self.components is None else max(map(len, self.components))
+        if most < 2 or (2 * d <= n and most < MANY_COLUMNS):
+            return
+        why = (
+            f"{n} rows for {d} columns that share signal"
+            if 2 * d > n
+            else f"a group has {most} columns"
+        )
+        warn(
+            f"{why}: the sum of a group's columns collects the noise of each of them and may hide "
+            "what the group carries as one; result.group(groups, how='joint') or "
+            "dfi.explain(..., groups=..., units='groups') scores it as one",
+            InferenceWarning,
+        )
 
     def _summed(self, groups: Groups) -> Importance:
         """Return one unit per group, in both spaces."""
@@ -417,10 +503,23 @@ class Importance:
         if self.attribution is not None:
             giving = membership / membership.sum(axis=1, keepdims=True)
             attribution = membership @ self.attribution @ giving.T
+        members = {
+            name: {
+                "kind": "group",
+                "n_members": int(row.sum()),
+                "members": [
+                    {"name": self.names[k], "score": float(self.scores[k])}
+                    for k in self._ranking
+                    if row[k]
+                ][:SHOWN_MEMBERS],
+            }
+            for name, row in zip(groups.names, groups.membership, strict=True)
+        }
         return replace(
             self,
             basis=self.basis.summed(membership),
             names=tuple(groups.names),
+            diagnostics={**self.diagnostics, "units": members},
             space="latent" if self.space == "latent" else "group",
             degenerate=~np.any(groups.membership & ~self.degenerate, axis=1),
             unrelated=np.any(groups.membership & self.unrelated, axis=1)
@@ -430,6 +529,8 @@ class Importance:
             latent=None if self.latent is None else self.latent._summed(groups),
             attribution=attribution,
             default_groups=None,
+            spec={**self.spec, "group_scores": SUM_OF_COLUMNS},
+            source=None,
         )
 
     def moments(self, sample: int = 0, *, random_state: int = 0) -> Importance:
@@ -450,6 +551,7 @@ class Importance:
         return replace(
             self,
             basis=self.basis.moments(sample, random_state=random_state),
+            source=None,
             latent=(
                 None
                 if self.latent is None
@@ -520,6 +622,7 @@ class Importance:
             latent=latent,
             attribution=None,
             difference=True,
+            source=None,
         )
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
@@ -581,8 +684,10 @@ class Importance:
         changed = self.spec.get("difference")
         if isinstance(changed, MappingProxyType):
             fit = f"{changed['rows']}; differing: {', '.join(changed['changed']) or 'nothing'}"
+        how = self.spec.get("group_scores")
+        space = self.space if how is None else f"{self.space}, {how}"
         lines = [
-            f"{kind} ({self.space}): {len(self.names)} units, {self.basis.n_rows} rows, "
+            f"{kind} ({space}): {len(self.names)} units, {self.basis.n_rows} rows, "
             f"{self.level:.4g} intervals",
             fit,
             *_aligned([self.names[unit] for unit in order], columns),
@@ -591,7 +696,28 @@ class Importance:
         if unrelated:
             units = "unit scores" if unrelated == 1 else "units score"
             lines.append(f"{unrelated} {units} exactly 0: {UNRELATED}")
-        return "\n".join(lines)
+        missing = missing_text(self)
+        return "\n".join([*lines, missing] if missing else lines)
+
+
+def missing_shares(result: Importance) -> dict[str, float]:
+    """Return the share of the rows in which each column with missing values is missing."""
+    missing = result.spec.get("missing")
+    found = missing.get("share") if isinstance(missing, MappingProxyType) else None
+    return dict(found or {})
+
+
+def missing_text(result: Importance) -> str | None:
+    """Say how much is missing and what scores then mean; None where nothing is."""
+    missing = result.spec.get("missing")
+    if not isinstance(missing, MappingProxyType):
+        return None
+    if "rows" in missing:
+        return f"{missing['rows']} rows with missing values were left out"
+    shares = sorted(missing_shares(result).items(), key=lambda item: -item[1])
+    shown = ", ".join(f"{name} {100 * share:.2g} %" for name, share in shares[:5])
+    more = f" and {len(shares) - 5} more columns" if len(shares) > 5 else ""
+    return f"missing: {shown}{more}; {SEEN}"
 
 
 def _aligned(names: Sequence[str], columns: Mapping[str, Floats], rows: int = 10) -> list[str]:

@@ -14,6 +14,9 @@ from scipy import stats
 from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
+from dfi.results.file import thaw
+from dfi.results.importance import SUM_OF_COLUMNS, missing_shares
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -37,6 +40,33 @@ SPACES = {
     "group": ("group", "groups"),
 }
 """What the units of a result are called: one of them, several."""
+UNATTRIBUTED = (
+    "groups that overlap have joint scores in the latent space, which are not attributed: shared "
+    "columns count in each of their groups"
+)
+GROUP_SCORES = {
+    SUM_OF_COLUMNS: "The score of a group is the sum over its columns.",
+    "joint": (
+        "Each group is moved and scored as one: what its columns share counts once, and so does "
+        "their noise."
+    ),
+    "shapley": (
+        "Shapley values: what a group adds, averaged over the orders of replacing groups. They add "
+        "up to R² times the outcome's variance."
+    ),
+}
+"""How groups are scored, by ``spec["group_scores"]``."""
+
+GROUP_LABELS = {
+    "sum of columns": "sum over its features",
+    "joint": "joint: replaced as one",
+    "shapley": "Shapley value",
+}
+
+
+def group_score(result: Importance) -> str | None:
+    """Return how groups are scored, for labels; None for other units, or where it is not known."""
+    return GROUP_LABELS.get(str(result.spec.get("group_scores")))
 
 
 class HoldsResults(Protocol):
@@ -137,9 +167,11 @@ def unit_rows(result: Importance) -> list[Plain]:
     """Return one plain dict per unit, the largest score first; unknown numbers are None.
 
     Beside the columns of :func:`unit_columns`: ``rank``, ``unrelated``, ``share`` of the outcome's
-    variance, the ``latent`` score, the share ``own`` (:func:`own_shares`) and ``spread``.
+    variance, the ``latent`` score, the share ``own`` (:func:`own_shares`), ``spread`` and the share
+    of the rows in which a column is ``missing``.
     """
     unknown = np.full(len(result.names), np.nan)
+    missing = {} if result.space == "group" else missing_shares(result)
     variance = result.quality.outcome_variance
     own = own_shares(result)
     columns = unit_columns(result)
@@ -147,9 +179,10 @@ def unit_rows(result: Importance) -> list[Plain]:
     columns |= {
         "unrelated": result.unrelated,
         "share": result.scores / variance if variance > 0 else unknown,
-        "latent": unknown if result.latent is None else result.latent.scores,
+        "latent": unknown if result.latent is None or overlaps(result) else result.latent.scores,
         "own": unknown if own is None else own,
         "spread": unknown if result.spread is None else result.spread,
+        "missing": np.array([missing.get(name, np.nan) for name in names]),
     }
     return [
         {
@@ -203,8 +236,29 @@ def latent_measures(result: Importance) -> Columns:
     }
 
 
+def overlaps(result: Importance) -> bool:
+    """Return whether units are groups that overlap: latent scores, which are not attributed."""
+    return "not attributed" in str(result.spec.get("unit_scores"))
+
+
+def group_scores(result: Importance) -> str | None:
+    """Say how groups are scored; None where units are not groups."""
+    how = str(result.spec.get("group_scores"))
+    if result.space != "group" or how not in GROUP_SCORES:
+        return None
+    return f"{GROUP_SCORES[how]} G{UNATTRIBUTED[1:]}." if overlaps(result) else GROUP_SCORES[how]
+
+
+def members_of(result: Importance) -> Plain:
+    """Return what units of several columns, levels or missing values consist of, by name."""
+    units = thaw(result.diagnostics.get("units"))
+    return {name: units[name] for name in result.names if name in units} if units else {}
+
+
 def attribution_of(result: Importance) -> Floats:
     """Return the attribution weights of a result, or say that it has none."""
+    if overlaps(result):
+        raise ValueError(f"there are no attribution weights: {UNATTRIBUTED}")
     if result.attribution is None:
         raise ValueError(
             f"this result ({result.space}) has no attribution weights; "
@@ -217,7 +271,7 @@ def own_shares(result: Importance) -> Floats | None:
     """Return the share of each attributed score that comes from the unit's own latent coordinate.
 
     None where the attributed scores are not the weighted latent ones (a nonlinear decoder, or
-    categorical units whose columns were summed), so that no such share exists.
+    units whose columns were summed), so that no such share exists.
     """
     if result.latent is None or result.attribution is None:
         return None

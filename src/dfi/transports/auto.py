@@ -145,12 +145,13 @@ def choose_transport(
         )
     else:
         reasons.append(f"margins are near normal (Kolmogorov distance {distance:.2f} at most)")
-    left = leftover(design.fit_matrix(matrix, weights, constant, columns=columns), matrix, seed)
+    fitted = design.fit_matrix(matrix, weights, constant, columns=columns)
+    left = leftover(fitted, matrix, seed, columns)
     reasons.append(_describe(left))
     if not left.beyond_chance:
         return Choice(design, tuple(reasons))
     for candidate, fitted in _alternatives(matrix, weights, constant, columns, reasons):
-        found = leftover(fitted, matrix, seed)
+        found = leftover(fitted, matrix, seed, columns)
         if found.max_distance_correlation < left.max_distance_correlation:
             reasons.append(f"{candidate.name}: {_describe(found)}")
             return Choice(candidate, tuple(reasons))
@@ -159,10 +160,14 @@ def choose_transport(
 
 
 def leftover(
-    transport: FittedTransport, matrix: Floats, seed: np.random.SeedSequence
+    transport: FittedTransport,
+    matrix: Floats,
+    seed: np.random.SeedSequence,
+    columns: Sequence[Column] | None = None,
 ) -> LatentDiagnostics:
-    """Measure the dependence that a fitted transport leaves between draws of its latents."""
-    return latent_diagnostics(transport.draw(matrix, np.random.default_rng(seed)), seed)
+    """Measure the dependence that a fitted transport leaves between draws of its units' latents."""
+    owner = None if columns is None else transport.owner(columns)
+    return latent_diagnostics(transport.draw(matrix, np.random.default_rng(seed)), seed, owner)
 
 
 def _alternatives(

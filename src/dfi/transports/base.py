@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from dfi._scoring.forms import ScoreForm
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Frame, Ints, Plain
+    from dfi.transports.blocks import BlockTransport
+    from dfi.transports.gaussian import LinearTransport
     from dfi.transports.straight import StraightTransport
 
 N_GROUPS = 20
@@ -195,6 +197,12 @@ class Transport(TransformerMixin, BaseEstimator):
         giving way to another in a few of the refits.
         """
 
+    def fit_blocks(
+        self, matrix: Floats, weights: Weights, constant: Bools, columns: Sequence[Column]
+    ) -> FittedTransport:
+        """Fit the transport for sets of units that are scored as one, where it can."""
+        return self.fit_matrix(matrix, weights, constant, columns=columns)
+
     @abstractmethod
     def specification(self) -> Plain:
         """Return what the estimand depends on."""
@@ -299,6 +307,7 @@ class Transport(TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.string = True
+        tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         tags.transformer_tags.preserves_dtype = []
         tags.non_deterministic = self.spreads or (self.epsilon > 0 and not self.published)
@@ -366,6 +375,16 @@ class FittedTransport(ABC):
         """
         return np.asarray(self.owner(columns)[:, None] == np.arange(len(columns)), dtype=float)
 
+    def direction_of(self, position: int) -> Floats:
+        """Return the latent direction (d,) of a matrix column that varies: its own coordinate."""
+        return np.asarray(np.asarray(self.active) == position, dtype=np.float64)
+
+    def moved_along(
+        self, rows: Floats, latent: Floats, direction: Floats, values: Floats
+    ) -> Floats:
+        """Return each row on the line of a direction of :meth:`direction_of`, at each value."""
+        return self.moved(rows, latent, int(np.argmax(direction)), values)
+
     @property
     def drawn_as_one(self) -> Ints:
         """A label for each coordinate: those with the same one belong to one unit."""
@@ -391,6 +410,16 @@ class FittedTransport(ABC):
     def straight(self) -> StraightTransport | None:
         """Itself where latent lines are straight, in feature or in score space, else None."""
         return None
+
+    @property
+    def blocked(self) -> BlockTransport | None:
+        """Itself where units are blocks, each scored as one, else None."""
+        return None
+
+    @property
+    def between(self) -> LinearTransport | None:
+        """The linear map between columns or units; None for a transport without one."""
+        return None if self.straight is None else self.straight.whitening
 
     @property
     def attribution(self) -> Floats | None:
@@ -501,11 +530,13 @@ def jackknifed(
     task: Task,
     seed: np.random.SeedSequence,
     rescore: Callable[[Ints | None], Floats],
+    noise: Callable[[], Floats] | None = None,
 ) -> Scores:
     """Add the transport's own error, by a grouped jackknife, to both influence matrices.
 
     ``rescore`` takes rows to fit the transport on, among those explained (None: the transport as it
-    is), to :func:`both_means` under it.
+    is), to :func:`both_means` under it; ``noise`` is asked afterwards for the variance of the
+    groups' influence that is not the transport's.
     """
     weights = task.weights.take(task.rows)
     # rows of weight 0 belong to no group: one of them alone would have no mean
@@ -515,9 +546,10 @@ def jackknifed(
     groups[counted] = deal_groups(len(counted), n_groups, seed)
     psi = group_influence(groups, rescore, rescore(None))
     d = scores.latent.shape[1]
+    extra = np.zeros(psi.shape[1]) if noise is None else noise()
     return scores.with_error(
-        with_transport_error(scores.latent, weights, groups, psi[:, :d]),
-        with_transport_error(scores.attributed, weights, groups, psi[:, d:]),
+        with_transport_error(scores.latent, weights, groups, psi[:, :d], extra[:d]),
+        with_transport_error(scores.attributed, weights, groups, psi[:, d:], extra[d:]),
         f"transport jackknife ({n_groups} groups, models kept)",
     )
 
@@ -536,8 +568,18 @@ def group_influence(groups: Ints, rescore: Callable[[Ints], Floats], base: Float
     return np.asarray(psi - psi.mean(axis=0))
 
 
-def with_transport_error(influence: Floats, weights: Weights, groups: Ints, psi: Floats) -> Floats:
-    """Return influence values whose column means have the variance of the whole estimate."""
+def with_transport_error(
+    influence: Floats,
+    weights: Weights,
+    groups: Ints,
+    psi: Floats,
+    noise: Floats | None = None,
+) -> Floats:
+    """Return influence values whose column means have the variance of the whole estimate.
+
+    ``noise`` is the variance that each column of ``psi`` has because refits were compared on some
+    of the rows; it is not the transport's, and is taken off.
+    """
     n_groups = len(psi)
     centre = weights.mean(influence)
     means = np.stack(
@@ -546,9 +588,19 @@ def with_transport_error(influence: Floats, weights: Weights, groups: Ints, psi:
     own = means - centre
     scale = np.sum(own**2, axis=0)
     slope = np.divide(np.sum(own * psi, axis=0), scale, out=np.zeros_like(scale), where=scale > 0)
+    if noise is not None:
+        slope = slope * _kept(slope**2 * scale, noise)
     rest = (psi - slope * own) * np.sqrt(n_groups / max(1, n_groups - 2))
+    if noise is not None:
+        rest = rest * _kept(np.mean(rest**2, axis=0), noise)
     # what as many rows of equal weight as these would be: a group of few large ones is a small one
     mass = weights.values
     size = mass.sum() ** 2 / np.sum(mass**2) / n_groups
     added = slope * (influence - centre) + np.sqrt(size) * rest[groups]
     return np.asarray(influence + added - weights.mean(added))
+
+
+def _kept(square: Floats, noise: Floats) -> Floats:
+    """Return the factor that leaves of a mean square what is above its noise."""
+    share = np.divide(square - noise, square, out=np.zeros_like(square), where=square > 0)
+    return np.asarray(np.where(noise > 0, np.sqrt(np.maximum(share, 0.0)), 1.0))

@@ -49,7 +49,9 @@ import numpy as np
 from joblib import delayed
 
 from dfi._data.columns import Column
+from dfi._data.levels import constant_columns
 from dfi._lines.base import Lines
+from dfi._lines.closed_form import LinearLines, as_linear
 from dfi._models.parallel import in_parallel
 from dfi._scoring.donors import (
     Donors,
@@ -60,7 +62,13 @@ from dfi._scoring.donors import (
     replaced,
 )
 from dfi._scoring.error import most_nodes
-from dfi._scoring.lines import scores_along, unread_coordinates
+from dfi._scoring.lines import OF_SIZE, OF_SPREAD, scores_along, unread_coordinates
+from dfi._scoring.orders import (
+    DONORS_OF_ORDER,
+    ROWS_OF_ORDERS,
+    draw_orders,
+    order_influence,
+)
 from dfi._scoring.scores import Scores, pool, read_fold
 from dfi.transports.base import FittedTransport, jackknifed, thin
 
@@ -69,6 +77,7 @@ if TYPE_CHECKING:
 
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel, Reference
+    from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.scores import Task
     from dfi._types import Bools, Floats, Ints, Plain
@@ -84,19 +93,22 @@ RELATIVE_FLOOR = 1e-10
 JACKKNIFE_ROWS = 300
 """Rows on which refits are compared."""
 
+JACKKNIFE_DONORS = 4
+"""Donors of each: the same in every refit, so that rows tell more than donors."""
+
 ROWS_AT_ONCE = 1024
 
 BlockAttribution = Literal["direction", "isotropic"]
 
 
 @dataclass(frozen=True)
-class Block:
+class UnitBlock:
     """A unit that varies, whitened.
 
     ``unit`` is its place among the units, ``positions`` its columns of the matrix that vary,
     ``encoder`` (positions, rank) and ``decoder`` (rank, positions) take their centred values to
-    uncorrelated coordinates of unit variance and back. ``rare`` are the places among them of levels
-    that are pooled: with some the way back is not complete.
+    uncorrelated coordinates of unit variance and back. Levels in ``rare`` are pooled, so
+    that the way back is not complete.
     """
 
     unit: int
@@ -109,7 +121,7 @@ class Block:
     @property
     def pooled(self) -> bool:
         """Whether levels are pooled."""
-        return len(self.rare) > 0
+        return bool(self.rare)
 
     @property
     def rank(self) -> int:
@@ -121,7 +133,7 @@ class Block:
 class WithinUnits:
     """Rows whitened within units, ``w = D^-1/2 x``: a list of blocks and the columns' means."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[UnitBlock, ...]
     center: Floats
 
     @property
@@ -175,35 +187,70 @@ def within_units(
     share: Floats,
     constant: Bools,
     columns: Sequence[Column],
-    like: FittedTransport | None = None,
+    *,
+    single: bool = False,
+    like: WithinUnits | None = None,
 ) -> WithinUnits | None:
-    """Whiten each unit; None where every one of them is a single column.
+    """Whiten each unit; None where every one is a single column, unless these are asked for.
 
-    Levels are pooled that are in ``like``, the transport of all rows.
+    Levels are pooled that are pooled in ``like``, the same fitted to more rows.
     """
     varying = [
         np.array([p for p in column.positions if not constant[p]], dtype=np.intp)
         for column in columns
     ]
-    if all(len(positions) <= 1 for positions in varying):
+    if not single and all(len(positions) <= 1 for positions in varying):
         return None
     center = share @ matrix
-    known = {}
-    if isinstance(like, BlockTransport):
-        known = {block.unit: block.rare for block in like.inner.blocks}
-    blocks = [
-        _block(
-            unit,
-            column,
-            positions,
-            matrix[:, positions] - center[positions],
-            share,
-            known.get(unit),
-        )
-        for unit, (column, positions) in enumerate(zip(columns, varying, strict=True))
-        if len(positions)
-    ]
+    # among fewer rows than decided on it, a column may not vary
+    still = constant_columns(matrix[share > 0])
+    known = {} if like is None else {block.unit: block.rare for block in like.blocks}
+    blocks = []
+    for unit, (column, positions) in enumerate(zip(columns, varying, strict=True)):
+        if len(positions):
+            centred = np.where(still[positions], 0.0, matrix[:, positions] - center[positions])
+            blocks.append(_block(unit, column, positions, centred, share, known.get(unit)))
     return WithinUnits(tuple(blocks), center)
+
+
+def whitened_by(
+    correlation: Floats,
+    center: Floats,
+    deviation: Floats,
+    active: Ints,
+    columns: Sequence[Column],
+) -> tuple[WithinUnits, Floats]:
+    """Return units whitened by a correlation matrix of the ``active`` columns, and ``C``.
+
+    Where a unit has nearly as many columns as there are rows, its own sample correlation is
+    singular, and what it would call white is not.
+    """
+    place = {int(position): k for k, position in enumerate(active)}
+    blocks, roots = [], []
+    for unit, column in enumerate(columns):
+        inside = np.array([place[p] for p in column.positions if p in place], dtype=np.intp)
+        if len(inside) == 0:
+            continue
+        values, vectors = np.linalg.eigh(correlation[np.ix_(inside, inside)])
+        kept = values > RELATIVE_FLOOR * values[-1]
+        vectors, singular = vectors[:, kept], np.sqrt(values[kept])
+        scale = deviation[active[inside]][:, None]
+        inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+        roots.append((inside, vectors / singular))
+        blocks.append(
+            UnitBlock(
+                unit,
+                column.name,
+                active[inside],
+                vectors / singular * inverse,
+                (vectors * singular * scale).T,
+            )
+        )
+    inner = WithinUnits(tuple(blocks), center)
+    whole = np.zeros((len(active), int(sum(block.rank for block in blocks))))
+    for (inside, root), own in zip(roots, inner.places, strict=True):
+        whole[np.ix_(inside, own)] = root
+    return inner, whole.T @ correlation @ whole
 
 
 def _block(
@@ -212,25 +259,26 @@ def _block(
     positions: Ints,
     centred: Floats,
     share: Floats,
-    rare: tuple[int, ...] | None = None,
-) -> Block:
+    rare: tuple[int, ...] | None,
+) -> UnitBlock:
     deviation = np.sqrt(share @ centred**2)
-    if len(positions) == 1:
-        return Block(unit, column.name, positions, 1.0 / deviation[None], deviation[None])
-    # a level of few rows may be absent from some of them
     inverse = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
+    if len(positions) == 1 or not deviation.any():
+        # a unit that does not vary keeps one coordinate, at which nothing moves
+        return UnitBlock(unit, column.name, positions, inverse[:, None], deviation[None])
     merge, split = np.diag(inverse), np.diag(deviation)
     if column.kind == "categorical":
         # the share of a 0/1 column is its mean, and p (1 - p) its variance
         frequency = np.array([share @ (centred[:, k] > 0) for k in range(len(positions))])
-        rare = _rare_levels(frequency, centred) if rare is None else rare
+        if rare is None:
+            rare = _rare_levels(frequency, centred)
         if rare:
             merge, split = _pooling(frequency, np.array(rare))
     root = (centred @ merge) * np.sqrt(share)[:, None]
     _, singular, right = np.linalg.svd(root, full_matrices=False)
     kept = singular**2 > RELATIVE_FLOOR * singular[0] ** 2
     vectors, singular = right[kept].T, singular[kept]
-    return Block(
+    return UnitBlock(
         unit,
         column.name,
         positions,
@@ -241,13 +289,13 @@ def _block(
 
 
 def _rare_levels(frequency: Floats, centred: Floats) -> tuple[int, ...]:
-    """Return the levels to pool, two or more."""
+    """Return the levels to pool: none where there are fewer than two rare ones."""
     rare = np.flatnonzero(frequency < RARE)
     if len(rare) == len(frequency):
         # one stays: the first in the table of the most frequent
         most = np.flatnonzero(frequency > frequency.max() * (1.0 - 1e-9))
         rare = np.delete(rare, most[np.argmin(np.argmax(centred[:, most] > 0, axis=0))])
-    return tuple(rare.tolist()) if len(rare) > 1 else ()
+    return tuple(int(level) for level in rare) if len(rare) > 1 else ()
 
 
 def _pooling(frequency: Floats, rare: Ints) -> tuple[Floats, Floats]:
@@ -257,7 +305,7 @@ def _pooling(frequency: Floats, rare: Ints) -> tuple[Floats, Floats]:
     merge[kept, np.arange(len(kept))] = 1.0
     merge[rare, -1] = 1.0
     split = merge.T.copy()
-    split[-1, rare] = frequency[rare] / max(frequency[rare].sum(), np.finfo(float).tiny)
+    split[-1, rare] = frequency[rare] / max(float(frequency[rare].sum()), np.finfo(float).tiny)
     return merge, split
 
 
@@ -265,12 +313,14 @@ def _pooling(frequency: Floats, rare: Ints) -> tuple[Floats, Floats]:
 class Law:
     """The explained rows as they receive and give.
 
-    ``encoded`` and ``latent`` (n, d) are without and with the random part of collinear units.
+    ``encoded`` and ``latent`` (n, d) are without and with the random part of collinear units;
+    ``walking`` are the donors along orders of the units.
     """
 
     encoded: Floats
     latent: Floats
     donors: Donors
+    walking: Donors
 
 
 @dataclass(frozen=True)
@@ -324,6 +374,16 @@ class BlockTransport(FittedTransport):
         return np.arange(len(first)) * 0 if self.labels is None else self.labels[first]
 
     @property
+    def blocked(self) -> BlockTransport:
+        """Itself."""
+        return self
+
+    @property
+    def between(self) -> LinearTransport:
+        """The linear map between units."""
+        return self.linear
+
+    @property
     def drawn_as_one(self) -> Ints:
         """The block of each coordinate."""
         return self.inner.owner
@@ -342,6 +402,11 @@ class BlockTransport(FittedTransport):
     def shares_variance(self) -> bool:
         """Whether attributed scores are shares of the variance: they are."""
         return True
+
+    @property
+    def directions(self) -> Floats:
+        """The change of a row of the matrix for each latent coordinate, (p, d)."""
+        return self.inner.directions(self.linear.decoder)
 
     def owner(self, columns: Sequence[Column]) -> Ints:
         """Return the unit of each coordinate."""
@@ -388,8 +453,26 @@ class BlockTransport(FittedTransport):
     def moved(self, rows: Floats, latent: Floats, j: int, values: Floats) -> Floats:
         """Return each row on the line of latent coordinate ``j``, at each value."""
         shift = (values[None, :] - latent[:, j, None]).reshape(-1, 1)
-        direction = self.inner.directions(self.linear.decoder)[:, j]
-        return np.asarray(np.repeat(rows, len(values), axis=0) + shift * direction)
+        return np.asarray(np.repeat(rows, len(values), axis=0) + shift * self.directions[:, j])
+
+    def direction_of(self, position: int) -> Floats:
+        """Return the direction of a unit's coordinates along which a matrix column changes most.
+
+        :math:`Cov(z_b, x_c)`, of length 1.
+        """
+        held = [position in block.positions for block in self.inner.blocks]
+        place = self.inner.places[held.index(True)]
+        direction = np.zeros(self.n_latent)
+        direction[place] = self.directions[position, place]
+        return np.asarray(direction / np.linalg.norm(direction))
+
+    def moved_along(
+        self, rows: Floats, latent: Floats, direction: Floats, values: Floats
+    ) -> Floats:
+        """Return each row on a straight line through it, at each value of the direction."""
+        shift = (values[None, :] - (latent @ direction)[:, None]).reshape(-1, 1)
+        slope = self.directions @ direction
+        return np.asarray(np.repeat(rows, len(values), axis=0) + shift * slope)
 
     def diagnostics(self, owner: Ints) -> Plain:
         """Return rank and condition between units, and the units of several coordinates."""
@@ -413,18 +496,23 @@ class BlockTransport(FittedTransport):
         latent = self.linear.filled(encoded, np.random.default_rng(task.child(2)))
         order = self.order(whitened) if order is None else order
         mass = task.weights.values[task.rows]
-        share, count = mass / mass.sum(), task.options.donors
-        chosen = np.empty((len(rows), count), dtype=np.intp)
-        chosen[order] = order[draw_donors(count, len(rows), mass[order], task.child(3))]
+        share, counts = mass / mass.sum(), (task.options.donors, DONORS_OF_ORDER * task.orders)
+        dealt = []
+        for count, seed in zip(counts, (task.child(3), task.child(5)), strict=True):
+            chosen = np.empty((len(rows), count), dtype=np.intp)
+            if count:
+                chosen[order] = order[draw_donors(count, len(rows), mass[order], seed)]
+            dealt.append(chosen)
         if self.reference.kind == "empirical":
-            return Law(encoded, latent, Donors(latent, rows, share, chosen))
+            donors = Donors(latent, rows, share, dealt[0])
+            return Law(encoded, latent, donors, donors.of(dealt[1]))
         normal = np.random.default_rng(task.child(4)).standard_normal(latent.shape)
-        chosen = chosen + len(rows) * (np.arange(count) % 2)
         # with the mean of the law
+        dealt = [chosen + len(rows) * (np.arange(chosen.shape[1]) % 2) for chosen in dealt]
         donors = Donors(
-            np.vstack([normal, -normal]), np.vstack([rows, rows]), np.tile(share, 2) / 2.0, chosen
+            np.vstack([normal, -normal]), np.vstack([rows, rows]), np.tile(share, 2) / 2.0, dealt[0]
         )
-        return Law(encoded, latent, donors)
+        return Law(encoded, latent, donors, donors.of(dealt[1]))
 
     def order(self, whitened: Floats) -> Ints:
         """Return the order of the rows in which donors are dealt."""
@@ -434,7 +522,7 @@ class BlockTransport(FittedTransport):
 
     def joints(self, targets: Sequence[Sequence[int]], width: int) -> list[Joint]:
         """Return the sets of blocks that are replaced as one, in the first ``width`` columns."""
-        directions = self.inner.directions(self.linear.decoder)[:width]
+        directions = self.directions[:width]
         places = self.inner.places
         found = []
         for target in targets:
@@ -449,7 +537,7 @@ class BlockTransport(FittedTransport):
 
     def targets(self, task: Task) -> tuple[tuple[int, ...], ...]:
         """Return the blocks of each target; without targets every block is one."""
-        if task.targets is None:
+        if task.by_unit or task.targets is None:
             return tuple((k,) for k in range(len(self.inner.blocks)))
         place = {block.unit: k for k, block in enumerate(self.inner.blocks)}
         found = (
@@ -464,8 +552,12 @@ class BlockTransport(FittedTransport):
         task: Task,
         law: Law,
         joints: Sequence[Joint],
+        number: int | None = None,
     ) -> UnitScores:
-        """Score the held-out ``rows`` of a fold, which are rows of the table."""
+        """Score the held-out ``rows`` of a fold, which are rows of the table.
+
+        With its ``number``, and where orders are asked for, by Shapley values.
+        """
         place = np.searchsorted(task.rows, rows)
         parts = []
         for start in range(0, len(rows), ROWS_AT_ONCE):
@@ -473,12 +565,30 @@ class BlockTransport(FittedTransport):
             parts.append(self._scored(models, rows[part], place[part], task, law, joints))
             if task.advance is not None:
                 task.advance(len(rows[part]))
-        return UnitScores(
+        found = UnitScores(
             np.concatenate([part.influence for part in parts]),
             np.concatenate([part.moved for part in parts], axis=1),
             np.concatenate([part.left for part in parts], axis=1),
             np.concatenate([part.prediction for part in parts]),
         )
+        if not task.orders or number is None:
+            return found
+        # a unit that the model does not read is no player: its value is 0, the last in order or not
+        least = OF_SPREAD * np.std(found.prediction) + OF_SIZE * np.max(np.abs(found.prediction))
+        played = np.flatnonzero(np.max(np.abs(found.moved), axis=(0, 1)) > least)
+        influence = np.zeros_like(found.influence)
+        if len(played):
+            players = [joints[int(t)] for t in played]
+            influence[:, played] = self._shapley(models, rows, place, task, law, players, number)
+        return replace(found, influence=influence)
+
+    @staticmethod
+    def _along_lines(models: Sequence[LineModel], options: Quadrature) -> bool:
+        """Return whether units of one coordinate are averaged along their lines.
+
+        Nodes are not settled here: where lines are not exact, donors are unbiased and fewer.
+        """
+        return options.rule != "auto" or not any(most_nodes(model) for model in models)
 
     def _scored(
         self,
@@ -494,8 +604,7 @@ class BlockTransport(FittedTransport):
         pair = values[0], values[-1]
         influence = np.zeros((len(rows), len(joints)))
         moved = np.zeros((2, *influence.shape))
-        # nodes are not settled here; where lines are not exact, donors are unbiased and fewer
-        along = options.rule != "auto" or not any(most_nodes(model) for model in models)
+        along = self._along_lines(models, options)
         single = [t for t, joint in enumerate(joints) if along and len(joint.coordinates) == 1]
         if single:
             coordinates = np.array([joints[t].coordinates[0] for t in single])
@@ -519,6 +628,39 @@ class BlockTransport(FittedTransport):
         left = np.stack([y - pair[0], y - pair[1]])
         return UnitScores(influence, moved, left, np.mean(values, axis=0))
 
+    def _shapley(
+        self,
+        models: Sequence[LineModel],
+        rows: Ints,
+        place: Ints,
+        task: Task,
+        law: Law,
+        joints: Sequence[Joint],
+        number: int,
+    ) -> Floats:
+        """Return the influence values of Shapley values, along new orders for every few rows."""
+        mean = float(task.weights.take(task.rows).mean(task.y[task.rows])[0])
+        seed, found = task.child(6), []
+        for start in range(0, len(rows), ROWS_OF_ORDERS):
+            part = slice(start, start + ROWS_OF_ORDERS)
+            key = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number, start))
+            points, at = task.matrix[rows[part]], place[part]
+            values = [model.predict(points) for model in models]
+            found.append(
+                order_influence(
+                    models,
+                    points,
+                    law.latent[at],
+                    law.walking.take(at),
+                    joints,
+                    task.y[rows[part]],
+                    (values[0], values[-1]),
+                    draw_orders(task.orders, len(joints), key),
+                    mean,
+                )
+            )
+        return np.concatenate(found)
+
     def plain_scores(self, task: Task) -> Scores:
         """Score the targets, the transport taken as known."""
         read = (
@@ -532,28 +674,35 @@ class BlockTransport(FittedTransport):
 
     def line_model(self, model: LineModel) -> LineModel:
         """Return a model as a function of the space where the transport is linear."""
-        return model
+        return as_linear(model) or model
 
     def _scores(self, task: Task, prepared: Sequence[tuple[LineModel, ...]], law: Law) -> Scores:
         targets = self.targets(task)
         joints = self.joints(targets, task.matrix.shape[1])
         jobs = (
-            delayed(self.fold_scores)(models, fold.test, task, law, joints)
-            for fold, models in zip(task.folds, prepared, strict=True)
+            delayed(self.fold_scores)(models, fold.test, task, law, joints, number)
+            for number, (fold, models) in enumerate(zip(task.folds, prepared, strict=True))
         )
         found = list(in_parallel(jobs, task.n_jobs, threads=True))
         mass = task.weights.values
         rows, latent, by_repeat = pool(task.folds, [part.influence for part in found], mass)
         attributed, shares = latent, np.eye(len(targets))
-        if task.targets is None:
+        if task.by_unit:
             coordinates = law.latent[np.searchsorted(task.rows, rows)]
             pairs = _pooled_pairs(task.folds, found, mass)
             attributed, shares = self._attributed(
                 latent, pairs, coordinates, task.weights.take(rows)
             )
-        rules = dict.fromkeys(models[0].rule for models in prepared)
-        if any(len(joint.coordinates) > 1 for joint in joints):
+        along = [models for models in prepared if self._along_lines(models, task.options)]
+        rules = dict.fromkeys(models[0].rule for models in along)
+        if len(along) < len(prepared):
+            rules[f"{task.options.donors} donors for every unit"] = None
+        elif any(len(joint.coordinates) > 1 for joint in joints) and not all(
+            isinstance(model, LinearLines) for models in prepared for model in models
+        ):
             rules[f"{task.options.donors} donors for units of several columns"] = None
+        if task.orders:
+            rules[f"{task.orders} orders of the units"] = None
         scores = Scores(
             rows=rows,
             latent=latent,
@@ -566,7 +715,7 @@ class BlockTransport(FittedTransport):
             attribution=shares,
             rule=" + ".join(rules),
         )
-        labels = self.block_labels if task.targets is None else np.arange(len(targets))
+        labels = self.block_labels if task.by_unit else np.arange(len(targets))
         prediction = pool(task.folds, [part.prediction for part in found], mass)[1]
         return scores.silenced(
             unread_coordinates(latent, prediction, task.y[rows], labels, task.form)
@@ -618,18 +767,28 @@ class BlockTransport(FittedTransport):
             tuple(self.line_model(m) for m in read_fold(fold, task.matrix, task.form, task.options))
             for fold in folds
         ]
+        options = replace(task.options, donors=min(JACKKNIFE_DONORS, task.options.donors))
+        task = replace(task, options=options, orders=min(task.orders, 2))
         thinned = replace(task, folds=folds, transport_error="ignore", advance=None)
         order = self.order(self.inner.encode(task.matrix[task.rows]))
+        compared = np.unique(np.concatenate([fold.test for fold in folds]))
+        weights = task.weights.take(compared)
+        changes: list[Floats] = []
 
         def rescore(keep: Ints | None) -> Floats:
             fitted = self if keep is None else task.fit(self.design, keep, self)
-            found = fitted._scores(thinned, prepared, fitted.law(task, order=order))
-            weights = task.weights.take(found.rows)
-            return np.concatenate([weights.mean(found.latent), weights.mean(found.attributed)])
+            found = fitted._scores(thinned, prepared, fitted.law(thinned, order=order))
+            changes.append(np.hstack([found.latent, found.attributed]))
+            return weights.mean(changes[-1])
 
-        silent = scores.unread
-        found = jackknifed(scores, task, task.child(0), rescore)
-        return found if silent is None else found.silenced(silent)
+        def noise() -> Floats:
+            # each refit's change is a mean over some rows, and has the error of one
+            base, *refits = changes
+            squares = [weights.standard_error(refit - base) ** 2 for refit in refits]
+            return np.asarray((len(refits) - 1) ** 2 * np.mean(squares, axis=0))
+
+        found = jackknifed(scores, task, task.child(0), rescore, noise)
+        return found if scores.unread is None else found.silenced(scores.unread)
 
 
 def _pooled_pairs(

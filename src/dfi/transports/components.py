@@ -7,7 +7,7 @@ often the more rows there are. Columns are therefore sorted into components firs
 correlation between components is 0 exactly. Within a component the sample correlation stays,
 so the matrix stays positive.
 
-A *unit* is a column of the caller's table; the one-hot columns of a category are one unit. Each is
+A *unit* is a column of the table or a group; the columns of a category are one unit. Each is
 rotated to an orthonormal basis of its range, so neither units of measurement nor the coding of a
 category matter.
 

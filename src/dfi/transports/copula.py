@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from dfi._types import Bools, Floats, Ints, Plain
     from dfi.transports.base import FittedTransport, Transport
     from dfi.transports.components import Components
+    from dfi.transports.covariance import CovarianceKind
     from dfi.transports.linear_error import MapInfluence, SquaredInfluence
 
 OUTER = 100.0
@@ -311,8 +312,16 @@ class Copula(Whitening):
 
     Parameters
     ----------
+    covariance : {"auto", "sample", "factor", "ledoit-wolf"}, default="auto"
+        How correlations of the scores are estimated, as for :class:`Gaussian`
+        (:mod:`dfi.transports.covariance`, with figures).
+        ``"factor"``: a few common factors and a part of its own for every column, positive
+        definite for any number of rows. ``"auto"``: factors for a component of more columns than a
+        fifth of the rows, else the sample correlation. Under factors standard errors come from
+        refits and the second-order bias is left in.
     shrinkage : float or "ledoit-wolf", default=0.0
-        Share of the identity mixed into the correlation matrix of the scores.
+        Share of the identity mixed into the sample correlation matrix of the scores;
+        ``"ledoit-wolf"`` is the same as ``covariance="ledoit-wolf"``.
     reference : {"auto", "empirical", "gaussian"}, default="auto"
         Law of a replacement latent coordinate: ``N(0, 1)``, or the empirical law of the
         coordinate where some column has levels (whose scores are not normal).
@@ -322,6 +331,7 @@ class Copula(Whitening):
         For ``transform`` alone: what collinear columns leave random.
     """
 
+    covariance: CovarianceKind = "auto"
     shrinkage: float | Literal["ledoit-wolf"] = 0.0
     reference: ReferenceKind | Literal["auto"] = "auto"
     components: Components = "auto"
@@ -351,7 +361,12 @@ class Copula(Whitening):
         law = self.reference
         if law == "auto":
             law = "empirical" if levels else "gaussian"
-        whitening = Gaussian(shrinkage=self.shrinkage, reference=law, components=self.components)
+        whitening = Gaussian(
+            covariance=self.covariance,
+            shrinkage=self.shrinkage,
+            reference=law,
+            components=self.components,
+        )
         scores = _columns(margins, matrix, np.zeros(len(center)), "score")
         linear = whitening.by_column(scores, weights, constant, columns=columns, like=like)
         return CopulaTransport(self, margins, linear, center, deviation)
@@ -364,6 +379,7 @@ class Copula(Whitening):
             "epsilon": 0.0,
             "cost": "squared euclidean on whitened normal scores",
             "standardize": True,
+            "covariance": self.covariance,
             "shrinkage": self.shrinkage,
             "components": check_components(self.components),
         }

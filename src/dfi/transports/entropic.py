@@ -362,7 +362,7 @@ class EntropicOT(Transport):
     ) -> EntropicTransport:
         """Solve the problem for the rows of a numeric matrix."""
         del columns, like
-        whitening = Gaussian(reference="gaussian", components=None)
+        whitening = Gaussian(reference="gaussian", components=None, covariance="sample")
         linear = whitening.by_column(matrix, weights, constant)
         if not self.whiten:
             d = linear.n_latent

@@ -14,7 +14,8 @@ target potential; its ``Z`` has variance :math:`s^2 + \varepsilon/(2+\varepsilon
 coupling with :math:`N(0, I)`. It is offered as :class:`Semicontinuous`, to reproduce the paper.
 
 Correlations between dependence components (:mod:`dfi.transports.components`) are 0 exactly, and
-known, not estimated: :math:`R`, :math:`L` and the influence on both are block-diagonal.
+known, not estimated: :math:`R`, :math:`L` and the influence on both are block-diagonal. How
+:math:`R` is estimated within them is :mod:`dfi.transports.covariance`.
 """
 
 from __future__ import annotations
@@ -22,14 +23,21 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
 from dfi._checks import one_of
+from dfi._data.levels import constant_columns
 from dfi._lines.base import Reference, ReferenceKind
 from dfi.transports.base import Transport
-from dfi.transports.blocks import BlockAttribution, BlockTransport, WithinUnits, within_units
+from dfi.transports.blocks import (
+    BlockAttribution,
+    BlockTransport,
+    WithinUnits,
+    whitened_by,
+    within_units,
+)
 from dfi.transports.components import (
     RELATIVE_FLOOR,
     Components,
@@ -37,7 +45,17 @@ from dfi.transports.components import (
     column_labels,
     named_labels,
 )
-from dfi.transports.linear_error import attributed_influence, latent_terms
+from dfi.transports.covariance import (
+    WIDE,
+    CovarianceKind,
+    component_ranks,
+    correlation,
+    ledoit_wolf,
+    places,
+    principal_factors,
+)
+from dfi.transports.linear_error import attributed_influence, latent_terms, refuse_derived
+from dfi.transports.margins import count_rows
 from dfi.transports.straight import Attributed, StraightTransport
 
 if TYPE_CHECKING:
@@ -51,8 +69,6 @@ if TYPE_CHECKING:
     from dfi.transports.base import FittedTransport
     from dfi.transports.linear_error import MapInfluence, SquaredInfluence
 
-MOST_SHRINKAGE = 1.0 - 1e-9
-
 KERNEL_NODES = 5
 """Gauss-Hermite nodes for the random part of a rank-deficient transport."""
 
@@ -65,7 +81,8 @@ class LinearTransport(StraightTransport):
     of the (shrunken) correlation matrix of the active columns; with components the k-th eigenvector
     belongs to the component of the k-th coordinate, and is 0 outside of it. ``smoothing`` is the
     bridge's correlation ``s``, 1 for a deterministic map; the attribution matrix is
-    ``weight_factor * L``; ``shrinkage`` the share of the identity that was mixed in.
+    ``weight_factor * L``; ``shrinkage`` the share of the identity that was mixed in; ``ranks`` the
+    number of factors of each component, None where its correlations are the sample's.
     """
 
     design: Transport
@@ -81,6 +98,7 @@ class LinearTransport(StraightTransport):
     reference: Reference
     labels: Ints | None = None
     missed: Floats | None = None
+    ranks: tuple[int | None, ...] = (None,)
     decoder: Floats = field(init=False)
     encoder: Floats = field(init=False)
 
@@ -99,6 +117,12 @@ class LinearTransport(StraightTransport):
     def rank(self) -> int:
         """The rank of the correlation matrix above the relative floor."""
         return int(np.sum(self.eigenvalues > 0))
+
+    @property
+    def factors(self) -> int | None:
+        """The number of factors of all components; None without a factor covariance."""
+        found = [rank for rank in self.ranks if rank is not None]
+        return sum(found) if found else None
 
     @property
     def condition(self) -> float:
@@ -239,7 +263,11 @@ class LinearTransport(StraightTransport):
 
     def diagnostics(self, owner: Ints) -> Plain:
         """Return rank and condition of the correlation matrix, and what is collinear."""
+        kind = "sample" if self.factors is None else "factor"
+        if isinstance(self.design, Whitening) and self.design.estimator == "ledoit-wolf":
+            kind = "ledoit-wolf"
         return {
+            "covariance": {"used": kind, "factors": self.factors, "shrinkage": self.shrinkage},
             "rank": self.rank,
             "condition": self.condition,
             "random_kernel": bool(self.kernel_variance.any()),
@@ -275,20 +303,66 @@ class LinearTransport(StraightTransport):
         return nodes[:, None] * deviation, weights / weights.sum()
 
 
+Kept = TypeVar("Kept", "Ints", "Floats")
+
+
+class Selected(NamedTuple):
+    """What was selected on all rows, and is kept in refits without some of them."""
+
+    labels: Ints | None = None
+    missed: Floats | None = None
+    ranks: tuple[int | None, ...] | None = None
+
+
+def selected_units(like: FittedTransport | None, owner: Ints) -> Selected:
+    """Return what was selected for units, for coordinates that each belong to one of them.
+
+    A level may be missing among fewer rows, and units have other coordinates then.
+    """
+    if not isinstance(like, BlockTransport):
+        return Selected()
+    first = [int(place[0]) for place in like.inner.places]
+
+    def of_units(values: Kept | None) -> Kept | None:
+        return None if values is None else values[first][owner]
+
+    return Selected(of_units(like.labels), of_units(like.missed), like.linear.ranks)
+
+
 class Whitening(Transport):
     """What whitenings share, of features or of their normal scores."""
 
     reference: ReferenceKind | Literal["auto"]
     components: Components
+    covariance: CovarianceKind = "sample"
+
+    @property
+    def estimator(self) -> CovarianceKind:
+        """How correlations are estimated; shrinkage is of the sample's."""
+        if isinstance(self.shrinkage, str):
+            return "ledoit-wolf"
+        return "sample" if self.shrinkage else self.covariance
+
+    def check(self, *, transport_error: str, integration: Quadrature) -> None:
+        """Raise if derived terms are asked for of a factor covariance, which has none."""
+        super().check(transport_error=transport_error, integration=integration)
+        if self.estimator == "factor":
+            refuse_derived(transport_error)
 
     def check_parameters(self) -> None:
         """Raise for parameters that no transport can have."""
         super().check_parameters()
+        one_of("covariance", self.covariance, get_args(CovarianceKind))
         given: object = self.shrinkage
         number = isinstance(given, int | float | np.number)
         if given != "ledoit-wolf" and not (number and 0 <= given < 1):  # type: ignore[operator]
             raise ValueError(
                 f"shrinkage must be a number in [0, 1) or 'ledoit-wolf', got {given!r}"
+            )
+        if given and self.covariance not in ("auto", "sample", given):
+            raise ValueError(
+                f"shrinkage={given!r} is of the sample correlation, not for covariance="
+                f"{self.covariance!r}: leave one of the two out"
             )
         if self.reference not in ("auto", "empirical", "gaussian"):
             raise ValueError(
@@ -329,6 +403,7 @@ class _LinearDesign(Whitening):
             "epsilon": self.epsilon,
             "cost": "squared euclidean on whitened features",
             "standardize": self.standardize,
+            "covariance": self.covariance,
             "shrinkage": self.shrinkage,
             "components": check_components(self.components),
             "attribution": self.attribution,
@@ -357,11 +432,35 @@ class _LinearDesign(Whitening):
         Units of several columns (categories) are disentangled from each other as blocks.
         """
         if columns is not None and self.disentangles_units:
-            share = weights.values / weights.values.sum()
-            inner = within_units(matrix, share, constant, columns, like)
-            if inner is not None:
-                return self._between_units(inner, matrix, weights, constant, like)
+            single = isinstance(like, BlockTransport)
+            found = self._fit_units(matrix, weights, constant, columns, like, single=single)
+            if found is not None:
+                return found
         return self.by_column(matrix, weights, constant, columns=columns, like=like)
+
+    def fit_blocks(
+        self, matrix: Floats, weights: Weights, constant: Bools, columns: Sequence[Column]
+    ) -> FittedTransport:
+        """Fit the transport with every unit as a block, those of one column too."""
+        found = self._fit_units(matrix, weights, constant, columns, None, single=True)
+        return super().fit_blocks(matrix, weights, constant, columns) if found is None else found
+
+    def _fit_units(
+        self,
+        matrix: Floats,
+        weights: Weights,
+        constant: Bools,
+        columns: Sequence[Column],
+        like: FittedTransport | None,
+        *,
+        single: bool,
+    ) -> BlockTransport | None:
+        share = weights.values / weights.values.sum()
+        known = like.inner if isinstance(like, BlockTransport) else None
+        inner = within_units(matrix, share, constant, columns, single=single, like=known)
+        if inner is None:
+            return None
+        return self._between_units(inner, matrix, weights, constant, columns, like)
 
     def by_column(
         self,
@@ -373,10 +472,12 @@ class _LinearDesign(Whitening):
         like: FittedTransport | None = None,
     ) -> LinearTransport:
         """Fit the transport with a latent coordinate for each column of the matrix."""
-        labels = missed = None
+        kept = Selected()
         if like is not None:
-            labels, missed = like.labels, like.missed
-        return self._fit(matrix, weights, constant, columns, labels, missed)
+            straight = like.straight
+            ranks = None if straight is None else straight.whitening.ranks
+            kept = Selected(like.labels, like.missed, ranks)
+        return self._fit(matrix, weights, constant, columns, kept)
 
     def _between_units(
         self,
@@ -384,20 +485,79 @@ class _LinearDesign(Whitening):
         matrix: Floats,
         weights: Weights,
         constant: Bools,
+        columns: Sequence[Column],
         like: FittedTransport | None,
     ) -> BlockTransport:
         """Fit the transport to rows that are whitened within units."""
-        labels = missed = None
-        if isinstance(like, BlockTransport) and like.labels is not None:
-            first = [int(place[0]) for place in like.inner.places]
-            labels = like.labels[first][inner.owner]
-            missed = None if like.missed is None else like.missed[first][inner.owner]
+        active = np.flatnonzero(~constant)
+        even = self.attribution == "isotropic"
+        wide = self.covariance == "factor" or len(inner.owner) > WIDE * count_rows(weights)
+        if wide and self.estimator in ("auto", "factor"):
+            inner, linear = self._among_factors(matrix, weights, active, columns, like)
+            return BlockTransport(self, active, inner, linear, even)
         whitened = inner.encode(matrix)
         all_vary = np.zeros(whitened.shape[1], dtype=np.bool_)
-        linear = self._fit(whitened, weights, all_vary, inner.units, labels, missed)
-        return BlockTransport(
-            self, np.flatnonzero(~constant), inner, linear, self.attribution == "isotropic"
+        kept = selected_units(like, inner.owner)
+        linear = self._fit(whitened, weights, all_vary, inner.units, kept, inner.owner)
+        return BlockTransport(self, active, inner, linear, even)
+
+    def _among_factors(
+        self,
+        matrix: Floats,
+        weights: Weights,
+        active: Ints,
+        columns: Sequence[Column],
+        like: FittedTransport | None,
+    ) -> tuple[WithinUnits, LinearTransport]:
+        """Fit the transport where factors of all columns whiten within units as well."""
+        share = weights.values / weights.values.sum()
+        center = share @ matrix
+        deviation = np.sqrt(share @ (matrix - center) ** 2)
+        deviation[constant_columns(matrix[share > 0])] = 0.0
+        rows = ((matrix - center) / np.where(deviation > 0, deviation, 1.0))[:, active]
+        unit = np.zeros(matrix.shape[1], dtype=np.intp)
+        for number, column in enumerate(columns):
+            unit[list(column.positions)] = number
+        owner = np.searchsorted(np.unique(unit[active]), unit[active])
+        labels, missed, ranks = selected_units(like, owner)
+        components = check_components(self.components)
+        if labels is None and components is not None:
+            labels, missed = column_labels(
+                components, rows, weights, active, columns, matrix.shape[1]
+            )
+        found = correlation(rows, weights, self.estimator, labels=labels, ranks=ranks)
+        inner, between = whitened_by(found.matrix, center, deviation, active, columns)
+        if labels is not None and missed is not None:
+            first = [int(np.searchsorted(active, block.positions[0])) for block in inner.blocks]
+            labels, missed = labels[first][inner.owner], missed[first][inner.owner]
+        law, smoothing, weight_factor = self.coupling()
+        d = len(between)
+        vectors, values = np.zeros((d, d)), np.zeros(d)
+        for place in places(labels):
+            inside = np.arange(d)[place]
+            values[inside], vectors[np.ix_(inside, inside)] = np.linalg.eigh(
+                between[np.ix_(inside, inside)]
+            )
+        linear = LinearTransport(
+            design=self,
+            active=np.arange(d),
+            center=np.zeros(d),
+            scale=np.ones(d),
+            eigenvectors=vectors,
+            eigenvalues=np.where(values > RELATIVE_FLOOR * values.max(), values, 0.0),
+            smoothing=smoothing,
+            weight_factor=weight_factor,
+            shrinkage=0.0,
+            standardized=True,
+            reference=Reference.gaussian(),
+            labels=labels,
+            missed=missed,
+            ranks=found.ranks,
         )
+        if law == "empirical":
+            whitened = inner.encode(matrix)
+            linear = replace(linear, reference=_empirical_law(linear, whitened, weights.values))
+        return inner, linear
 
     def _fit(
         self,
@@ -405,10 +565,10 @@ class _LinearDesign(Whitening):
         weights: Weights,
         constant: Bools,
         columns: Sequence[Column] | None,
-        labels: Ints | None,
-        missed: Floats | None,
+        kept: Selected,
+        blocks: Ints | None = None,
     ) -> LinearTransport:
-        """Fit the transport; ``labels`` are the components where they are known."""
+        """Fit the transport; within ``blocks`` of coordinates rows are white already."""
         standardize, components = self.standardize, check_components(self.components)
         law, smoothing, weight_factor = self.coupling()
         share = weights.values / weights.values.sum()
@@ -417,16 +577,29 @@ class _LinearDesign(Whitening):
         centered = matrix[:, active] - center[active]
         scale = np.ones(matrix.shape[1])
         deviation = np.sqrt(share @ centered**2)
+        if blocks is not None:
+            # a unit may not vary among the rows of a refit
+            deviation = np.where(deviation > 0, deviation, 1.0)
         if standardize:
             scale[active] = deviation
         rows = centered / scale[active]
+        unit_rows = rows if standardize else centered / deviation
+        labels, missed, ranks = kept
         if labels is None and components is not None:
-            unit_rows = rows if standardize else centered / deviation
             labels, missed = column_labels(
                 components, unit_rows, weights, active, columns, matrix.shape[1]
             )
-        amount = _shrinkage(rows, share, weights.total, self.shrinkage, labels)
-        eigenvectors, eigenvalues = _block_eigensystem(rows * np.sqrt(share)[:, None], labels)
+        estimator = self.estimator
+        if ranks is None:
+            ranks = component_ranks(unit_rows, weights, estimator, labels, blocks)
+        amount = 0.0
+        if estimator == "ledoit-wolf":
+            amount = ledoit_wolf(rows, share, weights.total, labels, blocks)
+        elif not isinstance(self.shrinkage, str):
+            amount = float(self.shrinkage or 0.0)
+        eigenvectors, eigenvalues = _block_eigensystem(
+            rows * np.sqrt(share)[:, None], labels, ranks, blocks
+        )
         if amount > 0:
             eigenvalues = (1 - amount) * eigenvalues + amount * eigenvalues.mean()
         transport = LinearTransport(
@@ -443,6 +616,7 @@ class _LinearDesign(Whitening):
             reference=Reference.gaussian(),
             labels=labels,
             missed=missed,
+            ranks=ranks,
         )
         if law == "empirical":
             return replace(transport, reference=_empirical_law(transport, matrix, weights.values))
@@ -460,8 +634,15 @@ class Gaussian(_LinearDesign):
         the estimand.
     standardize : bool, default=True
         Bring every column to unit variance first, so that units of measurement do not matter.
+    covariance : {"auto", "sample", "factor", "ledoit-wolf"}, default="auto"
+        How correlations are estimated (:mod:`dfi.transports.covariance`, with figures).
+        ``"factor"``: a few common factors and a part of its own for every column, positive
+        definite for any number of rows. ``"auto"``: factors for a component of more columns than a
+        fifth of the rows, else the sample correlation. Under factors standard errors come from
+        refits and the second-order bias is left in.
     shrinkage : float or "ledoit-wolf", default=0.0
-        Share of the identity mixed into the correlation matrix.
+        Share of the identity mixed into the sample correlation matrix;
+        ``"ledoit-wolf"`` is the same as ``covariance="ledoit-wolf"``.
     reference : {"auto", "empirical", "gaussian"}, default="auto"
         Law of a replacement latent coordinate: the empirical law of each coordinate for
         ``epsilon = 0`` (whitening alone does not make data Gaussian), ``N(0, 1)`` for the bridge.
@@ -491,6 +672,7 @@ class Gaussian(_LinearDesign):
 
     epsilon: float = 0.0
     standardize: bool = True
+    covariance: CovarianceKind = "auto"
     shrinkage: float | Literal["ledoit-wolf"] = 0.0
     reference: ReferenceKind | Literal["auto"] = "auto"
     n_draws: int = 4
@@ -548,7 +730,8 @@ class Semicontinuous(_LinearDesign):
     :math:`M_w = s \hat\Sigma_w (\tau I + s^2 \hat\Sigma_w)^{-1}` (equation ``Mw-semicont``). In
     sample the whitened covariance is the identity, so :math:`M_w = s/(\tau + s^2) I`. Latent
     scores do not change with the scale ``s`` of ``Z``, and ``transform`` leaves it out. The options
-    are those of :class:`Gaussian`; ``components`` are None by default, as in the paper.
+    are those of :class:`Gaussian`; as in the paper, ``components`` are None by default, and the
+    covariance is the sample's.
     """
 
     epsilon: float = 1e-3
@@ -582,62 +765,40 @@ def _empirical_law(transport: LinearTransport, matrix: Floats, mass: Floats) -> 
     )
 
 
-def _shrinkage(
-    rows: Floats,
-    share: Floats,
-    total: float,
-    shrinkage: float | str | None,
-    labels: Ints | None = None,
-) -> float:
-    r"""Return the share of the identity to mix in; Ledoit and Wolf's with weighted moments.
-
-    scikit-learn's takes no weights, and is the same where they are equal (tested).
-
-    .. math:: \frac{\min(b, d)}{d}, \qquad d = \|S - \bar\lambda I\|_F^2, \qquad
-              b = \frac1N \sum_c \Big(\sum_i p_i \|x_{ic}\|^4 - \|S_{cc}\|_F^2\Big),
-
-    over the components ``c``: entries of ``S`` between them are known to be 0.
-    """
-    if not isinstance(shrinkage, str):
-        return float(shrinkage or 0.0)
-    square = trace = fourth = 0.0
-    for place in _places(labels):
-        part = rows[:, place]
-        covariance = (share[:, None] * part).T @ part
-        square += float(np.sum(covariance**2))
-        trace += float(np.trace(covariance))
-        fourth += float(share @ np.sum(part**2, axis=1) ** 2)
-    spread = square - trace**2 / rows.shape[1]
-    error = (fourth - square) / total
-    # single columns of unit variance are the identity already, up to rounding
-    if spread <= 1e-12 * square or error <= 0:
-        return 0.0
-    # All of it would leave nothing of the correlations, nor of their influence on the scores: 0/0.
-    return min(float(min(error, spread) / spread), MOST_SHRINKAGE)
-
-
-def _places(labels: Ints | None) -> list[slice | Ints]:
-    """Return the columns of each component; without components, a view of all of them."""
-    if labels is None or not labels.any():
-        return [slice(None)]
-    return [np.flatnonzero(labels == k) for k in range(int(labels.max()) + 1)]
-
-
-def _block_eigensystem(root: Floats, labels: Ints | None) -> tuple[Floats, Floats]:
+def _block_eigensystem(
+    root: Floats,
+    labels: Ints | None,
+    ranks: Sequence[int | None],
+    blocks: Ints | None = None,
+) -> tuple[Floats, Floats]:
     """Return the eigensystem of ``root.T @ root``, component by component, collinear ones at 0.
 
     The k-th pair belongs to the component of column k. Whether columns are collinear is
-    a question within a component: its own largest eigenvalue is the measure.
+    a question within a component: its own largest eigenvalue is the measure. A component with a
+    rank has that many factors, and none of its columns are collinear.
     """
     d = root.shape[1]
     vectors, values = np.zeros((d, d)), np.zeros(d)
-    for place in _places(labels):
-        found, spectrum = _eigensystem(root[:, place])
+    for place, rank in zip(places(labels), ranks, strict=True):
+        part = root[:, place]
+        if rank is None:
+            found, spectrum = _eigensystem(part)
+        else:
+            found, spectrum = _factor_system(part, rank, None if blocks is None else blocks[place])
         spectrum = np.where(spectrum > RELATIVE_FLOOR * spectrum.max(), spectrum, 0.0)
         if isinstance(place, slice):
             return found, spectrum
         vectors[np.ix_(place, place)], values[place] = found, spectrum
     return vectors, values
+
+
+def _factor_system(root: Floats, rank: int, blocks: Ints | None) -> tuple[Floats, Floats]:
+    """Return the eigensystem where correlations are those of ``rank`` factors, variances kept."""
+    moments = root.T @ root
+    deviation = np.sqrt(np.diag(moments))
+    scale = np.outer(deviation, deviation)
+    spectrum, vectors = np.linalg.eigh(scale * principal_factors(moments / scale, rank, blocks))
+    return vectors, spectrum
 
 
 def _eigensystem(root: Floats) -> tuple[Floats, Floats]:

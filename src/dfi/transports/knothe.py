@@ -361,6 +361,16 @@ class KnotheRosenblatt(Transport):
         """Return the matrix columns in the order of the map."""
         names = [column.name for column in columns] if columns else [f"x{k}" for k in range(p)]
         blocks = [column.positions for column in columns] if columns else [(k,) for k in range(p)]
+        gaps = [
+            column.name
+            for column in columns or ()
+            if column.kind != "categorical" and len(column.positions) > 1
+        ]
+        if gaps:
+            raise UnsuitableTransportError(
+                f"column {gaps[0]!r} has missing values, which KnotheRosenblatt cannot take: use "
+                "transport='gaussian', 'copula' or 'entropic', or missing='drop'"
+            )
         for name, block in zip(names, blocks, strict=True):
             if len(block) > 1:
                 raise UnsuitableTransportError(

@@ -333,12 +333,24 @@ def why_left_in(linear: LinearTransport, n: int) -> str:
         return "the published form is there to reproduce the paper"
     if linear.smoothing < 1.0:
         return "not derived for the bridge (epsilon > 0)"
+    if linear.factors is not None:
+        return "not derived for factors (covariance='factor')"
     largest = max(map(len, linear.blocks))
     if n < 2 * largest:
         return "rows < 2 x columns that depend on each other: an expansion in 1/n does not hold"
     if largest > MOST_COLUMNS:
         return f"more than {MOST_COLUMNS} columns depend on each other"
     return ""
+
+
+def refuse_derived(transport_error: str) -> None:
+    """Raise for an own error by the sample correlation's influence, where factors are fitted."""
+    if transport_error in ("derived", "covariance", "finite-difference"):
+        raise ValueError(
+            f"transport_error={transport_error!r} goes by the influence of rows on the sample "
+            "correlation, and this one is of factors: use 'auto' or 'jackknife' (refits) or "
+            "'ignore', or a transport with covariance='sample'"
+        )
 
 
 def squared_influence(

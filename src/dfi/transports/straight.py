@@ -56,6 +56,7 @@ from dfi.transports.linear_error import (
     SquaredInfluence,
     gradient_step,
     latent_terms,
+    refuse_derived,
     squared_influence,
     why_left_in,
 )
@@ -182,6 +183,12 @@ class StraightTransport(FittedTransport):
     def own_error(self, scores: Scores, task: Task) -> Scores | None:
         """Add the derived terms, or refits where no sensitivity is to be trusted."""
         lines, names = scores.straight, self._names(task)
+        if self.whitening.factors is not None:
+            found = self.jackknife(scores, task)
+            told: Plain = {"sensitivity": {"used": "jackknife"}}
+            found = replace(found, diagnostics={**found.diagnostics, **told})
+            reason = why_left_in(self.whitening, len(scores.rows))
+            return SecondOrderBias.left_in(reason).subtracted_from(found, names)
         matrix, weights = task.matrix[scores.rows], task.weights.take(scores.rows)
         influence = self.influence(matrix)
         settled = _settled(lines, influence, weights, task, names)
@@ -241,13 +248,16 @@ class StraightTransport(FittedTransport):
     def _pooled(self, task: Task) -> Scores:
         """Score lines, with what the chosen treatment of the transport's error asks for."""
         linear, error = self.whitening, task.transport_error
+        if linear.factors is not None:
+            refuse_derived(error)
         if error == "auto" and (
             linear.smoothing < 1.0
+            or linear.factors is not None
             or task.options.rule == "draws"
             or len(task.rows) < 2 * max(map(len, linear.blocks))
         ):
-            # a smoothed regression, which single lines do not show; line means whose
-            # own noise differences would show; or standard errors that are too small in any case
+            # a smoothed regression, which single lines do not show; refits instead of terms; line
+            # means whose own noise differences would show; or too small errors in any case
             error = "derived"
         step = None
         if not task.fixed and not why_left_in(linear, len(task.rows)):

@@ -26,7 +26,8 @@ from sklearn.preprocessing import StandardScaler
 from dfi._data import read_table, read_weights
 from dfi._lines.base import Lines, Reference
 from dfi._lines.choose import Quadrature, line_model
-from dfi._lines.trees.ensemble import Category, pieces_of
+from dfi._lines.trees.ensemble import Category
+from dfi._lines.trees.kernels_pieces import pieces_of
 from dfi._lines.trees.model import TreeLines
 from dfi._models.predictor import predictor_for
 from dfi.transports.copula import Copula, through_margins

@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from dfi._lines.base import LineMoments, blocks
 from dfi._lines.trees.compiled import kernel_array
-from dfi._lines.trees.ensemble import pieces_of, tree_rows
+from dfi._lines.trees.ensemble import tree_rows
 from dfi._lines.trees.kernels_blocks import (
     Nodes,
     arena_for,
@@ -33,6 +33,7 @@ from dfi._lines.trees.kernels_lines import (
     merged_moments,
     path_moments,
 )
+from dfi._lines.trees.kernels_pieces import pieces_of
 from dfi._lines.trees.law import Law, coordinate_law, step_below, tabulate
 
 if TYPE_CHECKING:
@@ -80,14 +81,23 @@ class Geometry:
         return float(max(np.abs(self.lows).max(), np.abs(self.highs).max()))
 
 
-def predict(ensemble: TreeEnsemble, points: Floats, *, n_threads: int | None = None) -> Floats:
-    nodes = lay_out(ensemble)
+def predict(
+    ensemble: TreeEnsemble,
+    points: Floats,
+    *,
+    categories: Sequence[Category] = (),
+    n_threads: int | None = None,
+) -> Floats:
     rows = np.asarray(points, dtype=np.float64)
+    nodes = lay_out(ensemble, categories, rows.shape[1])
     sums = np.zeros(len(rows))
 
     def task(block: slice) -> None:
         places = places_for(block.stop - block.start, nodes.depth)
-        predict_sums(nodes, kernel_array(rows[block].T, np.float64), places, sums[block])
+        part = rows[block]
+        if categories:
+            part = tree_rows(part, categories, [category.levels(part) for category in categories])
+        predict_sums(nodes, kernel_array(part.T, np.float64), places, sums[block])
 
     _run(task, blocks(len(rows), ROWS_PER_BLOCK), n_threads)
     sums += ensemble.intercept
@@ -115,7 +125,7 @@ def line_moments(
         raise ValueError("the path kernel does not cut lines")
     elif needs_merging and kernel != "merged":
         raise ValueError(f"the {kernel} kernel has no second moments and no nonlinear link")
-    nodes = lay_out(ensemble)
+    nodes = lay_out(ensemble, categories, lines.points.shape[1])
     geometry = _geometry(lines)
     if kernel == "path":
         return _path(ensemble, nodes, lines, geometry, n_threads)
@@ -191,7 +201,14 @@ def _by_direction(
     latent = kernel_array(lines.latent.T, np.float64)
     shifts = kernel_array(lines.offsets.T, np.float64)
     laws = [coordinate_law(geometry.law, j) for j in range(d)]
-    steepness = _steepness_of_trees(geometry.steepness, categories, ensemble.n_features)
+    # Along a piece no level changes; copies of a column move with it.
+    steepness = np.hstack(
+        [
+            geometry.steepness,
+            np.zeros((d, len(categories))),
+            *_copies(geometry.steepness, categories),
+        ]
+    )
 
     def task(where: tuple[int, slice]) -> None:
         j, block = where
@@ -203,9 +220,7 @@ def _by_direction(
             )
             ends = (pieces.low, pieces.high)
             at = latent[j, block][pieces.line]
-            rows = tree_rows(
-                points[block][pieces.line], categories, pieces.levels, ensemble.n_features
-            )
+            rows = tree_rows(points[block][pieces.line], categories, pieces.levels)
         else:
             size = block.stop - block.start
             ends = (np.full(size, low), np.full(size, high))
@@ -252,15 +267,13 @@ def _merged(
     return out
 
 
-def _steepness_of_trees(steepness: Floats, categories: Sequence[Category], width: int) -> Floats:
-    """Return the steepness of the trees' columns: what a category decides does not move."""
-    if not categories:
-        return steepness
-    wide = np.zeros((len(steepness), width))
-    wide[:, : steepness.shape[1]] = steepness
-    for category in categories:
-        wide[:, category.columns] = 0.0
-    return wide
+def _copies(steepness: Floats, categories: Sequence[Category]) -> list[Floats]:
+    """Return the steepness (d, c) of the columns of each category that move with another column."""
+    return [
+        np.repeat(steepness[:, [category.source]], len(category.columns), axis=1)
+        for category in categories
+        if category.source is not None
+    ]
 
 
 def _path(

@@ -16,6 +16,9 @@ is the sum over pieces
 .. math:: m = \sum_k E[f(x^{(k)}(t));\; t_{k-1} < t \le t_k],
 
 with :math:`x^{(k)}` the row at the level of piece ``k``. Most lines have one to three pieces.
+
+**Splits by level**, of models that take categories themselves, send some levels left and the others
+right: they are splits at 1/2 of a column that is 0 at the former and 1 at the latter.
 """
 
 from __future__ import annotations
@@ -25,19 +28,28 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfi._data.levels import TIE, largest
+from dfi._data.levels import BEYOND, Block, largest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-    from dfi._data.levels import Block, Levels
-    from dfi._types import Floats, Ints
+    from dfi._data.levels import Grid, Levels
+    from dfi._types import Bools, Floats, Ints
 
     Integers = NDArray[np.int32]
 
 Link = Literal["identity", "logistic", "exp"]
+
+OUTSIDE = 1e100
+"""What lies beyond every threshold, wherever a line takes it: kernels keep those within 1e50."""
+
+BETWEEN = 0.5
+"""Where splits by level are: 0 goes left, 1 right."""
+
+SPREAD = 1000.0
+"""How many smallest steps a column of numbers may span whose lines are cut at its levels."""
 
 
 class Unreadable(Exception):
@@ -54,13 +66,34 @@ def require(condition: object, reason: str) -> None:
 
 
 @dataclass(frozen=True)
+class LevelRule:
+    """A split by level: ``members`` of a column go left where ``left``, right where not.
+
+    All others go the other way; NaN too, unless ``missing_left`` says something else.
+    """
+
+    column: int
+    members: frozenset[int]
+    left: bool
+    missing_left: bool | None = None
+
+    def goes_left(self, codes: Floats) -> Bools:
+        found = np.isin(codes, list(self.members)) == self.left
+        if self.missing_left is not None:
+            found = np.where(np.isnan(codes), self.missing_left, found)
+        return np.asarray(found)
+
+
+@dataclass(frozen=True)
 class TreeEnsemble:
     """The function ``link(intercept + sum over trees of the value of the leaf reached)``.
 
     Nodes are given by arrays: a row goes left where ``x[feature] <= threshold`` in float64
-    arithmetic. At a leaf ``feature`` and both children are -1; elsewhere the ``value``, with
-    learning rate, averaging and class column already applied, is 0. ``tolerance`` is the relative
-    error up to which the library's own predict reproduces the sum: its rounding.
+    arithmetic, and where ``rules[feature - n_features]`` says so for features beyond the columns.
+    At a leaf ``feature`` and both children are -1; elsewhere the ``value``, with learning rate,
+    averaging and class column already applied, is 0. ``default_left`` tells where a missing value
+    goes, in models that take some. ``tolerance`` is the relative error up to which the library's
+    own predict reproduces the sum: its rounding.
     """
 
     feature: Integers
@@ -73,6 +106,8 @@ class TreeEnsemble:
     link: Link = "identity"
     n_features: int = 0
     tolerance: float = 1e-9
+    rules: tuple[LevelRule, ...] = ()
+    default_left: Bools | None = None
 
     @property
     def n_trees(self) -> int:
@@ -89,8 +124,20 @@ class TreeEnsemble:
     def with_columns(self, columns: ArrayLike, n_features: int) -> TreeEnsemble:
         """Return the same function of a wider row: column ``k`` is now ``columns[k]``."""
         lookup = np.asarray(columns, dtype=np.int32)
+        rules = tuple(replace(rule, column=int(lookup[rule.column])) for rule in self.rules)
+        lookup = np.concatenate([lookup, n_features + np.arange(len(rules), dtype=np.int32)])
         feature = np.where(self.feature >= 0, lookup[self.feature], np.int32(-1)).astype(np.int32)
-        return replace(self, feature=feature, n_features=n_features)
+        return replace(self, feature=feature, n_features=n_features, rules=rules)
+
+    def numbered(self, rules: dict[LevelRule, int], n_features: int) -> Integers:
+        """Return the features of the nodes where rules come after ``n_features`` columns."""
+        if not self.rules:
+            return self.feature
+        place = np.array([rules[rule] for rule in self.rules], dtype=np.int32)
+        feature = self.feature.copy()
+        by_rule = feature >= self.n_features
+        feature[by_rule] = n_features + place[feature[by_rule] - self.n_features]
+        return feature
 
     def predict(self, points: Floats, *, n_threads: int | None = None) -> Floats:
         from dfi._lines.trees.engine import predict
@@ -112,16 +159,23 @@ def add_ensembles(parts: Sequence[TreeEnsemble]) -> TreeEnsemble:
         return np.where(child >= 0, child + np.int32(start), np.int32(-1)).astype(np.int32)
 
     pairs = list(zip(parts, starts, strict=True))
+    n_features = max(part.n_features for part in parts)
+    # Equal splits by level share a rule.
+    rules = dict.fromkeys(rule for part in parts for rule in part.rules)
+    numbers = {rule: k for k, rule in enumerate(rules)}
+    defaults = [part.default_left for part in parts if part.default_left is not None]
     return TreeEnsemble(
-        feature=np.concatenate([part.feature for part in parts]),
+        feature=np.concatenate([part.numbered(numbers, n_features) for part in parts]),
         threshold=np.concatenate([part.threshold for part in parts]),
         left=np.concatenate([children(part, "left", start) for part, start in pairs]),
         right=np.concatenate([children(part, "right", start) for part, start in pairs]),
         value=np.concatenate([part.value for part in parts]),
         roots=np.concatenate([part.roots + np.int32(start) for part, start in pairs]),
         intercept=float(sum(part.intercept for part in parts)),
-        n_features=max(part.n_features for part in parts),
+        n_features=n_features,
         tolerance=max(part.tolerance for part in parts),
+        rules=tuple(rules),
+        default_left=np.concatenate(defaults) if len(defaults) == len(parts) else None,
     )
 
 
@@ -135,6 +189,7 @@ def joined_trees(
     *,
     n_features: int,
     tolerance: float = 1e-9,
+    default_left: ArrayLike | None = None,
 ) -> TreeEnsemble:
     """Return the sum of trees whose node arrays were joined, children numbered within each tree."""
     left_child = np.asarray(left, dtype=np.int32)
@@ -150,6 +205,7 @@ def joined_trees(
         roots=roots,
         n_features=n_features,
         tolerance=tolerance,
+        default_left=None if default_left is None else np.asarray(default_left, dtype=bool),
     )
 
 
@@ -162,12 +218,30 @@ def single_tree(
     *,
     n_features: int,
     tolerance: float = 1e-9,
+    rules: dict[int, LevelRule] | None = None,
+    default_left: ArrayLike | None = None,
 ) -> TreeEnsemble:
-    """Return one tree, given by node arrays whose root is node 0 (leaves have ``left < 0``)."""
-    size = len(np.asarray(left))
-    return joined_trees(
-        [size], feature, threshold, left, right, value, n_features=n_features, tolerance=tolerance
+    """Return one tree, given by node arrays whose root is node 0 (leaves have ``left < 0``).
+
+    The nodes in ``rules`` split by level.
+    """
+    tree = joined_trees(
+        [len(np.asarray(left))],
+        feature,
+        threshold,
+        left,
+        right,
+        value,
+        n_features=n_features,
+        tolerance=tolerance,
+        default_left=default_left,
     )
+    if not rules:
+        return tree
+    nodes = list(rules)
+    tree.feature[nodes] = n_features + np.arange(len(nodes))
+    tree.threshold[nodes] = BETWEEN
+    return replace(tree, rules=tuple(rules.values()))
 
 
 def fold_float32_at_most(threshold: ArrayLike) -> Floats:
@@ -206,11 +280,12 @@ def at_midpoints(ensemble: TreeEnsemble, levels: Levels) -> TreeEnsemble:
 
 @dataclass(frozen=True, eq=False)
 class Category:
-    """A category of more than two levels, and what trees see of it.
+    """A column decoded to levels where lines are cut, and what trees see of it.
 
-    The columns ``positions`` (k,) of a row decide between the ``k`` observed levels, whose one-hot
-    entries are ``shift + scale * column``. The trees' ``columns`` (c,) depend on the level alone;
-    ``values`` (k, c) is what they are at each level.
+    The columns ``positions`` (k,) of a row decide between the ``k`` observed levels: the largest of
+    the entries ``shift + scale * column`` does. The trees' ``columns`` (c,) depend on the level
+    alone; ``values`` (k, c) is what they are at each level; at level 0 they move with the column
+    ``source`` where there is one. ``grid`` are the levels of one number.
     """
 
     positions: Ints
@@ -218,96 +293,68 @@ class Category:
     scale: Floats
     columns: Ints
     values: Floats
+    source: int | None = None
+    grid: Grid | None = None
 
     def levels(self, rows: Floats) -> Ints:
+        if self.grid is not None:
+            return np.searchsorted(self.grid.midpoints, rows[:, self.grid.position])
         return largest(self.shift + self.scale * rows[:, self.positions])
 
 
-def one_hot_category(block: Block, columns: Ints, values: Floats) -> Category:
-    """Return a category that rows of the numeric matrix hold as a one-hot block."""
-    k = len(block.observed)
-    return Category(block.observed, np.zeros(k), np.ones(k), columns, values)
+def category_of(levels: Block | Grid, columns: Ints, values: Floats) -> Category:
+    """Return a category that rows of the numeric matrix hold as a one-hot block or as a number."""
+    if isinstance(levels, Block):
+        k = len(levels.observed)
+        return Category(levels.observed, np.zeros(k), np.ones(k), columns, values)
+    # The nearest of v_k is that with the largest x v_k - v_k^2 / 2.
+    first, step = levels.values[0], np.diff(levels.values).min()
+    place = (levels.values - first) / step
+    require(place[-1] <= SPREAD, "a column of numbers split by level has too many of them")
+    positions = np.full(len(place), levels.position)
+    shift = -(place**2) / 2.0 - place * (first / step)
+    return Category(positions, shift, place / step, columns, values, grid=levels)
 
 
-def categories_in(ensemble: TreeEnsemble, levels: Levels) -> tuple[Category, ...]:
-    """Return the categories whose one-hot columns the trees split on."""
+def follow_gaps(
+    ensemble: TreeEnsemble, levels: Levels
+) -> tuple[TreeEnsemble, tuple[Category, ...]]:
+    """Return trees whose splits send missing values where they go, and what decides it on a line.
+
+    Missing or not are two levels, by the indicator. A split on the value becomes one on either of
+    two copies of it, which move with the value where it is there; where it is missing one of them
+    is so small that every split sends it left, the other so large that every split sends it right.
+    """
+    require(ensemble.default_left is not None, "it does not say where missing values go")
+    feature, width = ensemble.feature.copy(), ensemble.n_features
+    grids = {grid.position: grid for grid in levels.grids}
     categories = []
-    for block in levels.blocks:
-        used = block.positions[np.isin(block.positions, ensemble.feature)]
-        if len(used):
-            one_hot = (used == block.observed[:, None]).astype(np.float64)
-            categories.append(one_hot_category(block, used, one_hot))
-    return tuple(categories)
-
-
-def tree_rows(
-    rows: Floats, categories: Sequence[Category], levels: Sequence[Ints], width: int
-) -> Floats:
-    """Return rows as trees of ``width`` columns see them, each category at the level given."""
-    seen = np.zeros((len(rows), width))
-    seen[:, : rows.shape[1]] = rows
-    for category, level in zip(categories, levels, strict=True):
-        seen[:, category.columns] = category.values[level]
-    return seen
-
-
-@dataclass(frozen=True)
-class Pieces:
-    """Pieces of parallel lines on which every category keeps its level, in the lines' order."""
-
-    line: Ints
-    low: Floats
-    high: Floats
-    levels: tuple[Ints, ...]
-
-    def sums(self, values: Floats) -> Floats:
-        """Return the sum over the pieces of each line, along the last axis."""
-        starts = np.flatnonzero(np.diff(self.line, prepend=-1))
-        return np.asarray(np.add.reduceat(values, starts, axis=-1))
-
-
-def pieces_of(
-    points: Floats,
-    latent: Floats,
-    direction: Floats,
-    categories: Sequence[Category],
-    low: float,
-    high: float,
-) -> Pieces:
-    """Cut the lines ``points + (t - latent) direction`` where a category changes its level."""
-    n = len(points)
-    pieces = Pieces(np.arange(n), np.full(n, low), np.full(n, high), ())
-    for category in categories:
-        slope = category.scale * direction[category.positions]
-        entry = category.shift + category.scale * points[:, category.positions]
-        origin = entry - latent[:, None] * slope - TIE * np.arange(len(slope))
-        piece, start, end, level = _envelope(origin[pieces.line], slope, pieces.low, pieces.high)
-        pieces = Pieces(
-            pieces.line[piece], start, end, (*(known[piece] for known in pieces.levels), level)
+    for gap in levels.gaps:
+        nodes = ensemble.feature == gap.value
+        known = grids[gap.indicator].values
+        if not nodes.any() or known[-1] == 0.0:
+            continue
+        feature[nodes] = np.where(ensemble.default_left, width, width + 1)[nodes]  # type: ignore[arg-type]
+        categories.append(
+            Category(
+                np.array([gap.indicator, gap.indicator]),
+                np.array([0.5 if known[0] == 0.0 else -BEYOND, 0.0]),
+                np.array([0.0, 1.0]),
+                np.array([width, width + 1]),
+                np.array([[0.0, 0.0], [-OUTSIDE, OUTSIDE]]),
+                gap.value,
+                grids[gap.indicator] if len(known) > 1 else None,
+            )
         )
-    return pieces
+        width += 2
+    return replace(ensemble, feature=feature, n_features=width), tuple(categories)
 
 
-def _envelope(
-    origin: Floats, slope: Floats, low: Floats, high: Floats
-) -> tuple[Ints, Floats, Floats, Ints]:
-    """Return line, start, end and place of the largest of ``origin + slope t``, piece by piece."""
-    line = np.arange(len(origin))
-    at, place = low, np.argmax(origin + slope * low[:, None], axis=1)
-    pieces = []
-    while len(line):
-        rise = slope - slope[place][:, None]
-        lead = origin[line, place][:, None] - origin[line]
-        # What rises faster overtakes where its lag is made up; rounding must not step back.
-        crossing = np.divide(lead, rise, out=np.full(rise.shape, np.inf), where=rise > 0)
-        following = np.argmin(crossing, axis=1)
-        overtaken = np.maximum(np.take_along_axis(crossing, following[:, None], axis=1)[:, 0], at)
-        end = np.minimum(overtaken, high[line])
-        pieces.append((line, at, end, place))
-        ongoing = overtaken < high[line]
-        line, at, place = line[ongoing], end[ongoing], following[ongoing]
-    lines, starts, ends, places = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-    order = np.argsort(lines, kind="stable")
-    # A level that is met at a single point has no piece; a line keeps its first in any case.
-    order = order[(ends > starts)[order] | (np.diff(lines[order], prepend=-1) > 0)]
-    return lines[order], starts[order], ends[order], places[order]
+def tree_rows(rows: Floats, categories: Sequence[Category], levels: Sequence[Ints]) -> Floats:
+    """Return rows with the level of each category, then the columns that move with another."""
+    copies = []
+    for category, level in zip(categories, levels, strict=True):
+        if category.source is not None:
+            there = (level == 0)[:, None]
+            copies.append(np.where(there, rows[:, [category.source]], category.values[level]))
+    return np.column_stack([rows, *levels, *copies])

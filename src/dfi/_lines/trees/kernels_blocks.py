@@ -25,9 +25,11 @@ from dfi._lines.trees.compiled import SOURCES, Kernel, kernel_array
 from dfi._lines.trees.law import evaluate_coordinate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from dfi._lines.trees.ensemble import Integers, TreeEnsemble
+    from dfi._lines.trees.ensemble import Category, Integers, TreeEnsemble
     from dfi._lines.trees.law import CoordinateLaw
     from dfi._types import Floats
 
@@ -36,7 +38,8 @@ class Nodes(NamedTuple):
     """Trees in preorder: the left child of node ``k`` is ``k + 1``.
 
     ``cut`` holds the threshold of a split and the value of a leaf (``feature < 0``), so that a
-    visit touches 16 bytes.
+    visit touches 16 bytes. A feature ``f`` beyond the ``w`` columns of the rows is decided by a
+    level: it is ``seen[f - w, k]`` where column ``source[f - w]`` is ``k``.
     """
 
     feature: Integers
@@ -44,9 +47,12 @@ class Nodes(NamedTuple):
     cut: Floats
     roots: NDArray[np.uint32]
     depth: int
+    source: NDArray[np.uint32]
+    seen: Floats
 
 
-def lay_out(ensemble: TreeEnsemble) -> Nodes:
+def lay_out(ensemble: TreeEnsemble, categories: Sequence[Category] = (), width: int = 0) -> Nodes:
+    """Return the trees in preorder; levels of categories come after ``width`` columns of a row."""
     n = len(ensemble.feature)
     feature = np.empty(n, np.int32)
     right = np.empty(n, np.uint32)
@@ -68,8 +74,41 @@ def lay_out(ensemble: TreeEnsemble) -> Nodes:
         filled_and_depth,
     )
     filled, depth = filled_and_depth.tolist()
+    feature = feature[:filled]
+    source, seen, number = _places(ensemble.n_features, categories, width)
+    if categories:
+        feature = np.where(feature >= 0, number[feature], np.int32(-1))
     # Infinite thresholds would make 0 * inf below; no row comes near these bounds.
-    return Nodes(feature[:filled], right[:filled], np.clip(cut[:filled], -1e50, 1e50), roots, depth)
+    cut = np.clip(cut[:filled], -1e50, 1e50)
+    return Nodes(feature, right[:filled], cut, roots, depth, source, seen)
+
+
+def _places(
+    n_features: int, categories: Sequence[Category], width: int
+) -> tuple[NDArray[np.uint32], Floats, Integers]:
+    """Return what :class:`Nodes` needs to look levels up, and the new number of each feature.
+
+    In the rows the columns of the matrix are followed by levels, then by the columns that move with
+    another (:func:`dfi._lines.trees.ensemble.tree_rows`).
+    """
+    number = np.arange(n_features, dtype=np.int32)
+    physical = width + len(categories)
+    for category in categories:
+        if category.source is not None:
+            number[category.columns] = physical + np.arange(len(category.columns))
+            physical += len(category.columns)
+    looked_up = [(k, each) for k, each in enumerate(categories) if each.source is None]
+    n_levels = max((len(category.values) for _, category in looked_up), default=0)
+    seen = np.zeros((sum(len(category.columns) for _, category in looked_up), n_levels))
+    source = np.empty(len(seen), np.uint32)
+    first = 0
+    for k, category in looked_up:
+        own = slice(first, first + len(category.columns))
+        seen[own, : len(category.values)] = category.values.T
+        source[own] = width + k
+        number[category.columns] = physical + np.arange(own.start, own.stop)
+        first = own.stop
+    return source, seen, number
 
 
 @Kernel
@@ -134,6 +173,7 @@ def predict_sums(
     """Add leaf values of each row, rows in columns: twice as quick as walking row by row."""
     one = np.uint64(1)
     n_rows = np.uint64(sums.size)
+    width = len(columns)
     row, stack = places
     for tree in range(nodes.roots.size):
         for k in range(n_rows):
@@ -149,16 +189,27 @@ def predict_sums(
                 for k in range(start, end):
                     sums[row[k]] += cut
                 continue
-            column = columns[np.uint32(f)]
             n_right = start
             n_left = end
-            for k in range(start, end):
-                i = row[k]
-                goes_left = np.uint64(column[i] <= cut)
-                row[n_left] = i
-                row[n_right] = i
-                n_left += goes_left
-                n_right += one - goes_left
+            if f < width:
+                column = columns[np.uint32(f)]
+                for k in range(start, end):
+                    i = row[k]
+                    goes_left = np.uint64(column[i] <= cut)
+                    row[n_left] = i
+                    row[n_right] = i
+                    n_left += goes_left
+                    n_right += one - goes_left
+            else:
+                column = columns[nodes.source[np.uint32(f - width)]]
+                seen = nodes.seen[np.uint32(f - width)]
+                for k in range(start, end):
+                    i = row[k]
+                    goes_left = np.uint64(seen[np.uint32(column[i])] <= cut)
+                    row[n_left] = i
+                    row[n_right] = i
+                    n_left += goes_left
+                    n_right += one - goes_left
             if n_right > start:
                 stack[top, 0], stack[top, 1], stack[top, 2] = nodes.right[node], start, n_right
                 top += 1
@@ -222,6 +273,7 @@ def arena_moments(
     one = np.uint64(1)
     n_lines = np.uint64(latent.size)
     n_shifts = np.uint64(shifts.size)
+    width = len(columns)
     line, upper, at, left_value, last, stack = arena
     # Left of a split is closed: along a falling coordinate it is t >= b, which is t > b-.
     slack = law.below
@@ -256,13 +308,26 @@ def arena_moments(
                             at[i] = upper[k]
                 continue
             # The higher side is compacted in place, the lower side written behind the segment.
-            steep = steepness[np.uint32(f)]
-            column = columns[np.uint32(f)]
             lower_child = node + one
             higher_child = np.uint64(nodes.right[node])
             n_higher = start
             n_lower = end
-            if steep == 0.0:
+            if f < width:
+                steep = steepness[np.uint32(f)]
+                column = columns[np.uint32(f)]
+            else:
+                steep = 0.0
+                column = columns[nodes.source[np.uint32(f - width)]]
+            if f >= width:
+                seen = nodes.seen[np.uint32(f - width)]
+                for k in range(start, end):
+                    i, b = line[k], upper[k]
+                    goes_left = np.uint64(seen[np.uint32(column[i])] <= cut)
+                    line[n_lower], upper[n_lower] = i, b
+                    line[n_higher], upper[n_higher] = i, b
+                    n_lower += goes_left
+                    n_higher += one - goes_left
+            elif steep == 0.0:
                 for k in range(start, end):
                     i, b = line[k], upper[k]
                     goes_left = np.uint64(column[i] <= cut)

@@ -112,8 +112,13 @@ def next_leaf(
     end = stack_high[top]
     f = nodes.feature[here]
     while f >= 0:
-        gap = nodes.cut[here] - x[np.uint32(f)]
-        steep = steepness[np.uint32(f)]
+        if f < x.size:
+            gap = nodes.cut[here] - x[np.uint32(f)]
+            steep = steepness[np.uint32(f)]
+        else:
+            level = np.uint32(x[nodes.source[np.uint32(f - x.size)]])
+            gap = nodes.cut[here] - nodes.seen[np.uint32(f - x.size), level]
+            steep = 0.0
         right = np.uint64(nodes.right[here])
         if steep == 0.0:
             here = here + one if gap >= 0.0 else right

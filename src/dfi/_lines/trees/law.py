@@ -155,6 +155,9 @@ def _distinct_atoms(values: Floats, cumulative: Floats) -> tuple[Floats, Floats]
     below = np.stack([cumulative, np.cumsum(mass * values, axis=1)], axis=2)
     # A tie is stepped over at once, at its last atom.
     is_last = np.diff(values, axis=1, append=np.inf) > 0
+    if is_last.all():
+        edge = np.full((d, 1), np.inf)
+        return np.hstack([values, edge]), np.pad(below, ((0, 0), (1, 0), (0, 0)))
     rank = np.cumsum(is_last, axis=1) - 1
     width = int(rank[:, -1].max()) + 1
     atoms = np.full((d, width + 1), np.inf)

@@ -18,35 +18,37 @@ import numpy as np
 from scipy import sparse
 from sklearn.pipeline import Pipeline
 
+from dfi._data.columns import Column
+from dfi._data.levels import BEYOND, Block, Grid
 from dfi._lines.trees.ensemble import (
+    OUTSIDE,
     NotTrees,
     Unreadable,
     at_midpoints,
-    categories_in,
-    one_hot_category,
+    category_of,
+    follow_gaps,
     require,
-    tree_rows,
 )
 from dfi._lines.trees.pipelines import active_steps, follow_columns, pull_back
-from dfi._lines.trees.readers import read_trees, verify
+from dfi._lines.trees.readers import known_levels, read_trees, verify
 from dfi._models.predictor import brief, forest_values, is_plain_forest
 from dfi.warnings import ExactnessWarning, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from dfi._data.columns import Column
     from dfi._data.levels import Levels
     from dfi._data.table import Table
     from dfi._lines.base import LineMoments, Lines
     from dfi._lines.trees.engine import Kernel
     from dfi._lines.trees.ensemble import Category, TreeEnsemble
     from dfi._models.predictor import Predictor
-    from dfi._types import Floats
+    from dfi._types import Bools, Floats
 
 # Places between and beyond a column's lowest (0) and highest (1) value.
 OFF_LEVELS = (-1.5, 0.0, 0.2, 0.5, float(np.nextafter(0.5, 1.0)), 0.7, 1.0, 2.5)
 N_MOVED = 200
+DIFFERS = "the trees as read differ from the model's own predictions by {:.1e} of their scale"
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,9 @@ class TreeLines:
         return f"exact: {n_trees} tree{'' if n_trees == 1 else 's'}"
 
     def predict(self, points: Floats) -> Floats:
-        if self.categories:
-            levels = [category.levels(points) for category in self.categories]
-            points = tree_rows(points, self.categories, levels, self.ensemble.n_features)
-        return self.ensemble.predict(points, n_threads=self.n_threads)
+        from dfi._lines.trees.engine import predict
+
+        return predict(self.ensemble, points, categories=self.categories, n_threads=self.n_threads)
 
     def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
         from dfi._lines.trees.engine import line_moments
@@ -100,21 +101,35 @@ def tree_lines(
     """
     ensemble, reason = read_trees(model, column=column)
     if ensemble is not None:
-        trees = TreeLines(ensemble, n_threads=n_threads)
-        if levels:
-            ensemble = at_midpoints(ensemble, levels)
-            trees = replace(trees, ensemble=ensemble, categories=categories_in(ensemble, levels))
-        own = _quick(model, predict, levels)
-        error = verify(ensemble, own, sample_points, read=trees.predict)
-        if error <= ensemble.tolerance:
-            return trees
-        reason = (
-            f"{type(model).__name__}: the trees as read differ from the model's own predictions "
-            f"by {error:.1e} of their scale"
-        )
+        try:
+            trees = replace(_on_matrix(ensemble, model, sample_points, levels), n_threads=n_threads)
+            own = _quick(model, predict, levels)
+            error = verify(ensemble, own, sample_points, read=trees.predict)
+            if error <= ensemble.tolerance:
+                return trees
+            why = DIFFERS.format(error)
+        except Unreadable as refusal:
+            why = str(refusal)
+        reason = f"{type(model).__name__}: {why}"
     if reason:
         warn(f"{reason}; its line means use quadrature", ExactnessWarning)
     return None
+
+
+def _on_matrix(
+    ensemble: TreeEnsemble, model: object, sample: Floats, levels: Levels | None
+) -> TreeLines:
+    """Return trees whose columns are those of the numeric matrix, rows decoded to the levels."""
+    require(levels or not ensemble.rules, "a column of numbers without levels is split by level")
+    if not levels:
+        return TreeLines(ensemble)
+    of_columns = [_levels_of(position, levels) for position in range(ensemble.n_features)]
+    given: Callable[[Floats], Floats] = levels.nearest
+    if ensemble.rules:
+        columns = [Column(f"x{k}", k, "real", (), (k,)) for k in range(ensemble.n_features)]
+        given = _given_codes(known_levels(model, columns), columns, levels)
+    trees = Levelled(ensemble, of_columns, given, sample[0], levels)
+    return trees.lines(at_midpoints(trees.plain(), levels))
 
 
 def _quick(
@@ -125,6 +140,39 @@ def _quick(
     if owner is not model or not is_plain_forest(model):
         return predict
     return lambda rows: forest_values(model, levels.nearest(rows) if levels else rows)
+
+
+def gap_tree_lines(
+    predictor: Predictor, sample: Floats, *, n_threads: int | None = None
+) -> TreeLines | None:
+    """Return the exact line means of trees on a table with missing values, or None with a warning.
+
+    A model that takes NaN says at every split where it goes; for one that is given the mean of the
+    observed beside an indicator, that mean does.
+    """
+    model, table, levels = predictor.model, predictor.table, predictor.levels
+    ensemble, reason = read_trees(model)
+    if ensemble is not None and predictor.view == "matrix":
+        fill = np.full(table.matrix.shape[1], np.nan)
+        fill[[gap.value for gap in levels.gaps]] = [gap.fill for gap in levels.gaps]
+        ensemble = replace(ensemble, default_left=fill[ensemble.feature] <= ensemble.threshold)
+    elif ensemble is not None:
+        indicators = {gap.indicator for gap in levels.gaps}
+        width = table.matrix.shape[1]
+        ensemble = ensemble.with_columns([p for p in range(width) if p not in indicators], width)
+    try:
+        require(ensemble is not None, reason)
+        trees = replace(_on_matrix(ensemble, model, sample, levels), n_threads=n_threads)  # type: ignore[arg-type]
+        error = verify(trees.ensemble, predictor, sample, read=trees.predict)
+        require(
+            error <= trees.ensemble.tolerance,
+            f"{predictor.name}: {DIFFERS.format(error)}",
+        )
+    except Unreadable as why:
+        if str(why):
+            warn(f"{why}; its line means use quadrature", ExactnessWarning)
+        return None
+    return trees
 
 
 def decoded_tree_lines(
@@ -140,8 +188,7 @@ def decoded_tree_lines(
         error = largest_error(trees, predictor, sample)
         require(
             error <= trees.ensemble.tolerance,
-            f"the trees as read differ from the model's own predictions by {error:.1e} of their "
-            "scale",
+            DIFFERS.format(error),
         )
     except NotTrees:
         return None
@@ -156,65 +203,205 @@ def decoded_tree_lines(
 
 
 def _read(predictor: Predictor) -> TreeLines:
-    """Read the trees of a pipeline as a function of the numeric matrix."""
+    """Read the trees of a model of a table as a function of the numeric matrix."""
     model = getattr(predictor.model, "best_estimator_", predictor.model)
     final = model.steps[-1][1] if isinstance(model, Pipeline) else model
     ensemble, reason = read_trees(final)
     if ensemble is None:
         raise Unreadable(reason.removeprefix(f"{type(final).__name__}: ")) if reason else NotTrees
-    require(
-        isinstance(model, Pipeline) and bool(active_steps(model)),
-        "it takes columns with levels by itself, without an encoder whose levels could be followed",
-    )
-    table = predictor.table
-    columns = _input_columns(model, predictor)
-    sources = follow_columns(
-        model[:-1], np.arange(len(columns)), np.array([_is_decoded(c, predictor) for c in columns])
-    )
-    require(ensemble.n_features == len(sources), "the steps' columns are not those of the trees")
-    used = np.unique(ensemble.feature[ensemble.feature >= 0])
-    wide = np.array([column.width > 1 for column in columns])[sources]
-    positions = np.array([column.positions[0] for column in columns], dtype=np.intp)[sources]
-    transform = _decoded_transform(model, predictor)
+    columns = _input_columns(model, predictor, ensemble.n_features)
+    has_steps = isinstance(model, Pipeline) and bool(active_steps(model))
+    given: Callable[[Floats], Floats]
+    if has_steps:
+        if predictor.levels.gaps:
+            raise NotTrees
+        decoded = np.array([_is_decoded(column, predictor) for column in columns])
+        sources = follow_columns(model[:-1], np.arange(len(columns)), decoded)
+        columns = [columns[source] for source in sources]
+        given = _decoded_transform(model, predictor)
+        require(
+            ensemble.n_features == len(columns), "the steps' columns are not those of the trees"
+        )
+        for out in np.unique(ensemble.feature[ensemble.feature >= 0]):
+            if out < len(columns) and columns[out].name in predictor.exact:
+                _require_one_switch(ensemble, int(out), columns[out], given, predictor.table)
+    else:
+        given = _given_codes(known_levels(final, columns), columns, predictor.levels)
+    positions = np.array([column.positions[0] for column in columns], dtype=np.intp)
     # A row of the data: every level in it is one that the encoders know.
-    base = table.matrix[0]
-    for out in used:
-        if columns[sources[out]].name in predictor.exact:
-            _require_one_switch(ensemble, int(out), columns[sources[out]], transform, table)
-    # Splits on what a category of more levels decides keep their thresholds, on columns that are
-    # added to the row.
-    by_level = (ensemble.feature >= 0) & wide[ensemble.feature]
-    plain = replace(ensemble, feature=np.where(by_level, np.int32(-1), ensemble.feature))
-    pulled = pull_back(transform, plain, positions, base)
-    added = used[wide[used]]
-    place = np.full(len(sources), -1, dtype=np.int32)
-    place[added] = np.arange(len(base), len(base) + len(added))
-    feature = np.where(by_level, place[ensemble.feature], pulled.feature)
-    pulled = replace(pulled, feature=feature, n_features=len(base) + len(added))
-    blocks = {block.positions[0]: block for block in predictor.levels.blocks}
-    categories = []
-    for source in np.unique(sources[added]):
-        block = blocks[columns[source].positions[0]]
-        outs = added[sources[added] == source]
-        rows = np.tile(base, (len(block.observed), 1))
-        rows[:, block.positions] = block.positions == block.observed[:, None]
-        categories.append(one_hot_category(block, place[outs], transform(rows)[:, outs]))
-    return TreeLines(pulled, tuple(categories))
+    base = predictor.table.matrix[0]
+    levels = [_levels_of(position, predictor.levels) for position in positions]
+    trees = Levelled(ensemble, levels, given, base, predictor.levels)
+    plain = trees.plain()
+    codes = {k for k, column in enumerate(columns) if column.kind == "categorical"}
+    if has_steps or codes & set(plain.feature.tolist()):
+        return trees.lines(pull_back(given, plain, positions, base))
+    return trees.lines(at_midpoints(plain.with_columns(positions, len(base)), predictor.levels))
+
+
+def _levels_of(position: int, levels: Levels) -> Grid | Block | None:
+    """Return the levels of the column that begins at a place of the numeric matrix."""
+    grids = (grid for grid in levels.grids if grid.position == position)
+    blocks = (block for block in levels.blocks if position in block.positions)
+    return next(grids, None) or next(blocks, None)
+
+
+def _given_codes(
+    known: dict[int, Sequence[object]], columns: Sequence[Column], levels: Levels
+) -> Callable[[Floats], Floats]:
+    """Return what trees are given for rows of the matrix by a model that takes levels itself."""
+    positions = [column.positions[0] for column in columns]
+
+    def given(rows: Floats) -> Floats:
+        decoded = levels.nearest(rows)
+        made = decoded[:, positions]
+        for k, column in enumerate(columns):
+            found: Sequence[object] = made[:, k].tolist()
+            if column.kind == "categorical":
+                places = column.decode(decoded[:, list(column.positions)])
+                found = [column.levels[place] for place in places]
+            elif k not in known:
+                continue
+            code = {level: number for number, level in enumerate(known.get(k, column.levels))}
+            # what is missing has no code
+            code.pop(None, None)
+            made[:, k] = [code.get(level, np.nan) for level in found]
+        return made
+
+    return given
+
+
+@dataclass(frozen=True)
+class Levelled:
+    """Trees of which some splits are decided by levels.
+
+    ``levels`` are those of the table's column behind each column of the trees, ``given`` is what
+    the trees are given for rows of the numeric matrix, one of which is ``base``; ``table`` are the
+    levels of all columns of the matrix.
+    """
+
+    ensemble: TreeEnsemble
+    levels: Sequence[Grid | Block | None]
+    given: Callable[[Floats], Floats]
+    base: Floats
+    table: Levels
+
+    @property
+    def _by_level(self) -> Bools:
+        """Which nodes are decided by a level: of a category of several levels, or by a rule."""
+        blocks = [isinstance(levels, Block) for levels in self.levels]
+        decides = np.array([*blocks, *(True for _ in self.ensemble.rules)], dtype=bool)
+        return np.asarray((self.ensemble.feature >= 0) & decides[self.ensemble.feature])
+
+    def plain(self) -> TreeEnsemble:
+        """Return the trees with those splits left out, to be written in columns of the matrix."""
+        feature = np.where(self._by_level, np.int32(-1), self.ensemble.feature)
+        return replace(self.ensemble, feature=feature, rules=())
+
+    def lines(self, pulled: TreeEnsemble) -> TreeLines:
+        """Return the trees, the other splits of which were ``pulled`` to columns of the matrix."""
+        feature, threshold = pulled.feature.copy(), pulled.threshold.copy()
+        left, right = pulled.left.copy(), pulled.right.copy()
+        default = None if pulled.default_left is None else pulled.default_left.copy()
+        gaps = {gap.value for gap in self.table.gaps}
+        n_features, rules = self.ensemble.n_features, self.ensemble.rules
+        added = _Added(len(self.base))
+        codes: dict[int, Floats] = {}
+        for f in np.unique(self.ensemble.feature[self._by_level]):
+            nodes = self.ensemble.feature == f
+            rule = rules[f - n_features] if f >= n_features else None
+            out = int(f) if rule is None else rule.column
+            levels = self.levels[out]
+            if levels is None:
+                raise Unreadable("a column of numbers without levels is split by level")
+            if out not in codes:
+                codes[out] = self.given(_at_levels(self.base, levels))[:, out]
+            if rule is None:
+                # A level without a code is sent where missing values are.
+                to_left = nodes & (default if default is not None else False)
+                for own, beyond in ((to_left, -OUTSIDE), (nodes & ~to_left, OUTSIDE)):
+                    if own.any():
+                        values = np.where(np.isnan(codes[out]), beyond, codes[out])
+                        feature[own] = added.column(levels, values)
+                continue
+            goes_left = rule.goes_left(codes[out])
+            switches = np.flatnonzero(goes_left[1:] != goes_left[:-1])
+            if isinstance(levels, Block) or len(switches) > 1:
+                require(
+                    isinstance(levels, Block) or levels.position not in gaps,
+                    "a column of numbers some of which are missing is split by level",
+                )
+                feature[nodes] = added.column(levels, 1.0 - goes_left)
+                continue
+            # As a function of one number it is a threshold, perhaps with the children changed.
+            feature[nodes] = levels.position
+            threshold[nodes] = levels.midpoints[switches[0]] if len(switches) else BEYOND
+            if default is not None:
+                default[nodes] = rule.goes_left(np.array([np.nan]))[0] == goes_left[0]
+            if not goes_left[0]:
+                left[nodes], right[nodes] = right[nodes], left[nodes]
+        ensemble = replace(
+            pulled,
+            feature=feature,
+            threshold=threshold,
+            left=left,
+            right=right,
+            default_left=default,
+            n_features=added.width,
+        )
+        if not gaps:
+            return TreeLines(ensemble, added.categories())
+        ensemble, missing = follow_gaps(ensemble, self.table)
+        return TreeLines(ensemble, (*added.categories(), *missing))
+
+
+class _Added:
+    """Columns that are added to the numeric matrix for what levels decide, equal ones once."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.found: dict[Grid | Block, dict[bytes, tuple[int, Floats]]] = {}
+
+    def column(self, levels: Grid | Block, values: Floats) -> int:
+        own = self.found.setdefault(levels, {})
+        key = values.tobytes()
+        if key not in own:
+            own[key] = self.width, values
+            self.width += 1
+        return own[key][0]
+
+    def categories(self) -> tuple[Category, ...]:
+        made = []
+        for levels, own in self.found.items():
+            places, values = zip(*own.values(), strict=True)
+            made.append(category_of(levels, np.array(places), np.stack(values, axis=1)))
+        return tuple(made)
+
+
+def _at_levels(base: Floats, levels: Grid | Block) -> Floats:
+    """Return a row at each of the levels of one column."""
+    if isinstance(levels, Grid):
+        rows = np.tile(base, (len(levels.values), 1))
+        rows[:, levels.position] = levels.values
+        return rows
+    rows = np.tile(base, (len(levels.observed), 1))
+    rows[:, levels.positions] = levels.positions == levels.observed[:, None]
+    return rows
 
 
 def _is_decoded(column: Column, predictor: Predictor) -> bool:
     return column.positions[0] in predictor.levels.positions
 
 
-def _input_columns(model: Pipeline, predictor: Predictor) -> list[Column]:
-    """Return the table's column behind each column that the pipeline was fitted on."""
+def _input_columns(model: object, predictor: Predictor, n_features: int) -> list[Column]:
+    """Return the table's column behind each column that the model was fitted on."""
     columns = predictor.table.columns
     by_name = {column.name: column for column in columns}
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     if names and all(name in by_name for name in names):
         return [by_name[name] for name in names]
     require(
-        getattr(model, "n_features_in_", None) == len(columns),
+        getattr(model, "n_features_in_", n_features) == len(columns),
         "its columns are not those of the table",
     )
     return list(columns)

@@ -52,6 +52,7 @@ def read_pipeline(model: Pipeline, ensemble: TreeEnsemble) -> TreeEnsemble:
     steps = active_steps(model)
     if not steps:
         return ensemble
+    require(not ensemble.rules, "categorical splits behind steps are not followed")
     n_features = _width(steps[0])
     sources = follow_columns(model[:-1], np.arange(n_features), np.zeros(n_features, dtype=bool))
 

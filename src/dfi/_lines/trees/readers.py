@@ -2,7 +2,7 @@
 
 scikit-learn's models are read from their public arrays. Decision trees, forests and
 ``GradientBoosting*`` compare ``float32(x) <= c``; ``HistGradientBoosting*`` compares ``x <= c`` in
-float64. Missing-value branches never act on finite rows, so they are left aside.
+float64. Where a missing value goes at a split is read beside it.
 
 LightGBM, XGBoost and CatBoost are read from the text that each library itself saves. The text
 formats are public, complete and quick to parse, and nothing has to be imported: a model
@@ -10,6 +10,12 @@ that is at hand has already imported its library. treelite 4.8 reads the same mo
 CatBoost. It imports in 0.04 s, but reads a scikit-learn forest of 500 trees in 0.11 s where the
 forest's own arrays take 0.05 s (two shared cores), and would be a dependency for everyone.
 LightGBM compares ``x <= c`` in float64, XGBoost ``float32(x) < c``, CatBoost ``float32(x) <= c``.
+
+Categories that a model takes itself are whole numbers to its trees, the places of levels among
+those that it knows (:func:`known_levels`). A split names some of them: LightGBM sends these left,
+XGBoost right, and both send all others, also levels that they do not know, the other way.
+scikit-learn sends what it does not know where missing values go. CatBoost splits by statistics
+of the outcome, which are not followed.
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ from __future__ import annotations
 import json
 import tempfile
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +37,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from dfi._lines.trees.ensemble import (
+    LevelRule,
     Link,
     NotTrees,
     TreeEnsemble,
@@ -46,6 +54,9 @@ from dfi._lines.trees.pipelines import read_pipeline
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from numpy.typing import NDArray
+
+    from dfi._data.columns import Column
     from dfi._lines.trees.ensemble import Integers
     from dfi._types import Floats, Plain
 
@@ -185,6 +196,7 @@ def _decision_trees(models: Sequence[DecisionTreeRegressor], column: int) -> Tre
         np.concatenate([tree.children_right for tree in trees]),
         value,
         n_features=trees[0].n_features,
+        default_left=np.concatenate([tree.missing_go_to_left for tree in trees]),
     )
 
 
@@ -208,12 +220,20 @@ def _gradient_boosting(model: sk.GradientBoostingRegressor, column: int) -> Tree
 
 def _histogram_boosting(model: sk.HistGradientBoostingRegressor, column: int) -> TreeEnsemble:
     require(model.n_trees_per_iteration_ == 1, "boosted classifiers of more than two classes")
-    require(getattr(model, "_preprocessor", None) is None, "categorical splits are not followed")
+    marked = model.is_categorical_
+    levels = _histogram_levels(model)
     parts = []
     for (predictor,) in model._predictors:
         nodes = predictor.nodes
         inner = nodes["is_leaf"] == 0
-        require(not nodes["is_categorical"][inner].any(), "categorical splits are not followed")
+        rules = {}
+        for node in np.flatnonzero(inner & (nodes["is_categorical"] > 0)):
+            column = int(nodes["feature_idx"][node])
+            members = _bits(predictor.raw_left_cat_bitsets[nodes["bitset_idx"][node]])
+            unknown_left = bool(nodes["missing_go_to_left"][node])
+            if unknown_left:
+                members = frozenset(range(len(levels[column]))) - members
+            rules[int(node)] = LevelRule(column, members, left=not unknown_left)
         parts.append(
             single_tree(
                 nodes["feature_idx"],
@@ -222,14 +242,74 @@ def _histogram_boosting(model: sk.HistGradientBoostingRegressor, column: int) ->
                 np.where(inner, nodes["right"], -1),
                 nodes["value"],
                 n_features=model.n_features_in_,
+                rules=rules,
+                default_left=nodes["missing_go_to_left"],
             )
         )
     ensemble = add_ensembles(parts).shifted(float(np.ravel(model._baseline_prediction)[0]))
+    if marked is not None:
+        # The trees are given columns with levels first.
+        order = np.concatenate([np.flatnonzero(marked), np.flatnonzero(~marked)])
+        ensemble = ensemble.with_columns(order, model.n_features_in_)
     if isinstance(model, sk.HistGradientBoostingClassifier):
         return _as_probability(ensemble, column)
     if model.loss in ("poisson", "gamma"):
         return replace(ensemble, link="exp")
     return ensemble
+
+
+def _bits(words: NDArray[np.uint32]) -> frozenset[int]:
+    """Return which bits of a set, given by words of 32, are on."""
+    on = np.unpackbits(np.asarray(words, dtype="<u4").view(np.uint8), bitorder="little")
+    return frozenset(np.flatnonzero(on).tolist())
+
+
+def _histogram_levels(model: sk.HistGradientBoostingRegressor) -> list[list[object]]:
+    """Return the levels that histogram boosting knows, of each column that has some."""
+    if model.is_categorical_ is None:
+        return []
+    encoder = model._preprocessor.named_transformers_["encoder"]
+    return [
+        [level for level in levels if level is not None and level == level]
+        for levels in encoder.categories_
+    ]
+
+
+def known_levels(model: Any, columns: Sequence[Column]) -> dict[int, Sequence[object]]:
+    """Return the levels whose places the trees of a model are given, by place of the column."""
+    if isinstance(model, (sk.HistGradientBoostingRegressor, sk.HistGradientBoostingClassifier)):
+        levels = _histogram_levels(model)
+        return (
+            dict(zip(np.flatnonzero(model.is_categorical_), levels, strict=True)) if levels else {}
+        )
+    library = _library(model)
+    if library == "lightgbm":
+        known = getattr(model, "booster_", model).pandas_categorical or []
+        named = [place for place, column in enumerate(columns) if column.kind == "categorical"]
+        require(len(known) in (0, len(named)), "its columns with levels are not those of the table")
+        return dict(zip(named, known, strict=False))
+    if library == "xgboost":
+        booster = model.get_booster() if hasattr(model, "get_booster") else model
+        learner = json.loads(bytes(booster.save_raw("json")))["learner"]
+        # Versions before 3.1 go by the type of the column that they are given.
+        saved = learner["gradient_booster"].get("model", {}).get("cats", {}).get("enc", [])
+        return {
+            place: _xgboost_levels(levels) for place, levels in enumerate(saved) if levels["values"]
+        }
+    return {}
+
+
+def _xgboost_levels(saved: Plain) -> Sequence[object]:
+    if "offsets" not in saved:
+        return list(saved["values"])
+    text = bytes(value % 256 for value in saved["values"])
+    return [text[start:end].decode() for start, end in pairwise(saved["offsets"])]
+
+
+def _library(model: object) -> str:
+    """Return the boosting library that a model, or what it is derived from, comes from."""
+    names = (base.__module__.split(".")[0] for base in type(model).__mro__)
+    return next((name for name in names if name in READERS), "")
 
 
 def _as_probability(ensemble: TreeEnsemble, column: int) -> TreeEnsemble:
@@ -275,11 +355,8 @@ def _stacking(model: sk.StackingRegressor, column: int) -> TreeEnsemble:
 
 def read_boosting(model: object, column: int) -> TreeEnsemble | None:
     """Read a boosting library's model; return None for any other."""
-    for base in type(model).__mro__:
-        reader = READERS.get(base.__module__.split(".")[0])
-        if reader is not None:
-            return reader(model, column)
-    return None
+    library = _library(model)
+    return READERS[library](model, column) if library else None
 
 
 def _finish(ensemble: TreeEnsemble, link: Link, column: int) -> TreeEnsemble:
@@ -321,13 +398,23 @@ def _lightgbm_tree(block: str, n_features: int) -> TreeEnsemble:
     decision = np.array(fields.get("decision_type", "").split(), dtype=np.int64)
     left = np.array(fields.get("left_child", "").split(), dtype=np.int32)
     right = np.array(fields.get("right_child", "").split(), dtype=np.int32)
-    require(not np.any(decision & 1), "categorical splits are not followed")
+    by_level = (decision & 1) > 0
     default_left = (decision & 2) > 0
-    zero_is_missing = (decision >> 2) & 3 == 1
+    zero_is_missing = ~by_level & ((decision >> 2) & 3 == 1)
     require(
         not np.any(zero_is_missing & (default_left != (threshold >= 0))),
         "zero is treated as missing and sent to the other side",
     )
+    # where none was missing in training, and where zero counts as missing, NaN is taken for zero
+    default_left = np.where((decision >> 2) & 3 == 2, default_left, threshold >= 0)
+
+    bounds = np.array(fields.get("cat_boundaries", "").split(), dtype=np.int64)
+    words = np.array(fields.get("cat_threshold", "").split(), dtype=np.uint32)
+    rules = {}
+    for node in np.flatnonzero(by_level):
+        place = int(threshold[node])
+        members = _bits(words[bounds[place] : bounds[place + 1]])
+        rules[int(node)] = LevelRule(int(feature[node]), members, left=True)
 
     # Leaf k is written as child -(k + 1): here it follows the inner nodes.
     def children(child: Integers) -> Floats:
@@ -341,6 +428,8 @@ def _lightgbm_tree(block: str, n_features: int) -> TreeEnsemble:
         children(right),
         np.concatenate([np.zeros(n_inner), value]),
         n_features=n_features,
+        rules=rules,
+        default_left=np.concatenate([default_left, pad]),
     )
 
 
@@ -381,7 +470,21 @@ def _xgboost(model: Any, column: int) -> TreeEnsemble:
 
 
 def _xgboost_tree(tree: Plain, n_features: int) -> TreeEnsemble:
-    require(not any(tree["split_type"]), "categorical splits are not followed")
+    members = np.array(tree["categories"], dtype=np.int64)
+    rules = {
+        node: LevelRule(
+            int(tree["split_indices"][node]),
+            frozenset(members[start : start + size].tolist()),
+            left=False,
+            missing_left=bool(tree["default_left"][node]),
+        )
+        for node, start, size in zip(
+            tree["categories_nodes"],
+            tree["categories_segments"],
+            tree["categories_sizes"],
+            strict=True,
+        )
+    }
     condition = np.array(tree["split_conditions"], dtype=np.float32)
     return single_tree(
         tree["split_indices"],
@@ -391,6 +494,8 @@ def _xgboost_tree(tree: Plain, n_features: int) -> TreeEnsemble:
         condition.astype(np.float64),
         n_features=n_features,
         tolerance=SINGLE_PRECISION,
+        rules=rules,
+        default_left=tree["default_left"],
     )
 
 
@@ -402,12 +507,15 @@ def _catboost(model: Any, column: int) -> TreeEnsemble:
     require("oblivious_trees" in saved, "CatBoost trees that are not symmetric are not read")
     floats = saved["features_info"].get("float_features", [])
     columns = {f["feature_index"]: f["flat_feature_index"] for f in floats}
+    last = {f["flat_feature_index"] for f in floats if f["nan_value_treatment"] == "AsTrue"}
     scale, (bias,) = saved["scale_and_bias"]
     n_features = 1 + max(columns.values())
     parts = [_catboost_tree(tree, columns, n_features) for tree in saved["oblivious_trees"]]
     loss = saved["model_info"]["params"]["loss_function"]["type"]
     require(loss in CATBOOST_LINKS, f"the CatBoost loss {loss!r} is not followed")
     ensemble = add_ensembles(parts).scaled(scale).shifted(bias)
+    # a missing value is below every border, unless it was declared to be above
+    ensemble = replace(ensemble, default_left=~np.isin(ensemble.feature, list(last)))
     return _finish(ensemble, CATBOOST_LINKS[loss], column)
 
 
