@@ -461,7 +461,11 @@ def test_attribution_adds_over_the_columns_that_receive_and_averages_over_those_
     colour = generator.choice(["r", "g", "b"], 120)
     table = pd.DataFrame({"a": generator.standard_normal(120), "colour": colour})
     y = table["a"].to_numpy() + (colour == "r") + generator.standard_normal(120)
-    explainer = dfi.DFI(estimator="linear", cv=2, diagnose=False).fit(table, y)
+    blocks = dfi.DFI(estimator="linear", cv=2, diagnose=False).fit(table, y).result_.attribution
+    np.testing.assert_allclose(blocks.sum(axis=0), 1.0)
+    # the published form has a coordinate for each column of a category
+    explainer = dfi.DFI(estimator="linear", transport="semicontinuous", cv=2, diagnose=False)
+    explainer.fit(table, y)
     squared = explainer.transport_.attribution**2
     found = explainer.result_.attribution
     assert squared.shape == (4, 4)
