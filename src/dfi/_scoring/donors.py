@@ -126,33 +126,65 @@ def replaced(
     memory: int,
 ) -> Replaced:
     """Return the predictions of one or two models where rows receive a unit from their donors."""
+    return all_replaced(models, points, latent, donors, [joint], memory=memory)[0]
+
+
+def all_replaced(
+    models: Sequence[LineModel],
+    points: Floats,
+    latent: Floats,
+    donors: Donors,
+    joints: Sequence[Joint],
+    *,
+    memory: int,
+) -> list[Replaced]:
+    """Return the same for several units, one after the other.
+
+    A model is asked about all of them at once: a pipeline takes longer to be called than to
+    predict some hundred rows.
+    """
+    if not joints:
+        return []
     slopes = [linear_part(model) for model in models]
     shifts = [
-        None if slope is None else _linear_shift(slope, points, latent, donors, joint)
-        for slope in slopes
+        [
+            None if slope is None else _linear_shift(slope, points, latent, donors, joint)
+            for slope in slopes
+        ]
+        for joint in joints
     ]
     if all(isinstance(model, LinearLines) for model in models):
-        return _replaced_in_linear(models, points, [shift for shift in shifts if shift is not None])
-    count = donors.chosen.shape[1]
-    draws = np.empty((len(models), len(points), count))
-    products = np.empty(len(points))
-    for part in blocks(len(points), memory // (8 * count * points.shape[1])):
-        rows = replaced_rows(points[part], latent[part], donors.take(part), joint)
-        values = [model.predict(rows).reshape(-1, count) for model in models]
-        products[part] = np.mean(values[0] * values[-1], axis=1)
+        return [
+            _replaced_in_linear(models, points, [shift for shift in each if shift is not None])
+            for each in shifts
+        ]
+    shape = len(joints), len(points), donors.chosen.shape[1]
+    count = shape[2]
+    draws, products = np.empty((len(models), *shape)), np.empty(shape[:2])
+    for part in blocks(len(points), memory // (8 * len(joints) * count * points.shape[1])):
+        inside = donors.take(part)
+        rows = np.concatenate(
+            [replaced_rows(points[part], latent[part], inside, joint) for joint in joints]
+        )
+        values = [model.predict(rows).reshape(len(joints), -1, count) for model in models]
+        products[:, part] = np.mean(values[0] * values[-1], axis=2)
         for k, slope in enumerate(slopes):
             # the mean of what is linear is known, so donors are asked about the rest alone
-            draws[k, part] = values[k]
+            draws[k, :, part] = values[k]
             if slope is not None:
-                draws[k, part] -= (rows @ slope).reshape(-1, count)
-    means = draws.mean(axis=2)
+                draws[k, :, part] -= (rows @ slope).reshape(values[k].shape)
+    means = draws.mean(axis=3)
     # centred: predictions far from 0 would lose the covariance to rounding
-    centred = draws - means[:, :, None]
-    covariance = np.mean(centred[0] * centred[-1], axis=1)
-    for k, (slope, shift) in enumerate(zip(slopes, shifts, strict=True)):
-        if slope is not None and shift is not None:
-            means[k] += points @ slope + shift.mean
-    return Replaced((means[0], means[-1]), covariance / (count - 1), products)
+    centred = draws - means[..., None]
+    covariance = np.mean(centred[0] * centred[-1], axis=2) / (count - 1)
+    for t, each in enumerate(shifts):
+        for k, (slope, shift) in enumerate(zip(slopes, each, strict=True)):
+            if slope is not None and shift is not None:
+                means[k, t] += points @ slope + shift.mean
+    return [
+        Replaced((means[0, t], means[-1, t]), covariance[t], products[t])
+        for t in range(len(joints))
+    ]
 
 
 @dataclass(frozen=True)

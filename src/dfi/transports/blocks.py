@@ -56,10 +56,10 @@ from dfi._models.parallel import in_parallel
 from dfi._scoring.donors import (
     Donors,
     Joint,
+    all_replaced,
     canonical_order,
     draw_donors,
     joint_influence,
-    replaced,
 )
 from dfi._scoring.error import most_nodes
 from dfi._scoring.lines import OF_SIZE, OF_SPREAD, scores_along, unread_coordinates
@@ -620,9 +620,16 @@ class BlockTransport(FittedTransport):
             influence[:, single], moments = scores_along(models, lines, y, weights, form=form)
             for k, moment in enumerate((moments[0], moments[-1])):
                 moved[k][:, single] = pair[k][:, None] - moment.mean
-        donors, latent = law.donors.take(place), law.latent[place]
-        for t in sorted(set(range(len(joints))) - set(single)):
-            found = replaced(models, points, latent, donors, joints[t], memory=options.memory)
+        several = sorted(set(range(len(joints))) - set(single))
+        donated = all_replaced(
+            models,
+            points,
+            law.latent[place],
+            law.donors.take(place),
+            [joints[t] for t in several],
+            memory=options.memory,
+        )
+        for t, found in zip(several, donated, strict=True):
             influence[:, t] = joint_influence(form, y, pair, found)
             for k in (0, 1):
                 moved[k][:, t] = pair[k] - found.means[k]
