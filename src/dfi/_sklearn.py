@@ -251,7 +251,8 @@ class DFI(BaseEstimator):
         check_is_fitted(self, "result_")
         if self.transport_error == "ignore":
             return self.result_
-        if self.transport_.attribution is None and not self.transport_.shares_variance:
+        blocked = self.transport_.blocked is not None
+        if self.transport_.attribution is None and not blocked:
             raise ValueError(
                 f"with_fixed_transport needs a linear transport ('gaussian' or 'semicontinuous'), "
                 f"this one is {self.result_.spec['transport']!r}: fit again with "
@@ -263,6 +264,8 @@ class DFI(BaseEstimator):
             by_unit = influence @ self._membership
             by_unit[:, result.unrelated] = 0.0
             told = {key: item for key, item in result.diagnostics.items() if key != "sensitivity"}
+            if not blocked:
+                told["second_order"] = {"subtracted": False, "reason": FIXED}
             return replace(
                 result,
                 basis=InfluenceRows(by_unit, result.weights, result.rows),
@@ -271,7 +274,6 @@ class DFI(BaseEstimator):
                 diagnostics={
                     **told,
                     "standard_errors": "fixed transport",
-                    "second_order": {"subtracted": False, "reason": FIXED},
                 },
                 **changed,
             )
