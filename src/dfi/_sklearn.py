@@ -263,8 +263,6 @@ class DFI(BaseEstimator):
             by_unit = influence @ self._membership
             by_unit[:, result.unrelated] = 0.0
             told = {key: item for key, item in result.diagnostics.items() if key != "sensitivity"}
-            if not blocked:
-                told["second_order"] = {"subtracted": False, "reason": FIXED}
             return replace(
                 result,
                 basis=InfluenceRows(by_unit, result.weights, result.rows),
@@ -273,6 +271,7 @@ class DFI(BaseEstimator):
                 diagnostics={
                     **told,
                     "standard_errors": "fixed transport",
+                    "second_order": {"subtracted": False, "reason": FIXED},
                 },
                 **changed,
             )
