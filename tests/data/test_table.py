@@ -150,6 +150,17 @@ def test_one_hot_block_beyond_the_bound_names_the_column() -> None:
         read_table(X, max_dense_bytes=1000)
 
 
+def test_a_category_of_thousands_of_levels_is_refused_with_a_remedy_that_works():
+    generator = np.random.default_rng(0)
+    tail = [f"N{k}" for k in np.concatenate([np.arange(4037), generator.integers(0, 9, 15_963)])]
+    X = pd.DataFrame({"tail": tail, "x": generator.standard_normal(20_000)})
+    with pytest.raises(ValueError, match=r"'tail' has 4037 levels in 20000 rows.*mask\(rare"):
+        read_table(X)
+    rare = X["tail"].map(X["tail"].value_counts()) < 100
+    X["tail"] = X["tail"].mask(rare, "other")
+    assert len(read_table(X).columns[0].levels) == 10
+
+
 def test_nullable_dtypes_without_missing_values() -> None:
     X = pd.DataFrame(
         {

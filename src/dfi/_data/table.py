@@ -35,6 +35,10 @@ GIB = 2**30
 # A column with more levels than this, and more than one level per two rows, names its rows.
 _IDENTIFIER_LEVELS = 20
 _MANY_LEVELS = 50
+# More levels than this are not worth a 0/1 column each where the rows are many: 4,000 of them at
+# 20,000 rows take a quarter of an hour and 3 GiB.
+_MOST_LEVELS = 500
+_MOST_LEVEL_BYTES = 2**28
 
 Missing = Literal["unit", "error", "drop"]
 """What becomes of missing values."""
@@ -410,8 +414,16 @@ def _checked_levels(reading: Reading) -> tuple[object, ...]:
 
 def _require_fits(n_rows: int, width: int, columns: Sequence[Column], limit: int) -> None:
     needed = 8 * n_rows * width
+    widest = max(columns, key=lambda column: column.width)
+    if widest.width > _MOST_LEVELS and 8 * n_rows * widest.width > _MOST_LEVEL_BYTES:
+        name = widest.name
+        raise ValueError(
+            f"Column {name!r} has {widest.width} levels in {n_rows} rows, too many to move rows "
+            "between them. Put the rare ones into one level, e.g. rare = "
+            f"X[{name!r}].map(X[{name!r}].value_counts()) < {max(2, n_rows // 200)}; X[{name!r}] = "
+            f"X[{name!r}].mask(rare, 'other'), or drop the column."
+        )
     if needed > limit:
-        widest = max(columns, key=lambda column: column.width)
         raise ValueError(
             f"The one-hot columns of X would take {needed / GIB:.3g} GiB, more than the "
             f"{limit / GIB:.3g} GiB allowed; column {widest.name!r} alone has {widest.width} "
