@@ -402,6 +402,14 @@ def _checked_levels(reading: Reading) -> tuple[object, ...]:
             f"Column {reading.name!r} has {n_observed} different values in {n_rows} rows: it looks "
             "like an identifier. Drop it, or group its values into fewer levels."
         )
+    if len(levels) > _MOST_LEVELS and 8 * n_rows * len(levels) > _MOST_LEVEL_BYTES:
+        name = reading.name
+        raise ValueError(
+            f"Column {name!r} has {len(levels)} levels in {n_rows} rows, too many to move rows "
+            "between them. Put the rare ones into one level, e.g. rare = "
+            f"X[{name!r}].map(X[{name!r}].value_counts()) < {max(2, n_rows // 200)}; X[{name!r}] = "
+            f"X[{name!r}].mask(rare, 'other'), or drop the column."
+        )
     if len(levels) > _MANY_LEVELS:
         warn(
             f"Column {reading.name!r} has {len(levels)} levels. Its score is one; levels below 1 % "
@@ -414,16 +422,8 @@ def _checked_levels(reading: Reading) -> tuple[object, ...]:
 
 def _require_fits(n_rows: int, width: int, columns: Sequence[Column], limit: int) -> None:
     needed = 8 * n_rows * width
-    widest = max(columns, key=lambda column: column.width)
-    if widest.width > _MOST_LEVELS and 8 * n_rows * widest.width > _MOST_LEVEL_BYTES:
-        name = widest.name
-        raise ValueError(
-            f"Column {name!r} has {widest.width} levels in {n_rows} rows, too many to move rows "
-            "between them. Put the rare ones into one level, e.g. rare = "
-            f"X[{name!r}].map(X[{name!r}].value_counts()) < {max(2, n_rows // 200)}; X[{name!r}] = "
-            f"X[{name!r}].mask(rare, 'other'), or drop the column."
-        )
     if needed > limit:
+        widest = max(columns, key=lambda column: column.width)
         raise ValueError(
             f"The one-hot columns of X would take {needed / GIB:.3g} GiB, more than the "
             f"{limit / GIB:.3g} GiB allowed; column {widest.name!r} alone has {widest.width} "
