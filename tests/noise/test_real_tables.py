@@ -57,8 +57,11 @@ TABLES = {
     "College": RealTable("Grad.Rate", "Outstate"),
 }
 
+LONG = (("Wage", 1000), ("College", 777))
+"""Cells of a minute and more, whose tables are met with fewer rows as well."""
+
 CELLS = [
-    (name, n)
+    pytest.param(name, n, marks=[pytest.mark.slow] if (name, n) in LONG else [])
     for name, sizes in {
         "Bikeshare": (500, 1000),
         "Wage": (500, 1000),

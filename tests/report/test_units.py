@@ -180,7 +180,7 @@ def test_rows_left_out_are_counted():
 def test_page_says_how_groups_are_scored(result, how, words):
     found = result.group(how=how)
     assert words in report_html(found)
-    assert f"({'joint' if how == 'joint' else 'sum of columns'})" in found.plot().get_xlabel()
+    assert ("joint" if how == "joint" else "sum over its features") in found.plot().get_xlabel()
     panels = found.plot("groups")
     assert ("joint" in panels[0].get_title(loc="left")) == (how == "joint")
 

@@ -522,7 +522,9 @@ def test_rare_levels_are_pooled_for_the_transport_and_arrive_at_the_model():
     assert found.diagnostics["blocks"] == {"label": len(share) - len(rare)}
     assert set(np.concatenate(seen)) == set(table["label"])
     # every level arrives as often as it is there: 8 donors for each row
-    counts = pd.Series(max(seen, key=len)).value_counts()
+    both = max(seen, key=len)
+    assert len(both) == 2 * 8 * len(table)
+    counts = pd.Series(both[: 8 * len(table)]).value_counts()
     expected = table["label"].value_counts()
     place = found.names.index("label")
     truth = np.var(0.3 * (table["label"].str[1:].astype(int) % 7).to_numpy())

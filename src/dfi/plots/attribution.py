@@ -351,7 +351,8 @@ def groups(
         if len(panels) != 4:
             raise ValueError(f"the group panel needs 4 axes, got {len(panels)}")
     _draw_bars(panels[0], columns)
-    panels[0].set_xlabel("importance of the group", fontsize=9)
+    label_of_score = f"importance of the group ({views.group_score(grouped) or 'score'})"
+    panels[0].set_xlabel(label_of_score, fontsize=9)
     _draw_statistics(panels[1], columns, 1.0 - grouped.level, len(grouped.names))
     for ax, values, what in ((panels[2], dependence, label), (panels[3], weights, "weight")):
         if values is None:

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
+    from sklearn.utils import Tags
+
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
     from dfi._types import Bools, Floats, Ints, Plain
@@ -357,6 +359,11 @@ class KnotheRosenblatt(Transport):
         )
         return replace(transport, vine=vine)
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        return tags
+
     def _positions(self, p: int, columns: Sequence[Column] | None) -> list[int]:
         """Return the matrix columns in the order of the map."""
         names = [column.name for column in columns] if columns else [f"x{k}" for k in range(p)]
@@ -368,8 +375,8 @@ class KnotheRosenblatt(Transport):
         ]
         if gaps:
             raise UnsuitableTransportError(
-                f"column {gaps[0]!r} has missing values, which KnotheRosenblatt cannot take: use "
-                "transport='gaussian', 'copula' or 'entropic', or missing='drop'"
+                f"column {gaps[0]!r} has missing values (NaN), which KnotheRosenblatt cannot take: "
+                "use transport='gaussian', 'copula' or 'entropic', or missing='drop'"
             )
         for name, block in zip(names, blocks, strict=True):
             if len(block) > 1:
