@@ -309,3 +309,42 @@ def test_noise_that_is_significant_is_named_and_features_below_it_too(monkeypatc
         result = dfi.explain(frame, y, LinearRegression(), cv=2)
     assert result.diagnostics["noise_floor"]["significant_below"] == ("b",)
     assert len(result.diagnostics["alarms"]) == 2
+
+
+def test_a_probe_above_zero_has_the_error_of_its_transport_too():
+    """Tests that join a probe with features by chance fit the transport to that chance.
+
+    Counts repeat rows, so that they see more of them than there are, and join more.
+    """
+    ratios = []
+    for seed in range(8):
+        generator = np.random.default_rng(seed)
+        x = generator.standard_normal(300)
+        kind = generator.integers(0, 4, 300)
+        table = pd.DataFrame(
+            {
+                "x": np.where(generator.random(300) < 0.3, np.nan, x),
+                "z": x + generator.standard_normal(300),
+                "kind": np.array(list("abcd"))[kind],
+            }
+        )
+        y = x + kind + generator.standard_normal(300)
+        counts = generator.integers(0, 3, 300)
+        known, aware = (
+            probes(table, y, counts, transport_error) for transport_error in ("ignore", "auto")
+        )
+        ratios += [b["se"] / a["se"] for a, b in zip(known, aware, strict=True) if a["p"] <= 0.05]
+        np.testing.assert_allclose(
+            [p["score"] for p in aware], [p["score"] for p in known], rtol=0.05, atol=1e-9
+        )
+    assert len(ratios) > 3
+    assert np.mean(ratios) > 1.2
+
+
+def probes(table, y, counts, transport_error):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dfi.warnings.DFIWarning)
+        found = dfi.explain(
+            table, y, "linear", frequency_weight=counts, transport_error=transport_error
+        )
+    return found.diagnostics["noise_floor"]["probes"]

@@ -57,11 +57,8 @@ TABLES = {
     "College": RealTable("Grad.Rate", "Outstate"),
 }
 
-LONG = (("Wage", 1000), ("College", 777))
-"""Cells of a minute and more, whose tables are met with fewer rows as well."""
-
 CELLS = [
-    pytest.param(name, n, marks=[pytest.mark.slow] if (name, n) in LONG else [])
+    (name, n)
     for name, sizes in {
         "Bikeshare": (500, 1000),
         "Wage": (500, 1000),

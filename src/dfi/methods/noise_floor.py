@@ -37,6 +37,7 @@ from dfi._scoring.lines import scores_along
 from dfi._scoring.sensitivity import hermite_sensitivity
 from dfi.inference.influence import standard_errors
 from dfi.inference.tests import adjust_p_values, p_values
+from dfi.transports.base import N_GROUPS, deal_groups, group_influence, with_transport_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -299,29 +300,57 @@ def _among_units(
 ) -> NoiseFloor:
     """Score probes under a transport between units, which was fitted with them.
 
-    The transport is taken as known: its error does not raise a probe's score.
+    The transport is taken as known at first. Where a probe is above 0 so, because tests joined it
+    with features by chance, the transport's own error is added: by refits, as for the features.
     """
-    width, blocks = task.matrix.shape[1], transport.inner.blocks
-    probes = [k for k, block in enumerate(blocks) if block.positions[0] >= width]
-    features = [k for k in range(len(blocks)) if k not in probes]
-    law = transport.law(task, probed.table.matrix)
-    joints = transport.joints([(k,) for k in probes], width)
+    width, matrix = task.matrix.shape[1], probed.table.matrix
+    probes = [k for k, unit in enumerate(transport.inner.blocks) if unit.positions[0] >= width]
+    features = [k for k in range(len(transport.inner.blocks)) if k not in probes]
     silent = replace(task, advance=None)
-    influence = np.concatenate(
-        [
-            transport.fold_scores(fold.models, fold.rows, silent, law, joints).influence
-            for fold in folds
-        ]
-    )
     rows = np.concatenate([fold.rows for fold in folds])
-    shares = transport.even_shares()[probes]
-    attributed = influence @ shares[:, probes].T
-    if task.by_unit:
-        attributed += latent_influence[np.searchsorted(task.rows, rows)] @ shares[:, features].T
-    explained = task.weights.take(task.rows)
-    both = np.concatenate([influence, attributed], axis=1)
+    place, explained = np.searchsorted(task.rows, rows), task.weights.take(task.rows)
+    order = transport.order(transport.inner.encode(matrix))
+
+    def scored(fitted: BlockTransport) -> Floats:
+        law = fitted.law(silent, matrix, order)
+        joints = fitted.joints([(k,) for k in probes], width)
+        influence = np.concatenate(
+            [
+                fitted.fold_scores(fold.models, fold.rows, silent, law, joints).influence
+                for fold in folds
+            ]
+        )
+        shares = fitted.even_shares()[probes]
+        attributed = influence @ shares[:, probes].T
+        if task.by_unit:
+            attributed += latent_influence[place] @ shares[:, features].T
+        return np.concatenate([influence, attributed], axis=1)
+
+    both, chosen = scored(transport), task.weights.take(rows)
     error = explained.standard_error(latent_influence).max()
-    return _summary(probed, both, task.weights.take(rows), error, variance)
+    floor = _summary(probed, both, chosen, error, variance)
+    if task.fixed or all(probe.p > NOMINAL for probe in floor.probes):
+        return floor
+    changes: list[Floats] = []
+
+    def rescore(keep: Ints) -> Floats:
+        fitted = transport.design.fit_matrix(
+            matrix[keep], explained.take(keep), probed.constant,
+            columns=probed.units, like=transport,
+        )  # fmt: skip
+        if fitted.blocked is None:
+            raise TypeError("units of several columns are blocks, whatever the rows")
+        changes.append(scored(fitted.blocked) - both)
+        return chosen.mean(changes[-1])
+
+    # every group is to have rows that are scored
+    count, seed = min(N_GROUPS, len(place) // 2), task.child(6)
+    groups = deal_groups(len(task.rows), count, seed)
+    groups[place] = deal_groups(len(place), count, seed)
+    psi = group_influence(groups, rescore, np.zeros(both.shape[1]))
+    noise = np.mean([chosen.standard_error(change) ** 2 for change in changes], axis=0)
+    aware = with_transport_error(both, chosen, groups[place], psi, (count - 1) ** 2 * noise)
+    return _summary(probed, aware, chosen, error, variance)
 
 
 def _along_probes(
