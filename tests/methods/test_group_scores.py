@@ -13,9 +13,10 @@ import dfi
 from dfi._data.groups import read_groups
 from dfi._data.problem import covering, group_blocks
 from dfi._data.table import read_table
+from dfi._data.weights import Weights
 from dfi._models.fits import prepare
 from dfi._scoring.orders import draw_orders
-from dfi.methods.disentangled import Disentangled
+from dfi.methods.disentangled import Disentangled, with_spread
 from dfi.warnings import InferenceWarning
 
 OVERLAPPING = {"first": ["x0", "x1"], "second": ["x1", "x2"], "third": ["x3"]}
@@ -304,3 +305,16 @@ def test_sums_over_many_columns_are_warned_of():
     assert grouped.spec["group_scores"] == "sum of columns"
     assert grouped.latent.spec["group_scores"] == "sum of columns"
     result.group({"one": ["x0"]})  # nothing is added up
+
+
+def test_values_are_stretched_by_the_spread_over_splits():
+    """The variance of the mean over splits row by row, and that of the scores over splits."""
+    rng = np.random.default_rng(0)
+    influence, spread = rng.standard_normal((50, 3)) + 1.0, np.array([0.0, 0.1, 2.0])
+    weights = Weights(np.ones(50), "frequency")
+    stretched = with_spread(influence, spread, 4, weights)
+    np.testing.assert_allclose(weights.mean(stretched), weights.mean(influence))
+    np.testing.assert_allclose(
+        weights.standard_error(stretched) ** 2,
+        weights.standard_error(influence) ** 2 + spread**2 / 4,
+    )

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dfi._lines.closed_form import LinearLines
+from dfi._lines.closed_form import LinearLines, SumLines
 from dfi._scoring.donors import (
     Donors,
     Joint,
@@ -160,3 +160,19 @@ def test_ties_keep_the_order_of_the_table_and_nothing_else_does():
     # rounding, whichever way it goes, is no difference
     shaken = tied * (1.0 + 1e-15 * rng.standard_normal(tied.shape))
     np.testing.assert_array_equal(canonical_order(shaken), expected)
+
+
+def test_linear_members_of_a_sum_take_the_mean_of_all_donors():
+    """Donors are asked about the rest alone, so the sum is the rest's mean and a known shift."""
+    latent, joint, share = law(30)
+    rng = np.random.default_rng(5)
+    points, own = rng.standard_normal((6, 4)), rng.standard_normal((6, 4))
+    donors = Donors(latent, latent, share, rng.integers(0, 30, (6, 3)))
+    linear, curve = LinearLines(rng.standard_normal(4), 0.7), Curve(1)
+    found = replaced(
+        [SumLines((linear, curve), (2.0, 0.5), 1.0)], points, own, donors, joint, memory=MEMORY
+    )
+    rest = replaced([curve], points, own, donors, joint, memory=MEMORY)
+    known = replaced([linear], points, own, donors, joint, memory=MEMORY)
+    np.testing.assert_allclose(found.means[0], 1.0 + 2.0 * known.means[0] + 0.5 * rest.means[0])
+    np.testing.assert_allclose(found.excess, 0.25 * rest.excess)

@@ -648,3 +648,47 @@ def test_pooled_levels_are_drawn_apart_where_fidelity_is_measured():
 
     found = explained(table, 2.0 * (level % 7) + table["a"], model, diagnose=True)
     assert not found.diagnostics["fidelity"]["far"]
+
+
+def test_refits_pool_the_levels_that_the_whole_table_pools():
+    """A level near one in a hundred would be pooled in some refits and not in others."""
+    rng = np.random.default_rng(0)
+    kind = np.concatenate([np.repeat(list("ab"), 486), np.repeat(list("cde"), [10, 9, 9])])
+    matrix = np.column_stack([rng.standard_normal(1000), kind[:, None] == np.array(list("abcde"))])
+    columns = (
+        Column("x", "x", "real", (), (0,)),
+        Column("kind", "kind", "categorical", tuple("abcde"), (1, 2, 3, 4, 5)),
+    )
+    constant = np.zeros(6, dtype=bool)
+    whole = Gaussian().fit_matrix(
+        matrix, Weights(np.ones(1000), "frequency"), constant, columns=columns
+    )
+    # without three of its ten rows "c" is below one in a hundred as well
+    kept = np.r_[:972, 975:1000]
+    weights = Weights(np.ones(len(kept)), "frequency")
+    alone = Gaussian().fit_matrix(matrix[kept], weights, constant, columns=columns)
+    refit = Gaussian().fit_matrix(matrix[kept], weights, constant, columns=columns, like=whole)
+    assert [transport.inner.blocks[1].rare for transport in (whole, alone, refit)] == [
+        (3, 4), (2, 3, 4), (3, 4)
+    ]  # fmt: skip
+
+
+def test_what_thinned_rows_add_to_refits_is_no_error_of_the_transport(monkeypatch):
+    """A step of all columns: compared on few rows, refits differ by the noise of those rows."""
+    import dfi.transports.blocks as module
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 9)) @ (np.eye(9) + 0.3 * rng.standard_normal((9, 9)))
+    slopes = rng.standard_normal(9)
+
+    def step(rows):
+        return 2.0 * (rows @ slopes > 0)
+
+    y = step(X) + rng.standard_normal(600)
+    groups = {f"g{k}": [f"x{j}" for j in range(k, 9, 3)] for k in range(3)}
+    errors = {}
+    for rows in (60, 600):
+        monkeypatch.setattr(module, "JACKKNIFE_ROWS", rows)
+        found = explained(X, y, step, groups=groups, units="groups", transport_error="auto")
+        errors[rows] = found.latent.se
+    assert np.mean(errors[60] / errors[600]) < 1.3
