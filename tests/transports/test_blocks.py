@@ -691,4 +691,5 @@ def test_what_thinned_rows_add_to_refits_is_no_error_of_the_transport(monkeypatc
         monkeypatch.setattr(module, "JACKKNIFE_ROWS", rows)
         found = explained(X, y, step, groups=groups, units="groups", transport_error="auto")
         errors[rows] = found.latent.se
-    assert np.mean(errors[60] / errors[600]) < 1.3
+    # 1.2 here, 2.0 with the noise left in
+    assert np.mean(errors[60] / errors[600]) < 1.6
