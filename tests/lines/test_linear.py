@@ -69,3 +69,12 @@ def test_what_is_not_affine_is_not_read(model):
 def test_models_of_other_columns_are_not_read():
     assert linear_lines(LinearRegression().fit(X, Y), 4) is None
     assert linear_lines(lambda rows: rows[:, 0], 3) is None
+
+
+def test_moments_of_a_law_are_computed_once_and_belong_to_all(monkeypatch):
+    reference = Reference.empirical(np.random.default_rng(0).standard_normal((20, 2)))
+    first, second = reference.moments(2)
+    monkeypatch.setattr(Reference, "masses", None)
+    assert reference.moments(2)[0] is first
+    with pytest.raises(ValueError, match="read-only"):
+        second[0] = 1.0

@@ -15,15 +15,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from dfi._types import Floats, Ints
 
+Made = TypeVar("Made")
 ReferenceKind = Literal["gaussian", "empirical"]
 
 ROUNDING = 1e-12
@@ -81,14 +82,30 @@ class Reference:
 
     @cached_property
     def _parts(self) -> dict[bytes, Reference]:
-        """Laws of some coordinates: rows come in blocks, and each law is tabulated once."""
         return {}
 
+    def kept(self, make: Callable[[Reference], Made]) -> Made:
+        """Return what a function makes of this law, made once and kept as long as the law.
+
+        Rows come in blocks and models in numbers: tables of the whole law made for each of them
+        would make the cost quadratic in the number of rows.
+        """
+        if make not in self._kept:
+            self._kept[make] = make(self)
+        made: Made = self._kept[make]
+        return made
+
+    @cached_property
+    def _kept(self) -> dict[Callable[[Reference], Any], Any]:
+        return {}
+
+    def __reduce__(self) -> tuple[type[Reference], tuple[object, ...]]:
+        # Tables are larger than the law and quickly made again: workers are sent the law alone.
+        return Reference, (self.kind, self.values, self.cumulative)
+
     def moments(self, d: int) -> tuple[Floats, Floats]:
-        if self.values is None:
-            return np.zeros(d), np.ones(d)
-        mass = self.masses()
-        return np.sum(mass * self.values, axis=0), np.sum(mass * self.values**2, axis=0)
+        """Return the mean of each coordinate and of its square."""
+        return (np.zeros(d), np.ones(d)) if self.values is None else self.kept(_moments)
 
     def atoms(self, j: int) -> tuple[Floats, Floats]:
         """Return the distinct values of coordinate ``j`` that have weight, and their probabilities.
@@ -110,6 +127,16 @@ class Reference:
         if self.cumulative is None:
             raise TypeError("a Gaussian reference law has no atoms")
         return np.diff(self.cumulative, axis=0, prepend=0.0)
+
+
+def _moments(reference: Reference) -> tuple[Floats, Floats]:
+    if reference.values is None:
+        raise TypeError("a Gaussian reference law has no atoms")
+    mass, values = reference.masses(), reference.values
+    first, second = np.sum(mass * values, axis=0), np.sum(mass * values**2, axis=0)
+    # Everybody is handed the same two arrays.
+    first.flags.writeable = second.flags.writeable = False
+    return first, second
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ is curved where :math:`0 < a < 2` and straight where :math:`a > 2`, so with the 
     E[t\,h(a)] &= \alpha^2 Q_1 + 2\alpha\beta Q_2 + \beta^2 Q_3 + 4(\alpha - 1) T_1 + 4\beta T_2.
 
 The pieces are intervals of ``t``; their moments are differences of the partial moments
-:math:`S_p(s) = E[t^p;\, t \le s]` of the law, cumulative sums for an empirical one.
+:math:`S_p(s) = E[t^p;\, t \le s]` of the law, cumulative sums for an empirical one. They are
+tabulated once a law and looked up by a compiled kernel (:mod:`dfi._lines.kernels_hinges`).
 """
 
 from __future__ import annotations
@@ -19,18 +20,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtr
 from sklearn import linear_model
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.svm import LinearSVR
 
-from dfi._lines.base import LineModel, LineMoments, Lines, Reference, blocks
-from dfi._models.network import BEND, BentHingeNetwork, bent_hinge
+from dfi._lines.base import LineModel, LineMoments, Lines, blocks
+from dfi._models.network import BentHingeNetwork, bent_hinge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sklearn.base import TransformerMixin
 
     from dfi._types import Floats
@@ -41,9 +39,7 @@ LINEAR_NAMES = """
     Ridge RidgeCV SGDRegressor TheilSenRegressor
 """
 LINEAR_MODELS = (LinearSVR, *(getattr(linear_model, name) for name in LINEAR_NAMES.split()))
-ROWS_AT_ONCE = 2048
-FAR = 40.0
-"""Beyond this many deviations a normal law has no mass left in double precision."""
+ROWS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -120,28 +116,6 @@ def _affine(step: TransformerMixin | None, n_columns: int) -> tuple[Floats, Floa
     return None
 
 
-def partial_moments(reference: Reference, j: int) -> Callable[[Floats], Floats]:
-    r"""Return the function :math:`s \mapsto (S_0, S_1, S_2, S_3)(s)`, along the last axis."""
-    if reference.values is None or reference.cumulative is None:
-        return _normal_partial_moments
-    values = np.ascontiguousarray(reference.values[:, j])
-    mass = np.diff(reference.cumulative[:, j], prepend=0.0)
-    sums = np.zeros((len(values) + 1, 4))
-    np.cumsum(mass[:, None] * values[:, None] ** np.arange(4), axis=0, out=sums[1:])
-
-    def empirical(s: Floats) -> Floats:
-        return np.asarray(sums[np.searchsorted(values, s)])
-
-    return empirical
-
-
-def _normal_partial_moments(s: Floats) -> Floats:
-    s = np.clip(s, -FAR, FAR)
-    density = np.exp(-0.5 * s**2) / np.sqrt(2.0 * np.pi)
-    below = ndtr(s)
-    return np.stack([below, -density, below - s * density, -(s**2 + 2.0) * density], axis=-1)
-
-
 @dataclass(frozen=True)
 class HingeLines:
     """The model ``intercept + sum_k slopes[k] * h(directions[:, k] @ x + offsets[k])``."""
@@ -162,53 +136,36 @@ class HingeLines:
     def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
         if square:
             raise TypeError("a network's second moment has no closed form here: use quadrature")
+        # numba is loaded by the first network that is averaged, not with the package.
+        from dfi._lines.compiled import kernel_array, run_tasks
+        from dfi._lines.kernels_hinges import STILL, bends_of, hinge_moments
+
         n, d = lines.latent.shape
-        shape = (len(lines.offsets), n, d)
-        mean, hermite = np.empty(shape), np.empty(shape)
-        change = self.directions.T @ lines.directions
-        laws = [partial_moments(lines.reference, j) for j in range(d)]
+        q, units = len(lines.offsets), len(self.slopes)
+        mean, hermite = np.empty((2, d, q, n))
+        change = kernel_array((self.directions.T @ lines.directions).T, np.float64)
+        moves = np.abs(change) > STILL
+        inverse = np.divide(1.0, change, out=np.zeros_like(change), where=moves)
+        slopes = kernel_array(self.slopes, np.float64)
+        latent = kernel_array(lines.latent.T, np.float64)
+        shifts = kernel_array(lines.offsets.T, np.float64)
+        laws = bends_of(lines.reference, d)
         for part in blocks(n, ROWS_AT_ONCE):
             base = lines.points[part] @ self.directions + self.offsets
-            for q, j in np.ndindex(shape[0], d):
-                if q > 0 and lines.offsets[q, j] == lines.offsets[0, j]:
-                    mean[q, part, j], hermite[q, part, j] = mean[0, part, j], hermite[0, part, j]
-                    continue
-                shift = lines.latent[part, j] + lines.offsets[q, j]
-                alpha = base - shift[:, None] * change[:, j]
-                first, second = _unit_moments(alpha, change[:, j], laws[j])
-                mean[q, part, j] = first @ self.slopes
-                hermite[q, part, j] = second @ self.slopes
-        reference_mean, _ = lines.reference.moments(d)
-        return LineMoments(mean + self.intercept, hermite + self.intercept * reference_mean)
 
+            def along(j: int, part: slice = part, base: Floats = base) -> None:
+                memory = np.empty(2 * units), np.empty(2 * units, np.uint32)
+                sums = np.empty((2, q, len(base)))
+                place = latent[j, part], shifts[j]
+                hinge_moments(laws[j], base, change[j], inverse[j], slopes, *place, *memory, *sums)
+                mean[j, :, part], hermite[j, :, part] = sums
 
-def _unit_moments(
-    alpha: Floats, beta: Floats, law: Callable[[Floats], Floats]
-) -> tuple[Floats, Floats]:
-    """Return ``E[h(alpha + beta t)]`` and ``E[t h(alpha + beta t)]`` for rows and units."""
-    still = beta == 0
-    slope = np.where(still, 1.0, beta)
-    whole = law(np.array(np.inf))
-    to_curve, to_straight = law(-alpha / slope), law((BEND - alpha) / slope)
-    rising = (slope > 0)[:, None]
-    curved = np.where(rising, to_straight - to_curve, to_curve - to_straight)
-    straight = np.where(rising, whole - to_straight, to_straight)
-    if still.any():
-        value = alpha[:, still]
-        inside = (value > 0) & (value < BEND)
-        curved[:, still] = inside[..., None] * whole
-        straight[:, still] = (value >= BEND)[..., None] * whole
-    square, cross, bent = alpha**2, 2.0 * alpha * beta, beta**2
-    level, rise = 2.0 * BEND * alpha - BEND**2, 2.0 * BEND * beta
-    first, second = (
-        square * curved[..., p]
-        + cross * curved[..., p + 1]
-        + bent * curved[..., p + 2]
-        + level * straight[..., p]
-        + rise * straight[..., p + 1]
-        for p in (0, 1)
-    )
-    return first, second
+            run_tasks(along, range(d), work=base.size * d * q)
+        first, _ = lines.reference.moments(d)
+        return LineMoments(
+            mean.transpose(1, 2, 0) + self.intercept,
+            hermite.transpose(1, 2, 0) + self.intercept * first,
+        )
 
 
 def hinge_lines(model: object) -> HingeLines | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -256,14 +257,15 @@ def test_an_empirical_law_outside_of_kernels(seed, at_an_atom):
         assert found == pytest.approx(expected, abs=1e-12)
 
 
-def test_tables_of_a_law_are_kept_as_long_as_the_law():
-    before = len(law_module._tabulated)
+def test_tables_of_a_law_are_kept_with_the_law_and_not_sent_to_workers():
     reference = Reference.empirical(np.random.default_rng(0).standard_normal((50, 2)))
+    size = len(pickle.dumps(reference))
     first = law_module.tabulate(reference, 2)
     assert law_module.tabulate(reference, 2) is first
-    assert len(law_module._tabulated) == before + 1
-    del reference
-    assert len(law_module._tabulated) == before
+    assert len(pickle.dumps(reference)) == size
+    sent = pickle.loads(pickle.dumps(reference))  # noqa: S301
+    for ours, theirs in zip(first[0], law_module.tabulate(sent, 2)[0], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_sums_of_trees_have_no_second_moment_or_link(forest):

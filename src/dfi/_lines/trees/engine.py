@@ -1,22 +1,19 @@
 """Run the kernels: scale the lines, choose the kernel, share the work among threads.
 
-The kernels release the interpreter lock and every line is summed by one task in the order of the
-trees, so plain threads give the same bits for any number of them, and nothing is asked of numba's
-own thread pool, which other libraries and forked workers share badly.
+Every line is summed by one task in the order of the trees: the bits are the same for any number of
+threads.
 """
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.special import expit
 
 from dfi._lines.base import LineMoments, blocks
-from dfi._lines.trees.compiled import kernel_array
+from dfi._lines.compiled import kernel_array, run_tasks
 from dfi._lines.trees.ensemble import tree_rows
 from dfi._lines.trees.kernels_blocks import (
     Nodes,
@@ -37,7 +34,7 @@ from dfi._lines.trees.kernels_pieces import pieces_of
 from dfi._lines.trees.law import Law, coordinate_law, step_below, tabulate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
 
     from dfi._lines.base import Lines
     from dfi._lines.trees.ensemble import Category, TreeEnsemble
@@ -47,7 +44,6 @@ if TYPE_CHECKING:
     # Parallel lines: latent values, steepness, law, shifts, lower and upper ends, step.
     Block = tuple[Floats, Floats, CoordinateLaw, Floats, Floats, Floats, float]
 
-Job = TypeVar("Job")
 Kernel = Literal["arena", "path", "merged"]
 
 LINKS = {"identity": 0, "logistic": 1, "exp": 2}
@@ -99,7 +95,12 @@ def predict(
             part = tree_rows(part, categories, [category.levels(part) for category in categories])
         predict_sums(nodes, kernel_array(part.T, np.float64), places, sums[block])
 
-    _run(task, blocks(len(rows), ROWS_PER_BLOCK), n_threads)
+    run_tasks(
+        task,
+        blocks(len(rows), ROWS_PER_BLOCK),
+        n_threads,
+        work=len(rows) * ensemble.n_trees,
+    )
     sums += ensemble.intercept
     if ensemble.link == "logistic":
         return np.asarray(expit(sums), dtype=np.float64)
@@ -247,7 +248,7 @@ def _by_direction(
             hermite[:, block, j] = moments[1] + ensemble.intercept * laws[j].total
 
     places = ((j, block) for j in range(d) for block in blocks(n, ROWS_PER_BLOCK))
-    _run(task, places, n_threads)
+    run_tasks(task, places, n_threads, work=n * d * ensemble.n_trees)
     return LineMoments(mean, hermite, square)
 
 
@@ -299,7 +300,7 @@ def _path(
         mean[:, block] = np.moveaxis(part[0], 2, 0) + ensemble.intercept
         hermite[:, block] = np.moveaxis(part[1], 2, 0) + total
 
-    _run(task, blocks(n, ROWS_PER_PATH_TASK), n_threads)
+    run_tasks(task, blocks(n, ROWS_PER_PATH_TASK), n_threads, work=n * d * ensemble.n_trees)
     return LineMoments(mean, hermite)
 
 
@@ -315,21 +316,3 @@ def _sort_directions(steepness: Floats) -> SortedDirections:
         crosses.sum(axis=1).astype(np.int32),
         steepness,
     )
-
-
-def _run(task: Callable[[Job], None], jobs: Iterable[Job], n_threads: int | None) -> None:
-    workers = n_threads if n_threads is not None else available_cores()
-    todo = list(jobs)
-    if workers <= 1 or len(todo) <= 1:
-        for job in todo:
-            task(job)
-        return
-    with ThreadPoolExecutor(min(workers, len(todo))) as pool:
-        for _ in pool.map(task, todo):
-            pass
-
-
-def available_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

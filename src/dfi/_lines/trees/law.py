@@ -8,13 +8,12 @@ adds ``v (F(b) - F(a))`` to the line mean and ``v (H(b) - H(a))`` to the first H
 from __future__ import annotations
 
 import functools
-import weakref
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
-from dfi._lines.trees.compiled import chosen_by_type, inlined
+from dfi._lines.compiled import TupleType, chosen_by_type, inlined
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,9 +108,6 @@ def step_below(law: Law | CoordinateLaw, shifts: Floats) -> float:
     return law.below * (1e-284 + 2.1 * float(np.abs(shifts).max()))
 
 
-_tabulated: dict[int, tuple[Law, Floats, Floats]] = {}
-
-
 def tabulate(reference: Reference, d: int) -> tuple[Law, Floats, Floats]:
     """Tabulate a reference law of ``d`` coordinates; return it with the ends of its support.
 
@@ -122,18 +118,15 @@ def tabulate(reference: Reference, d: int) -> tuple[Law, Floats, Floats]:
     if reference.kind == "gaussian":
         ends = np.full(d, TAIL)
         return NormalLaw(_normal_cubics(), np.zeros(d), 0.0), -ends, ends
-    key = id(reference)
-    if key not in _tabulated:
-        _tabulated[key] = _tabulate_atoms(reference, d)
-        weakref.finalize(reference, _tabulated.pop, key, None)
-    return _tabulated[key]
+    return reference.kept(_tabulate_atoms)
 
 
-def _tabulate_atoms(reference: Reference, d: int) -> tuple[Law, Floats, Floats]:
+def _tabulate_atoms(reference: Reference) -> tuple[Law, Floats, Floats]:
     if reference.values is None or reference.cumulative is None:
         raise TypeError("an empirical reference law needs values and cumulative probabilities")
     values, steps = _distinct_atoms(reference.values.T, reference.cumulative.T)
     lower, upper = reference.values[0].copy(), reference.values[-1].copy()
+    d = len(values)
     n_cells = min(CELLS_PER_ATOM * values.shape[1], MOST_CELLS)
     scale = n_cells / np.where(upper > lower, upper - lower, 1.0)
     # The kernels compute the cell of a number in the same way, so that atoms are never missed.
@@ -205,12 +198,6 @@ def evaluate_coordinate(law: CoordinateLaw, t: float) -> tuple[float, float]:
     if isinstance(law, NormalCoordinate):
         return _coordinate_is_normal(law, t)
     return _coordinate_is_empirical(law, t)
-
-
-class TupleType(Protocol):
-    """What numba makes of the type of a named tuple."""
-
-    instance_class: type
 
 
 @chosen_by_type(evaluate_law)

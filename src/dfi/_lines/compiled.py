@@ -19,8 +19,9 @@ import logging
 import os
 import stat
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, ParamSpec, Protocol, TypeVar
 
 import numba
 import numpy as np
@@ -28,7 +29,7 @@ from numba.core import event
 from numba.extending import overload, register_jitable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -36,9 +37,13 @@ logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 Scalar = TypeVar("Scalar", bound=np.generic)
+Job = TypeVar("Job")
 
 HERE = Path(__file__).parent
-KERNEL_FILES = ("compiled.py", "law.py", "kernels_*.py")
+KERNEL_FILES = ("compiled.py", "kernels_*.py", "trees/law.py", "trees/kernels_*.py")
+
+WORTH_THREADS = 200_000
+"""Visits of trees or units below which threads cost more than they save: a few milliseconds."""
 
 
 def _checksum(folder: Path) -> int:
@@ -57,6 +62,12 @@ one, it would go on running the old code.
 # Inlined by LLVM: inlining by numba makes the same code in twice the time.
 inlined = register_jitable(forceinline=True)
 chosen_by_type = functools.partial(overload, strict=False, jit_options={"forceinline": True})
+
+
+class TupleType(Protocol):
+    """What numba makes of the type of a named tuple."""
+
+    instance_class: type
 
 
 class Kernel(Generic[P]):
@@ -159,6 +170,38 @@ def kernel_array(values: ArrayLike, dtype: type[Scalar]) -> NDArray[Scalar]:
     worker, a column of pandas), would be another kind of argument, for which numba compiles anew.
     """
     return np.require(values, dtype, ["C", "W"])
+
+
+def run_tasks(
+    task: Callable[[Job], None],
+    jobs: Iterable[Job],
+    n_threads: int | None = None,
+    *,
+    work: float = np.inf,
+) -> None:
+    """Run kernels on all jobs, side by side where there is ``work`` enough.
+
+    Kernels release the interpreter's lock, so plain threads do, and nothing is asked of numba's own
+    thread pool, which other libraries and forked workers share badly. ``work`` counts what takes
+    some ten nanoseconds: starting threads takes as long as thousands of them.
+    """
+    todo = list(jobs)
+    workers = n_threads if n_threads is not None else available_cores()
+    if n_threads is None and work < WORTH_THREADS:
+        workers = 1
+    if workers <= 1 or len(todo) <= 1:
+        for job in todo:
+            task(job)
+        return
+    with ThreadPoolExecutor(min(workers, len(todo))) as pool:
+        for _ in pool.map(task, todo):
+            pass
+
+
+def available_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class _Announcer(event.Listener):
