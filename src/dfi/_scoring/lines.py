@@ -148,11 +148,11 @@ def latent_scores(
     seeds = (passes.seed or np.random.SeedSequence(0)).spawn(max(1, -(-n // step)))
     for rows, seed in zip(blocks(n, step), seeds, strict=True):
         block = _Block(models, matrix[rows], y[rows], mass[rows], transport, form)
-        prediction[rows] = np.mean([model.predict(matrix[rows]) for model in models], axis=0)
         if transport.smoothing < 1.0:
+            prediction[rows] = np.mean([model.predict(matrix[rows]) for model in models], axis=0)
             values[rows] = block.under_bridge(passes, seed, sums)
         else:
-            values[rows] = block.under_map(sums)
+            values[rows], prediction[rows] = block.under_map(sums)
         if advance is not None:
             advance(rows.stop - rows.start)
     return LineScores(
@@ -191,8 +191,11 @@ class _Block:
     transport: LinearTransport
     form: ScoreForm
 
-    def under_map(self, sums: _Sums) -> Floats:
-        """Score rows under a deterministic map (with the one-dimensional random part, if any)."""
+    def under_map(self, sums: _Sums) -> tuple[Floats, Floats]:
+        """Score rows under a deterministic map (with the one-dimensional random part, if any).
+
+        Returns the influence values and the models' mean prediction.
+        """
         transport, latent = self.transport, self.transport.encode(self.matrix)
         offsets, weights = transport.offsets()
         lines = Lines(self.matrix, latent, transport.directions, transport.reference, offsets)
@@ -200,7 +203,8 @@ class _Block:
         pair = evaluations[0].moments, evaluations[-1].moments
         sums.sensitivity.add(latent, self.mass, pair, weights, offsets, transport.kernel_loadings)
         sums.overlaps.append(_overlap(evaluations, weights, self.mass))
-        return np.tensordot(weights, _combine(self.form, self.y, evaluations), axes=1)
+        values = np.tensordot(weights, _combine(self.form, self.y, evaluations), axes=1)
+        return values, np.mean([evaluation.value for evaluation in evaluations], axis=0)
 
     def under_bridge(self, passes: Passes, seed: np.random.SeedSequence, sums: _Sums) -> Floats:
         r"""Score rows under the bridge, whose :math:`\eta` is a Gaussian smoothing of the model.

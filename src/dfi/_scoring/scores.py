@@ -57,6 +57,39 @@ ROWS_AT_ONCE = 1024
 SAMPLE_ROWS = 200
 
 
+class Readings:
+    """The line models of fitted models, read once for all that a task asks of them.
+
+    Following trees and comparing them with the model's own predictions can take longer than their
+    line means. Draws are another thing: each reading has a seed of its own.
+    """
+
+    def __init__(self) -> None:
+        self._read: dict[object, tuple[Predictor, LineModel]] = {}
+
+    def of(
+        self,
+        predictor: Predictor,
+        sample: Floats,
+        form: ScoreForm,
+        options: Quadrature,
+        seed: np.random.SeedSequence,
+    ) -> LineModel:
+        """Return a model that can be averaged along lines, compared with itself on the sample."""
+        if options.rule == "draws":
+            return line_model(predictor, sample, options, square=form == "cpi", seed=seed)
+        key = id(predictor), form == "cpi", options
+        if key not in self._read:
+            model = line_model(predictor, sample, options, square=form == "cpi", seed=seed)
+            # The predictor is kept so that nothing else gets its identity.
+            self._read[key] = predictor, model
+        return self._read[key][1]
+
+    def __reduce__(self) -> tuple[type[Readings], tuple[()]]:
+        # Workers are sent the models that they need.
+        return Readings, ()
+
+
 @dataclass(frozen=True)
 class Task:
     """Everything that scoring needs besides the transport.
@@ -84,6 +117,7 @@ class Task:
     units: tuple[Column, ...] | None = None
     targets: tuple[Target, ...] | None = None
     orders: int = 0
+    readings: Readings = field(default_factory=Readings, repr=False, compare=False)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -278,10 +312,7 @@ def pooled_scores(
     """
     if prepared is None:
         # Prediction releases the interpreter's lock.
-        read = (
-            delayed(fold_lines)(fold, task.matrix, transport, task.form, task.options)
-            for fold in task.folds
-        )
+        read = (delayed(fold_lines)(fold, task, transport) for fold in task.folds)
         prepared = list(in_parallel(read, task.n_jobs, threads=True))
     passes = Passes(ROWS_AT_ONCE, n_draws, n_smoothing)
     error: LineError | None = None
@@ -355,40 +386,27 @@ def _most_nodes(prepared: Sequence[FoldLines]) -> int:
     return max(most_nodes(model) for lines in prepared for model in lines.models)
 
 
-def fold_lines(
-    fold: FoldModels,
-    matrix: Floats,
-    transport: StraightTransport,
-    form: ScoreForm,
-    options: Quadrature,
-) -> FoldLines:
+def fold_lines(fold: FoldModels, task: Task, transport: StraightTransport) -> FoldLines:
     kernel_seed, *draw_seeds = unspent(fold.seed).spawn(1 + len(fold.predictors))
-    models = _read(fold.predictors, matrix[fold.test], form, options, draw_seeds)
+    models = _read(fold, task, draw_seeds)
     return FoldLines(
-        fold, tuple(transport.line_model(model, options) for model in models), kernel_seed
+        fold, tuple(transport.line_model(model, task.options) for model in models), kernel_seed
     )
 
 
-def read_fold(
-    fold: FoldModels, matrix: Floats, form: ScoreForm, options: Quadrature
-) -> list[LineModel]:
+def read_fold(fold: FoldModels, task: Task) -> list[LineModel]:
     """Read the models of a fold into their best form, with seeds of their own."""
     _, *draw_seeds = unspent(fold.seed).spawn(1 + len(fold.predictors))
-    return _read(fold.predictors, matrix[fold.test], form, options, draw_seeds)
+    return _read(fold, task, draw_seeds)
 
 
-def _read(
-    predictors: Sequence[Predictor],
-    held_out: Floats,
-    form: ScoreForm,
-    options: Quadrature,
-    seeds: Sequence[np.random.SeedSequence],
-) -> list[LineModel]:
+def _read(fold: FoldModels, task: Task, seeds: Sequence[np.random.SeedSequence]) -> list[LineModel]:
     """Read models, compared with their own predictions on some of the held-out rows."""
+    held_out = task.matrix[fold.test]
     sample = held_out[:: max(1, len(held_out) // SAMPLE_ROWS)]
     return [
-        line_model(predictor, sample, options, square=form == "cpi", seed=seed)
-        for predictor, seed in zip(predictors, seeds, strict=True)
+        task.readings.of(predictor, sample, task.form, task.options, seed)
+        for predictor, seed in zip(fold.predictors, seeds, strict=True)
     ]
 
 
@@ -512,13 +530,7 @@ def read_some_folds(
         with warnings.catch_warnings():
             # What there is to say about how a model is read was said when it was scored.
             warnings.simplefilter("ignore")
-            models = _read(
-                fold.predictors,
-                task.matrix[fold.test],
-                task.form,
-                task.options,
-                child.spawn(len(fold.predictors)),
-            )
+            models = _read(fold, task, child.spawn(len(fold.predictors)))
         found.append(ReadFold(rows, tuple(models)))
         missing -= len(rows)
     return tuple(found)

@@ -676,9 +676,7 @@ class BlockTransport(FittedTransport):
 
     def plain_scores(self, task: Task) -> Scores:
         """Score the targets, the transport taken as known."""
-        read = (
-            delayed(read_fold)(fold, task.matrix, task.form, task.options) for fold in task.folds
-        )
+        read = (delayed(read_fold)(fold, task) for fold in task.folds)
         prepared = [
             tuple(self.line_model(model) for model in models)
             for models in in_parallel(read, task.n_jobs, threads=True)
@@ -776,10 +774,7 @@ class BlockTransport(FittedTransport):
     def jackknife(self, scores: Scores, task: Task) -> Scores:
         """Compare refits on some of the rows: models, rows and donors are kept."""
         folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
-        prepared = [
-            tuple(self.line_model(m) for m in read_fold(fold, task.matrix, task.form, task.options))
-            for fold in folds
-        ]
+        prepared = [tuple(self.line_model(m) for m in read_fold(fold, task)) for fold in folds]
         options = replace(task.options, donors=min(JACKKNIFE_DONORS, task.options.donors))
         task = replace(task, options=options, orders=min(task.orders, 2))
         thinned = replace(task, folds=folds, transport_error="ignore", advance=None)

@@ -222,7 +222,7 @@ class StraightTransport(FittedTransport):
         # those with draws of their own are to draw the same in every refit
         kept: list[FoldLines] | None = None
         if not self.bends_models and options.rule != "draws":
-            kept = [fold_lines(fold, matrix, self, task.form, options) for fold in folds]
+            kept = [fold_lines(fold, thinned, self) for fold in folds]
 
         def rescore(keep: Ints | None) -> Floats:
             fitted = self if keep is None else task.fit(self.design, keep, self)

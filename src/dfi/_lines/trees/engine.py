@@ -83,9 +83,11 @@ def predict(
     *,
     categories: Sequence[Category] = (),
     n_threads: int | None = None,
+    nodes: Nodes | None = None,
 ) -> Floats:
+    """Return the value of an ensemble at each row; ``nodes`` are its trees, if laid out before."""
     rows = np.asarray(points, dtype=np.float64)
-    nodes = lay_out(ensemble, categories, rows.shape[1])
+    nodes = nodes or lay_out(ensemble, categories, rows.shape[1])
     sums = np.zeros(len(rows))
 
     def task(block: slice) -> None:
@@ -115,6 +117,7 @@ def line_moments(
     square: bool = False,
     kernel: Kernel | None = None,
     n_threads: int | None = None,
+    nodes: Nodes | None = None,
 ) -> LineMoments:
     """Return exact moments along each line, by the quickest kernel that gives what is asked."""
     needs_merging = square or ensemble.link != "identity"
@@ -126,7 +129,7 @@ def line_moments(
         raise ValueError("the path kernel does not cut lines")
     elif needs_merging and kernel != "merged":
         raise ValueError(f"the {kernel} kernel has no second moments and no nonlinear link")
-    nodes = lay_out(ensemble, categories, lines.points.shape[1])
+    nodes = nodes or lay_out(ensemble, categories, lines.points.shape[1])
     geometry = _geometry(lines)
     if kernel == "path":
         return _path(ensemble, nodes, lines, geometry, n_threads)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from dfi._lines.base import LineMoments, Lines
     from dfi._lines.trees.engine import Kernel
     from dfi._lines.trees.ensemble import Category, TreeEnsemble
+    from dfi._lines.trees.kernels_blocks import Nodes
     from dfi._models.predictor import Predictor
     from dfi._types import Bools, Floats
 
@@ -65,10 +67,32 @@ class TreeLines:
         n_trees = self.ensemble.n_trees
         return f"exact: {n_trees} tree{'' if n_trees == 1 else 's'}"
 
+    @cached_property
+    def _nodes(self) -> dict[int, Nodes]:
+        return {}
+
+    def nodes(self, width: int) -> Nodes:
+        """Return the trees as kernels walk them, for rows of ``width`` columns, laid out once."""
+        from dfi._lines.trees.kernels_blocks import lay_out
+
+        if width not in self._nodes:
+            self._nodes[width] = lay_out(self.ensemble, self.categories, width)
+        return self._nodes[width]
+
+    def __getstate__(self) -> dict[str, object]:
+        # Workers lay the trees out again: what they are sent is half as large.
+        return {name: value for name, value in vars(self).items() if name != "_nodes"}
+
     def predict(self, points: Floats) -> Floats:
         from dfi._lines.trees.engine import predict
 
-        return predict(self.ensemble, points, categories=self.categories, n_threads=self.n_threads)
+        return predict(
+            self.ensemble,
+            points,
+            categories=self.categories,
+            n_threads=self.n_threads,
+            nodes=self.nodes(points.shape[1]),
+        )
 
     def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
         from dfi._lines.trees.engine import line_moments
@@ -80,6 +104,7 @@ class TreeLines:
             square=square,
             kernel=self.kernel,
             n_threads=self.n_threads,
+            nodes=self.nodes(lines.points.shape[1]),
         )
 
 
