@@ -233,3 +233,6 @@ def test_default_stack_is_averaged_without_quadrature():
     read = line_model(predictor, sample.X, Quadrature())
     assert "hinges" in read.rule
     assert "quadrature" not in read.rule
+    # The sum itself is not compared when it is read, only its members are.
+    fresh = dfi.datasets.m3(50, rho=0.2, random_state=1).X
+    np.testing.assert_allclose(read.predict(fresh), model.predict(fresh), rtol=1e-8)

@@ -1,10 +1,13 @@
 """Folds and repeats put together: the same numbers fold by fold, by hand."""
 
+import pickle
+
 import numpy as np
 import pytest
 
 import dfi
 from dfi._lines.choose import Quadrature, line_model
+from dfi._scoring import scores as scores_module
 from dfi._scoring.lines import latent_scores
 
 GENERATOR = np.random.default_rng(0)
@@ -44,3 +47,32 @@ def test_rows_are_averaged_over_repeats_and_folds_by_their_mass(form):
     squared = explainer.transport_.attribution**2
     spread = (sums @ squared.T).std(axis=0, ddof=1)
     np.testing.assert_allclose(explainer.result_.spread, spread)
+
+
+def test_every_model_is_read_once_for_scores_error_and_diagnosis(monkeypatch):
+    read = []
+
+    def counted(predictor, *given, **others):
+        read.append(id(predictor))
+        return line_model(predictor, *given, **others)
+
+    monkeypatch.setattr(scores_module, "line_model", counted)
+    explainer = dfi.DFI(estimator="ridge", cv=HALVES[:2], transport_error="jackknife")
+    explainer.fit(X, Y)
+    models = [id(predictor) for fold in explainer.models_ for predictor in fold.predictors]
+    assert sorted(read) == sorted(models)
+
+
+def test_models_that_were_read_are_not_sent_with_a_task():
+    readings = scores_module.Readings()
+    readings._read["model"] = None, None
+    assert not pickle.loads(pickle.dumps(readings))._read  # noqa: S301
+
+
+def test_prediction_beside_the_scores_is_that_of_the_models():
+    explainer = dfi.DFI(estimator="ridge", cv=HALVES[:2], diagnose=False).fit(X, Y)
+    fold = explainer.models_[0]
+    models = [line_model(p, X, Quadrature()) for p in fold.predictors]
+    found = latent_scores(models, X, Y, np.ones(70), explainer.transport_, form="cross")
+    expected = np.mean([predictor(X) for predictor in fold.predictors], axis=0)
+    np.testing.assert_allclose(found.prediction, expected)

@@ -13,7 +13,7 @@ from scipy.stats import norm
 from sklearn.ensemble import RandomForestRegressor
 
 from dfi._lines.base import Lines, Reference
-from dfi._lines.trees import TreeEnsemble, TreeLines, read_trees
+from dfi._lines.trees import TreeEnsemble, TreeLines, kernels_blocks, read_trees
 from dfi._lines.trees import engine as engine_module
 from dfi._lines.trees import law as law_module
 from dfi._lines.trees.engine import choose_kernel, line_moments
@@ -306,3 +306,19 @@ def test_infinite_thresholds_send_every_row_left(kind):
         lines = Lines(one, one, slope * one, reference, 0 * one)
         for kernel in KERNELS:
             assert line_moments(tree, lines, kernel=kernel).mean.item() == pytest.approx(2.0)
+
+
+def test_trees_are_laid_out_once_and_not_sent_that_way(monkeypatch):
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((40, 3))
+    model = RandomForestRegressor(4, random_state=0).fit(x, x[:, 0])
+    trees, lines = TreeLines(read_trees(model)[0]), make_lines(x, kind="empirical", q=1)
+    size = len(pickle.dumps(trees))
+    first = trees.moments(lines).mean, trees.predict(x)
+    assert len(pickle.dumps(trees)) == size
+    sent = pickle.loads(pickle.dumps(trees))  # noqa: S301
+    monkeypatch.setattr(kernels_blocks, "preorder", None)
+    np.testing.assert_array_equal(trees.moments(lines).mean, first[0])
+    np.testing.assert_array_equal(trees.predict(x), first[1])
+    monkeypatch.undo()
+    np.testing.assert_array_equal(sent.moments(lines).mean, first[0])

@@ -221,9 +221,44 @@ def _gradient_boosting(model: sk.GradientBoostingRegressor, column: int) -> Tree
 def _histogram_boosting(model: sk.HistGradientBoostingRegressor, column: int) -> TreeEnsemble:
     require(model.n_trees_per_iteration_ == 1, "boosted classifiers of more than two classes")
     marked = model.is_categorical_
+    grown = [predictor for (predictor,) in model._predictors]
+    read = _histogram_plain if marked is None else _histogram_levelled
+    ensemble = read(model, grown)
+    ensemble = ensemble.shifted(float(np.ravel(model._baseline_prediction)[0]))
+    if marked is not None:
+        # The trees are given columns with levels first.
+        order = np.concatenate([np.flatnonzero(marked), np.flatnonzero(~marked)])
+        ensemble = ensemble.with_columns(order, model.n_features_in_)
+    if isinstance(model, sk.HistGradientBoostingClassifier):
+        return _as_probability(ensemble, column)
+    if model.loss in ("poisson", "gamma"):
+        return replace(ensemble, link="exp")
+    return ensemble
+
+
+def _histogram_plain(model: sk.HistGradientBoostingRegressor, grown: Sequence[Any]) -> TreeEnsemble:
+    """Return the sum of trees that split by numbers, their arrays joined first."""
+    nodes = np.concatenate([predictor.nodes for predictor in grown])
+    inner = nodes["is_leaf"] == 0
+    return joined_trees(
+        [len(predictor.nodes) for predictor in grown],
+        nodes["feature_idx"],
+        nodes["num_threshold"],
+        np.where(inner, nodes["left"].astype(np.int32), -1),
+        np.where(inner, nodes["right"].astype(np.int32), -1),
+        nodes["value"],
+        n_features=model.n_features_in_,
+        default_left=nodes["missing_go_to_left"],
+    )
+
+
+def _histogram_levelled(
+    model: sk.HistGradientBoostingRegressor, grown: Sequence[Any]
+) -> TreeEnsemble:
+    """Return the sum of trees some of whose splits are by level."""
     levels = _histogram_levels(model)
     parts = []
-    for (predictor,) in model._predictors:
+    for predictor in grown:
         nodes = predictor.nodes
         inner = nodes["is_leaf"] == 0
         rules = {}
@@ -246,16 +281,7 @@ def _histogram_boosting(model: sk.HistGradientBoostingRegressor, column: int) ->
                 default_left=nodes["missing_go_to_left"],
             )
         )
-    ensemble = add_ensembles(parts).shifted(float(np.ravel(model._baseline_prediction)[0]))
-    if marked is not None:
-        # The trees are given columns with levels first.
-        order = np.concatenate([np.flatnonzero(marked), np.flatnonzero(~marked)])
-        ensemble = ensemble.with_columns(order, model.n_features_in_)
-    if isinstance(model, sk.HistGradientBoostingClassifier):
-        return _as_probability(ensemble, column)
-    if model.loss in ("poisson", "gamma"):
-        return replace(ensemble, link="exp")
-    return ensemble
+    return add_ensembles(parts)
 
 
 def _bits(words: NDArray[np.uint32]) -> frozenset[int]:
