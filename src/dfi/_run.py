@@ -528,10 +528,15 @@ def importance(fits: Fits, method: Method, key: str, part: Part, level: float) -
         diagnostics["monte_carlo_se"] = part.monte_carlo_se.tolist()
     names = fits.units.names if part.names is None else part.names
     grouped = fits.data.joint or (part.names is None and fits.units.grouped)
+    basis = InfluenceRows(part.influence, fits.weights.take(part.rows), part.rows)
     return Importance(
-        basis=InfluenceRows(part.influence, fits.weights.take(part.rows), part.rows),
+        basis=basis,
         names=names,
-        spec={**_specification(fits, method, key), **part.specification},
+        spec={
+            **_specification(fits, method, key),
+            "dependence": basis.words,
+            **part.specification,
+        },
         quality=fits.quality if part.quality is None else part.quality,
         diagnostics=diagnostics,
         level=level,
