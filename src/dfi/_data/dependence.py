@@ -1,4 +1,4 @@
-r"""How rows depend on each other: in clusters, or along time; and what that makes of a mean's error.
+r"""How rows depend on each other, in clusters or along time, and the error of their mean.
 
 The error of a weighted mean is a sum of contributions :math:`q_i = w_i (u_i - \bar u)/\sum_j w_j`,
 one per row. Its variance is the sum of squares of *steps* that do not depend on each other:
@@ -271,12 +271,12 @@ def joined(
         positions = _placed(first.positions, here, n)
         positions[there] = second.positions
         return Ordered(positions, max(first.bandwidth or 0, second.bandwidth or 0))
-    if isinstance(first, Ordered) or isinstance(second, Ordered):
-        raise ValueError(
-            "one result has rows in clusters, the other the same rows in time: explain both with "
-            "the same cv_groups and splits"
-        )
-    return Clusters(_joined_labels(first.labels, second.labels, here, there, n))
+    if isinstance(first, Clusters) and isinstance(second, Clusters):
+        return Clusters(_joined_labels(first.labels, second.labels, here, there, n))
+    raise ValueError(
+        "one result has rows in clusters, the other the same rows in time: explain both with "
+        "the same cv_groups and splits"
+    )
 
 
 def _placed(values: Ints, place: Ints, n: int) -> Ints:

@@ -545,9 +545,7 @@ class InfluenceMoments(Influence):
                     share = (sample.degrees + 1.0) / (self.degrees + 1.0)
                 estimate = sample.skewness * np.sqrt(share) * np.diag(covariance) ** 1.5
             third = np.where(unknown, estimate, third)
-        return replace(
-            self, mean=m @ self.mean, covariance=covariance, third=third, sample=sample
-        )
+        return replace(self, mean=m @ self.mean, covariance=covariance, third=third, sample=sample)
 
     def zeroed(self, units: Bools) -> InfluenceMoments:
         if not (self.mean[units].any() or self.covariance[units].any()):

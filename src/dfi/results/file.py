@@ -319,8 +319,11 @@ def _unpack_influence(manifest: dict[str, Json], arrays: Arrays, prefix: str) ->
     moments = manifest.get("moments")
     if moments is not None:
         sample = moments["sample"]
+        mean, covariance, third = (arrays[f"{prefix}{name}"] for name in _MOMENTS)
         return InfluenceMoments(
-            *(arrays[f"{prefix}{name}"] for name in _MOMENTS),
+            mean,
+            covariance,
+            third,
             size=moments["size"],
             n_rows=moments["n_rows"],
             sample=None if sample is None else _unpack_rows(sample, arrays, f"{prefix}sample."),
