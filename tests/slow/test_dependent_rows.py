@@ -3,7 +3,8 @@
 Three features with correlation .5 and slopes 2, 1 and 0, a null feature that depends on nothing,
 and an error, each with the same dependence between rows: 50 clusters of 10 rows that share half of
 the variance, or 500 rows of an AR(.7) series. The truth is closed: with S the root of the
-correlation matrix, the latent scores are (S b)^2, the attributed ones S^2 (elementwise) times these.
+correlation matrix, the latent scores are (S b)^2, the attributed ones S^2 (elementwise) times
+these.
 """
 
 from dataclasses import replace
