@@ -122,7 +122,9 @@ def explain(
     frequency_weight : array-like of shape (n,), optional
         Counts: each row stands for that many equal rows. Not together with ``sample_weight``.
     cv_groups : array-like of shape (n,), optional
-        Labels of rows that must stay in one fold.
+        Labels of rows that depend on each other (patients, schools): they stay in one fold, and
+        standard errors are cluster-robust. Where the folds of ``cv`` go along time and no labels
+        are given, rows are taken in their order and errors are of Newey and West (HAC).
     missing : {"unit", "error", "drop"}, default="unit"
         Missing values of ``X``. ``"unit"``: part of what is seen of their column, whose score is
         that of value and missingness together; models that take NaN, and pipelines with imputers,
@@ -226,7 +228,9 @@ def compare(
     frequency_weight : array-like of shape (n,), optional
         Counts: each row stands for that many equal rows. Not together with ``sample_weight``.
     cv_groups : array-like of shape (n,), optional
-        Labels of rows that must stay in one fold.
+        Labels of rows that depend on each other (patients, schools): they stay in one fold, and
+        standard errors are cluster-robust. Where the folds of ``cv`` go along time and no labels
+        are given, rows are taken in their order and errors are of Newey and West (HAC).
     missing : {"unit", "error", "drop"}, default="unit"
         Missing values of ``X``. ``"unit"``: part of what is seen of their column, whose score is
         that of value and missingness together; models that take NaN, and pipelines with imputers,
@@ -391,7 +395,9 @@ def sensitivity(
     frequency_weight : array-like of shape (n,), optional
         Counts: each row stands for that many equal rows. Not together with ``sample_weight``.
     cv_groups : array-like of shape (n,), optional
-        Labels of rows that must stay in one fold.
+        Labels of rows that depend on each other (patients, schools): they stay in one fold, and
+        standard errors are cluster-robust. Where the folds of ``cv`` go along time and no labels
+        are given, rows are taken in their order and errors are of Newey and West (HAC).
     missing : {"unit", "error", "drop"}, default="unit"
         Missing values of ``X``. ``"unit"``: part of what is seen of their column, whose score is
         that of value and missingness together; models that take NaN, and pipelines with imputers,
@@ -528,10 +534,15 @@ def importance(fits: Fits, method: Method, key: str, part: Part, level: float) -
         diagnostics["monte_carlo_se"] = part.monte_carlo_se.tolist()
     names = fits.units.names if part.names is None else part.names
     grouped = fits.data.joint or (part.names is None and fits.units.grouped)
+    basis = InfluenceRows(part.influence, fits.weights.take(part.rows), part.rows)
     return Importance(
-        basis=InfluenceRows(part.influence, fits.weights.take(part.rows), part.rows),
+        basis=basis,
         names=names,
-        spec={**_specification(fits, method, key), **part.specification},
+        spec={
+            **_specification(fits, method, key),
+            "dependence": basis.words,
+            **part.specification,
+        },
         quality=fits.quality if part.quality is None else part.quality,
         diagnostics=diagnostics,
         level=level,

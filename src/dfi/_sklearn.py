@@ -186,7 +186,9 @@ class DFI(BaseEstimator):
         frequency_weight : array-like of shape (n,), optional
             Counts: each row stands for that many equal rows. Not together with ``sample_weight``.
         cv_groups : array-like of shape (n,), optional
-            Labels of rows that must stay in one fold.
+            Labels of rows that depend on each other (patients, schools): they stay in one fold, and
+            standard errors are cluster-robust. Where the folds of ``cv`` go along time and no
+            labels are given, rows are taken in their order and errors are of Newey and West (HAC).
 
         Returns
         -------

@@ -196,6 +196,10 @@ def test_weights_time_and_row_groups_by_column(frame, run, place):
     assert run(*base, "--cv-groups", "who", "--drop", "when,w", "-o", "g").exit_code == 0
     expected = dfi.explain(X, frame["y"], "linear", cv_groups=frame["who"])
     np.testing.assert_allclose(list(scores(place / "g").values()), expected.scores)
+    words = f"cluster-robust, {frame['who'].n_unique()} clusters"
+    assert dfi.load(place / "g" / "result.dfi").basis.words == words
+    assert words in (place / "g" / "report.html").read_text()
+    assert words in (place / "g" / "log.txt").read_text()
     done = run(*base, "--time", "when", "--drop", "w,who", "--folds", "4", "-o", "t")
     assert done.exit_code == 0
     ordered = frame.sort("when")
@@ -203,6 +207,8 @@ def test_weights_time_and_row_groups_by_column(frame, run, place):
         ordered.select("a", "b", "c"), ordered["y"], "linear", cv=TimeSeriesSplit(n_splits=4)
     )
     np.testing.assert_allclose(list(scores(place / "t").values()), expected.scores)
+    assert expected.basis.words.startswith("HAC, bandwidth ")
+    assert expected.basis.words in (place / "t" / "report.html").read_text()
 
 
 @pytest.mark.parametrize("kind", ["long", "wide", "json"])
@@ -370,14 +376,15 @@ def test_warnings_are_sentences(frame, run, place):
 
 
 @pytest.mark.parametrize("command", ["explain", "sensitivity"])
-def test_a_fitted_model_has_no_folds_to_keep_rows_together(command, frame, run, place):
+def test_clusters_make_the_errors_of_a_fitted_model(command, frame, run, place):
     frame.select("a", "c", "who", "y").write_csv(place / "d.csv")
     joblib.dump(LinearRegression().fit(frame.select("a", "c"), frame["y"]), place / "m.joblib")
     done = run(
         command, "d.csv", "-y", "y", "-m", "m.joblib", "--trust-model", "--cv-groups", "who"
     )  # fmt: skip
-    assert done.exit_code == 4
-    assert "--cv-groups splits rows for fitting; this model is fitted already" in done.stderr
+    assert done.exit_code == 0
+    (found,) = [dfi.load(path) for path in place.glob("dfi-d*/**/*.dfi")][:1]
+    assert found.spec["dependence"] == f"cluster-robust, {frame['who'].n_unique()} clusters"
 
 
 def test_encoding_is_said(run, place):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -76,6 +77,22 @@ def read_folds(
     if n_repeats > 1:
         _refuse_equal_repeats(repeats, cv)
     return tuple(repeats)
+
+
+def in_time_order(repeats: Sequence[Sequence[Fold]]) -> bool:
+    """Return whether models are always fitted on rows before those that they predict.
+
+    So split scikit-learn's TimeSeriesSplit, and lists of splits for rolling forecasts: every
+    training row of a fold comes before its test rows, and the test rows of a fold before those of
+    the next. One split alone may be any split of the first rows from the last, and says nothing of
+    time.
+    """
+    return all(
+        len(folds) > 1
+        and all(fold.train.max() < fold.test.min() for fold in folds)
+        and all(one.test.max() < two.test.min() for one, two in pairwise(folds))
+        for folds in repeats
+    )
 
 
 def split_halves(

@@ -11,6 +11,7 @@ import numpy as np
 
 from dfi._checks import one_of
 from dfi._data.columns import Column
+from dfi._data.dependence import Clusters
 from dfi._data.folds import read_row_groups
 from dfi._data.groups import Groups, read_groups
 from dfi._data.outcome import read_outcome
@@ -130,7 +131,8 @@ class Data:
     groups : Groups, optional
         The groups of columns that were given.
     row_groups : int ndarray, optional
-        A label per row; rows with one label stay together wherever rows are split.
+        A label per row; rows with one label stay together wherever rows are split, and the
+        ``weights`` have them as clusters.
     joint : bool
         Whether groups are the units, each scored as one, and not sums of columns.
     dropped : int
@@ -269,7 +271,8 @@ def read_data(
     sample_weight, frequency_weight
         Weights of the rows (:func:`~dfi._data.weights.read_weights`).
     cv_groups : array-like, optional
-        Labels of rows that stay together.
+        Labels of rows that depend on each other: they stay together, and errors are those of
+        clusters.
     units : {"columns", "groups"}
         Whether groups are units, each disentangled and scored as one.
     missing : {"unit", "error", "drop"}, default="unit"
@@ -300,13 +303,22 @@ def read_data(
             MissingValuesWarning,
         )
     table = table.without(weights.values == 0)
+    row_groups = None
+    if cv_groups is not None:
+        row_groups = read_row_groups(cv_groups, n_rows, kept)
+        weights = replace(weights, dependence=Clusters(row_groups))
+        if len(np.unique(row_groups[weights.counted])) < 2:
+            raise ValueError(
+                "cv_groups has the same label for all rows: one cluster has no standard errors; "
+                "give labels of two clusters or more, or leave cv_groups out"
+            )
     data = Data(
         table,
         outcome,
         weights,
         weighted=sample_weight is not None or frequency_weight is not None,
         groups=None if groups is None else read_groups(groups, table.names),
-        row_groups=None if cv_groups is None else read_row_groups(cv_groups, n_rows, kept),
+        row_groups=row_groups,
         dropped=n_rows - table.n_rows,
         joint=units == "groups",
     )

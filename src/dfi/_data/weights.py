@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from dfi._data.columns import read_vector
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from dfi._data.dependence import Dependence
     from dfi._types import Bools, Floats, VectorLike
 
 WeightKind = Literal["frequency", "sampling"]
@@ -28,10 +30,14 @@ class Weights:
     kind : {"frequency", "sampling"}
         A frequency weight ``w`` stands for ``w`` equal rows; a sampling weight says how many
         units of the population one observed row stands for.
+    dependence : Clusters or Ordered, optional
+        How rows depend on each other (:mod:`dfi._data.dependence`); None for independent rows.
+        Counts are of rows of the same cluster, or of the same time.
     """
 
     values: Floats
     kind: WeightKind
+    dependence: Dependence | None = None
 
     @property
     def total(self) -> float:
@@ -50,7 +56,34 @@ class Weights:
 
     def take(self, rows: ArrayLike) -> Weights:
         """Return the weights of some rows, on the same scale."""
-        return Weights(self.values[np.asarray(rows)], self.kind)
+        rows = np.asarray(rows)
+        dependence = None if self.dependence is None else self.dependence.take(rows)
+        return Weights(self.values[rows], self.kind, dependence)
+
+    @property
+    def counted(self) -> Bools:
+        """The rows of positive weight."""
+        return np.asarray(self.values > 0)
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of the variance of a mean; infinite for independent rows."""
+        return math.inf if self.dependence is None else self.dependence.degrees(self.counted)
+
+    @property
+    def words(self) -> str:
+        """Which standard errors these are, in words."""
+        if self.dependence is None:
+            return "independent rows"
+        return self.dependence.words(self.counted)
+
+    def settled(self, matrix: ArrayLike) -> Weights:
+        """Return the same with the bandwidth that the columns of a matrix ask for."""
+        if self.dependence is None:
+            return self
+        matrix = self._aligned(matrix)
+        parts = self._shares()[:, None] * (matrix - self.mean(matrix))
+        return replace(self, dependence=self.dependence.settled(parts, self.counted))
 
     def mean(self, matrix: ArrayLike) -> Floats:
         r"""Return the weighted mean of each column, :math:`\sum_i w_i u_i / \sum_i w_i`."""
@@ -73,24 +106,49 @@ class Weights:
 
         The first is what repeated rows would give; the second is robust to the choice of weights.
         Both are the usual covariance over :math:`n` when all weights are 1. NaN for one
-        observation.
+        observation. Rows that depend on each other enter by :math:`w_i c_i/\sum_j w_j`, summed
+        over clusters or windows (:mod:`dfi._data.dependence`).
         """
-        matrix = self._aligned(matrix)
-        centred = (matrix - self.mean(matrix)) * self._root()[:, None]
-        return np.asarray(centred.T @ centred)
+        steps = self.steps(matrix)
+        return np.asarray(steps.T @ steps)
 
     def standard_error(self, matrix: ArrayLike) -> Floats:
         """Return the standard error of each weighted column mean: the root of the diagonal."""
+        steps = self.steps(matrix)
+        return np.asarray(np.sqrt(np.einsum("ij,ij->j", steps, steps)))
+
+    def steps(self, matrix: ArrayLike) -> Floats:
+        """Return rows whose squares and products sum to the covariance of the column means.
+
+        One for each row where rows are independent, for each cluster, or for each window in time.
+        """
         matrix = self._aligned(matrix)
-        centred = (matrix - self.mean(matrix)) * self._root()[:, None]
-        return np.asarray(np.sqrt(np.einsum("ij,ij->j", centred, centred)))
+        return self.sums(matrix - self.mean(matrix))
+
+    def sums(self, centred: Floats) -> Floats:
+        """Return the steps of columns that are centred already."""
+        if self.dependence is None:
+            return np.asarray(centred * self._root()[:, None])
+        counted = self.counted
+        parts = self._shares()[:, None] * centred
+        dependence = self.dependence.settled(parts, counted)
+        steps = dependence.sums(parts, counted)
+        return np.asarray(steps * np.sqrt(dependence.factor(counted)))
 
     def mean_variances(self) -> Floats:
-        """Return the factor of each centred square whose sum is the variance of a weighted mean."""
+        """Return the factor of each centred square whose sum is the variance of a weighted mean.
+
+        Where rows depend on each other, what products of rows of one step are made of.
+        """
         return np.asarray(self._root() ** 2)
 
+    def _shares(self) -> Floats:
+        return np.asarray(self.values / self.values.sum())
+
     def _root(self) -> Floats:
-        """Return the factor of each centred row whose squares sum to the covariance."""
+        """Return the factor of each centred row; squares, or those of sums, are the covariance."""
+        if self.dependence is not None:
+            return np.asarray(self._shares() * np.sqrt(self.dependence.factor(self.counted)))
         total = self.total
         if total <= 1:
             return np.full(len(self.values), np.nan)

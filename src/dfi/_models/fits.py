@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from dfi._data.folds import Fold, read_folds, split_halves
+from dfi._data.dependence import FEW_CLUSTERS, Clusters, Ordered
+from dfi._data.folds import Fold, in_time_order, read_folds, split_halves
 from dfi._data.problem import read_data, warn_constant
 from dfi._models.crossfit import FoldModels, cross_fit
 from dfi._models.learners import check_learner_suits_outcome, predicts_classes, resolve_learner
@@ -17,7 +18,7 @@ from dfi._models.parallel import Workers, progress_bar
 from dfi._models.predictor import learner_view, predict_once, predictor_for
 from dfi._models.quality import regression_quality
 from dfi._models.seeds import Seeds
-from dfi.warnings import OutcomeWarning, warn
+from dfi.warnings import InferenceWarning, OutcomeWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -55,7 +56,8 @@ class Fits:
     Attributes
     ----------
     data : Data
-        The table, its outcome and weights.
+        The table, its outcome and weights. Where splits go along time (and no groups of rows are
+        given, which come first) the weights say that rows are in order of time.
     learner : estimator
         The regression, unfitted; the fitted model itself for a fitted one.
     repeats : tuple of tuple of Fold
@@ -117,9 +119,13 @@ class Fits:
             n_repeats=n_repeats,
             random_state=seeds.child("split").sequence(),
         )
+        if data.row_groups is None and in_time_order(repeats):
+            order = Ordered(np.arange(data.table.n_rows))
+            data = replace(data, weights=replace(data.weights, dependence=order))
         settings = _settings(estimator, cv, n_repeats, random_state)
         fits = cls(data, learner, repeats, seeds, settings, workers or Workers())
         fits.warn_constant()
+        fits.check_clusters()
         return fits
 
     @classmethod
@@ -158,6 +164,7 @@ class Fits:
         predictor = predictor_for(model, data.table, prefit=True)
         check_learner_suits_outcome(model, data.outcome.kind)
         fits.warn_constant()
+        fits.check_clusters()
         fits.keep(
             "full",
             lambda: (
@@ -237,6 +244,25 @@ class Fits:
         """Warn of columns that vary in the table, but not among the explained rows."""
         new = self.constant & ~self.table.constant
         warn_constant(self.table, new, " among the rows that are explained")
+
+    def check_clusters(self) -> None:
+        """Raise or warn where the explained rows are of too few clusters for standard errors."""
+        weights = self.weights.take(self.rows)
+        if not isinstance(weights.dependence, Clusters):
+            return
+        count = weights.dependence.count(weights.counted)
+        if count < 2:
+            raise ValueError(
+                "the rows that are explained are all of one label in cv_groups, and one cluster "
+                "has no standard errors: choose folds that hold out several"
+            )
+        if count < FEW_CLUSTERS:
+            warn(
+                f"cv_groups has {count} clusters: standard errors of so few are rough, and "
+                f"intervals and tests use a t distribution with {count - 1} degrees of freedom; "
+                "they may be too short all the same",
+                InferenceWarning,
+            )
 
     @property
     def full(self) -> tuple[FoldModels, ...]:

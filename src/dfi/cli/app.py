@@ -117,10 +117,6 @@ class Run:
             )
         n, d = rows.features.shape
         self.console.say(f"{doing}: {n} rows, {d} features")
-        if fitted and rows.row_groups is not None:
-            raise Failure(
-                "--cv-groups splits rows for fitting; this model is fitted already", REFUSED
-            )
         return {
             "X": rows.features,
             "y": rows.target,
@@ -215,9 +211,11 @@ def explain(
         )
         rows, quality = unit_rows(result), result.quality
         unit = "group" if result.space == "group" else "feature"
+        words = result.basis.words
+        errors = "" if words == "independent rows" else f", {words}"
         line = (
             f"explained {quality.n_rows} rows x {len(rows)} {unit}s, "
-            f"R2 {quality.r2:.3f}: {leading(rows)} ({run.seconds:.1f} s) -> {run.out}"
+            f"R2 {quality.r2:.3f}{errors}: {leading(rows)} ({run.seconds:.1f} s) -> {run.out}"
         )
         console.say(f"writing {run.out}")
         with run.folder.filling() as stage:
@@ -234,7 +232,13 @@ def explain(
         console.warn(f"{' and '.join(stale)} in {run.out} are not of this run, which has no groups")
     r2 = finite(quality.r2)
     run.end(
-        {"n_rows": quality.n_rows, "r2": r2, "level": result.level, "features": rows},
+        {
+            "n_rows": quality.n_rows,
+            "r2": r2,
+            "level": result.level,
+            "standard_errors": words,
+            "features": rows,
+        },
         lambda: print_table(rows, level=level, top=top, unit=unit),
         line,
     )

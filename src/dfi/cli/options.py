@@ -81,10 +81,12 @@ FrequencyWeights = Annotated[
     _reading("--frequency-weights", help="column of counts: a row stands for so many equal ones"),
 ]
 Time = Annotated[
-    str | None, _reading(help="column that orders the rows: models are fitted on the past")
+    str | None,
+    _reading(help="column that orders the rows: models are fitted on the past, errors are HAC"),
 ]
 RowGroups = Annotated[
-    str | None, _reading("--cv-groups", help="column of labels: rows of one label stay together")
+    str | None,
+    _reading("--cv-groups", help="column of clusters: they stay together, errors are robust"),
 ]
 MissingValues = Annotated[
     Missing,

@@ -6,22 +6,29 @@ standard error the standard deviation of the column over :math:`\sqrt n`, a grou
 columns, a difference of results the difference of columns. :class:`InfluenceRows` keeps the values
 with the index of their rows; :class:`InfluenceMoments` keeps what the statistics need of them, in
 space that does not grow with the rows.
+
+Where rows depend on each other (:mod:`dfi._data.dependence`) their weights say so, and all errors
+are of sums over clusters or over windows in time: the scores are the same, standard errors,
+skewness and bands are those of the sums, and quantiles are of a t distribution.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dfi._checks import whole
+from dfi._data.dependence import Clusters, Ordered, joined
 from dfi._data.weights import Weights
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+    from dfi._data.dependence import Dependence
     from dfi._types import Bools, Floats, Ints
 
 # A model that never uses a feature leaves a column of rounding errors behind, and their mean
@@ -77,16 +84,35 @@ def skewness_of_mean(influence: Floats, weights: Weights) -> Floats:
 
     With :math:`p_i = w_i/\sum w`, :math:`c_i = u_i - \bar u` and sampling weights,
 
-    .. math:: \frac{\sum_i p_i^3 c_i^3}{\big(\sum_i p_i^2 c_i^2\big)^{3/2}} .
+    .. math:: \frac{\sum_i p_i^3 c_i^3}{\big(\sum_i p_i^2 c_i^2\big)^{3/2}} ,
+
+    and the same of the sums of :math:`p_i c_i` over clusters, or over windows in time, where rows
+    depend on each other.
 
     Exactly 0 where the standard error is: the mean of equal numbers is off by a last digit on some
     processors and not on others, and the shape of such remainders is no skewness.
     """
-    centred, power2, power3 = _cumulant_weights(influence, weights)
     varies = standard_errors(influence, weights) > 0.0
+    if weights.dependence is not None:
+        steps, third_factor = _dependent_steps(influence, weights)
+        variance = np.where(varies, np.sum(steps**2, axis=0), 1.0)
+        third = third_factor * np.sum(steps**3, axis=0)
+        return np.asarray(np.where(varies, third / variance**1.5, 0.0))
+    centred, power2, power3 = _cumulant_weights(influence, weights)
     variance = np.where(varies, power2 @ centred**2, 1.0)
     third = power3 @ centred**3
     return np.asarray(np.where(varies, third / variance**1.5, 0.0))
+
+
+def _dependent_steps(influence: Floats, weights: Weights) -> tuple[Floats, float]:
+    """Return steps, and the factor of the sum of their cubes in the mean's third cumulant.
+
+    A row is in as many windows as they are wide: their squares are divided by the width, and their
+    cubes are to be divided by it once too.
+    """
+    weights = weights.settled(influence)
+    overlap = 1 if weights.dependence is None else weights.dependence.overlap
+    return weights.steps(influence), float(np.sqrt(overlap))
 
 
 def _cumulant_weights(influence: Floats, weights: Weights) -> tuple[Floats, Floats, Floats]:
@@ -120,6 +146,12 @@ class Influence(ABC):
         Skewness of the scores; 0 for units that do not vary.
     total : Influence
         The sum over all units, as influence values of one.
+    degrees : float
+        Degrees of freedom of the standard errors; infinite for independent rows, whose quantiles
+        are normal.
+    words : str
+        Which standard errors these are: ``"independent rows"``, ``"cluster-robust, 50 clusters"``,
+        ``"HAC, bandwidth 6"``.
     """
 
     # ruff: noqa: D102
@@ -141,6 +173,10 @@ class Influence(ABC):
         def skewness(self) -> Floats: ...
         @property
         def total(self) -> Influence: ...
+        @property
+        def degrees(self) -> float: ...
+        @property
+        def words(self) -> str: ...
 
     @abstractmethod
     def summed(self, membership: ArrayLike) -> Influence:
@@ -166,11 +202,15 @@ class Influence(ABC):
         shared, and shared rows alone carry the covariance in between. ``independent`` rows are
         those of another table, whatever their index.
 
+        Rows that depend on each other in one of the two do so in both, and squares are of sums
+        over clusters or windows. Variances of independent ones add, with the fewer degrees of
+        freedom; of these moments are kept.
+
         Raises
         ------
         ValueError
             Rows are not known, which moments never know, or the shared ones have weights of
-            different meaning.
+            different meaning, or are in different clusters.
         """
 
     @abstractmethod
@@ -198,7 +238,9 @@ class Influence(ABC):
 class InfluenceRows(Influence):
     """Uncentred influence values (n, p) with their weights and rows.
 
-    ``rows`` tells where they stand in the caller's table; None where that is not known.
+    ``rows`` tells where they stand in the caller's table; None where that is not known. The
+    ``weights`` say how rows depend on each other; a bandwidth in time that they leave open is
+    chosen here, once for all that follows from the values.
     """
 
     values: Floats
@@ -212,8 +254,12 @@ class InfluenceRows(Influence):
         if len(self.values) != n:
             raise ValueError(f"got {n} weights for {len(self.values)} rows")
         object.__setattr__(self, "values", read_only(self.values, np.float64))
-        weights = Weights(read_only(self.weights.values, np.float64), self.weights.kind)
-        object.__setattr__(self, "weights", weights)
+        weights = Weights(
+            read_only(self.weights.values, np.float64),
+            self.weights.kind,
+            _checked(self.weights.dependence, n),
+        )
+        object.__setattr__(self, "weights", weights.settled(self.values))
         if self.rows is not None:
             if np.shape(self.rows) != (n,) or len(np.unique(self.rows)) != n:
                 raise ValueError(f"rows must be the {n} different places of the influence values")
@@ -251,6 +297,14 @@ class InfluenceRows(Influence):
         return skewness_of_mean(self.values, self.weights)
 
     @property
+    def degrees(self) -> float:
+        return self.weights.degrees
+
+    @property
+    def words(self) -> str:
+        return self.weights.words
+
+    @property
     def total(self) -> InfluenceRows:
         return InfluenceRows(self.values.sum(axis=1)[:, None], self.weights, self.rows)
 
@@ -271,6 +325,9 @@ class InfluenceRows(Influence):
         self._check_units(other)
         if not isinstance(other, InfluenceRows):
             return self.moments().combined(other, sign, independent=independent)
+        dependent = self.weights.dependence is not None or other.weights.dependence is not None
+        if independent and dependent:
+            return self.moments().combined(other, sign, independent=True)
         if independent:
             ours, theirs = np.arange(self.n_rows), self.n_rows + np.arange(other.n_rows)
         elif self.rows is None or other.rows is None:
@@ -281,13 +338,20 @@ class InfluenceRows(Influence):
             ours, theirs = self.rows, other.rows
         rows, place = np.unique(np.concatenate([ours, theirs]), return_inverse=True)
         here, there = place[: len(ours)], place[len(ours) :]
+        dependence = joined(
+            self.weights.dependence, other.weights.dependence, here, there, len(rows)
+        )
         if len(rows) == len(ours) == len(theirs) and self._weighs_like(other, here, there):
-            return self._plus(other, sign, here, there)
+            found = self._plus(other, sign, here, there)
+            if dependence is None:
+                return found
+            weights = replace(found.weights, dependence=dependence.take(here))
+            return InfluenceRows(found.values, weights, found.rows)
         kinds = {u.weights.kind for u in (self, other) if not u.weights.uniform}
         if len(kinds) > 1 and len(rows) == len(ours) + len(theirs):
             # counts and sampling weights have no common scale of rows; their variances add
             return self.moments().combined(other, sign, independent=True)
-        union = self._over_union(other, sign, len(rows), here, there)
+        union = self._over_union(other, sign, dependence, len(rows), here, there)
         return InfluenceRows(*union, None if independent else rows)
 
     def _weighs_like(self, other: InfluenceRows, here: Ints, there: Ints) -> bool:
@@ -310,7 +374,13 @@ class InfluenceRows(Influence):
         return InfluenceRows(values, self.weights, self.rows)
 
     def _over_union(
-        self, other: InfluenceRows, sign: float, n: int, here: Ints, there: Ints
+        self,
+        other: InfluenceRows,
+        sign: float,
+        dependence: Dependence | None,
+        n: int,
+        here: Ints,
+        there: Ints,
     ) -> tuple[Floats, Weights]:
         r"""Return values over the union whose weighted mean and its variance are the combined ones.
 
@@ -320,8 +390,8 @@ class InfluenceRows(Influence):
         ours, theirs = self.weights, other.weights
         if ours.kind != theirs.kind:
             # rows that count once each are both kinds
-            ours = Weights(ours.values, "sampling") if ours.uniform else ours
-            theirs = Weights(theirs.values, "sampling") if theirs.uniform else theirs
+            ours = replace(ours, kind="sampling") if ours.uniform else ours
+            theirs = replace(theirs, kind="sampling") if theirs.uniform else theirs
         weight = np.ones(n)
         if ours.kind == "frequency" == theirs.kind and self._weighs_like(other, here, there):
             weight[here], weight[there] = ours.values, theirs.values
@@ -330,7 +400,11 @@ class InfluenceRows(Influence):
                 "counts of repeated rows do not combine with other weights of the same rows: give "
                 "both results the same weights"
             )
-        union = Weights(weight, ours.kind)
+        union = Weights(weight, ours.kind, dependence)
+        if dependence is not None:
+            # a row that only one of the two has is a step of neither's alone
+            ours = replace(ours, dependence=dependence.take(here))
+            theirs = replace(theirs, dependence=dependence.take(there))
         steps = np.zeros((n, self.n_units))
         for influence, weights, factor, place in (
             (self, ours, 1.0, here), (other, theirs, sign, there),
@@ -343,24 +417,47 @@ class InfluenceRows(Influence):
 
     def moments(self, sample: int = 0, *, random_state: int = 0) -> InfluenceMoments:
         sample = min(whole("sample", sample, 0), self.n_rows)
-        centred, _, power3 = _cumulant_weights(self.values, self.weights)
+        dependence, n = self.weights.dependence, self.size
+        if dependence is not None:
+            centred, factor = _dependent_steps(self.values, self.weights)
+            power3 = np.full(len(centred), factor)
+        else:
+            centred, _, power3 = _cumulant_weights(self.values, self.weights)
         if self.n_units <= MOST_THIRD:
             third = np.stack([(centred * (power3 * c)[:, None]).T @ centred for c in centred.T])
         else:
             third = power3 @ centred**3
-        n = self.size
-        # covariance is unbiased, third moments are put on its scale: skewness = third / se^3
-        third = third * (n / (n - 1.0)) ** 1.5 if n > 1.0 else np.full_like(third, np.nan)
+        if dependence is None:
+            # covariance is unbiased, third moments are put on its scale: skewness = third / se^3
+            third = third * (n / (n - 1.0)) ** 1.5 if n > 1.0 else np.full_like(third, np.nan)
         kept = None
         if sample:
             generator = np.random.default_rng(random_state)
-            chosen = np.sort(generator.choice(self.n_rows, sample, replace=False))
+            if dependence is None:
+                chosen = np.sort(generator.choice(self.n_rows, sample, replace=False))
+            else:  # rows that depend on each other stay together
+                chosen = dependence.sample(sample, generator)
             kept = InfluenceRows(
                 self.values[chosen],
                 self.weights.take(chosen),
                 None if self.rows is None else self.rows[chosen],
             )
-        return InfluenceMoments(self.mean, self.covariance, third, n, self.n_rows, kept)
+        return InfluenceMoments(
+            self.mean, self.covariance, third, n, self.n_rows, kept, self.degrees, self.words
+        )
+
+
+def _checked(dependence: Dependence | None, n: int) -> Dependence | None:
+    """Return the dependence of ``n`` rows, read-only."""
+    if dependence is None:
+        return None
+    if np.shape(dependence.places) != (n,):
+        what = "clusters" if isinstance(dependence, Clusters) else "times"
+        raise ValueError(f"got {np.size(dependence.places)} {what} for {n} rows")
+    places = read_only(dependence.places, np.intp)
+    if isinstance(dependence, Ordered):
+        return replace(dependence, positions=places)
+    return Clusters(places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,7 +466,8 @@ class InfluenceMoments(Influence):
 
     ``third`` holds the third cumulants of all triples of units, (p, p, p), up to :data:`MOST_THIRD`
     of them, of each unit alone, (p,), beyond; NaN where they are not known. ``size`` is the
-    effective number of observations.
+    effective number of observations. ``covariance`` and ``third`` are those of clusters, or of rows
+    in time, where ``words`` say so; ``degrees`` are the degrees of freedom.
     """
 
     mean: Floats
@@ -378,6 +476,8 @@ class InfluenceMoments(Influence):
     size: float
     n_rows: int
     sample: InfluenceRows | None = None
+    degrees: float = math.inf
+    words: str = "independent rows"
 
     def __post_init__(self) -> None:
         p = np.size(self.mean)
@@ -391,8 +491,8 @@ class InfluenceMoments(Influence):
             object.__setattr__(self, name, read_only(getattr(self, name), np.float64))
 
     def __reduce__(self) -> tuple[object, ...]:
-        held = (self.mean, self.covariance, self.third, self.size, self.n_rows, self.sample)
-        return InfluenceMoments, held
+        moments = (self.mean, self.covariance, self.third, self.size, self.n_rows, self.sample)
+        return InfluenceMoments, (*moments, self.degrees, self.words)
 
     @property
     def n_units(self) -> int:
@@ -437,15 +537,15 @@ class InfluenceMoments(Influence):
             alone = np.count_nonzero(m, axis=1) <= 1
             third = m**3 @ np.where(np.isnan(self.third), 0.0, self.third)
             unknown = ~alone | ((m != 0.0) & np.isnan(self.third)).any(axis=1)
-            # the skewness of a mean falls with the root of the number of observations
-            estimate = (
-                np.full(len(m), np.nan)
-                if sample is None
-                else sample.skewness * np.sqrt(sample.size / self.size)
-                * np.diag(covariance) ** 1.5
-            )  # fmt: skip
+            estimate = np.full(len(m), np.nan)
+            if sample is not None:
+                # the skewness of a mean falls with the root of the number of observations
+                share = sample.size / self.size
+                if math.isfinite(self.degrees):  # of clusters, or of times
+                    share = (sample.degrees + 1.0) / (self.degrees + 1.0)
+                estimate = sample.skewness * np.sqrt(share) * np.diag(covariance) ** 1.5
             third = np.where(unknown, estimate, third)
-        return InfluenceMoments(m @ self.mean, covariance, third, self.size, self.n_rows, sample)
+        return replace(self, mean=m @ self.mean, covariance=covariance, third=third, sample=sample)
 
     def zeroed(self, units: Bools) -> InfluenceMoments:
         if not (self.mean[units].any() or self.covariance[units].any()):
@@ -471,6 +571,8 @@ class InfluenceMoments(Influence):
             first + sign**3 * second,
             self.size + theirs.size,
             self.n_rows + theirs.n_rows,
+            degrees=min(self.degrees, theirs.degrees),
+            words=" and ".join(dict.fromkeys((self.words, theirs.words))),
         )
 
     def moments(self, sample: int = 0, *, random_state: int = 0) -> InfluenceMoments:
@@ -478,6 +580,4 @@ class InfluenceMoments(Influence):
         kept = self.sample
         if kept is not None and kept.n_rows > sample:
             kept = kept.moments(sample, random_state=random_state).sample
-        return InfluenceMoments(
-            self.mean, self.covariance, self.third, self.size, self.n_rows, kept
-        )
+        return replace(self, sample=kept)

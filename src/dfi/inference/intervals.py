@@ -48,14 +48,21 @@ with independent multipliers :math:`g_i` of mean 0 and variance 1: the same mult
 units of a row, so the dependence between units is kept and correlated units cost little. Given the
 rows, normal multipliers make :math:`T^*` normal with the correlations of the scores, so that the
 covariance alone gives the same law where rows are not kept; only the draws differ.
+
+**Rows that depend on each other** (:mod:`dfi._data.dependence`) have a multiplier per cluster, or
+per window in time, and quantiles of a t distribution take the place of normal ones everywhere, with
+the degrees of freedom of their standard errors: the draws of bands are divided by
+:math:`(\chi^2_\nu/\nu)^{1/2}`.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from scipy.stats import norm
+from scipy.stats import t as student
 
 from dfi._checks import one_of
 from dfi.inference.influence import InfluenceRows, standard_errors
@@ -159,6 +166,7 @@ def wald_interval(
     nonnegative: bool = True,
     critical: float | None = None,
     skewness: Floats | None = None,
+    degrees: float = math.inf,
 ) -> tuple[Floats, Floats]:
     r"""Return the lower and upper endpoints of Wald intervals.
 
@@ -180,6 +188,9 @@ def wald_interval(
         Critical value to use in place of the normal quantile (simultaneous bands).
     skewness : ndarray, optional
         Skewness of each estimate, for Hall's correction of the quantiles; not with ``critical``.
+    degrees : float, default=inf
+        Degrees of freedom of the standard errors: quantiles of a t distribution take the place of
+        normal ones.
 
     Returns
     -------
@@ -192,7 +203,8 @@ def wald_interval(
     error = np.asarray(standard_errors, dtype=np.float64)
     skewness = None if critical is not None else skewness
     if critical is None:
-        critical = float(norm.isf((1.0 - level) / (2.0 if alternative == "two-sided" else 1.0)))
+        tail = (1.0 - level) / (2.0 if alternative == "two-sided" else 1.0)
+        critical = float(norm.isf(tail) if degrees == math.inf else student.isf(tail, degrees))
     below = above = np.full(error.shape, critical)
     if skewness is not None:
         below, above = hall_quantile(critical, skewness), -hall_quantile(-critical, skewness)
@@ -233,8 +245,12 @@ def max_t_statistics(
     if n_draws < 1:
         raise ValueError(f"n_draws must be at least 1, got {n_draws!r}")
     values = np.asarray(weights.values, dtype=np.float64)
-    scale = np.sqrt(values) if weights.kind == "frequency" else values
-    centred = scale[:, None] * (influence - weights.mean(influence))
+    if weights.dependence is None:
+        scale = np.sqrt(values) if weights.kind == "frequency" else values
+        centred = scale[:, None] * (influence - weights.mean(influence))
+    else:  # a multiplier for each cluster or window
+        weights = weights.settled(influence)
+        centred = weights.steps(influence)
     kept = standard_errors(influence, weights) > 0.0
     if not kept.any():
         return np.full(n_draws, np.nan)
@@ -254,7 +270,14 @@ def max_t_statistics(
             # call, so the stream would depend on the chunks; random() does not.
             g = np.where(generator.random((stop - start, n)) < 0.5, -1.0, 1.0)
         maxima[start:stop] = _largest(g @ standardised, alternative)
-    return maxima
+    return _studentised(maxima, weights.degrees, generator)
+
+
+def _studentised(maxima: Floats, degrees: float, generator: np.random.Generator) -> Floats:
+    """Return maxima of t statistics: the standard errors that they are divided by err too."""
+    if degrees == math.inf:
+        return maxima
+    return np.asarray(maxima / np.sqrt(generator.chisquare(degrees, len(maxima)) / degrees))
 
 
 def _largest(t: Floats, alternative: Alternative) -> Floats:
@@ -273,12 +296,14 @@ def max_t_from_covariance(
     alternative: Alternative = "two-sided",
     n_draws: int = 4000,
     random_state: int | np.random.Generator = 0,
+    degrees: float = math.inf,
 ) -> Floats:
     r"""Draw the maximum of normal statistics with the correlations of the scores.
 
     What :func:`max_t_statistics` draws with normal multipliers, in law: given the rows,
     :math:`T^* \sim N(0, R)` with :math:`R` the correlations, drawn as :math:`R^{1/2} g`. Units with
-    a standard error of 0 or NaN are left out.
+    a standard error of 0 or NaN are left out. With finite ``degrees`` of freedom draws are of t
+    statistics.
     """
     alternative = check_alternative(alternative)
     kept = se > 0.0
@@ -287,8 +312,9 @@ def max_t_from_covariance(
     correlation = covariance[np.ix_(kept, kept)] / np.outer(se[kept], se[kept])
     values, vectors = np.linalg.eigh(correlation)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    g = np.random.default_rng(random_state).standard_normal((n_draws, len(root)))
-    return _largest(g @ root.T, alternative)
+    generator = np.random.default_rng(random_state)
+    g = generator.standard_normal((n_draws, len(root)))
+    return _studentised(_largest(g @ root.T, alternative), degrees, generator)
 
 
 def critical_value(maxima: Floats, level: float = 0.95) -> float:
@@ -310,6 +336,10 @@ def simultaneous_critical_value(
         )
     else:
         maxima = max_t_from_covariance(
-            influence.covariance, influence.se, alternative=alternative, random_state=random_state
+            influence.covariance,
+            influence.se,
+            alternative=alternative,
+            random_state=random_state,
+            degrees=influence.degrees,
         )
     return critical_value(maxima, level)

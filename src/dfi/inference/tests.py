@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import numpy as np
 from scipy.stats import norm
+from scipy.stats import t as student
 
 from dfi.inference.intervals import (
     Alternative,
@@ -42,8 +44,9 @@ def p_values(
     *,
     alternative: Alternative = "greater",
     null: float = 0.0,
+    degrees: float = math.inf,
 ) -> Floats:
-    r"""Return the p-values of the z tests.
+    r"""Return the p-values of the z tests, of t tests where ``degrees`` of freedom are finite.
 
     With :math:`z` as in :func:`z_statistics`: ``"greater"`` :math:`1-\Phi(z)`, ``"less"``
     :math:`\Phi(z)`, ``"two-sided"`` :math:`2(1-\Phi(|z|))`. Where the error is NaN no hypothesis is
@@ -54,12 +57,13 @@ def p_values(
     alternative = check_alternative(alternative)
     error = np.asarray(standard_errors, dtype=np.float64)
     z = z_statistics(scores, error, null=null)
+    law = norm if degrees == math.inf else student(degrees)
     if alternative == "greater":
-        p = norm.sf(z)
+        p = law.sf(z)
     elif alternative == "less":
-        p = norm.cdf(z)
+        p = law.cdf(z)
     else:
-        p = 2.0 * norm.sf(np.abs(z))
+        p = 2.0 * law.sf(np.abs(z))
     return np.asarray(np.where(error == 0.0, 1.0, p))
 
 
@@ -163,10 +167,10 @@ def estimate_one(
 
     The interval is two-sided; ``alternative`` is that of the test.
     """
-    value, error = influence.mean, influence.se
-    low, high = wald_interval(value, error, level=level, nonnegative=nonnegative)
+    value, error, degrees = influence.mean, influence.se, influence.degrees
+    low, high = wald_interval(value, error, level=level, nonnegative=nonnegative, degrees=degrees)
     z = z_statistics(value, error)
-    p = p_values(value, error, alternative=alternative)
+    p = p_values(value, error, alternative=alternative, degrees=degrees)
     reported = float(error[0]) if error[0] > 0.0 else float("nan")
     return Estimate(
         float(value[0]), reported, float(low[0]), float(high[0]), float(z[0]), float(p[0]), level
@@ -270,6 +274,7 @@ class UnitInference:
             nonnegative=self.nonnegative,
             critical=critical,
             skewness=self.influence.skewness if skewness else None,
+            degrees=self.influence.degrees,
         )
         if expansion is None:
             # no spread to go by: the end is what tests of dependence could not exclude. An
@@ -297,7 +302,9 @@ class UnitInference:
         """Return ``z``, ``p`` and ``p_adj``; ``level`` matters to the expansion only."""
         alternative, adjust = check_alternative(alternative), check_adjustment(adjust)
         errors = self.widened(expansion, level)
-        p = p_values(self.scores, errors, alternative=alternative, null=null)
+        p = p_values(
+            self.scores, errors, alternative=alternative, null=null, degrees=self.influence.degrees
+        )
         z = z_statistics(self.scores, errors, null=null)
         return {"z": z, "p": p, "p_adj": adjust_p_values(p, adjust)}
 

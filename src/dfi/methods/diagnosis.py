@@ -352,7 +352,9 @@ def _below(
 ) -> tuple[str, ...]:
     """Return the features that are called significant and score no more than noise."""
     scores = weights.mean(influence)
-    p = p_values(scores, standard_errors(influence, weights), alternative="greater")
+    weights = weights.settled(influence)
+    errors = standard_errors(influence, weights)
+    p = p_values(scores, errors, alternative="greater", degrees=weights.degrees)
     significant = adjust_p_values(p, "holm") <= SIGNIFICANT
     smaller = significant & (scores < floor.raised)
     return tuple(name for name, small in zip(names, smaller, strict=True) if small)

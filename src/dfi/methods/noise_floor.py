@@ -37,7 +37,7 @@ from dfi._scoring.lines import scores_along
 from dfi._scoring.sensitivity import hermite_sensitivity
 from dfi.inference.influence import standard_errors
 from dfi.inference.tests import adjust_p_values, p_values
-from dfi.transports.base import N_GROUPS, deal_groups, group_influence, with_transport_error
+from dfi.transports.base import dealt, group_influence, with_transport_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -344,9 +344,10 @@ def _among_units(
         return chosen.mean(changes[-1])
 
     # every group is to have rows that are scored
-    count, seed = min(N_GROUPS, len(place) // 2), task.child(6)
-    groups = deal_groups(len(task.rows), count, seed)
-    groups[place] = deal_groups(len(place), count, seed)
+    groups = dealt(explained, task.child(6), place)
+    count = int(groups.max()) + 1
+    if count < 2:
+        return floor
     psi = group_influence(groups, rescore, np.zeros(both.shape[1]))
     noise = np.mean([chosen.standard_error(change) ** 2 for change in changes], axis=0)
     aware = with_transport_error(both, chosen, groups[place], psi, (count - 1) ** 2 * noise)
@@ -411,13 +412,14 @@ def _summary(
     probed: ProbedTable, both: Floats, weights: Weights, largest_error: float, variance: float
 ) -> NoiseFloor:
     """Test the probes' scores; ``both`` are the influence values of latent and attributed ones."""
+    weights = weights.settled(both)
     values = weights.mean(both)
     errors = standard_errors(both, weights)
     rounding = (errors <= ROUNDING * largest_error) & (np.abs(values) <= ROUNDING * variance)
     values[rounding], errors[rounding] = 0.0, 0.0
     count = len(probed.probes)
     scores, errors = values[count:], errors[count:]
-    p = p_values(scores, errors, alternative="greater")
+    p = p_values(scores, errors, alternative="greater", degrees=weights.degrees)
     adjusted = adjust_p_values(p, "holm")
     return NoiseFloor(
         probes=tuple(

@@ -86,10 +86,15 @@ class PCM(Method):
         if len(fits.rows) < 8 * self.n_folds:
             return f"pcm splits the rows in halves and folds and needs {8 * self.n_folds} rows"
         labels = fits.data.row_groups
-        if labels is None or is_linear(_regression(fits.learner)):
+        if labels is None:
             return None
         n_groups = len(np.unique(labels[_halves(fits)[0]]))
-        if n_groups < self.n_folds:
+        if n_groups < 2:
+            return (
+                "pcm splits the groups of rows in halves, and the testing half is one of them, "
+                "which has no standard error; use finer cv_groups"
+            )
+        if n_groups < self.n_folds and not is_linear(_regression(fits.learner)):
             return (
                 f"pcm splits the groups of rows in halves, and the testing half in {self.n_folds} "
                 f"folds: it has {n_groups} of the groups, which is too few; use finer cv_groups"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
+from dfi._data.dependence import FEW_CLUSTERS
 from dfi.report.numbers import number, p_value, percent
 from dfi.results import views
 from dfi.results.file import thaw
@@ -543,7 +544,7 @@ def diagnostic_sentences(result: Importance) -> list[Plain]:
     """Return what the diagnostics say; ``serious`` marks what limits the reading."""
     diagnostics = result.diagnostics
     asymptotics = str(diagnostics.get("asymptotics"))
-    notes = [*_dependence(result), *_checks(result)]
+    notes = [*_row_errors(result), *_dependence(result), *_checks(result)]
     if "biased" in asymptotics or "do not hold" in asymptotics:
         notes += _note(
             "There are six rows or fewer for each column: the scores themselves are biased, large "
@@ -562,6 +563,21 @@ def diagnostic_sentences(result: Importance) -> list[Plain]:
             serious=True,
         )
     return notes
+
+
+def _row_errors(result: Importance) -> list[Plain]:
+    """Say which errors these are where rows depend on each other."""
+    words = result.basis.words
+    if words == "independent rows":
+        return []
+    few = result.basis.degrees + 1 < FEW_CLUSTERS
+    rough = " So few make them rough, and intervals may be too short." if few else ""
+    degrees = f"{result.basis.degrees:.0f} degrees of freedom"
+    return _note(
+        f"Rows depend on each other, and the standard errors account for it ({words}); intervals "
+        f"and tests use a t distribution with {degrees}.{rough}",
+        serious=few,
+    )
 
 
 def _note(text: str, *, serious: bool = False) -> list[Plain]:

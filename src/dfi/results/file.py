@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 import dfi
 from dfi._checks import writable, written_whole
+from dfi._data.dependence import Clusters, Ordered
 from dfi._data.groups import Groups
 from dfi._data.weights import Weights
 from dfi._models.quality import Quality
@@ -39,7 +40,7 @@ Json: TypeAlias = Any
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
 FORMAT = "dfi-importance"
-VERSION = 2
+VERSION = 3
 LONGEST = 300
 """Characters of a setting's description."""
 _MANIFEST = "manifest.json"
@@ -264,11 +265,24 @@ def _pack_influence(influence: Influence, prefix: str) -> tuple[dict[str, Json],
         }
         if influence.rows is not None:
             arrays[f"{prefix}rows"] = influence.rows.astype("<i8")
-        return {"weights": {"kind": influence.weights.kind}}, arrays
+        dependence = influence.weights.dependence
+        form: dict[str, Json] = {"weights": {"kind": influence.weights.kind}}
+        if dependence is not None:
+            arrays[f"{prefix}dependence"] = dependence.places.astype("<i8")
+            form["dependence"] = {"kind": "clusters"}
+            if isinstance(dependence, Ordered):
+                form["dependence"] = {"kind": "time", "bandwidth": dependence.bandwidth}
+        return form, arrays
     if not isinstance(influence, InfluenceMoments):
         raise TypeError(f"influence values of type {type(influence).__name__} cannot be written")
     manifest: dict[str, Json] = {
-        "moments": {"size": influence.size, "n_rows": influence.n_rows, "sample": None}
+        "moments": {
+            "size": influence.size,
+            "n_rows": influence.n_rows,
+            "sample": None,
+            "degrees": influence.degrees,
+            "words": influence.words,
+        }
     }
     arrays = {f"{prefix}{name}": getattr(influence, name) for name in _MOMENTS}
     if influence.sample is not None:
@@ -280,7 +294,7 @@ def _pack_influence(influence: Influence, prefix: str) -> tuple[dict[str, Json],
 def unpack(manifest: dict[str, Json], arrays: Arrays, prefix: str = "") -> dict[str, Json]:
     """Return the fields of the result that :func:`pack` took apart, those of the latent one nested.
 
-    Files of format 1 are read too.
+    Files of formats 1 and 2 are read too.
     """
     quality, groups, latent = (manifest[key] for key in ("quality", "default_groups", "latent"))
     return {
@@ -305,11 +319,17 @@ def _unpack_influence(manifest: dict[str, Json], arrays: Arrays, prefix: str) ->
     moments = manifest.get("moments")
     if moments is not None:
         sample = moments["sample"]
+        mean, covariance, third = (arrays[f"{prefix}{name}"] for name in _MOMENTS)
         return InfluenceMoments(
-            **{name: arrays[f"{prefix}{name}"] for name in _MOMENTS},
+            mean,
+            covariance,
+            third,
             size=moments["size"],
             n_rows=moments["n_rows"],
             sample=None if sample is None else _unpack_rows(sample, arrays, f"{prefix}sample."),
+            # formats 1 and 2 know independent rows only
+            degrees=moments.get("degrees", math.inf),
+            words=moments.get("words", "independent rows"),
         )
     found = _unpack_rows(manifest, arrays, prefix)
     if "difference" not in manifest and manifest["spec"].get("n_rows") == found.n_rows:
@@ -319,5 +339,10 @@ def _unpack_influence(manifest: dict[str, Json], arrays: Arrays, prefix: str) ->
 
 
 def _unpack_rows(manifest: dict[str, Json], arrays: Arrays, prefix: str) -> InfluenceRows:
-    weights = Weights(arrays[f"{prefix}weights"], manifest["weights"]["kind"])
+    told, dependence = manifest.get("dependence"), None
+    if told is not None:
+        places = arrays[f"{prefix}dependence"]
+        clustered = told["kind"] == "clusters"
+        dependence = Clusters(places) if clustered else Ordered(places, told["bandwidth"])
+    weights = Weights(arrays[f"{prefix}weights"], manifest["weights"]["kind"], dependence)
     return InfluenceRows(arrays[f"{prefix}influence"], weights, arrays.get(f"{prefix}rows"))

@@ -76,7 +76,9 @@ class Importance:
     :math:`\operatorname{sd}(u_l)/\sqrt n`, covariance of scores
     :math:`\operatorname{Cov}(u_l, u_k)/n`, group = sum of columns, contrast = difference of
     columns, difference of two results = difference of their columns. Scores are never clipped: a
-    negative one is a fact about noise.
+    negative one is a fact about noise. Where rows depend on each other, in clusters or in time,
+    errors are those of clusters or windows (:mod:`dfi._data.dependence`):
+    ``spec["dependence"]`` says so.
 
     Parameters
     ----------
@@ -696,8 +698,14 @@ class Importance:
         if unrelated:
             units = "unit scores" if unrelated == 1 else "units score"
             lines.append(f"{unrelated} {units} exactly 0: {UNRELATED}")
-        missing = missing_text(self)
-        return "\n".join([*lines, missing] if missing else lines)
+        told = [dependence_text(self), missing_text(self)]
+        return "\n".join([*lines, *(line for line in told if line)])
+
+
+def dependence_text(result: Importance) -> str | None:
+    """Say which standard errors these are; None for those of independent rows."""
+    words = result.basis.words
+    return None if words == "independent rows" else f"standard errors: {words}"
 
 
 def missing_shares(result: Importance) -> dict[str, float]:

@@ -33,6 +33,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dfi._checks import one_of
+from dfi._data.dependence import Ordered
 from dfi._data.frames import build_frame, is_table
 from dfi._data.table import Table, read_table
 from dfi._data.weights import read_weights
@@ -541,9 +542,11 @@ def jackknifed(
     weights = task.weights.take(task.rows)
     # rows of weight 0 belong to no group: one of them alone would have no mean
     counted = np.flatnonzero(weights.values)
-    n_groups = min(N_GROUPS, len(counted) // 2)
     groups = np.zeros(len(task.rows), dtype=np.intp)
-    groups[counted] = deal_groups(len(counted), n_groups, seed)
+    groups[counted] = dealt(weights.take(counted), seed)
+    n_groups = int(groups.max()) + 1
+    if n_groups < 2:
+        return scores
     psi = group_influence(groups, rescore, rescore(None))
     d = scores.latent.shape[1]
     extra = np.zeros(psi.shape[1]) if noise is None else noise()
@@ -557,6 +560,23 @@ def jackknifed(
 def deal_groups(n: int, n_groups: int, seed: np.random.SeedSequence) -> Ints:
     """Return a group for every row, at random, of sizes that differ by one at most."""
     return np.random.default_rng(seed).permutation(np.arange(n) % n_groups)
+
+
+def dealt(weights: Weights, seed: np.random.SeedSequence, scored: Ints | None = None) -> Ints:
+    """Return a group for every row: clusters stay whole, rows in time are cut into blocks.
+
+    What depends on each other is left out together. Every group has some of the rows that are
+    ``scored`` (by default all).
+    """
+    n = len(weights.values)
+    first = np.arange(n) if scored is None else scored
+    n_groups = min(N_GROUPS, len(first) // 2)
+    if weights.dependence is not None:
+        return weights.dependence.deal(n_groups, np.random.default_rng(seed), first)
+    groups = deal_groups(n, n_groups, seed)
+    if scored is not None:
+        groups[scored] = deal_groups(len(scored), n_groups, seed)
+    return groups
 
 
 def group_influence(groups: Ints, rescore: Callable[[Ints], Floats], base: Floats) -> Floats:
@@ -593,8 +613,16 @@ def with_transport_error(
     rest = (psi - slope * own) * np.sqrt(n_groups / max(1, n_groups - 2))
     if noise is not None:
         rest = rest * _kept(np.mean(rest**2, axis=0), noise)
+    if isinstance(weights.dependence, Ordered):
+        # steps in time would be taken for dependence between rows: the values are stretched
+        stretched = (1.0 + slope) * (influence - centre)
+        error, extra = weights.standard_error(stretched), np.mean(rest**2, axis=0) / n_groups
+        ratio = np.divide(extra, error**2, out=np.zeros_like(extra), where=error > 0)
+        return np.asarray(centre + stretched * np.sqrt(1.0 + ratio))
     # what as many rows of equal weight as these would be: a group of few large ones is a small one
     mass = weights.values
+    if weights.dependence is not None:
+        mass = weights.dependence.sums(mass[:, None], weights.counted)
     size = mass.sum() ** 2 / np.sum(mass**2) / n_groups
     added = slope * (influence - centre) + np.sqrt(size) * rest[groups]
     return np.asarray(influence + added - weights.mean(added))

@@ -815,6 +815,13 @@ def _pooled_pairs(
     )
 
 
+def _covariance_of_means(first: Floats, second: Floats, weights: Weights) -> Floats:
+    """Return the covariances of the means of columns that are centred."""
+    if weights.dependence is None:
+        return np.asarray((first * weights.mean_variances()[:, None]).T @ second)
+    return np.asarray(weights.sums(first).T @ weights.sums(second))
+
+
 def _linear_part(
     values: Sequence[Floats], coordinates: Floats, spread: Floats, weights: Weights
 ) -> tuple[Floats, Floats, Floats]:
@@ -830,12 +837,12 @@ def _linear_part(
         (each - (coordinates @ mean)[:, None]) * coordinates
         for each, mean in zip(values, means, strict=True)
     ]
-    variances = weights.mean_variances()[:, None]
+    together = weights.settled(np.hstack(noise))
     directed, trace = np.zeros((len(coordinates), len(spread))), np.zeros(len(coordinates))
     identity = np.eye(coordinates.shape[1])[None]
     for k, j in ((0, 3), (1, 2), (0, 1)):
         one, other, at, to = vectors[k], vectors[j], means[k], means[j]
-        chance = (noise[k] * variances).T @ noise[j]
+        chance = _covariance_of_means(noise[k], noise[j], together)
         for matrices, target in ((spread, directed), (identity, trace[:, None])):
             target += one @ (matrices @ to).T + other @ (matrices @ at).T
             target -= np.einsum("aij,i,j->a", matrices, at, to)

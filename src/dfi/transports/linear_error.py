@@ -356,7 +356,12 @@ def refuse_derived(transport_error: str) -> None:
 def squared_influence(
     influence: MapInfluence, gradients: Floats, weights: Weights
 ) -> SquaredInfluence:
-    r"""Return :math:`b_Z` and the variances of the decoder; ``gradients`` is :math:`\Gamma`."""
+    r"""Return :math:`b_Z` and the variances of the decoder; ``gradients`` is :math:`\Gamma`.
+
+    Where rows depend on each other, the squares are those of sums over clusters or windows.
+    """
+    if weights.dependence is not None:
+        return _dependent_squares(influence, gradients, weights)
     d = len(gradients)
     components = influence.transport.blocks
     largest = max(map(len, components))
@@ -376,6 +381,37 @@ def squared_influence(
             tilted = gradients[within] @ on_map
             latent[block] += np.einsum("i,ikj,ikj->j", share[part], on_map, tilted)
             decoder[within] += np.einsum("i,ilj->lj", share[part], on_decoder**2)
+    return SquaredInfluence(latent, decoder, len(sample))
+
+
+def _dependent_squares(
+    influence: MapInfluence, gradients: Floats, weights: Weights
+) -> SquaredInfluence:
+    """Return the squared influence of rows that depend on each other.
+
+    Of large tables some whole clusters are taken, or a stretch of time.
+    """
+    d, components = len(gradients), influence.transport.blocks
+    largest = max(map(len, components))
+    count = int(max(FEWEST_ROWS, WORK / largest**3))
+    count = min(count, max(FEWEST_ROWS, MATRIX_BYTES // (8 * 6 * largest**2)))
+    sample, dependence, share = np.flatnonzero(weights.counted), weights.dependence, 1.0
+    if dependence is not None and len(sample) > count:
+        # a fixed seed: the sample is a matter of work, not of chance
+        sample = sample[dependence.take(sample).sample(count, np.random.default_rng(0))]
+        share = float(weights.values[sample].sum() / weights.values.sum())
+    some = weights.take(sample)
+    latent, decoder = np.zeros(d), np.zeros((d, d))
+    for block in components:
+        if len(block) == 1 and influence.transport.standardized:
+            continue  # a coordinate that depends on no other has nothing to err in
+        within, shape = np.ix_(block, block), (-1, len(block), len(block))
+        on_decoder, on_map = influence.matrices(sample, block)
+        on_map = on_map * (1.0 - np.eye(len(block)))
+        moved = some.sums(on_map.reshape(len(sample), -1)).reshape(shape)
+        latent[block] += share * np.einsum("ikj,ikj->j", moved, gradients[within] @ moved)
+        squares = np.sum(some.sums(on_decoder.reshape(len(sample), -1)) ** 2, axis=0)
+        decoder[within] += share * squares.reshape(shape[1:])
     return SquaredInfluence(latent, decoder, len(sample))
 
 
