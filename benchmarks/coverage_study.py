@@ -167,13 +167,16 @@ def summarise(model: Model, truth: dict[str, Any], rows: list[dict[str, Any]]) -
     each = covers[:, non_null].mean(axis=1)
     wrong = rejected[:, ~non_null].mean(axis=1)
     seconds, r2 = (np.array([row[key] for row in rows]) for key in ("seconds", "r2"))
-    deviation = scores.std(axis=0, ddof=1) if count > 1 else np.full(len(true), np.nan)
+    deviation = scores.std(axis=0, ddof=1) if count > 1 else np.zeros(len(true))
+    spread = np.divide(
+        se.mean(axis=0), deviation, out=np.full(len(true), np.nan), where=deviation > 0
+    )
     features = {
         name: {
             "covers": float(covers[:, k].mean()),
             "below": float((high[:, k] < true[k]).mean()),
             "ratio": float(scores[:, k].mean() / true[k]),
-            "se_over_sd": float(se[:, k].mean() / deviation[k]),
+            "se_over_sd": float(spread[k]),
         }
         for k, name in enumerate(model.features)
         if non_null[k]
@@ -228,8 +231,8 @@ def read_figures() -> dict[str, Any]:
 def keep(part: str, key: str, value: Any) -> None:
     """Add a figure to those that are known, which another run may have added to, and the page."""
     known = read_figures()
-    known[part][key] = value
-    FIGURES.write_text(json.dumps(_short(known), indent=1) + "\n")
+    known[part][key] = _short(value)
+    FIGURES.write_text(json.dumps(known, indent=1) + "\n")
     write_page(PAGE, known, MODELS, [cell.name for cell in PAPER_CELLS])
 
 
