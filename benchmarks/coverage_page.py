@@ -150,16 +150,19 @@ def _bar(asked: str, misses: Sequence[str]) -> str:
 
 
 def cell_lines(models: Sequence[Model], known: dict[str, Any]) -> str:
-    """Return the lines of the table of cells."""
+    """Return the lines of the table of cells, those of the true regression alone among them."""
     lines = []
-    for model, n, key in cell_keys(models, known["cells"]):
-        cell, oracle = known["cells"][key], known["oracle"].get(key)
-        lowest = min(cell["features"], key=lambda name: cell["features"][name]["covers"])
+    for model, n, key in cell_keys(models, known["cells"] | known["oracle"]):
+        cell, oracle = known["cells"].get(key), known["oracle"].get(key)
+        true = _with_error(oracle["coverage"], oracle["coverage_error"]) if oracle else "-"
+        if cell is None:
+            lines.append(f"| {model.name} | {n} | - | - | - | {true} | - | - | - | - |")
+            continue
+        least, lowest = min((found["covers"], name) for name, found in cell["features"].items())
         lines.append(
             f"| {model.name} | {n} | {cell['samples']} "
             f"| {_with_error(cell['coverage'], cell['coverage_error'])} "
-            f"| {lowest} {cell['features'][lowest]['covers']:.2f} "
-            f"| {_with_error(oracle['coverage'], oracle['coverage_error']) if oracle else '-'} "
+            f"| {lowest} {least:.2f} | {true} "
             f"| {_with_error(cell['null_rejected'], cell['null_error'])} "
             f"| {cell['r2']:.2f} ({cell['best_r2']:.2f}) "
             f"| {cell['flags'].get('alarms', 0.0):.0%} | {cell['cpu_seconds']:.0f} |"
