@@ -157,6 +157,39 @@ def warn_of_few_rows(n: int, transport: FittedTransport) -> str:
     return f"at most {ROWS_PER_COLUMN} rows for each column: scores are biased"
 
 
+def calibration_of(scores: Scores, membership: Floats, task: Task) -> dict[str, object] | None:
+    """Return what the calibrated form did to the latent scores; None for another form.
+
+    By unit the factor, on average over folds and the unit's coordinates, and the score in the cross
+    form beside the calibrated one, both with the transport taken as known and without its
+    second-order bias; of all together the share of the calibrated sum that the cross form finds.
+    """
+    calibration = scores.calibration
+    if calibration is None:
+        return None
+    names = task.names[: membership.shape[1]]
+    cross = calibration.cross @ membership
+    found = task.weights.take(scores.rows).mean(scores.known.latent) @ membership
+    factor = calibration.factor @ membership / np.maximum(membership.sum(axis=0), 1.0)
+    # the cross form is at most the calibrated one but for noise, and a sum of noise has no share
+    share = float(cross.sum() / found.sum()) if found.sum() > 0 else None
+    of_found = found.sum() > 0 and cross.sum() > 0
+    words = (
+        f"the models find about {100.0 * min(float(share or 0.0), 1.0):.0f} % of the signal that "
+        f"they point at: calibrated scores add up to {float(found.sum() / cross.sum()):.2f} times "
+        "those of the cross form"
+        if of_found
+        else "the models point at no signal: there is nothing to calibrate"
+    )
+    return {
+        "factor": dict(zip(names, factor.tolist(), strict=True)),
+        "cross": dict(zip(names, cross.tolist(), strict=True)),
+        "calibrated": dict(zip(names, found.tolist(), strict=True)),
+        "found_share": share if of_found else None,
+        "words": words,
+    }
+
+
 def score_membership(transport: FittedTransport, task: Task) -> Floats:
     """Return the matrix (scores, units): which scores are added up for a unit, as 0 and 1.
 
