@@ -95,8 +95,8 @@ def explain(
     cv : int, splitter, iterable of splits or "prefit", default=5
         Cross-fitting folds; ``"prefit"`` explains a fitted model on held-out rows.
     n_repeats : int, optional
-        Repeated random splits, averaged; their spread is reported. By default 1, and 5 where groups
-        are units: their scores differ from split to split, which the standard errors include.
+        Repeated random splits, averaged; their spread is reported, and part of the standard errors.
+        By default 1, and 5 where groups are units: their scores differ from split to split.
     form : {"auto", "cross", "calibrated", "loco", "cpi"}, default="auto"
         The estimator of the latent scores: the cross form where models are fitted here, the
         LOCO-type form for a fitted model. ``"calibrated"``: the cross form with a factor for each
@@ -366,8 +366,8 @@ def sensitivity(
     cv : int, splitter, iterable of splits or "prefit", default=5
         Cross-fitting folds; ``"prefit"`` explains a fitted model on held-out rows.
     n_repeats : int, optional
-        Repeated random splits, averaged; their spread is reported. By default 1, and 5 where groups
-        are units: their scores differ from split to split, which the standard errors include.
+        Repeated random splits, averaged; their spread is reported, and part of the standard errors.
+        By default 1, and 5 where groups are units: their scores differ from split to split.
     form : {"auto", "cross", "calibrated", "loco", "cpi"}, default="auto"
         The estimator of the latent scores: the cross form where models are fitted here, the
         LOCO-type form for a fitted model. ``"calibrated"``: the cross form with a factor for each

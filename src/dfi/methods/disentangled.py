@@ -287,7 +287,7 @@ def _part(
 
     def spaces(influence: Floats, by_repeat: Floats) -> dict[str, Any]:
         values, spread = influence @ membership, _spread(by_repeat @ membership)
-        if fits.data.joint and spread is not None:
+        if spread is not None:
             values = with_spread(values, spread, len(by_repeat), weights)
         return {"influence": values, "spread": spread}
 
