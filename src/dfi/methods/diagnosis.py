@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from dfi._models.seeds import named_seed
-from dfi._scoring.forms import loco
+from dfi._scoring.forms import CROSSED, loco
 from dfi._scoring.loss import SQUARED_ERROR
 from dfi._scoring.scores import ReadFold, read_some_folds
 from dfi.inference.influence import standard_errors
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
+    from dfi._models.fits import Fits
+    from dfi._scoring.forms import ScoreForm
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport, Transport
@@ -57,6 +59,9 @@ if TYPE_CHECKING:
 
 ROWS_PER_COLUMN = 6
 """Rows for each latent coordinate up to which scores are visibly biased."""
+
+FEW_ROWS = 60
+"""Rows below which a result says what so few allow."""
 
 CHANCE = (
     "large ones towards 0 and small ones upwards, because chance correlations spread signal over "
@@ -155,6 +160,29 @@ def warn_of_few_rows(n: int, transport: FittedTransport) -> str:
         InferenceWarning,
     )
     return f"at most {ROWS_PER_COLUMN} rows for each column: scores are biased"
+
+
+def small_sample(fits: Fits, form: ScoreForm) -> str | None:
+    """Return what a table of few rows allows; None where rows are not that few.
+
+    Where models were fitted to them it is a warning: a model from elsewhere may have seen more.
+    """
+    n = round(fits.weights.take(fits.rows).total)
+    if n >= FEW_ROWS:
+        return None
+    learned = ""
+    if not fits.given:
+        trained = min(len(fold.train) for fold in fits.folds)
+        rows = trained // 2 if form in CROSSED else trained
+        learned = f"each model learned from {rows} of them, and "
+    text = (
+        f"{n} rows are few: {learned}standard errors are those of {n} values. Large scores can be "
+        "told from noise, a score of 0 does not say that a feature has no signal, and intervals "
+        "are rough"
+    )
+    if not fits.given:
+        warn(f"{text}. Use more rows or fewer columns", InferenceWarning)
+    return text
 
 
 def calibration_of(scores: Scores, membership: Floats, task: Task) -> dict[str, object] | None:

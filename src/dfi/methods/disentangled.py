@@ -20,6 +20,7 @@ from dfi.methods.diagnosis import (
     calibration_of,
     explain_diagnostics,
     score_membership,
+    small_sample,
     undetected_scores,
     unit_components,
 )
@@ -247,6 +248,9 @@ class Disentangled(Method):
         if fits.data.joint:
             specification["group_scores"] = "shapley" if self.additive else "joint"
         membership = score_membership(transport, task)[:, : blocks.count]
+        few = small_sample(fits, form)
+        if few is not None:
+            diagnostics["small_sample"] = few
         told = calibration_of(scores, membership, task)
         if told is not None:
             diagnostics["calibration"] = told

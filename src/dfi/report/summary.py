@@ -550,6 +550,8 @@ def diagnostic_sentences(result: Importance) -> list[Plain]:
             "ones towards zero and small ones upwards, and standard errors do not show it.",
             serious=True,
         )
+    if isinstance(few := diagnostics.get("small_sample"), str):
+        notes += _note(f"{few}.", serious=True)
     if diagnostics.get("collinear_units"):
         notes += _note(
             "Some columns are duplicated or collinear; the signal of such columns is shared "
