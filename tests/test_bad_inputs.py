@@ -110,6 +110,7 @@ def test_constant_column_is_kept_with_a_warning():
 
 
 @pytest.mark.filterwarnings("ignore::dfi.warnings.WeakModelWarning")
+@pytest.mark.filterwarnings("ignore:.* rows are few:dfi.warnings.InferenceWarning")
 @pytest.mark.parametrize("how", ["sample_weight", "frequency_weight", "time"])
 def test_column_that_varies_only_where_no_row_is_explained(how):
     from sklearn.model_selection import TimeSeriesSplit
@@ -232,7 +233,10 @@ def test_transport_of_another_type():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"form": "lco"}, "unknown form 'lco': choose 'auto', 'cross', 'loco' or 'cpi'"),
+        (
+            {"form": "lco"},
+            "unknown form 'lco': choose 'auto', 'cross', 'calibrated', 'loco' or 'cpi'",
+        ),
         (
             {"transport_error": "exact"},
             "transport_error must be 'auto', 'derived', 'covariance', 'finite-difference', "

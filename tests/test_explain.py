@@ -29,7 +29,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 
 import dfi
+from dfi._models.fits import prepare
 from dfi.datasets import m1
+from dfi.methods import Disentangled
 
 
 def explain(table, y, estimator="linear", **options):
@@ -250,6 +252,21 @@ def test_repeats_are_averaged_and_their_spread_reported(sample):
     repeated = explain(sample.X, sample.y, cv=splitter)
     assert repeated.spread is not None
     assert repeated.spec["n_folds"] == 10
+
+
+def test_the_spread_over_splits_is_in_the_standard_errors(sample):
+    """se^2 = sd(ubar)^2 / n + s_B^2 / R, for columns as for groups."""
+    fits = prepare(sample.X, sample.y, estimator="linear", n_repeats=3)
+    explained = Disentangled(diagnose=False).explain(fits)
+    result, scores = explain(sample.X, sample.y, n_repeats=3), explained.scores
+    for part, by_row, by_repeat in (
+        (result, scores.attributed, scores.attributed_by_repeat),
+        (result.latent, scores.latent, scores.latent_by_repeat),
+    ):
+        within = by_row.var(axis=0, ddof=1) / len(by_row)
+        expected = np.sqrt(within + by_repeat.var(axis=0, ddof=1) / 3)
+        np.testing.assert_allclose(part.se, expected, rtol=1e-10)
+        np.testing.assert_allclose(part.scores, by_row.mean(axis=0), rtol=1e-10, atol=1e-12)
 
 
 def test_repeats_average_influence_values(sample):

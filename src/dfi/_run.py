@@ -95,11 +95,13 @@ def explain(
     cv : int, splitter, iterable of splits or "prefit", default=5
         Cross-fitting folds; ``"prefit"`` explains a fitted model on held-out rows.
     n_repeats : int, optional
-        Repeated random splits, averaged; their spread is reported. By default 1, and 5 where groups
-        are units: their scores differ from split to split, which the standard errors include.
-    form : {"auto", "cross", "loco", "cpi"}, default="auto"
+        Repeated random splits, averaged; their spread is reported, and part of the standard errors.
+        By default 1, and 5 where groups are units: their scores differ from split to split.
+    form : {"auto", "cross", "calibrated", "loco", "cpi"}, default="auto"
         The estimator of the latent scores: the cross form where models are fitted here, the
-        LOCO-type form for a fitted model.
+        LOCO-type form for a fitted model. ``"calibrated"``: the cross form with a factor for each
+        coordinate, from the other folds, that makes up for models that shrink or find too little;
+        ``result.diagnostics["calibration"]`` has the factors and the cross scores beside.
     transport_error : str, default="auto"
         How the error of the fitted transport enters the standard errors. ``"derived"``: by its
         influence function, without further model calls; ``"finite-difference"``: the same with
@@ -368,11 +370,13 @@ def sensitivity(
     cv : int, splitter, iterable of splits or "prefit", default=5
         Cross-fitting folds; ``"prefit"`` explains a fitted model on held-out rows.
     n_repeats : int, optional
-        Repeated random splits, averaged; their spread is reported. By default 1, and 5 where groups
-        are units: their scores differ from split to split, which the standard errors include.
-    form : {"auto", "cross", "loco", "cpi"}, default="auto"
+        Repeated random splits, averaged; their spread is reported, and part of the standard errors.
+        By default 1, and 5 where groups are units: their scores differ from split to split.
+    form : {"auto", "cross", "calibrated", "loco", "cpi"}, default="auto"
         The estimator of the latent scores: the cross form where models are fitted here, the
-        LOCO-type form for a fitted model.
+        LOCO-type form for a fitted model. ``"calibrated"``: the cross form with a factor for each
+        coordinate, from the other folds, that makes up for models that shrink or find too little;
+        ``result.diagnostics["calibration"]`` has the factors and the cross scores beside.
     transport_error : str, default="auto"
         How the error of the fitted transport enters the standard errors. ``"derived"``: by its
         influence function, without further model calls; ``"finite-difference"``: the same with

@@ -283,6 +283,10 @@ CALLS = {
     "cpi, extra trees": explain("m3", "extra_trees", form="cpi", cv=2),
     "loco, copula": explain("skewed", form="loco", transport="copula"),
     "cpi, bridge": explain("m1", form="cpi", transport=Gaussian(epsilon=0.3)),
+    "calibrated": explain("m1", Ridge(60.0), form="calibrated"),
+    "calibrated, lightgbm": explain("m3", lightgbm(), form="calibrated"),
+    "calibrated, mixed": explain("mixed", lightgbm(), form="calibrated"),
+    "calibrated, copula": explain("skewed", Ridge(60.0), form="calibrated", transport="copula"),
     # learners
     "ridge": explain("m2", "ridge"),
     "boosting": explain("m3", "boosting", cv=2),

@@ -259,6 +259,7 @@ def test_a_column_of_nothing(name):
         assert np.isfinite(models.predictors[0](fits.table.matrix[models.test])).all()
 
 
+@pytest.mark.filterwarnings("ignore:.* rows are few:dfi.warnings.InferenceWarning")
 def test_dropping_is_explaining_the_complete_rows():
     holes = HOLES[["a", "b", "word"]]
     complete = holes.dropna()

@@ -158,9 +158,11 @@ def _require_folds(n_folds: int, n_rows: int, labels: Rows | None) -> None:
 
 def _require_enough(n_folds: int, n_rows: int) -> None:
     if n_rows < 2 * n_folds:
+        most = n_rows // 2
+        fewer = f"Use cv={most} or fewer folds, or more data." if most > 1 else "Use more data."
         raise ValueError(
             f"X has {n_rows} rows, too few for {n_folds} folds: each fold needs two rows or more. "
-            "Use fewer folds or more data."
+            + fewer
         )
 
 

@@ -14,8 +14,9 @@ A square of that mean is too large by :math:`s^2/K` on average, and so
 
 is unbiased for any ``K`` of two or more; for two models :math:`s^2` is the covariance of their
 predictions at the same donors. The CPI-type form averages losses, not predictions, and needs no
-correction. Linear models, and linear members of a sum, need no donors: their mean over all of them
-is known.
+correction. The calibrated form takes :math:`\Delta^a\Delta^b`, too large by this covariance, and
+:math:`w^a + w^b`, too large by twice as much. Linear models, and linear members of a sum, need no
+donors: their mean over all of them is known.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import numpy as np
 
 from dfi._lines.base import blocks
 from dfi._lines.closed_form import LinearLines, linear_part
+from dfi._scoring.forms import change_product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -237,6 +239,11 @@ def replaced_rows(points: Floats, latent: Floats, donors: Donors, joint: Joint) 
         rest = (donors.rows[donors.chosen][:, :, own] - points[:, None, own]).reshape(n * count, -1)
         rows[:, own] += rest - rest @ encoder @ decoder
     return rows
+
+
+def joint_product(values: tuple[Floats, Floats], found: Replaced) -> Floats:
+    r"""Return :math:`\Delta^a\Delta^b` (n,) of one unit, less what it is over by drawing donors."""
+    return change_product(values, found.means) - found.excess
 
 
 def joint_influence(

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi._lines.base import blocks
-from dfi._scoring.forms import affine_parts
-from dfi._scoring.scores import FoldScores, Scores, Task, put_together
+from dfi._scoring.forms import affine_parts, calibrated_parts, change_product
+from dfi._scoring.scores import FoldScores, Scores, Task, calibrate, put_together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfi._scoring.forms import ScoreForm
+    from dfi._scoring.forms import Pair, ScoreForm
     from dfi._types import Floats, Ints
     from dfi.transports.entropic import EntropicTransport
 
@@ -148,10 +148,12 @@ def entropic_scores(
     whole = averages.eta[0]
     if halves:
         whole = latent_regression(transport, predicted[atom_rows], transport.targets)
-    scores, position = [], 0
+    scores, products, position = [], [], 0
+    places: list[Ints] = []
     for fold in task.folds:
         models = np.arange(position, position + len(fold.predictors))
         position += len(models)
+        places.append(models)
         latent, attributed = _held_out(
             transport,
             matrix[fold.test],
@@ -161,12 +163,33 @@ def entropic_scores(
         )
         prediction = predicted[np.ix_(fold.test, models)].mean(axis=1)
         scores.append(FoldScores(latent, attributed, prediction))
+        if task.form == "calibrated":
+            product = _product_function(averages, models)
+            nothing = np.zeros_like(product)
+            of_rows = np.zeros(len(fold.test))
+            pieces = (nothing, product)
+            products.append(
+                _held_out(transport, matrix[fold.test], of_rows, pieces, averages.jacobian)[0]
+            )
+    calibration = calibrate(task, [score.latent for score in scores], products)
+    if calibration is not None:
+        # attribution weighs coordinates at latent points: the factors must be known before
+        for k, (fold, models) in enumerate(zip(task.folds, places, strict=True)):
+            pieces = calibrated_parts(
+                _score_functions(averages, whole, models, task.form),
+                _product_function(averages, models),
+                calibration.factors[k],
+            )
+            rows, y = matrix[fold.test], task.y[fold.test]
+            both = _held_out(transport, rows, y, pieces, averages.jacobian)
+            scores[k] = FoldScores(*both, scores[k].prediction)
     return put_together(
         task,
         scores,
         attribution=averages.jacobian.mean(axis=1).T,
         rule=f"entropic kernel ({len(nodes_and_weights()[0])} Gauss nodes per line)",
         diagnostics={"top_1_percent_share": top_share(averages)},
+        calibration=calibration,
     )
 
 
@@ -180,8 +203,20 @@ def _score_functions(
     are from the whole kernel, whose :math:`\eta_F` is the mean of the rows' values under the
     coupling: from a half's they would bring its noise back.
     """
+    pairs = _pairs(averages, models)
+    p, q = affine_parts(form, (whole[:, models[0]], whole[:, models[-1]]), pairs)
+    return p.T, q.T
+
+
+def _product_function(averages: LineAverages, models: Ints) -> Floats:
+    r"""Return :math:`\Delta^a\Delta^b` at the latent points, (m, d), over both assignments."""
+    pairs = _pairs(averages, models)
+    return np.asarray(np.mean([change_product(v, m) for v, m, _ in pairs], axis=0).T)
+
+
+def _pairs(averages: LineAverages, models: Ints) -> list[Pair]:
     first, last = models[0], models[-1]
-    pairs = [
+    return [
         (
             (averages.eta[one, :, first], averages.eta[other, :, last]),
             (averages.mean[one, :, :, first], averages.mean[other, :, :, last]),
@@ -189,8 +224,6 @@ def _score_functions(
         )
         for one, other in (((0, -1), (-1, 0)) if len(averages.eta) > 1 else ((0, 0),))
     ]
-    p, q = affine_parts(form, (whole[:, first], whole[:, last]), pairs)
-    return p.T, q.T
 
 
 def _held_out(

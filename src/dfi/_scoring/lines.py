@@ -16,7 +16,13 @@ import numpy as np
 from scipy import stats
 
 from dfi._lines.base import LineModel, LineMoments, Lines, blocks
-from dfi._scoring.forms import ScoreForm, influence, perturbed_error
+from dfi._scoring.forms import (
+    ScoreForm,
+    calibrated,
+    change_product,
+    influence,
+    perturbed_error,
+)
 from dfi._scoring.loss import SQUARED_ERROR
 from dfi._scoring.sensitivity import (
     Differences,
@@ -104,7 +110,10 @@ class LineScores:
     ``curvature`` are the first and second Hermite coefficients of :math:`\eta`, zero for a
     deterministic map, which does not need them; ``regressions`` the linear parts of each model's
     ``h``, of one fold. ``overlap`` is None for the bridge; ``differences`` and ``gradients`` are of
-    a sample of the rows, where asked for.
+    a sample of the rows, where asked for. ``product`` (n, d) is :math:`\Delta^a\Delta^b`, for the
+    calibrated form, ``influence`` the cross form until it is :meth:`calibrated`; ``residual[l, j]``
+    is then :math:`K_{lj} = E[(y - \eta)\,h_j z_l]`, what a coordinate's line takes for its own of
+    what the model leaves of another one (None for the bridge, and for the other forms).
     """
 
     influence: Floats
@@ -116,6 +125,45 @@ class LineScores:
     overlap: Overlap | None = None
     differences: Differences | None = None
     gradients: Gradients | None = None
+    product: Floats | None = None
+    residual: Floats | None = None
+
+    def calibrated(self, factor: Floats, *, tilted: bool = False) -> LineScores:
+        r"""Return the scores of a fold in the calibrated form, each coordinate with its factor.
+
+        With :math:`\mu` the regression, :math:`\eta` the model and :math:`D = \eta - m_j` the score
+        of ``j`` is :math:`2\lambda E[(\mu - \eta) D] + (2\lambda - \lambda^2) E[D^2]`. An error
+        ``A`` of the map tilts line ``j`` to :math:`l_j + \sum_k A_{kj} l_k` and its coordinate to
+        :math:`z_j - \sum_l A_{jl} z_l`. Where :math:`h_j` of the regression is :math:`\lambda_j`
+        times that of the model this adds
+
+        .. math:: 2\lambda_j \sum_k A_{kj} G_{kj} - 2\lambda_j \sum_l A_{jl} K_{lj} .
+
+        The second sum takes back what the rows' values have of the rest of the regression: latent
+        rows are uncorrelated in the sample, whatever the model leaves of the other coordinates. For
+        :math:`\eta = c\mu` both together are :math:`\lambda^2` times the cross form's term, as is
+        taken for the bridge. ``tilted`` lines lose against outcomes: their ``G`` is of
+        :math:`\mu` already.
+        """
+        if self.product is None:
+            raise TypeError("the calibrated form needs the products of both models' changes")
+        both = np.outer(factor, factor)
+        times = both if self.residual is None else np.broadcast_to(factor, both.shape)
+        own = np.where(np.eye(len(factor)) > 0, both, 1.0 if tilted else times)
+        differences = self.differences
+        if differences is not None:
+            differences = replace(
+                differences, curved=times * differences.curved, linear=times * differences.linear
+            )
+        return replace(
+            self,
+            influence=calibrated(self.influence, self.product, factor),
+            sensitivity=own * self.sensitivity,
+            gradient=factor * self.gradient,
+            curvature=np.sqrt(both) * self.curvature,
+            differences=differences,
+            residual=None if self.residual is None else factor * self.residual,
+        )
 
 
 @dataclass(frozen=True)
@@ -144,15 +192,18 @@ def latent_scores(
     passes = passes or Passes()
     n, d, step = len(matrix), transport.n_latent, passes.rows_at_once
     values, prediction = np.empty((n, d)), np.empty(n)
+    product = np.empty((n, d)) if form == "calibrated" else None
     sums = _Sums(SensitivityMoments(d, shortcut), HermiteCoefficients(d))
     seeds = (passes.seed or np.random.SeedSequence(0)).spawn(max(1, -(-n // step)))
     for rows, seed in zip(blocks(n, step), seeds, strict=True):
         block = _Block(models, matrix[rows], y[rows], mass[rows], transport, form)
         if transport.smoothing < 1.0:
             prediction[rows] = np.mean([model.predict(matrix[rows]) for model in models], axis=0)
-            values[rows] = block.under_bridge(passes, seed, sums)
+            values[rows], both = block.under_bridge(passes, seed, sums)
         else:
-            values[rows], prediction[rows] = block.under_map(sums)
+            values[rows], both, prediction[rows] = block.under_map(sums)
+        if product is not None:
+            product[rows] = both
         if advance is not None:
             advance(rows.stop - rows.start)
     return LineScores(
@@ -162,6 +213,8 @@ def latent_scores(
         *sums.coefficients.both(),
         sums.sensitivity.regressions(),
         reduce(add, sums.overlaps) if sums.overlaps else None,
+        product=product,
+        residual=reduce(add, sums.residuals) / mass.sum() if sums.residuals else None,
     )
 
 
@@ -172,6 +225,7 @@ class _Sums:
     sensitivity: SensitivityMoments
     coefficients: HermiteCoefficients
     overlaps: list[Overlap] = field(default_factory=list)
+    residuals: list[Floats] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -191,10 +245,11 @@ class _Block:
     transport: LinearTransport
     form: ScoreForm
 
-    def under_map(self, sums: _Sums) -> tuple[Floats, Floats]:
+    def under_map(self, sums: _Sums) -> tuple[Floats, Floats | float, Floats]:
         """Score rows under a deterministic map (with the one-dimensional random part, if any).
 
-        Returns the influence values and the models' mean prediction.
+        Returns influence values, the changes' products where the form asks for them, and the
+        models' mean prediction.
         """
         transport, latent = self.transport, self.transport.encode(self.matrix)
         offsets, weights = transport.offsets()
@@ -203,10 +258,25 @@ class _Block:
         pair = evaluations[0].moments, evaluations[-1].moments
         sums.sensitivity.add(latent, self.mass, pair, weights, offsets, transport.kernel_loadings)
         sums.overlaps.append(_overlap(evaluations, weights, self.mass))
+        if self.form == "calibrated":
+            sums.residuals.append(self._residual(evaluations, latent, weights))
         values = np.tensordot(weights, _combine(self.form, self.y, evaluations), axes=1)
-        return values, np.mean([evaluation.value for evaluation in evaluations], axis=0)
+        prediction = np.mean([evaluation.value for evaluation in evaluations], axis=0)
+        return values, _products(self.form, evaluations, weights), prediction
 
-    def under_bridge(self, passes: Passes, seed: np.random.SeedSequence, sums: _Sums) -> Floats:
+    def _residual(self, evaluations: list[_Evaluation], latent: Floats, weights: Floats) -> Floats:
+        """Return sums for ``K``, ``h`` of one model with the residual of the other."""
+        total = np.zeros((latent.shape[1], latent.shape[1]))
+        for one, other in (evaluations, evaluations[::-1]):
+            left = 0.5 * self.mass * (self.y - other.value)
+            slope = np.tensordot(weights, one.moments.hermite, axes=1)
+            total += latent.T @ (left[:, None] * slope)
+        np.fill_diagonal(total, 0.0)
+        return total
+
+    def under_bridge(
+        self, passes: Passes, seed: np.random.SeedSequence, sums: _Sums
+    ) -> tuple[Floats, Floats | float]:
         r"""Score rows under the bridge, whose :math:`\eta` is a Gaussian smoothing of the model.
 
         :math:`\eta(z) = E\,\mu(L(s z + c\,\zeta))`, and since :math:`s t + c\,\zeta_j \sim N(0, 1)`
@@ -221,7 +291,7 @@ class _Block:
         generator = np.random.default_rng(seed)
         points = smoothing_points(count, d)
         null = transport.eigenvectors[:, transport.eigenvalues <= 0]
-        total = np.zeros((n, d))
+        total, products = np.zeros((n, d)), np.zeros((n, d))
         # too few points to match all second moments
         few = self.form != "cpi" and 4 * d > count >= 4
         for _ in range(passes.n_draws):
@@ -239,7 +309,8 @@ class _Block:
                 latent, self.mass, np.mean([e.value for e in evaluations], axis=0)
             )
             total += _combine("cross" if few else self.form, self.y, evaluations)[0]
-        return total / passes.n_draws
+            products += _products(self.form, evaluations, np.ones(1))
+        return total / passes.n_draws, products / passes.n_draws
 
     def _independently_smoothed(
         self, latent: Floats, count: int, generator: np.random.Generator
@@ -342,10 +413,23 @@ def _combine(form: ScoreForm, y: Floats, evaluations: list[_Evaluation]) -> Floa
     return influence(form, outcome, values, [m.mean for m in moments], perturbed)
 
 
+def _products(form: ScoreForm, evaluations: list[_Evaluation], weights: Floats) -> Floats | float:
+    """Return the products of both models' changes, (n, d), averaged over the random kernel."""
+    if form != "calibrated":
+        return 0.0
+    values = [e.value[:, None] for e in evaluations]
+    means = [e.moments.mean for e in evaluations]
+    return np.tensordot(weights, change_product(values, means), axes=1)
+
+
 def scores_along(
     models: Sequence[LineModel], lines: Lines, y: Floats, weights: Floats, *, form: ScoreForm
-) -> tuple[Floats, list[LineMoments]]:
-    """Return influence values along any lines, (n, d), and moments, averaged over the kernel."""
+) -> tuple[Floats, Floats | float, list[LineMoments]]:
+    """Return what lines tell, averaged over the kernel: influence values (n, d) and moments.
+
+    Between the two the products of both models' changes, for the calibrated form, whose influence
+    values are those of the cross form.
+    """
     evaluations = _evaluated(models, lines, form)
     moments = [
         LineMoments(
@@ -354,7 +438,8 @@ def scores_along(
         )
         for evaluation in evaluations
     ]
-    return np.tensordot(weights, _combine(form, y, evaluations), axes=1), moments
+    found = np.tensordot(weights, _combine(form, y, evaluations), axes=1)
+    return found, _products(form, evaluations, weights), moments
 
 
 def tilt_sensitivity(

@@ -22,6 +22,7 @@ from dfi._scoring.error import (
     with_nodes,
     worth_saying,
 )
+from dfi._scoring.forms import calibration_factor
 from dfi._scoring.lines import (
     LineScores,
     Passes,
@@ -99,7 +100,8 @@ class Task:
     a sample of the rows beside it. The ``seed`` is for random encoders and the jackknife's groups.
     ``units`` are groups of columns, where these are disentangled in place of columns; ``targets``
     sets of units that are scored as one, where groups overlap. With ``orders`` units are given
-    Shapley values along so many orders, and targets the shares of theirs.
+    Shapley values along so many orders, and targets the shares of theirs. ``factors`` (folds,
+    scores) are those of the calibrated form where they are known, as for refits of the transport.
     """
 
     folds: Sequence[FoldModels]
@@ -117,6 +119,7 @@ class Task:
     units: tuple[Column, ...] | None = None
     targets: tuple[Target, ...] | None = None
     orders: int = 0
+    factors: Floats | None = None
     readings: Readings = field(default_factory=Readings, repr=False, compare=False)
 
     @property
@@ -158,6 +161,18 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Calibration:
+    """What the calibrated form did: the ``factors`` of every fold and score, and their mean.
+
+    ``cross`` are the scores without it, in the cross form, the transport taken as known.
+    """
+
+    factors: Floats
+    factor: Floats
+    cross: Floats
+
+
+@dataclass(frozen=True)
 class Scores:
     """The folds' influence values in both spaces, put together over rows and repeats.
 
@@ -168,6 +183,7 @@ class Scores:
     enough, where quadrature was used and checked. ``lines`` is None where latent lines are curves.
     ``unread`` coordinates, of a dependence component that no model reads, score 0 exactly.
     ``plain`` is the same with the transport taken as known, where these account for its error.
+    ``calibration`` is None but for the calibrated form.
     """
 
     rows: Ints
@@ -184,6 +200,7 @@ class Scores:
     lines: LineScores | None = None
     unread: Bools | None = None
     plain: Scores | None = None
+    calibration: Calibration | None = None
 
     @property
     def known(self) -> Scores:
@@ -243,6 +260,39 @@ def _masses(folds: Sequence[FoldModels], mass: Floats) -> Floats:
     return masses
 
 
+def calibrate(
+    task: Task, cross: Sequence[Floats], products: Sequence[Floats | None]
+) -> Calibration | None:
+    """Return the factors of the calibrated form; None for another one.
+
+    Those of a fold come from the other folds of the same repeat, so that rows do not choose their
+    own: the largest of many chance scores would be theirs. ``cross`` (n, scores) are the folds'
+    influence values in the cross form, ``products`` those of both models' changes.
+    """
+    if task.form != "calibrated":
+        return None
+    folds, found = task.folds, [product for product in products if product is not None]
+    mass = task.weights.values
+    if task.factors is not None:
+        factors = task.factors
+    else:
+        rows = []
+        for number, fold in enumerate(folds):
+            others = [k for k, it in enumerate(folds) if it.repeat == fold.repeat and k != number]
+            rows.append(
+                calibration_factor(
+                    np.concatenate([cross[k] for k in others]),
+                    np.concatenate([found[k] for k in others]),
+                    task.weights.take(np.concatenate([folds[k].test for k in others])),
+                )
+            )
+        factors = np.stack(rows)
+    held = np.array([mass[fold.test].sum() for fold in folds])
+    rows_of, values, _ = pool(folds, cross, mass)
+    scores = task.weights.take(rows_of).mean(values)
+    return Calibration(factors, held @ factors / held.sum(), scores)
+
+
 @dataclass(frozen=True)
 class FoldScores:
     """Influence values and mean predictions of the held-out rows of one fold."""
@@ -260,6 +310,7 @@ def put_together(
     rule: str,
     diagnostics: dict[str, object],
     n_nodes: int | None = None,
+    calibration: Calibration | None = None,
 ) -> Scores:
     """Pool what curves or kernels give for each fold."""
     mass = task.weights.values
@@ -280,6 +331,7 @@ def put_together(
         rule=rule,
         diagnostics=diagnostics,
         n_nodes=n_nodes,
+        calibration=calibration,
     )
 
 
@@ -324,6 +376,15 @@ def pooled_scores(
         for lines, size in zip(prepared, sizes, strict=True)
     )
     results = list(in_parallel(tasks, task.n_jobs, threads=True))
+    calibration = calibrate(
+        task, [result.influence for result in results], [result.product for result in results]
+    )
+    if calibration is not None:
+        tilted = task.transport_error == "finite-difference"
+        results = [
+            result.calibrated(factor, tilted=tilted)
+            for result, factor in zip(results, calibration.factors, strict=True)
+        ]
     rows, lines, by_repeat = _pooled_lines(task, results)
     squared = transport.whitening.attribution**2
     nodes = None if error is None else _most_nodes(prepared)
@@ -341,6 +402,7 @@ def pooled_scores(
         diagnostics={} if error is None or nodes is None else {"quadrature": error.as_dict(nodes)},
         n_nodes=nodes,
         lines=lines,
+        calibration=calibration,
     )
 
 
@@ -358,6 +420,7 @@ def _pooled_lines(task: Task, results: Sequence[LineScores]) -> tuple[Ints, Line
     overlaps = [r.overlap for r in results if r.overlap is not None]
     differences = [r.differences for r in results if r.differences is not None]
     gradients = [r.gradients for r in results if r.gradients is not None]
+    residuals = [r.residual for r in results if r.residual is not None]
     lines = LineScores(
         influence,
         prediction,
@@ -367,6 +430,7 @@ def _pooled_lines(task: Task, results: Sequence[LineScores]) -> tuple[Ints, Line
         overlap=reduce(add, overlaps) if overlaps else None,
         differences=reduce(add, differences) if differences else None,
         gradients=reduce(add, gradients) if gradients else None,
+        residual=mean(residuals) if residuals else None,
     )
     return rows, lines, by_repeat
 

@@ -181,6 +181,7 @@ def explain(
     transport: options.Transport = "gaussian",
     epsilon: options.Epsilon = None,
     components: options.Components = None,
+    form: options.Form = options.ScoreForm.auto,
     repeats: options.Repeats = None,
     out: options.Out = None,
     jobs: options.Jobs = None,
@@ -205,6 +206,7 @@ def explain(
         result = run.named(
             dfi.explain(
                 transport=resolve_transport(transport, epsilon, components),
+                form=form.value,
                 n_repeats=repeats,
                 **arguments,
             )
@@ -318,6 +320,7 @@ def sensitivity(
     transports: options.Transports = None,
     epsilons: options.Epsilons = None,
     solved: options.Solved = False,
+    form: options.Form = options.ScoreForm.auto,
     model: options.Model = "auto",
     trust_model: options.Trust = False,
     folds: options.Folds = 5,
@@ -343,7 +346,9 @@ def sensitivity(
         from dfi.cli.tables import write_tables
         from dfi.results.views import shorten, unit_rows
 
-        settings = dfi.sensitivity(transports=names, epsilons=values, solved=solved, **arguments)
+        settings = dfi.sensitivity(
+            transports=names, epsilons=values, solved=solved, form=form.value, **arguments
+        )
         results = settings.results
         title = f"How the answer about {target} depends on the transport"
         run.console.say(f"writing {run.out}")

@@ -43,6 +43,16 @@ class UnitsKind(StrEnum):
     groups = "groups"
 
 
+class ScoreForm(StrEnum):
+    """The estimator of the scores."""
+
+    auto = "auto"
+    cross = "cross"
+    calibrated = "calibrated"
+    loco = "loco"
+    cpi = "cpi"
+
+
 class Space(StrEnum):
     """Which scores to show."""
 
@@ -142,6 +152,13 @@ Repeats = Annotated[
     int | None,
     _method(
         min=1, help="repeated random splits; 1, or 5 where groups are units", show_default=False
+    ),
+]
+Form = Annotated[
+    ScoreForm,
+    _method(
+        "--form",
+        help="estimator of the scores; calibrated makes up for models that find too little",
     ),
 ]
 Level = Annotated[float, _method(help="level of the intervals")]

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from dfi._models.seeds import named_seed
-from dfi._scoring.forms import loco
+from dfi._scoring.forms import CROSSED, loco
 from dfi._scoring.loss import SQUARED_ERROR
 from dfi._scoring.scores import ReadFold, read_some_folds
 from dfi.inference.influence import standard_errors
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
+    from dfi._models.fits import Fits
+    from dfi._scoring.forms import ScoreForm
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport, Transport
@@ -57,6 +59,9 @@ if TYPE_CHECKING:
 
 ROWS_PER_COLUMN = 6
 """Rows for each latent coordinate up to which scores are visibly biased."""
+
+FEW_ROWS = 60
+"""Rows below which a result says what so few allow."""
 
 CHANCE = (
     "large ones towards 0 and small ones upwards, because chance correlations spread signal over "
@@ -155,6 +160,62 @@ def warn_of_few_rows(n: int, transport: FittedTransport) -> str:
         InferenceWarning,
     )
     return f"at most {ROWS_PER_COLUMN} rows for each column: scores are biased"
+
+
+def small_sample(fits: Fits, form: ScoreForm) -> str | None:
+    """Return what a table of few rows allows; None where rows are not that few.
+
+    Where models were fitted to them it is a warning: a model from elsewhere may have seen more.
+    """
+    n = round(fits.weights.take(fits.rows).total)
+    if n >= FEW_ROWS:
+        return None
+    learned = ""
+    if not fits.given:
+        trained = min(len(fold.train) for fold in fits.folds)
+        rows = trained // 2 if form in CROSSED else trained
+        learned = f"each model learned from {rows} of them, and "
+    text = (
+        f"{n} rows are few: {learned}standard errors are those of {n} values. Large scores can be "
+        "told from noise, a score of 0 does not say that a feature has no signal, and intervals "
+        "are rough"
+    )
+    if not fits.given:
+        warn(f"{text}. Use more rows or fewer columns", InferenceWarning)
+    return text
+
+
+def calibration_of(scores: Scores, membership: Floats, task: Task) -> dict[str, object] | None:
+    """Return what the calibrated form did to the latent scores; None for another form.
+
+    By unit the factor, on average over folds and the unit's coordinates, and the score in the cross
+    form beside the calibrated one, both with the transport taken as known and without its
+    second-order bias; of all together the share of the calibrated sum that the cross form finds.
+    """
+    calibration = scores.calibration
+    if calibration is None:
+        return None
+    names = task.names[: membership.shape[1]]
+    cross = calibration.cross @ membership
+    found = task.weights.take(scores.rows).mean(scores.known.latent) @ membership
+    factor = calibration.factor @ membership / np.maximum(membership.sum(axis=0), 1.0)
+    # the cross form is at most the calibrated one but for noise, and a sum of noise has no share
+    share = float(cross.sum() / found.sum()) if found.sum() > 0 else None
+    of_found = found.sum() > 0 and cross.sum() > 0
+    words = (
+        f"the models find about {100.0 * min(float(share or 0.0), 1.0):.0f} % of the signal that "
+        f"they point at: calibrated scores add up to {float(found.sum() / cross.sum()):.2f} times "
+        "those of the cross form"
+        if of_found
+        else "the models point at no signal: there is nothing to calibrate"
+    )
+    return {
+        "factor": dict(zip(names, factor.tolist(), strict=True)),
+        "cross": dict(zip(names, cross.tolist(), strict=True)),
+        "calibrated": dict(zip(names, found.tolist(), strict=True)),
+        "found_share": share if of_found else None,
+        "words": words,
+    }
 
 
 def score_membership(transport: FittedTransport, task: Task) -> Floats:

@@ -12,12 +12,15 @@ from dfi._data.problem import covering, group_blocks
 from dfi._lines.choose import Quadrature
 from dfi._models.parallel import progress_bar
 from dfi._models.quality import regression_quality
+from dfi._scoring.forms import CROSSED
 from dfi._scoring.orders import ORDERS
 from dfi._scoring.scores import Task
 from dfi.methods.base import Method, Part
 from dfi.methods.diagnosis import (
+    calibration_of,
     explain_diagnostics,
     score_membership,
+    small_sample,
     undetected_scores,
     unit_components,
 )
@@ -76,9 +79,10 @@ class Disentangled(Method):
     ----------
     transport : str or transport, default="gaussian"
         The geometry that disentangles the features; part of the estimand.
-    form : {"auto", "cross", "loco", "cpi"}, default="auto"
+    form : {"auto", "cross", "calibrated", "loco", "cpi"}, default="auto"
         The estimator of the latent scores: the cross form where models are fitted here, the
-        LOCO-type form for a fitted model.
+        LOCO-type form for a fitted model. ``"calibrated"`` stretches what models that shrink find
+        (:mod:`dfi._scoring.forms`).
     transport_error : str, default="auto"
         How the transport's own error enters the standard errors, see :class:`dfi.DFI`.
     integration : "auto" or Quadrature, default="auto"
@@ -168,12 +172,23 @@ class Disentangled(Method):
                     "additive=True gives Shapley values to groups that are units, for the cross "
                     "and the LOCO-type form: pass groups=... and units='groups', and no form='cpi'"
                 )
+            if form == "calibrated":
+                raise ValueError(
+                    "form='calibrated' has a factor for each unit, and Shapley values go along "
+                    "orders of several: use form='cross' for them, or joint scores"
+                )
             groups = covering(groups)
             blocks = group_blocks(groups, table.columns)
         columns = blocks.columns
         design.check_columns(columns)
         self._check_units(design, columns, fits.constant)
-        models = fits.halves if form == "cross" else fits.full
+        if form == "calibrated" and min(map(len, fits.repeats)) < 2:
+            raise ValueError(
+                "form='calibrated' takes the factor of a fold's rows from the other folds of the "
+                "same split, and cv has a split of one fold: pass a number of folds, cv=5, or use "
+                "form='cross'"
+            )
+        models = fits.halves if form in CROSSED else fits.full
         explained = table.matrix[rows], weights.take(rows), fits.constant
         choice = design.choose(*explained, columns, fits.child("auto"))
         if choice.reasons:
@@ -233,6 +248,12 @@ class Disentangled(Method):
         if fits.data.joint:
             specification["group_scores"] = "shapley" if self.additive else "joint"
         membership = score_membership(transport, task)[:, : blocks.count]
+        few = small_sample(fits, form)
+        if few is not None:
+            diagnostics["small_sample"] = few
+        told = calibration_of(scores, membership, task)
+        if told is not None:
+            diagnostics["calibration"] = told
         part = _part(fits, task, transport, scores, membership, diagnostics, specification)
         return Explained(part, models, transport, scores, membership)
 
@@ -270,7 +291,7 @@ def _part(
 
     def spaces(influence: Floats, by_repeat: Floats) -> dict[str, Any]:
         values, spread = influence @ membership, _spread(by_repeat @ membership)
-        if fits.data.joint and spread is not None:
+        if spread is not None:
             values = with_spread(values, spread, len(by_repeat), weights)
         return {"influence": values, "spread": spread}
 

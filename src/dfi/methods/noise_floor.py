@@ -388,7 +388,8 @@ def _along_probes(
             np.ascontiguousarray(offsets[:, chosen]),
         )
         models = [space.line_model(model) for model in fold.models]
-        influence[part, moving], moments = scores_along(
+        # noise is what two models do not agree about: its factor in the calibrated form is 1
+        influence[part, moving], _, moments = scores_along(
             models, lines, task.y[fold.rows], nodes, form=task.form
         )
         found.append(moments)

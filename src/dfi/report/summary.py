@@ -544,13 +544,15 @@ def diagnostic_sentences(result: Importance) -> list[Plain]:
     """Return what the diagnostics say; ``serious`` marks what limits the reading."""
     diagnostics = result.diagnostics
     asymptotics = str(diagnostics.get("asymptotics"))
-    notes = [*_row_errors(result), *_dependence(result), *_checks(result)]
+    notes = [*_row_errors(result), *_dependence(result), *_checks(result), *_calibration(result)]
     if "biased" in asymptotics or "do not hold" in asymptotics:
         notes += _note(
             "There are six rows or fewer for each column: the scores themselves are biased, large "
             "ones towards zero and small ones upwards, and standard errors do not show it.",
             serious=True,
         )
+    if isinstance(few := diagnostics.get("small_sample"), str):
+        notes += _note(f"{few}.", serious=True)
     if diagnostics.get("collinear_units"):
         notes += _note(
             "Some columns are duplicated or collinear; the signal of such columns is shared "
@@ -604,6 +606,23 @@ def _dependence(result: Importance) -> list[Plain]:
     if value > chance:
         return _note(f"Little dependence between latent coordinates is left ({numbers}).")
     return _note(f"No dependence between latent coordinates is left beyond chance ({numbers}).")
+
+
+def _calibration(result: Importance) -> list[Plain]:
+    """Say how much the calibrated form adds to what the models find."""
+    calibration = result.diagnostics.get("calibration")
+    if not isinstance(calibration, Mapping):
+        return []
+    text = str(calibration["words"])
+    text = f"{text[0].upper()}{text[1:]}."
+    factors = calibration["factor"]
+    if calibration["found_share"] is not None and len(factors):
+        low, high = min(factors.values()), max(factors.values())
+        text += (
+            f" Factors of latent units (form 'calibrated') lie between {low:.2f} and {high:.2f}; 1 "
+            "is the cross form."
+        )
+    return _note(text)
 
 
 def _checks(result: Importance) -> list[Plain]:

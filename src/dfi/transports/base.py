@@ -38,6 +38,7 @@ from dfi._data.frames import build_frame, is_table
 from dfi._data.table import Table, read_table
 from dfi._data.weights import read_weights
 from dfi._models.seeds import Seeds
+from dfi._scoring.forms import CROSSED, ScoreForm
 from dfi._scoring.scores import TransportError
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from dfi._lines.base import Reference
     from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
-    from dfi._scoring.forms import ScoreForm
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Frame, Ints, Plain
     from dfi.transports.blocks import BlockTransport
@@ -74,11 +74,13 @@ class UnsuitableTransportError(ValueError):
 
 def resolve_form(form: ScoreForm | Literal["auto"], *, prefit: bool) -> ScoreForm:
     """Return the form of the scores: the cross form where models are fitted here."""
-    if form not in ("auto", "cross", "loco", "cpi"):
-        raise ValueError(f"unknown form {form!r}: choose 'auto', 'cross', 'loco' or 'cpi'")
-    if prefit and form == "cross":
+    if form not in ("auto", *get_args(ScoreForm)):
         raise ValueError(
-            "form='cross' multiplies two models fitted on disjoint rows; cv='prefit' has one: "
+            f"unknown form {form!r}: choose 'auto', 'cross', 'calibrated', 'loco' or 'cpi'"
+        )
+    if prefit and form in CROSSED:
+        raise ValueError(
+            f"form={form!r} multiplies two models fitted on disjoint rows; cv='prefit' has one: "
             "use form='loco' or 'cpi', or let the models be fitted here"
         )
     if form == "auto":
@@ -518,6 +520,17 @@ def thin(folds: Sequence[FoldModels], count: int, weights: Weights) -> list[Fold
         for fold, test in zip(folds, tests, strict=True)
         if len(test)
     ]
+
+
+def kept_factors(scores: Scores, task: Task) -> Floats | None:
+    """Return the factors of the calibrated form for the folds that :func:`thin` keeps.
+
+    Refits take those of the scores that they are compared with: they are about the transport.
+    """
+    if scores.calibration is None:
+        return None
+    held = [bool(task.weights.values[fold.test].any()) for fold in task.folds]
+    return np.asarray(scores.calibration.factors[held])
 
 
 def both_means(scores: Scores, task: Task) -> Floats:

@@ -60,8 +60,10 @@ from dfi._scoring.donors import (
     canonical_order,
     draw_donors,
     joint_influence,
+    joint_product,
 )
 from dfi._scoring.error import most_nodes
+from dfi._scoring.forms import calibrated
 from dfi._scoring.lines import OF_SIZE, OF_SPREAD, scores_along, unread_coordinates
 from dfi._scoring.orders import (
     DONORS_OF_ORDER,
@@ -69,8 +71,8 @@ from dfi._scoring.orders import (
     draw_orders,
     order_influence,
 )
-from dfi._scoring.scores import Scores, pool, read_fold
-from dfi.transports.base import FittedTransport, jackknifed, thin
+from dfi._scoring.scores import Scores, calibrate, pool, read_fold
+from dfi.transports.base import FittedTransport, jackknifed, kept_factors, thin
 from dfi.transports.linear_error import FIXED, SecondOrderBias
 
 if TYPE_CHECKING:
@@ -329,13 +331,24 @@ class UnitScores:
     """What one fold tells of its held-out rows, for each target.
 
     ``moved`` (2, n, targets) is :math:`f - m` of both models (twice the same for one), ``left`` (2,
-    n) their residuals.
+    n) their residuals, of the calibrated form (2, n, targets). ``product`` (n, targets) is what the
+    calibrated form takes beside the cross form's ``influence``, 0 for another one.
     """
 
     influence: Floats
     moved: Floats
     left: Floats
     prediction: Floats
+    product: Floats
+
+    def calibrated(self, factor: Floats) -> UnitScores:
+        r"""Return the scores of models :math:`m + \lambda (f - m)`, target by target."""
+        return replace(
+            self,
+            influence=calibrated(self.influence, self.product, factor),
+            moved=factor * self.moved,
+            left=self.left[:, :, None] + (1.0 - factor) * self.moved,
+        )
 
 
 @dataclass(frozen=True)
@@ -571,6 +584,7 @@ class BlockTransport(FittedTransport):
             np.concatenate([part.moved for part in parts], axis=1),
             np.concatenate([part.left for part in parts], axis=1),
             np.concatenate([part.prediction for part in parts]),
+            np.concatenate([part.product for part in parts]),
         )
         if not task.orders or number is None:
             return found
@@ -603,7 +617,7 @@ class BlockTransport(FittedTransport):
         points, y, form, options = task.matrix[rows], task.y[rows], task.form, task.options
         values = [model.predict(points) for model in models]
         pair = values[0], values[-1]
-        influence = np.zeros((len(rows), len(joints)))
+        influence, product = np.zeros((2, len(rows), len(joints)))
         moved = np.zeros((2, *influence.shape))
         along = self._along_lines(models, options)
         single = [t for t, joint in enumerate(joints) if along and len(joint.coordinates) == 1]
@@ -617,7 +631,9 @@ class BlockTransport(FittedTransport):
                 self.reference.only(coordinates),
                 np.ascontiguousarray(offsets[:, coordinates]),
             )
-            influence[:, single], moments = scores_along(models, lines, y, weights, form=form)
+            influence[:, single], product[:, single], moments = scores_along(
+                models, lines, y, weights, form=form
+            )
             for k, moment in enumerate((moments[0], moments[-1])):
                 moved[k][:, single] = pair[k][:, None] - moment.mean
         several = sorted(set(range(len(joints))) - set(single))
@@ -631,10 +647,12 @@ class BlockTransport(FittedTransport):
         )
         for t, found in zip(several, donated, strict=True):
             influence[:, t] = joint_influence(form, y, pair, found)
+            if form == "calibrated":
+                product[:, t] = joint_product(pair, found)
             for k in (0, 1):
                 moved[k][:, t] = pair[k] - found.means[k]
         left = np.stack([y - pair[0], y - pair[1]])
-        return UnitScores(influence, moved, left, np.mean(values, axis=0))
+        return UnitScores(influence, moved, left, np.mean(values, axis=0), product)
 
     def _shapley(
         self,
@@ -696,6 +714,12 @@ class BlockTransport(FittedTransport):
         )
         found = list(in_parallel(jobs, task.n_jobs, threads=True))
         mass = task.weights.values
+        calibration = calibrate(
+            task, [part.influence for part in found], [part.product for part in found]
+        )
+        if calibration is not None:
+            factors = calibration.factors
+            found = [part.calibrated(own) for part, own in zip(found, factors, strict=True)]
         rows, latent, by_repeat = pool(task.folds, [part.influence for part in found], mass)
         attributed, shares = latent, np.eye(len(targets))
         if task.by_unit:
@@ -725,6 +749,7 @@ class BlockTransport(FittedTransport):
             ),
             attribution=shares,
             rule=" + ".join(rules),
+            calibration=calibration,
         )
         labels = self.block_labels if task.by_unit else np.arange(len(targets))
         prediction = pool(task.folds, [part.prediction for part in found], mass)[1]
@@ -752,7 +777,7 @@ class BlockTransport(FittedTransport):
             spread = np.stack([part.T @ part for part in parts])
             moved, left = (
                 [pair[:, [b]] for pair in pairs[:2]],
-                [pair[:, None] for pair in pairs[2:]],
+                [pair[:, [b]] if pair.ndim > 1 else pair[:, None] for pair in pairs[2:]],
             )
             directed, trace, gamma = _linear_part(
                 (*moved, *left), coordinates[:, own], spread, weights
@@ -777,7 +802,13 @@ class BlockTransport(FittedTransport):
         prepared = [tuple(self.line_model(m) for m in read_fold(fold, task)) for fold in folds]
         options = replace(task.options, donors=min(JACKKNIFE_DONORS, task.options.donors))
         task = replace(task, options=options, orders=min(task.orders, 2))
-        thinned = replace(task, folds=folds, transport_error="ignore", advance=None)
+        thinned = replace(
+            task,
+            folds=folds,
+            transport_error="ignore",
+            advance=None,
+            factors=kept_factors(scores, task),
+        )
         order = self.order(self.inner.encode(task.matrix[task.rows]))
         compared = np.unique(np.concatenate([fold.test for fold in folds]))
         weights = task.weights.take(compared)

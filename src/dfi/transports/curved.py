@@ -40,14 +40,15 @@ from dfi._lines.quadrature import DEFAULT_NODES, equal_nodes, gauss_nodes
 from dfi._models.parallel import in_parallel
 from dfi._models.predictor import Predictor
 from dfi._scoring.error import CheckedRows, LineError, same, settle_nodes
-from dfi._scoring.forms import influence
+from dfi._scoring.forms import calibrated, change_product, influence
 from dfi._scoring.loss import SQUARED_ERROR
-from dfi._scoring.scores import FoldScores, Scores, Task, put_together
+from dfi._scoring.scores import FoldScores, Scores, Task, calibrate, put_together
 from dfi.transports.base import (
     FittedTransport,
     Transport,
     both_means,
     jackknifed,
+    kept_factors,
     repeated_rows,
     thin,
 )
@@ -106,7 +107,8 @@ class CurvedTransport(FittedTransport):
         """Compare refits on some of the rows, with the nodes that were found to be enough."""
         options = replace(task.options, nodes=scores.n_nodes)
         folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
-        thinned = replace(task, folds=folds, options=options, advance=None)
+        factors = kept_factors(scores, task)
+        thinned = replace(task, folds=folds, options=options, advance=None, factors=factors)
         copies = RowCopies.of(self, task.weights, task.rows)
 
         def rescore(keep: Ints | None) -> Floats:
@@ -256,18 +258,46 @@ def curve_scores(
         nodes, error = curves.settled()
     results = curves.scores(task.folds, nodes)
     mass = np.concatenate([task.weights.values[fold.test] for fold in task.folds])
-    squared = np.concatenate([square for _, square in results], axis=0)
+    squared = np.concatenate([result.squared for result in results], axis=0)
+    found = [result.scores for result in results]
+    calibration = calibrate(
+        task, [scores.latent for scores in found], [result.product for result in results]
+    )
+    if calibration is not None:
+        found = [
+            result.calibrated(factor)
+            for result, factor in zip(results, calibration.factors, strict=True)
+        ]
     n_nodes = None if error is None else nodes(curves.base)
     return put_together(
         task,
-        [scores for scores, _ in results],
+        found,
         attribution=np.average(squared, axis=0, weights=mass),
         rule=curves.describe(nodes),
         diagnostics=(
             {} if error is None or n_nodes is None else {"quadrature": error.as_dict(n_nodes)}
         ),
         n_nodes=n_nodes,
+        calibration=calibration,
     )
+
+
+@dataclass(frozen=True)
+class _FoldCurves:
+    """The scores of a fold, and the mean squared Jacobian (n, l, j) of its rows.
+
+    ``product`` (n, d) is that of both models' changes; until the scores are calibrated they are of
+    the cross form.
+    """
+
+    scores: FoldScores
+    squared: Floats
+    product: Floats
+
+    def calibrated(self, factor: Floats) -> FoldScores:
+        latent = calibrated(self.scores.latent, self.product, factor)
+        attributed = np.einsum("ilj,ij->il", self.squared, latent)
+        return replace(self.scores, latent=latent, attributed=attributed)
 
 
 @dataclass(frozen=True)
@@ -308,8 +338,8 @@ class _Curves:
     def describe(self, nodes: Nodes) -> str:
         return f"curves ({max(len(at) for at, _ in self.laws(nodes))} {self.rule} nodes)"
 
-    def scores(self, folds: Sequence[FoldModels], nodes: Nodes) -> list[tuple[FoldScores, Floats]]:
-        """Return the scores of folds and the mean squared Jacobian (n, l, j) of their rows."""
+    def scores(self, folds: Sequence[FoldModels], nodes: Nodes) -> list[_FoldCurves]:
+        """Return what curves tell of the rows of folds."""
         laws = self.laws(nodes)
         tasks = (delayed(self._score_fold)(fold, laws) for fold in folds)
         return list(in_parallel(tasks, self.task.n_jobs, threads=True))
@@ -334,7 +364,8 @@ class _Curves:
                 outcome = np.zeros(len(task.y))
                 outcome[rows] = prediction
                 of_fold = replace(self, task=replace(task, y=outcome, advance=None))
-                found += [s.latent for s, _ in of_fold.scores([replace(fold, test=rows)], nodes)]
+                of_rows = of_fold.scores([replace(fold, test=rows)], nodes)
+                found += [result.scores.latent for result in of_rows]
             return np.concatenate(found)
 
         nodes, error = settle_nodes(
@@ -343,11 +374,12 @@ class _Curves:
         error.say()
         return nodes, error
 
-    def _score_fold(self, fold: FoldModels, laws: list[Law]) -> tuple[FoldScores, Floats]:
+    def _score_fold(self, fold: FoldModels, laws: list[Law]) -> _FoldCurves:
         task, transport = self.task, self.transport
         n, d = len(fold.test), transport.n_latent
         values = np.stack([predictor(task.matrix[fold.test]) for predictor in fold.predictors])
         scores, squared = np.empty((n, d)), np.empty((n, d, d))
+        product = np.zeros((n, d))
         outcome = task.y[fold.test]
         for j, (nodes, weights) in enumerate(laws):
             at_once = int(task.options.memory / (4 * 8 * len(nodes) * task.matrix.shape[1]))
@@ -361,14 +393,16 @@ class _Curves:
                 perturbed = None
                 if task.form == "cpi":
                     perturbed = SQUARED_ERROR.of(y[:, None], along[0]) @ weights
-                scores[part, j] = influence(
-                    task.form, y, values[:, part], along @ weights, perturbed
-                )
+                means = along @ weights
+                scores[part, j] = influence(task.form, y, values[:, part], means, perturbed)
+                if task.form == "calibrated":
+                    product[part, j] = change_product(values[:, part], means)
                 squared[part, :, j] = transport.mean_squared_slopes(rows, j, nodes, weights)
         if task.advance is not None:
             task.advance(n)
         attributed = np.einsum("ilj,ij->il", squared, scores)
-        return FoldScores(scores, attributed, values.mean(axis=0)), squared
+        found = FoldScores(scores, attributed, values.mean(axis=0))
+        return _FoldCurves(found, squared, product)
 
 
 class UserMap(Protocol):

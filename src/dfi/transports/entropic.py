@@ -263,6 +263,8 @@ class EntropicTransport(FittedTransport):
         design = self.design
         coarse = replace(design, n_targets=min(design.n_targets, JACKKNIFE_TARGETS))
         base = task.fit(coarse, np.arange(len(task.rows)), self)
+        factors = None if scores.calibration is None else scores.calibration.factors
+        task = replace(task, factors=factors)
 
         def rescore(keep: Ints | None) -> Floats:
             rows = task.rows if keep is None else task.rows[keep]

@@ -204,6 +204,8 @@ def latent_terms(influence: MapInfluence, scores: LineScores) -> Floats:
     np.fill_diagonal(sensitivity, 0.0)
     identity = np.eye(transport.n_latent)
     terms = 2.0 * s * influence.on_map(sensitivity, identity)
+    if scores.residual is not None:
+        terms -= 2.0 * influence.on_map(identity, scores.residual)
     if s < 1.0:
         terms -= 2.0 * (1.0 - s**2) * _smoothing_terms(influence, scores.gradient, scores.curvature)
     elif transport.standardized and transport.kernel_variance.any():
@@ -354,14 +356,20 @@ def refuse_derived(transport_error: str) -> None:
 
 
 def squared_influence(
-    influence: MapInfluence, gradients: Floats, weights: Weights
+    influence: MapInfluence, gradients: Floats, weights: Weights, factor: Floats | None = None
 ) -> SquaredInfluence:
     r"""Return :math:`b_Z` and the variances of the decoder; ``gradients`` is :math:`\Gamma`.
 
+    With the factors :math:`\lambda` of the calibrated form :math:`\Gamma_{kk'}` counts
+    :math:`\lambda_j(\lambda_k + \lambda_{k'}) - \lambda_j^2` times for coordinate ``j``: a tilted
+    line moves ``k`` by the model's slope in :math:`\Delta_j` and by the regression's in the
+    outcome. Where all factors are the same it is their square.
+
     Where rows depend on each other, the squares are those of sums over clusters or windows.
     """
+    times = None if factor is None else factor * (2.0 * factor[:, None] - factor)
     if weights.dependence is not None:
-        return _dependent_squares(influence, gradients, weights)
+        return _dependent_squares(influence, gradients, weights, times)
     d = len(gradients)
     components = influence.transport.blocks
     largest = max(map(len, components))
@@ -379,13 +387,15 @@ def squared_influence(
             on_decoder, on_map = influence.matrices(sample[part], block)
             on_map = on_map * others
             tilted = gradients[within] @ on_map
+            if times is not None:
+                tilted *= times[within]
             latent[block] += np.einsum("i,ikj,ikj->j", share[part], on_map, tilted)
             decoder[within] += np.einsum("i,ilj->lj", share[part], on_decoder**2)
     return SquaredInfluence(latent, decoder, len(sample))
 
 
 def _dependent_squares(
-    influence: MapInfluence, gradients: Floats, weights: Weights
+    influence: MapInfluence, gradients: Floats, weights: Weights, times: Floats | None
 ) -> SquaredInfluence:
     """Return the squared influence of rows that depend on each other.
 
@@ -409,7 +419,10 @@ def _dependent_squares(
         on_decoder, on_map = influence.matrices(sample, block)
         on_map = on_map * (1.0 - np.eye(len(block)))
         moved = some.sums(on_map.reshape(len(sample), -1)).reshape(shape)
-        latent[block] += share * np.einsum("ikj,ikj->j", moved, gradients[within] @ moved)
+        tilted = gradients[within] @ moved
+        if times is not None:
+            tilted *= times[within]
+        latent[block] += share * np.einsum("ikj,ikj->j", moved, tilted)
         squares = np.sum(some.sums(on_decoder.reshape(len(sample), -1)) ** 2, axis=0)
         decoder[within] += share * squares.reshape(shape[1:])
     return SquaredInfluence(latent, decoder, len(sample))

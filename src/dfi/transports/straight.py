@@ -48,7 +48,7 @@ from scipy import stats
 from dfi._scoring.error import unspent
 from dfi._scoring.lines import row_sample, unread_coordinates
 from dfi._scoring.scores import Scores, fold_lines, pooled_scores
-from dfi.transports.base import FittedTransport, jackknifed, thin
+from dfi.transports.base import FittedTransport, jackknifed, kept_factors, thin
 from dfi.transports.linear_error import (
     FIXED,
     MapInfluence,
@@ -195,7 +195,8 @@ class StraightTransport(FittedTransport):
         reason = why_left_in(self.whitening, len(scores.rows))
         squares = None
         if not reason and lines.gradients is not None:
-            squares = squared_influence(influence, lines.gradients.mean(), weights)
+            factor = None if scores.calibration is None else scores.calibration.factor
+            squares = squared_influence(influence, lines.gradients.mean(), weights, factor)
             squares = replace(squares, rough=lines.gradients.rough)
         trusted = None if settled.jackknife else influence
         aware = self.attributed(settled.scores, matrix, weights, influence=trusted, squares=squares)
@@ -216,7 +217,12 @@ class StraightTransport(FittedTransport):
         nodes = task.options.nodes if scores.n_nodes is None else scores.n_nodes
         options = replace(task.options, nodes=nodes)
         thinned = replace(
-            task, folds=folds, options=options, transport_error="ignore", advance=None
+            task,
+            folds=folds,
+            options=options,
+            transport_error="ignore",
+            advance=None,
+            factors=kept_factors(scores, task),
         )
         # models are functions of rows, whatever the map; those behind margins move with them, and
         # those with draws of their own are to draw the same in every refit
