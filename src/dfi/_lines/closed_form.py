@@ -137,7 +137,7 @@ class HingeLines:
         if square:
             raise TypeError("a network's second moment has no closed form here: use quadrature")
         # numba is loaded by the first network that is averaged, not with the package.
-        from dfi._lines.compiled import kernel_array, run_tasks
+        from dfi._compiled import kernel_array, run_tasks
         from dfi._lines.kernels_hinges import STILL, bends_of, hinge_moments
 
         n, d = lines.latent.shape

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import combinations
+from operator import add
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from joblib import delayed
@@ -22,20 +25,24 @@ from dfi._models.predictor import (
     predictor_for,
     rows_seen,
 )
-from dfi._models.stack import weight_arguments
+from dfi._models.stack import Risk, SuperLearner, weight_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from dfi._data.outcome import Outcome
     from dfi._data.problem import Data
     from dfi._data.table import Table
     from dfi._data.weights import Weights
     from dfi._models.seeds import Seeds
-    from dfi._types import Advance, Estimator, Ints
+    from dfi._types import Advance, Estimator, Floats, Ints
 
 SMALL_FIT = 200_000
 """Cells below which a fit runs on one thread."""
+
+
+SHARED_FOLDS = 5
+"""Folds of which pairs are halves of what every other fold is trained on."""
 
 
 @dataclass(frozen=True)
@@ -51,45 +58,226 @@ class FoldModels:
     seed: np.random.SeedSequence
 
 
+class TrainingSet(NamedTuple):
+    """Rows that a model is fitted on, and the name of its seed."""
+
+    rows: Ints
+    name: tuple[str | int, ...]
+
+
+class Use(NamedTuple):
+    """Held-out rows, the training sets of the models that explain them, and where they belong.
+
+    Uses of one ``split`` and the same ``fold`` hold out the same rows.
+    """
+
+    repeat: int
+    split: int
+    fold: int
+    test: Ints
+    sets: tuple[int, ...]
+    name: tuple[str | int, ...]
+
+
+class Training(NamedTuple):
+    """What is fitted on which rows, and which rows it explains."""
+
+    sets: tuple[TrainingSet, ...]
+    uses: tuple[Use, ...]
+
+
+def full_training(splits: Sequence[Sequence[Fold]]) -> Training:
+    """Return a model of all training rows for every fold."""
+    sets, uses = [], []
+    for place, (r, k, fold) in enumerate(_numbered(splits)):
+        sets.append(TrainingSet(fold.train, (place, "full")))
+        uses.append(Use(r, r, k, fold.test, (place,), (place, "score")))
+    return Training(tuple(sets), tuple(uses))
+
+
+def half_training(splits: Sequence[Sequence[Fold]], data: Data, seeds: Seeds) -> Training:
+    """Return two models for every fold, of disjoint halves of its training rows.
+
+    Groups of rows are kept together where training rows are halved.
+    """
+    sets, uses = [], []
+    for place, (r, k, fold) in enumerate(_numbered(splits)):
+        for q, rows in enumerate(_halves(fold.train, data, seeds.child(place, "halves"))):
+            sets.append(TrainingSet(rows, (place, "half", q)))
+        uses.append(Use(r, r, k, fold.test, (2 * place, 2 * place + 1), (place, "score")))
+    return Training(tuple(sets), tuple(uses))
+
+
+def quarter_training(halves: Training, data: Data, seeds: Seeds) -> Training:
+    """Return two pairs of models for every fold, each of a half of a half of its training rows."""
+    sets, uses = [], []
+    for use in halves.uses:
+        first = len(sets)
+        for half in use.sets:
+            rows, name = halves.sets[half]
+            parts = _halves(rows, data, seeds.child(*name, "halves"))
+            sets += [TrainingSet(part, (*name, "half", q)) for q, part in enumerate(parts)]
+        for q in range(2):
+            pair = first + q, first + 2 + q
+            uses.append(Use(q, use.split, use.fold, use.test, pair, (*use.name, "quarter", q)))
+    return Training(tuple(sets), tuple(uses))
+
+
+def shared_training(
+    splits: Sequence[Sequence[Fold]], halvings: Sequence[int]
+) -> tuple[Training, Training]:
+    """Return pairs of models for every fold whose training sets are shared between five folds.
+
+    Four folds are held in by each fold. They are halved in three ways, two folds and two, and all
+    halves together are the ten pairs of folds: three halvings of every fold cost the ten models
+    of one. Models of single folds, five, are the quarters. ``halvings`` are those that are
+    used of each split.
+
+    Returns
+    -------
+    halves : Training
+        A repeat for each halving.
+    quarters : Training
+        Two repeats for each split.
+    """
+    halves, quarters = [], []
+    half_sets: list[TrainingSet] = []
+    quarter_sets: list[TrainingSet] = []
+    repeat = 0
+    for r, (folds, count) in enumerate(zip(splits, halvings, strict=True)):
+        pairs = list(combinations(range(SHARED_FOLDS), 2))
+        at = {pair: len(half_sets) + k for k, pair in enumerate(pairs)}
+        one = len(quarter_sets)
+        for i, j in pairs:
+            rows = np.sort(np.concatenate([folds[i].test, folds[j].test]))
+            half_sets.append(TrainingSet(rows, ("split", r, "folds", i, j)))
+        quarter_sets += [
+            TrainingSet(fold.test, ("split", r, "fold", k)) for k, fold in enumerate(folds)
+        ]
+        for k, fold in enumerate(folds):
+            a, *others = [i for i in range(SHARED_FOLDS) if i != k]
+            name = ("split", r, "score", k)
+            for h, partner in enumerate(others[:count]):
+                rest = tuple(i for i in others if i != partner)
+                both = at[a, partner], at[rest[0], rest[1]]
+                halves.append(Use(repeat + h, r, k, fold.test, both, (*name, h)))
+            for q, (i, j) in enumerate(((a, others[0]), (others[1], others[2]))):
+                both = one + i, one + j
+                quarters.append(Use(2 * r + q, r, k, fold.test, both, (*name, "quarter", q)))
+        repeat += count
+    return (
+        Training(tuple(half_sets), tuple(sorted(halves, key=lambda use: use.repeat))),
+        Training(tuple(quarter_sets), tuple(sorted(quarters, key=lambda use: use.repeat))),
+    )
+
+
+def can_share(folds: Sequence[Fold]) -> bool:
+    """Return whether each of five folds holds out what the others hold in, and nothing else."""
+    if len(folds) != SHARED_FOLDS:
+        return False
+    every = np.sort(np.concatenate([fold.test for fold in folds]))
+    return bool(np.all(np.diff(every) > 0)) and all(
+        np.array_equal(fold.train, np.setdiff1d(every, fold.test, assume_unique=True))
+        for fold in folds
+    )
+
+
+def _numbered(splits: Sequence[Sequence[Fold]]) -> Iterator[tuple[int, int, Fold]]:
+    return ((r, k, fold) for r, folds in enumerate(splits) for k, fold in enumerate(folds))
+
+
+def _halves(rows: Ints, data: Data, seeds: Seeds) -> tuple[Ints, Ints]:
+    stratify = data.y if data.outcome.kind == "binary" else None
+    return split_halves(rows, seeds.sequence(), y=stratify, groups=data.row_groups)
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """Models fitted for a :class:`Training`, and how the members of a stack were weighed."""
+
+    folds: tuple[FoldModels, ...]
+    weights: Mapping[tuple[int, int], Floats] = field(default_factory=dict)
+
+
 def cross_fit(
     learner: Estimator,
     data: Data,
-    repeats: Sequence[Sequence[Fold]],
+    training: Training,
     *,
-    halves: bool,
     seeds: Seeds,
     n_jobs: int | None = None,
     advance: Advance | None = None,
-) -> tuple[FoldModels, ...]:
-    """Fit a clone of the learner for every fold of every repeat, or two on halves of its rows.
+    weights: Mapping[tuple[int, int], Floats] | None = None,
+) -> CrossFit:
+    """Fit a clone of the learner on every training set.
 
-    Groups of rows are kept together when training rows are halved. Each fold has a child of the
-    seeds, so that results do not depend on scheduling.
+    Each set has a seed by name, so that results do not depend on scheduling. The members of a
+    stack are fitted once: a fold weighs them by their risk on the rows that the other folds of its
+    split hold out, so neither its own rows nor further fits are needed. ``weights``, by split and
+    fold, are taken where they are known.
     """
-    tasks = [(r, fold) for r, folds in enumerate(repeats) for fold in folds]
     if data.weighted:
         check_takes_weights(learner)
-    jobs = (
-        delayed(_fit_fold)(learner, data, r, fold, halves, seeds.child(place))
-        for place, (r, fold) in enumerate(tasks)
+    several = len({(use.split, use.fold) for use in training.uses}) > len(
+        {use.split for use in training.uses}
     )
-    return tuple(gathered(jobs, n_jobs, advance))
+    weigh = isinstance(learner, SuperLearner) and len(learner.members or ("default",) * 2) > 1
+    weigh = weigh and (several or weights is not None)
+    if weigh:
+        learner = clone(learner).set_params(n_folds=0)
+        if weights is not None:
+            used = np.any([found > 0 for found in weights.values()], axis=0)
+            learner.set_params(only=tuple(np.flatnonzero(used).tolist()))
+    jobs = (
+        delayed(_fit_set)(learner, data, rows, seeds.child(*name).sequence())
+        for rows, name in training.sets
+    )
+    predictors = list(gathered(jobs, n_jobs, advance))
+    if not weigh:
+        chosen = [tuple(predictors[k] for k in use.sets) for use in training.uses]
+        known: Mapping[tuple[int, int], Floats] = {}
+    else:
+        known = _weights(training, predictors, data) if weights is None else weights
+        chosen = [
+            tuple(_weighted(predictors[k], known[use.split, use.fold]) for k in use.sets)
+            for use in training.uses
+        ]
+    folds = tuple(
+        FoldModels(use.repeat, use.test, models, seeds.child(*use.name).sequence())
+        for use, models in zip(training.uses, chosen, strict=True)
+    )
+    return CrossFit(folds, known)
 
 
-def _fit_fold(
-    learner: Estimator, data: Data, repeat: int, fold: Fold, halves: bool, seeds: Seeds
-) -> FoldModels:
-    parts: tuple[Ints, ...] = (fold.train,)
-    if halves:
-        stratify = data.y if data.outcome.kind == "binary" else None
-        split = seeds.child("halves").sequence()
-        parts = split_halves(fold.train, split, y=stratify, groups=data.row_groups)
-    predictors = []
-    for place, rows in enumerate(parts):
-        seed = (seeds.child("half", place) if halves else seeds.child("full")).sequence()
-        model = fit_model(learner, data.table, data.outcome, data.fit_weights, rows, seed)
-        predictors.append(predictor_for(model, data.table, prefit=False))
-    return FoldModels(repeat, fold.test, tuple(predictors), seeds.child("score").sequence())
+def _fit_set(
+    learner: Estimator, data: Data, rows: Ints, seed: np.random.SeedSequence
+) -> Predictor:
+    model = fit_model(learner, data.table, data.outcome, data.fit_weights, rows, seed)
+    return predictor_for(model, data.table, prefit=False)
+
+
+def _weights(
+    training: Training, predictors: Sequence[Predictor], data: Data
+) -> dict[tuple[int, int], Floats]:
+    """Return the weights of the members for each fold of each split, by the risk of the others."""
+    used = np.all([p.model.weights_ > 0 for p in predictors], axis=0)
+    risks: dict[tuple[int, int], Risk] = {}
+    for use in training.uses:
+        rows = data.matrix[use.test]
+        found = [predictors[k].model.member_predictions(rows)[:, used] for k in use.sets]
+        risk = Risk.of(data.y[use.test], data.weights.values[use.test], found[0], found[-1])
+        key = use.split, use.fold
+        risks[key] = risks[key] + risk if key in risks else risk
+    weights = {}
+    for split, fold in risks:
+        others = [risks[key] for key in risks if key[0] == split and key[1] != fold]
+        weights[split, fold] = np.zeros(len(used))
+        weights[split, fold][used] = reduce(add, others).weights()
+    return weights
+
+
+def _weighted(predictor: Predictor, weights: Floats) -> Predictor:
+    return replace(predictor, model=predictor.model.with_weights(weights))
 
 
 def fit_model(

@@ -12,12 +12,23 @@ import numpy as np
 from dfi._data.dependence import FEW_CLUSTERS, Clusters, Ordered
 from dfi._data.folds import Fold, in_time_order, read_folds, split_halves
 from dfi._data.problem import read_data, warn_constant
-from dfi._models.crossfit import FoldModels, cross_fit
+from dfi._models.crossfit import (
+    SHARED_FOLDS,
+    CrossFit,
+    FoldModels,
+    Training,
+    cross_fit,
+    full_training,
+    half_training,
+    quarter_training,
+    shared_training,
+)
 from dfi._models.learners import check_learner_suits_outcome, predicts_classes, resolve_learner
 from dfi._models.parallel import Workers, progress_bar
 from dfi._models.predictor import learner_view, predict_once, predictor_for
 from dfi._models.quality import regression_quality
 from dfi._models.seeds import Seeds
+from dfi._models.stack import SuperLearner
 from dfi.warnings import InferenceWarning, OutcomeWarning, warn
 
 if TYPE_CHECKING:
@@ -42,6 +53,19 @@ if TYPE_CHECKING:
 
 GROUP_REPEATS = 5
 """Splits of the rows where groups are units: scores of weak models differ between splits."""
+
+HALVINGS = 3
+"""Halvings of four folds: two and two."""
+
+MOST_ROWS = 5000
+"""Rows up to which the default learner's scores are averaged over halvings and extrapolated.
+
+Beyond, a split's spread and a learner's bias are small against what it costs to explain every row
+by ten models more.
+"""
+
+FEWEST_ROWS = 200
+"""Rows from which a fifth of them is enough to fit a model, so that scores can be extrapolated."""
 
 Kept = TypeVar("Kept")
 
@@ -70,6 +94,9 @@ class Fits:
         Parallel tasks and progress bars.
     given : bool
         Whether the model was fitted elsewhere: there is one fold, all rows held out.
+    halvings : tuple of int
+        For each split in how many ways its training rows are halved, where folds share models
+        (:func:`~dfi._models.crossfit.shared_training`); empty where they do not.
     """
 
     data: Data
@@ -79,6 +106,7 @@ class Fits:
     settings: Mapping[str, object] = field(default_factory=dict)
     workers: Workers = field(default_factory=Workers)
     given: bool = False
+    halvings: tuple[int, ...] = ()
     _kept: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -88,7 +116,7 @@ class Fits:
         estimator: EstimatorLike,
         cv: SplitsLike = 5,
         *,
-        n_repeats: int = 1,
+        n_repeats: int | None = None,
         random_state: int | None = 0,
         workers: Workers | None = None,
     ) -> Self:
@@ -102,28 +130,40 @@ class Fits:
             The regression.
         cv : int, splitter or iterable of splits
             The folds (:func:`~dfi._data.folds.read_folds`).
-        n_repeats : int
-            How often rows are split anew.
+        n_repeats : int, optional
+            How often rows are split anew. With the default learner and five folds every third
+            time: in between the training rows of each fold are only halved in another way, which
+            costs no further fit. By default three times there, up to :data:`MOST_ROWS` rows, and
+            once elsewhere.
         random_state, workers
             The root of all seeds, and who does the work.
         """
         seeds = Seeds.of(random_state)
         learner = resolve_learner(estimator)
         check_learner_suits_outcome(learner, data.outcome.kind)
+        shares = is_default(learner) and isinstance(cv, int | np.integer) and cv == SHARED_FOLDS
+        if n_repeats is None:
+            n_repeats = HALVINGS if shares and data.table.n_rows <= MOST_ROWS else 1
+        halvings: tuple[int, ...] = ()
+        if shares and isinstance(n_repeats, int) and n_repeats > 0:
+            whole, rest = divmod(n_repeats, HALVINGS)
+            halvings = (HALVINGS,) * whole + (rest,) * bool(rest)
         repeats = read_folds(
             cv,
             data.table.n_rows,
             matrix=data.matrix,
             y=data.y,
             groups=data.row_groups,
-            n_repeats=n_repeats,
+            n_repeats=len(halvings) or n_repeats,
             random_state=seeds.child("split").sequence(),
         )
         if data.row_groups is None and in_time_order(repeats):
             order = Ordered(np.arange(data.table.n_rows))
             data = replace(data, weights=replace(data.weights, dependence=order))
         settings = _settings(estimator, cv, n_repeats, random_state)
-        fits = cls(data, learner, repeats, seeds, settings, workers or Workers())
+        fits = cls(
+            data, learner, repeats, seeds, settings, workers or Workers(), halvings=halvings
+        )
         fits.warn_constant()
         fits.check_clusters()
         return fits
@@ -134,7 +174,7 @@ class Fits:
         data: Data,
         model: EstimatorLike,
         *,
-        n_repeats: int = 1,
+        n_repeats: int | None = None,
         random_state: int | None = 0,
         workers: Workers | None = None,
     ) -> Self:
@@ -151,7 +191,7 @@ class Fits:
                 "cv='prefit' explains a fitted model: pass it (or a function of X) as "
                 f"estimator, not the name {model!r}"
             )
-        if n_repeats != 1:
+        if n_repeats not in (None, 1):
             raise ValueError(
                 f"n_repeats={n_repeats!r} repeats the split of the rows, and cv='prefit' splits "
                 "none: leave n_repeats at 1"
@@ -159,7 +199,7 @@ class Fits:
         seeds = Seeds.of(random_state)
         _warn_of_classes(model)
         fold = Fold(np.empty(0, dtype=np.intp), np.arange(data.table.n_rows))
-        settings = _settings(model, "prefit", n_repeats, random_state)
+        settings = _settings(model, "prefit", 1, random_state)
         fits = cls(data, model, ((fold,),), seeds, settings, workers or Workers(), given=True)
         predictor = predictor_for(model, data.table, prefit=True)
         check_learner_suits_outcome(model, data.outcome.kind)
@@ -267,42 +307,71 @@ class Fits:
     @property
     def full(self) -> tuple[FoldModels, ...]:
         """For each fold the model fitted on all of its training rows."""
-        return self.keep("full", lambda: self._fit(halves=False))
+        return self.keep(
+            "full", lambda: self._fit(full_training(self.repeats), "fitting models").folds
+        )
 
     @property
     def halves(self) -> tuple[FoldModels, ...]:
         """For each fold two models fitted on disjoint halves of its training rows."""
+        return self._halves[1].folds
+
+    @property
+    def quarters(self) -> tuple[FoldModels, ...]:
+        """For each fold pairs of models fitted on halves of those halves, twice."""
+        return self.keep("quarters", self._fit_quarters)
+
+    @property
+    def extrapolates(self) -> bool:
+        """Whether scores are extrapolated to more training rows unless something else is asked."""
+        return (
+            not self.given
+            and is_default(self.learner)
+            and FEWEST_ROWS <= self.table.n_rows <= MOST_ROWS
+            and min(map(len, self.repeats)) > 1
+        )
+
+    @property
+    def _halves(self) -> tuple[Training, CrossFit]:
         if self.given:
             raise ValueError(
                 "two models fitted on disjoint rows are needed; cv='prefit' has one: let the "
                 "models be fitted here"
             )
-        self._require_halves()
-        return self.keep("halves", lambda: self._fit(halves=True))
+        return self.keep("halves", self._fit_halves)
 
-    def _require_halves(self) -> None:
-        """Raise if halves of training rows are too small to learn anything from."""
-        fewest = min(len(fold.train) for fold in self.folds)
-        if fewest < 4:
-            raise ValueError(
-                f"X has {self.table.n_rows} rows, too few for two models in each of "
-                f"{len(self.repeats[0])} folds: they learn from halves of {fewest} training rows, "
-                "and a half needs two rows or more. Use more rows (eight do for cv=2), or one "
-                "model a fold with form='loco'"
-            )
+    def _fit_halves(self) -> tuple[Training, CrossFit]:
+        if self.halvings:
+            training, _ = shared_training(self.repeats, self.halvings)
+        else:
+            training = half_training(self.repeats, self.data, self.seeds.child("fit"))
+        return training, self._fit(training, "fitting models on halves")
 
-    def _fit(self, *, halves: bool) -> tuple[FoldModels, ...]:
-        label = "fitting models on halves" if halves else "fitting models"
+    def _fit_quarters(self) -> tuple[FoldModels, ...]:
+        halves, fitted = self._halves
+        if self.halvings:
+            _, training = shared_training(self.repeats, self.halvings)
+        else:
+            training = quarter_training(halves, self.data, self.seeds.child("fit"))
+        label = "fitting models on quarters"
+        return self._fit(training, label, weights=fitted.weights or None).folds
+
+    def _fit(
+        self,
+        training: Training,
+        label: str,
+        weights: Mapping[tuple[int, int], Floats] | None = None,
+    ) -> CrossFit:
         start = time.perf_counter()
-        with progress_bar(self.workers.progress, label, len(self.folds)) as advance:
+        with progress_bar(self.workers.progress, label, len(training.sets)) as advance:
             models = cross_fit(
                 self.learner,
                 self.data,
-                self.repeats,
-                halves=halves,
+                training,
                 seeds=self.seeds.child("fit"),
                 n_jobs=self.workers.n_jobs,
                 advance=advance,
+                weights=weights,
             )
         self._kept["seconds"] = self.seconds + time.perf_counter() - start
         return models
@@ -372,6 +441,11 @@ class Fits:
         return np.asarray(values / values.sum())
 
 
+def is_default(learner: EstimatorLike) -> bool:
+    """Return whether a learner is the default stack."""
+    return isinstance(learner, SuperLearner) and learner.members is None
+
+
 def _settings(
     estimator: EstimatorLike, cv: SplitsLike, n_repeats: int, random_state: int | None
 ) -> dict[str, object]:
@@ -434,7 +508,7 @@ def prepare(
     if isinstance(cv, str) and cv != "prefit":
         raise ValueError(f"unknown cv {cv!r}: pass a number of folds, a splitter or 'prefit'")
     if n_repeats is None:
-        n_repeats = GROUP_REPEATS if units == "groups" and isinstance(cv, int) else 1
+        n_repeats = GROUP_REPEATS if units == "groups" and isinstance(cv, int) else None
     fit = partial(Fits.cross, cv=cv) if not isinstance(cv, str) else Fits.prefit
     return fit(
         data,

@@ -34,6 +34,14 @@ if TYPE_CHECKING:
 BEND = 2.0
 """Where a unit's parabola ends and its straight line begins."""
 
+MOST_EXACT = 1500
+"""Rows up to which leverages are computed: a matrix of all of their products is solved."""
+
+MOST_LEVERAGE = 0.95
+LOOSE = 0.1
+"""The penalty of offsets in the leverages: none is put on them, but the search ends before they
+have moved far."""
+
 MAX_COLUMNS = 200
 """Columns above which a network costs more than all other members of the stack together."""
 
@@ -74,8 +82,12 @@ class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         The :math:`b_k` and :math:`v_k`.
     intercept_ : float
         The constant :math:`c`.
+    held_out_residuals_ : ndarray of shape (n,)
+        Residuals that the network would leave at each row if it were not fitted to it, to first
+        order (:func:`_held_out`).
     """
 
+    held_out_residuals_: Floats
     directions_: Floats
     offsets_: Floats
     slopes_: Floats
@@ -109,11 +121,12 @@ class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
         random = check_random_state(self.random_state)
         counts = weight > 0
+        every, outcome = X, y
         X, y, weight = X[counts], y[counts], weight[counts]
         weight = weight / weight.mean()
-        center, deviation = _moments(X, weight)
+        center, deviation = column_moments(X, weight)
         scale = np.where(deviation > 0, deviation, 1.0)
-        y_center, y_deviation = (float(value[0]) for value in _moments(y[:, None], weight))
+        y_center, y_deviation = (float(value[0]) for value in column_moments(y[:, None], weight))
         target = (y - y_center) / (y_deviation or 1.0)
         p, units = X.shape[1], self.n_units
         start = np.concatenate(
@@ -140,17 +153,51 @@ class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.offsets_ = offsets - center @ self.directions_
         self.slopes_ = y_deviation * slopes
         self.intercept_ = y_center + y_deviation * intercept
+        self.held_out_residuals_ = outcome - self._value(every)
+        self.held_out_residuals_[counts] = y_deviation * _held_out(loss, found.x)
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
         """Return the value of the network at each row."""
         check_is_fitted(self)
         rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
+        return self._value(rows)
+
+    def _value(self, rows: Floats) -> Floats:
         hidden = bent_hinge(rows @ self.directions_ + self.offsets_)
         return np.asarray(hidden @ self.slopes_ + self.intercept_)
 
 
-def _moments(X: Floats, weight: Floats) -> tuple[Floats, Floats]:
+def _held_out(loss: _Loss, theta: Floats) -> Floats:
+    r"""Return approximate leave-one-out residuals, in standard deviations of the outcome.
+
+    To first order in its parameters the fitted network is a ridge regression on its gradients
+    :math:`J` with the penalties :math:`\Lambda`, so a row's own part in its prediction is
+
+    .. math:: h_{ii} = [K (K + W^{-1})^{-1}]_{ii}, \qquad K = J \Lambda^{-1} J',
+
+    and what it would miss without the row is :math:`r_i / (1 - h_{ii})`. Boosting fitted to these
+    finds as much as with residuals of networks refitted without two thirds of the rows, which take
+    twenty times as long. Beyond :data:`MOST_EXACT` rows a row has little part in its own
+    prediction, and residuals are taken as they are.
+    """
+    directions, offsets, slopes, intercept = loss.unpack(theta)
+    a = loss.X @ directions + offsets
+    hidden = bent_hinge(a)
+    residual = loss.y - hidden @ slopes - intercept
+    n, p = loss.X.shape
+    if n > MOST_EXACT:
+        return np.asarray(residual)
+    moved = 2.0 * np.clip(a, 0.0, BEND) * slopes
+    # sum over units and columns of (moved_ik moved_jk) (x_il x_jl): two small products
+    K = (moved @ moved.T) * (loss.X @ loss.X.T / loss.penalty + 1.0 / LOOSE)
+    K += hidden @ hidden.T / loss.penalty
+    K += n  # the intercept is free: its penalty is 1/n
+    own = np.linalg.solve(K + np.diag(1.0 / loss.weight), K)
+    return np.asarray(residual / (1.0 - np.clip(np.diag(own), 0.0, MOST_LEVERAGE)))
+
+
+def column_moments(X: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of each column, 0 for one constant but for rounding."""
     center = np.average(X, axis=0, weights=weight)
     scale = np.sqrt(np.average((X - center) ** 2, axis=0, weights=weight))

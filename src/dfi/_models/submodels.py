@@ -24,7 +24,7 @@ from dfi._data.table import Table
 from dfi._models.crossfit import fit_model
 from dfi._models.encoders import column_names, keeps_columns, reads_raw_columns, takes_levels
 from dfi._models.predictor import forest_values, is_plain_forest, predict_once, predictor_for
-from dfi._models.stack import SuperLearner, default_members, rows_for, weight_arguments
+from dfi._models.stack import SuperLearner, default_members, fit_members, rows_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -302,11 +302,8 @@ class FixedStack(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
         """Fit every member."""
         self.n_features_in_ = np.shape(X)[1]
-        self.estimators_ = []
-        for _, member in self.members:
-            model = clone(member)
-            given = weight_arguments(model, sample_weight)
-            self.estimators_.append(model.fit(rows_for(model, X), np.array(y), **given))
+        every = [True] * len(self.members)
+        self.estimators_ = fit_members(self.members, X, y, sample_weight, every)
         return self
 
     def predict(self, X: Floats) -> Floats:
@@ -319,12 +316,12 @@ class FixedStack(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(np.sum(parts, axis=0))
 
 
-def submodel_learner(learner: Learner, full: object, n_rows: int) -> Learner:
+def submodel_learner(learner: Learner, full: object) -> Learner:
     """Return the learner of a fold's submodels: a stack keeps the weights of its full model."""
     if not isinstance(learner, SuperLearner) or not isinstance(full, SuperLearner):
         return learner
     seed = full.random_state if isinstance(full.random_state, int) else 0
-    members = full.members if full.members is not None else default_members(seed, n_rows)
+    members = full.members if full.members is not None else default_members(seed)
     used = [
         (member, float(weight))
         for member, weight in zip(members, full.weights_, strict=True)

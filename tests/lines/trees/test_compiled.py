@@ -17,7 +17,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 import dfi
 from dfi._lines import compiled
-from dfi._lines.compiled import Kernel, only_ours
+from dfi._compiled import Kernel, only_ours
 from dfi._lines.trees import engine as engine_module
 from dfi._lines.trees.engine import line_moments
 from dfi._lines.trees.readers import read_trees

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit
 
 from dfi._lines.base import LineMoments, blocks
-from dfi._lines.compiled import kernel_array, run_tasks
+from dfi._compiled import kernel_array, run_tasks
 from dfi._lines.trees.ensemble import tree_rows
 from dfi._lines.trees.kernels_blocks import (
     Nodes,

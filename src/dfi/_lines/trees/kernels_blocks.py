@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dfi._lines.compiled import SOURCES, Kernel, kernel_array
+from dfi._compiled import SOURCES, Kernel, kernel_array
 from dfi._lines.trees.law import evaluate_coordinate
 
 if TYPE_CHECKING:

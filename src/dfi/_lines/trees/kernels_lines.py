@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dfi._lines.compiled import SOURCES, Kernel, inlined
+from dfi._compiled import SOURCES, Kernel, inlined
 from dfi._lines.trees.law import evaluate_coordinate, evaluate_law
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi._data.levels import TIE
-from dfi._lines.compiled import SOURCES, Kernel
+from dfi._compiled import SOURCES, Kernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from dfi._lines.compiled import TupleType, chosen_by_type, inlined
+from dfi._compiled import TupleType, chosen_by_type, inlined
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -40,7 +40,13 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 Job = TypeVar("Job")
 
 HERE = Path(__file__).parent
-KERNEL_FILES = ("compiled.py", "kernels_*.py", "trees/law.py", "trees/kernels_*.py")
+KERNEL_FILES = (
+    "_compiled.py",
+    "_lines/kernels_*.py",
+    "_lines/trees/law.py",
+    "_lines/trees/kernels_*.py",
+    "_models/kernels_*.py",
+)
 
 WORTH_THREADS = 200_000
 """Visits of trees or units below which threads cost more than they save: a few milliseconds."""
