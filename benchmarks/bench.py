@@ -22,6 +22,7 @@ from dfi._lines.base import Lines
 from dfi._lines.quadrature import QuadratureLines
 from dfi._lines.trees.model import tree_lines
 from dfi._scoring.lines import Passes, latent_scores
+from growth import kept_section
 from measure import cpu, in_own_process, peak_growth
 from peers import fdfi_scores, hidimstat_cfi, hidimstat_loco, sage_values, tree_shap
 from startup import start_up
@@ -292,7 +293,9 @@ def write_page(
         for axis, points in curves.items()
         for size, seconds, memory in points
     ]
-    (DOCS / "benchmarks.md").write_text("\n".join(lines) + "\n")
+    page = DOCS / "benchmarks.md"
+    kept = kept_section(page.read_text()) if page.exists() else ""
+    page.write_text("\n".join(lines) + "\n" + ("\n" + kept if kept else ""))
     raw = {"methods": rows, "first call": starts, "growth": curves}
     (DOCS / "benchmarks.json").write_text(json.dumps(raw, indent=1) + "\n")
 

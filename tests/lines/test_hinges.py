@@ -208,7 +208,7 @@ def test_threads_give_the_same_bits(monkeypatch):
 def test_many_rows_are_taken_in_parts(monkeypatch):
     lines = lines_of(Reference.gaussian())
     whole = MODEL.moments(lines)
-    monkeypatch.setattr("dfi._lines.closed_form.ROWS_AT_ONCE", 4)
+    monkeypatch.setattr("dfi._lines.closed_form.ARGUMENTS_AT_ONCE", 32)
     assert np.allclose(MODEL.moments(lines).mean, whole.mean, rtol=1e-12)
 
 

@@ -154,3 +154,14 @@ def test_every_coordinate_has_draws_of_its_own():
     drawn = model.moments(lines).mean[0]
     assert len(np.unique(drawn)) == 12
     assert abs(np.corrcoef(drawn.T)[0, 1]) < 0.99
+
+
+@pytest.mark.parametrize("rule", ["gauss", "equal"])
+def test_nodes_of_a_law_are_found_once_for_all_blocks_of_rows(rule, monkeypatch):
+    generator = np.random.default_rng(0)
+    latent = generator.standard_normal((60, 2))
+    lines = Lines(latent, latent, np.eye(2), Reference.empirical(latent), np.zeros((1, 2)))
+    model = QuadratureLines(lambda rows: np.sin(rows).sum(axis=1), rule)
+    whole = model.moments(lines).mean
+    monkeypatch.setattr(Reference, "atoms", None)
+    np.testing.assert_array_equal(model.moments(lines.take(slice(0, 9))).mean, whole[:, :9])

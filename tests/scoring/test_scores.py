@@ -1,6 +1,7 @@
 """Folds and repeats put together: the same numbers fold by fold, by hand."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -76,3 +77,10 @@ def test_prediction_beside_the_scores_is_that_of_the_models():
     found = latent_scores(models, X, Y, np.ones(70), explainer.transport_, form="cross")
     expected = np.mean([predictor(X) for predictor in fold.predictors], axis=0)
     np.testing.assert_allclose(found.prediction, expected)
+
+
+def test_many_rows_share_a_block_unless_blocks_have_seeds():
+    explainer = dfi.DFI(estimator="ridge", cv=HALVES[:2], diagnose=False).fit(X, Y)
+    whitening = explainer.transport_.whitening
+    assert scores_module.rows_at_once(whitening) == 16_384
+    assert scores_module.rows_at_once(replace(whitening, smoothing=0.5)) == 1024

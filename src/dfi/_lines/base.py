@@ -84,19 +84,20 @@ class Reference:
     def _parts(self) -> dict[bytes, Reference]:
         return {}
 
-    def kept(self, make: Callable[[Reference], Made]) -> Made:
+    def kept(self, make: Callable[..., Made], *arguments: object) -> Made:
         """Return what a function makes of this law, made once and kept as long as the law.
 
         Rows come in blocks and models in numbers: tables of the whole law made for each of them
         would make the cost quadratic in the number of rows.
         """
-        if make not in self._kept:
-            self._kept[make] = make(self)
-        made: Made = self._kept[make]
+        key = make, *arguments
+        if key not in self._kept:
+            self._kept[key] = make(self, *arguments)
+        made: Made = self._kept[key]
         return made
 
     @cached_property
-    def _kept(self) -> dict[Callable[[Reference], Any], Any]:
+    def _kept(self) -> dict[tuple[object, ...], Any]:
         return {}
 
     def __reduce__(self) -> tuple[type[Reference], tuple[object, ...]]:

@@ -39,7 +39,8 @@ LINEAR_NAMES = """
     Ridge RidgeCV SGDRegressor TheilSenRegressor
 """
 LINEAR_MODELS = (LinearSVR, *(getattr(linear_model, name) for name in LINEAR_NAMES.split()))
-ROWS_AT_ONCE = 4096
+ARGUMENTS_AT_ONCE = 1 << 20
+"""Arguments of a network's units that are held at once: 8 MB of them."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ class HingeLines:
         latent = kernel_array(lines.latent.T, np.float64)
         shifts = kernel_array(lines.offsets.T, np.float64)
         laws = bends_of(lines.reference, d)
-        for part in blocks(n, ROWS_AT_ONCE):
+        for part in blocks(n, ARGUMENTS_AT_ONCE // units):
             base = lines.points[part] @ self.directions + self.offsets
 
             def along(j: int, part: slice = part, base: Floats = base) -> None:

@@ -195,7 +195,7 @@ class QuadratureLines:
                 for j, seed in enumerate(seeds)
             ]
         rule = gauss_nodes if self.quadrature == "gauss" else equal_nodes
-        return [partial(_repeated, *rule(reference, j, self.nodes)) for j in range(d)]
+        return [partial(_repeated, *reference.kept(rule, j, self.nodes)) for j in range(d)]
 
 
 def _along(lines: Lines, j: int, k: int, t: Floats) -> Floats:

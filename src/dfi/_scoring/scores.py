@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from dfi._scoring.forms import ScoreForm
     from dfi._types import Advance, Bools, Floats, Ints
     from dfi.transports.base import FittedTransport, Transport
+    from dfi.transports.gaussian import LinearTransport
     from dfi.transports.straight import StraightTransport
 
 Fitted = TypeVar("Fitted", bound="FittedTransport")
@@ -55,6 +56,9 @@ TransportError = Literal[
 """How the transport's own error enters the standard errors; ``"auto"`` checks the short cut."""
 
 ROWS_AT_ONCE = 1024
+MOST_ROWS_AT_ONCE = 16_384
+CELLS_AT_ONCE = 1 << 19
+"""Lines whose moments are held at once where columns are few: 4 MB for each of their moments."""
 SAMPLE_ROWS = 200
 
 
@@ -366,7 +370,7 @@ def pooled_scores(
         # Prediction releases the interpreter's lock.
         read = (delayed(fold_lines)(fold, task, transport) for fold in task.folds)
         prepared = list(in_parallel(read, task.n_jobs, threads=True))
-    passes = Passes(ROWS_AT_ONCE, n_draws, n_smoothing)
+    passes = Passes(rows_at_once(transport.whitening), n_draws, n_smoothing)
     error: LineError | None = None
     if check:
         prepared, error = _settled(prepared, task, transport, passes)
@@ -404,6 +408,18 @@ def pooled_scores(
         lines=lines,
         calibration=calibration,
     )
+
+
+def rows_at_once(transport: LinearTransport) -> int:
+    """Return how many rows are scored together.
+
+    The tables of a large law are read from memory once for every block of rows, so many rows share
+    a block where columns are few. Under the bridge blocks have seeds of their own, and stay.
+    """
+    if transport.smoothing < 1.0:
+        return ROWS_AT_ONCE
+    lines = transport.n_latent * len(transport.offsets()[0])
+    return int(np.clip(CELLS_AT_ONCE // max(1, lines), ROWS_AT_ONCE, MOST_ROWS_AT_ONCE))
 
 
 def _pooled_lines(task: Task, results: Sequence[LineScores]) -> tuple[Ints, LineScores, Floats]:
