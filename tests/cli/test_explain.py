@@ -161,6 +161,19 @@ def test_drop_takes_commas_and_repeats(frame, run, place):
     assert set(scores(place / "dfi-d")) == {"a", "b", "c"}
 
 
+@pytest.mark.parametrize("command", ["explain", "sensitivity"])
+def test_the_form_is_an_option(command, frame, run, place):
+    frame.select("a", "b", "c", "y").write_csv(place / "d.csv")
+    base = (command, "d.csv", "-y", "y", *LINEAR, "--form")
+    base = base if command == "explain" else (*base[:-1], "--epsilons", "0", "--form")
+    done = run(*base, "calibrated", "--out", "out")
+    assert done.exit_code == 0, done.output
+    (file,) = (place / "out").glob("*.dfi")
+    assert dfi.load(file).spec["form"] == "calibrated"
+    refused = run(*base, "calibrate", "--out", "other")
+    assert refused.exit_code == 2
+
+
 @pytest.mark.parametrize("command", ["explain", "compare", "sensitivity"])
 def test_whole_numbers_are_counts_only_as_frequency_weights(command, frame, run, place):
     frame.select("a", "b", "c", "y").with_columns(w=pl.lit(40)).write_csv(place / "d.csv")
