@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dfi._data.table import Missing
     from dfi._lines.choose import Quadrature
     from dfi._models.fits import Fits
-    from dfi._scoring.forms import ScoreForm
+    from dfi._scoring.forms import AskedForm
     from dfi._scoring.scores import TransportError
     from dfi._types import (
         EstimatorLike,
@@ -55,7 +55,7 @@ def explain(
     units: UnitsKind = "columns",
     cv: SplitsLike = 5,
     n_repeats: int | None = None,
-    form: ScoreForm | Literal["auto"] = "auto",
+    form: AskedForm = "auto",
     transport_error: TransportError = "auto",
     integration: Quadrature | Literal["auto"] = "auto",
     diagnose: bool = True,
@@ -276,7 +276,7 @@ def compare(
         y,
         estimator=estimator,
         cv=cv,
-        n_repeats=1,
+        n_repeats=1 if units == "groups" else None,
         groups=groups,
         units=units,
         sample_weight=sample_weight,
@@ -327,7 +327,7 @@ def sensitivity(
     units: UnitsKind = "columns",
     cv: SplitsLike = 5,
     n_repeats: int | None = None,
-    form: ScoreForm | Literal["auto"] = "auto",
+    form: AskedForm = "auto",
     transport_error: TransportError = "auto",
     integration: Quadrature | Literal["auto"] = "auto",
     diagnose: bool = True,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dfi._data.table import Missing
     from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
-    from dfi._scoring.forms import ScoreForm
+    from dfi._scoring.forms import AskedForm
     from dfi._scoring.scores import Scores, TransportError
     from dfi._types import (
         EstimatorLike,
@@ -139,7 +139,7 @@ class DFI(BaseEstimator):
         units: UnitsKind = "columns",
         cv: SplitsLike = 5,
         n_repeats: int | None = None,
-        form: ScoreForm | Literal["auto"] = "auto",
+        form: AskedForm = "auto",
         transport_error: TransportError = "auto",
         integration: Quadrature | Literal["auto"] = "auto",
         diagnose: bool = True,

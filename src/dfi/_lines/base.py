@@ -106,7 +106,13 @@ class Reference:
 
     def moments(self, d: int) -> tuple[Floats, Floats]:
         """Return the mean of each coordinate and of its square."""
-        return (np.zeros(d), np.ones(d)) if self.values is None else self.kept(_moments)
+        return self.three_moments(d)[:2]
+
+    def three_moments(self, d: int) -> tuple[Floats, Floats, Floats]:
+        """Return the mean of each coordinate, of its square and of its third power."""
+        if self.values is None:
+            return np.zeros(d), np.ones(d), np.zeros(d)
+        return self.kept(_moments)
 
     def atoms(self, j: int) -> tuple[Floats, Floats]:
         """Return the distinct values of coordinate ``j`` that have weight, and their probabilities.
@@ -130,14 +136,14 @@ class Reference:
         return np.diff(self.cumulative, axis=0, prepend=0.0)
 
 
-def _moments(reference: Reference) -> tuple[Floats, Floats]:
+def _moments(reference: Reference) -> tuple[Floats, Floats, Floats]:
     if reference.values is None:
         raise TypeError("a Gaussian reference law has no atoms")
     mass, values = reference.masses(), reference.values
-    first, second = np.sum(mass * values, axis=0), np.sum(mass * values**2, axis=0)
-    # Everybody is handed the same two arrays.
-    first.flags.writeable = second.flags.writeable = False
-    return first, second
+    first, second, third = (np.sum(mass * values**k, axis=0) for k in (1, 2, 3))
+    # Everybody is handed the same arrays.
+    first.flags.writeable = second.flags.writeable = third.flags.writeable = False
+    return first, second, third
 
 
 @dataclass(frozen=True)

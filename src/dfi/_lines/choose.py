@@ -16,13 +16,25 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVR, NuSVR
 
-from dfi._lines.closed_form import SumLines, hinge_lines, linear_lines
+from dfi._lines.closed_form import (
+    MappedLines,
+    SumLines,
+    hinge_lines,
+    linear_lines,
+    quadratic_lines,
+)
 from dfi._lines.quadrature import DEFAULT_MEMORY, QuadratureLines, QuadratureRule
-from dfi._lines.trees.model import decoded_tree_lines, gap_tree_lines, tree_lines
+from dfi._lines.trees.model import (
+    decoded_tree_lines,
+    gap_tree_lines,
+    levelled_trees,
+    tree_lines,
+)
 from dfi._lines.trees.pipelines import SCALERS
 from dfi._lines.trees.readers import read_trees
+from dfi._models.boosting import ObliqueBoosting
 from dfi._models.encoders import reads_raw_columns
-from dfi._models.stack import SuperLearner
+from dfi._models.stack import BoostedResiduals, SuperLearner
 from dfi.warnings import ExactnessWarning, warn
 
 if TYPE_CHECKING:
@@ -164,13 +176,17 @@ def _closed_form(predictor: Predictor, sample: Floats, *, square: bool) -> LineM
     linear = linear_lines(predictor.model, sample.shape[1])
     if linear is not None and _agrees(linear.predict(sample), predictor(sample)):
         return linear
-    hinges = None if square else hinge_lines(predictor.model)
-    if hinges is not None and _agrees(hinges.predict(sample), predictor(sample)):
-        return hinges
+    curved = None
+    if not square:
+        curved = hinge_lines(predictor.model) or quadratic_lines(predictor.model)
+    if curved is not None and _agrees(curved.predict(sample), predictor(sample)):
+        return curved
     return None
 
 
 def _trees(predictor: Predictor, sample: Floats) -> LineModel | None:
+    if isinstance(predictor.model, ObliqueBoosting):
+        return _oblique_trees(predictor.model, predictor, sample)
     # Where a value is missing a split sends the row by its default, or by the fill, not by the
     # value that the line gives it. What a pipeline makes of missing values is not followed.
     if predictor.levels.gaps and (predictor.view != "frame" or not _reads_levels(predictor)):
@@ -178,6 +194,22 @@ def _trees(predictor: Predictor, sample: Floats) -> LineModel | None:
     if predictor.reads_matrix:
         return tree_lines(predictor.model, predictor, sample, levels=predictor.levels)
     return decoded_tree_lines(predictor, sample)
+
+
+def _oblique_trees(
+    model: ObliqueBoosting, predictor: Predictor, sample: Floats
+) -> LineModel | None:
+    """Return the lines of trees that split sums of columns too.
+
+    Columns with levels come first, as they are, and their levels are followed; sums are of columns
+    that vary freely, and are averaged along lines as they move, like those of a network.
+    """
+    ensemble, _ = read_trees(model.trees_)
+    if ensemble is None or not predictor.reads_matrix:
+        return None
+    trees = levelled_trees(ensemble, model.trees_, sample @ model.map_, predictor.levels)
+    lines = MappedLines(trees, model.map_)
+    return lines if _agrees(lines.predict(sample), predictor(sample)) else None
 
 
 def _reads_levels(predictor: Predictor) -> bool:
@@ -219,9 +251,10 @@ def _sum(
 def _members(model: object) -> Members | None:
     """Return the members of a model that is a weighted sum."""
     if isinstance(model, SuperLearner):
-        kept = [k for k, member in enumerate(model.estimators_) if member is not None]
-        weights = tuple(float(model.weights_[k]) for k in kept)
-        return Members([model.estimators_[k] for k in kept], weights)
+        shares, models = zip(*model.parts(), strict=True)
+        return Members(list(models), shares)
+    if isinstance(model, BoostedResiduals):
+        return Members([model.base_, model.boosting_], (1.0, 1.0))
     if isinstance(model, VotingRegressor):
         share = np.ones(len(model.estimators_))
         if model.weights is not None:

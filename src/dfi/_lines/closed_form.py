@@ -16,7 +16,7 @@ tabulated once a law and looked up by a compiled kernel (:mod:`dfi._lines.kernel
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +27,7 @@ from sklearn.svm import LinearSVR
 
 from dfi._lines.base import LineModel, LineMoments, Lines, blocks
 from dfi._models.network import BentHingeNetwork, bent_hinge
+from dfi._models.quadratic import QuadraticRidge
 
 if TYPE_CHECKING:
     from sklearn.base import TransformerMixin
@@ -75,6 +76,75 @@ class LinearLines:
             hermite=origin * first + slope * second,
             square=origin**2 + 2 * slope * first * origin + slope**2 * second if square else None,
         )
+
+
+@dataclass(frozen=True)
+class QuadraticLines:
+    r"""A polynomial ``f(x) = intercept + linear @ (x - center) + (x - center)' Q (x - center)``.
+
+    Along line ``j`` it is a parabola in the step :math:`s = t - z_{ij} - \nu`,
+    :math:`f(x_i) + b_{ij} s + c_j s^2` with :math:`b_{ij} = \ell_j'(b + 2 Q(x_i - m))` and
+    :math:`c_j = \ell_j'Q\ell_j`; its moments need those of ``t`` up to the third.
+    """
+
+    center: Floats
+    linear: Floats
+    quadratic: Floats
+    intercept: float
+
+    @property
+    def rule(self) -> str:
+        return "closed form (quadratic)"
+
+    def predict(self, points: Floats) -> Floats:
+        away = points - self.center
+        curved = np.einsum("ij,ij->i", away @ self.quadratic, away)
+        return np.asarray(self.intercept + away @ self.linear + curved)
+
+    def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
+        if square:
+            raise TypeError("a polynomial's second moment has no closed form here: use quadrature")
+        along = self.quadratic @ lines.directions
+        bend = np.einsum("kj,kj->j", lines.directions, along)
+        away = lines.points - self.center
+        slope = self.linear @ lines.directions + 2.0 * (away @ along)
+        value = self.predict(lines.points)[:, None]
+        first, second, third = lines.reference.three_moments(len(bend))
+        back = lines.latent[None] + lines.offsets[:, None, :]
+        # E s, E s^2, E t s and E t s^2
+        step, steps = first - back, second - 2.0 * back * first + back**2
+        with_step = second - back * first
+        with_steps = third - 2.0 * back * second + back**2 * first
+        return LineMoments(
+            mean=value + slope * step + bend * steps,
+            hermite=value * first + slope * with_step + bend * with_steps,
+        )
+
+
+def quadratic_lines(model: object) -> QuadraticLines | None:
+    if not isinstance(model, QuadraticRidge):
+        return None
+    return QuadraticLines(model.center_, model.linear_, model.quadratic_, model.intercept_)
+
+
+@dataclass(frozen=True)
+class MappedLines:
+    """A model of the columns ``x @ map``: a line through rows is a line through their images."""
+
+    model: LineModel
+    map: Floats
+
+    @property
+    def rule(self) -> str:
+        return self.model.rule
+
+    def predict(self, points: Floats) -> Floats:
+        return self.model.predict(points @ self.map)
+
+    def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
+        directions = np.ascontiguousarray(self.map.T @ lines.directions)
+        images = replace(lines, points=lines.points @ self.map, directions=directions)
+        return self.model.moments(images, square=square)
 
 
 def linear_lines(model: object, n_columns: int) -> LinearLines | None:

@@ -13,7 +13,7 @@ from dfi._compiled import kernel_array
 from dfi._models.kernels_boosting import Trees, Work, grow, walk
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from dfi._types import Bools, Floats, Ints
 
@@ -102,8 +102,9 @@ class LeastSquaresBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.intercept_ = float(np.average(y, weights=weight))
         self.gains_ = np.zeros(d)
         size = self.n_trees * (2 * self.max_leaves - 1)
-        none = np.full((4, size), -1, dtype=np.intp)
-        trees = Trees(*none, np.zeros(size), np.zeros(self.n_trees + 1, dtype=np.intp))
+        feature, bins, left, right = np.full((4, size), -1, dtype=np.intp)
+        roots = np.zeros(self.n_trees + 1, dtype=np.intp)
+        trees = Trees(feature, bins, left, right, np.zeros(size), roots)
         grow(
             codes,
             y - self.intercept_,

@@ -110,7 +110,8 @@ def half_training(splits: Sequence[Sequence[Fold]], data: Data, seeds: Seeds) ->
 
 def quarter_training(halves: Training, data: Data, seeds: Seeds) -> Training:
     """Return two pairs of models for every fold, each of a half of a half of its training rows."""
-    sets, uses = [], []
+    sets: list[TrainingSet] = []
+    uses: list[Use] = []
     for use in halves.uses:
         first = len(sets)
         for half in use.sets:
@@ -249,9 +250,7 @@ def cross_fit(
     return CrossFit(folds, known)
 
 
-def _fit_set(
-    learner: Estimator, data: Data, rows: Ints, seed: np.random.SeedSequence
-) -> Predictor:
+def _fit_set(learner: Estimator, data: Data, rows: Ints, seed: np.random.SeedSequence) -> Predictor:
     model = fit_model(learner, data.table, data.outcome, data.fit_weights, rows, seed)
     return predictor_for(model, data.table, prefit=False)
 

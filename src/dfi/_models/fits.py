@@ -161,9 +161,7 @@ class Fits:
             order = Ordered(np.arange(data.table.n_rows))
             data = replace(data, weights=replace(data.weights, dependence=order))
         settings = _settings(estimator, cv, n_repeats, random_state)
-        fits = cls(
-            data, learner, repeats, seeds, settings, workers or Workers(), halvings=halvings
-        )
+        fits = cls(data, learner, repeats, seeds, settings, workers or Workers(), halvings=halvings)
         fits.warn_constant()
         fits.check_clusters()
         return fits

@@ -66,7 +66,9 @@ class Work(NamedTuple):
 
 
 @inlined
-def _fill(codes, residual, weight, work, leaf):  # type: ignore[no-untyped-def]
+def _fill(
+    codes: NDArray[np.uint8], residual: Floats, weight: Floats, work: Work, leaf: int
+) -> None:
     """Sum the rows of a leaf by column and bin."""
     work.sums[leaf] = 0.0
     work.masses[leaf] = 0.0
@@ -83,7 +85,7 @@ def _fill(codes, residual, weight, work, leaf):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _best_split(work, n_bins, fewest, leaf):  # type: ignore[no-untyped-def]
+def _best_split(work: Work, n_bins: Ints, fewest: int, leaf: int) -> None:
     """Find the split of a leaf that gains most; a gain of 0 where there is none."""
     pull, mass, count = 0.0, 0.0, work.stop[leaf] - work.start[leaf]
     for c in range(n_bins[0]):
@@ -116,7 +118,9 @@ def _best_split(work, n_bins, fewest, leaf):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _part(codes, work, leaf, new, count, trees):  # type: ignore[no-untyped-def]
+def _part(
+    codes: NDArray[np.uint8], work: Work, leaf: int, new: int, count: int, trees: Trees
+) -> None:
     """Move the rows of a leaf to its two children, the smaller of which becomes ``new``."""
     f, c = work.feature[leaf], work.bin[leaf]
     cut, aside = work.start[leaf], 0
@@ -142,7 +146,7 @@ def _part(codes, work, leaf, new, count, trees):  # type: ignore[no-untyped-def]
 
 
 @Kernel
-def grow(  # type: ignore[no-untyped-def]
+def grow(
     codes: NDArray[np.uint8],
     residual: Floats,
     weight: Floats,
@@ -153,7 +157,7 @@ def grow(  # type: ignore[no-untyped-def]
     work: Work,
     gains: Floats,
     _sources: int = SOURCES,
-):
+) -> None:
     """Grow the trees one after the other; ``residual`` is what is left of the outcome.
 
     Leaves of ``trees`` keep -1 as feature and children; ``gains`` are summed by column. The last
@@ -204,7 +208,7 @@ def grow(  # type: ignore[no-untyped-def]
 
 
 @Kernel
-def walk(  # type: ignore[no-untyped-def]
+def walk(
     points: Floats,
     feature: Ints,
     threshold: Floats,
@@ -214,7 +218,7 @@ def walk(  # type: ignore[no-untyped-def]
     roots: Ints,
     out: Floats,
     _sources: int = SOURCES,
-):
+) -> None:
     """Add the leaves that each row reaches to ``out``."""
     for i in range(points.shape[0]):
         total = 0.0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dfi._types import Estimator
 
 LEARNERS = {
-    "auto": "non-negative stack of ridge, small networks, gradient boosting and randomised trees",
+    "auto": "average of ridge, a polynomial, small networks and boosting, weighed for the scores",
     "linear": "least squares on standardised columns",
     "ridge": "ridge with a cross-validated penalty",
     "boosting": "histogram gradient boosting, slow learning rate, early stopping",

@@ -185,7 +185,7 @@ def _held_out(loss: _Loss, theta: Floats) -> Floats:
     a = loss.X @ directions + offsets
     hidden = bent_hinge(a)
     residual = loss.y - hidden @ slopes - intercept
-    n, p = loss.X.shape
+    n = len(residual)
     if n > MOST_EXACT:
         return np.asarray(residual)
     moved = 2.0 * np.clip(a, 0.0, BEND) * slopes

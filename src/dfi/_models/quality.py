@@ -51,6 +51,17 @@ class Quality:
         )
 
 
+def averaged(predictions: Sequence[tuple[Ints, Floats]]) -> list[tuple[Ints, Floats]]:
+    """Return the mean prediction of held-out rows that several pairs of models explain."""
+    rows: dict[bytes, Ints] = {}
+    values: dict[bytes, list[Floats]] = {}
+    for test, value in predictions:
+        key = test.tobytes()
+        rows[key] = test
+        values.setdefault(key, []).append(value)
+    return [(rows[key], np.asarray(np.mean(values[key], axis=0))) for key in rows]
+
+
 def regression_quality(
     predictions: Sequence[tuple[Ints, Floats]],
     y: Floats,

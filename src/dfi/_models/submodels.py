@@ -105,9 +105,7 @@ class Submodels:
         tasks = []
         for k, columns in missing:
             fold, models = self.fits.folds[k], self.fits.full[k]
-            learner = submodel_learner(
-                self.fits.learner, models.predictors[0].model, len(fold.train)
-            )
+            learner = submodel_learner(self.fits.learner, models.predictors[0].model)
             # the full model's own seed: the two differ by their columns alone
             seed = self.fits.child("fit", k, "full")
             y, weights = self.fits.data.y, self.fits.data.fit_weights

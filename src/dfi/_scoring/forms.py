@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._types import Floats
 
+AskedForm = Literal["auto", "extrapolated", "cross", "calibrated", "loco", "cpi"]
+"""Forms that can be asked for: the extrapolated one is the cross form at two sizes."""
+
 ScoreForm = Literal["cross", "calibrated", "loco", "cpi"]
 CROSSED: tuple[ScoreForm, ...] = ("cross", "calibrated")
 """Forms of two models fitted on disjoint rows."""

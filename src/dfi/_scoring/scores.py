@@ -221,6 +221,43 @@ class Scores:
             self, latent=latent, attributed=attributed, standard_errors=words, plain=self.known
         )
 
+    def extrapolated(self, smaller: Scores) -> Scores:
+        r"""Return the scores that models fitted on ever more rows tend to.
+
+        These scores :math:`\phi(m)` come from models of ``m`` rows, the ``smaller`` ones
+        :math:`\phi(m/2)` from models of half as many. What the cross form misses is the squared
+        bias of the regression; where that falls like :math:`1/m`,
+
+        .. math:: \phi = 2\phi(m) - \phi(m/2),
+
+        row by row, so that the error of the extrapolation is part of the influence values. The
+        transport's own error and second-order bias are those of the models of ``m`` rows.
+        """
+        loud = 1.0 if self.unread is None else np.where(self.unread, 0.0, 1.0)
+        known = self.known
+        latent = (known.latent - smaller.latent) * loud
+        attributed = (known.attributed - smaller.attributed) * loud
+        # which repeat of the smaller models goes with which does not matter, but that all do
+        count = len(self.latent_by_repeat)
+        repeats = np.arange(count) % len(smaller.latent_by_repeat)
+        moved = replace(
+            self,
+            latent=self.latent + latent,
+            attributed=self.attributed + attributed,
+            latent_by_repeat=(2.0 * self.latent_by_repeat - smaller.latent_by_repeat[repeats])
+            * loud,
+            attributed_by_repeat=(
+                2.0 * self.attributed_by_repeat - smaller.attributed_by_repeat[repeats]
+            )
+            * loud,
+        )
+        if self.plain is None:
+            return moved
+        plain = replace(
+            known, latent=known.latent + latent, attributed=known.attributed + attributed
+        )
+        return replace(moved, plain=plain)
+
     def silenced(self, unread: Bools) -> Scores:
         """Return the scores with those of unread coordinates at exactly 0.
 

@@ -47,6 +47,7 @@ class ScoreForm(StrEnum):
     """The estimator of the scores."""
 
     auto = "auto"
+    extrapolated = "extrapolated"
     cross = "cross"
     calibrated = "calibrated"
     loco = "loco"

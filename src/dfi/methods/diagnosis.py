@@ -41,7 +41,13 @@ from dfi.inference.tests import adjust_p_values, p_values
 from dfi.methods.noise_floor import NoiseFloor, Probe, noise_floor, probed_table, why_not
 from dfi.transports.auto import LatentDiagnostics, alternative_to, latent_diagnostics
 from dfi.transports.base import thin
-from dfi.warnings import ImplausibleScoreWarning, InferenceWarning, TransportWarning, warn
+from dfi.warnings import (
+    ImplausibleScoreWarning,
+    InferenceWarning,
+    TransportWarning,
+    WeakModelWarning,
+    warn,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,6 +68,9 @@ ROWS_PER_COLUMN = 6
 
 FEW_ROWS = 60
 """Rows below which a result says what so few allow."""
+
+STILL_LEARNING = 0.25
+"""Share of what models find above which they are still learning when their rows are doubled."""
 
 CHANCE = (
     "large ones towards 0 and small ones upwards, because chance correlations spread signal over "
@@ -183,6 +192,46 @@ def small_sample(fits: Fits, form: ScoreForm) -> str | None:
     if not fits.given:
         warn(f"{text}. Use more rows or fewer columns", InferenceWarning)
     return text
+
+
+def learning_curve(
+    models: Scores, smaller: Scores, membership: Floats, task: Task, *, say: bool
+) -> dict[str, object]:
+    """Return how scores grew with the training rows, and whether they still do.
+
+    By unit the latent cross scores of models fitted on halves and on quarters of the training
+    rows. Where more than :data:`STILL_LEARNING` of their sum was gained by the second half, the
+    regression is too weak for its scores: even extrapolated ones may lie far below the truth.
+    """
+    weights = task.weights.take(models.rows)
+    names = task.names[: membership.shape[1]]
+    halves, quarters = (weights.mean(scores.latent) @ membership for scores in (models, smaller))
+    total, before = float(halves.sum()), float(quarters.sum())
+    gained = (total - before) / total if total > 0 else float("nan")
+    unsettled = bool(gained > STILL_LEARNING)
+    words = (
+        f"models of twice as many rows found {100.0 * gained:.0f} % more: scores are extrapolated "
+        "from both"
+        if np.isfinite(gained)
+        else "the models find nothing to extrapolate"
+    )
+    if unsettled:
+        words = (
+            f"the regression is still learning: {100.0 * gained:.0f} % of what it finds came with "
+            "the second half of its training rows, so scores may be far too low even though they "
+            "are extrapolated"
+        )
+        if say:
+            warn(
+                f"{words}. Use more rows, or an estimator that suits them better", WeakModelWarning
+            )
+    return {
+        "halves": dict(zip(names, halves.tolist(), strict=True)),
+        "quarters": dict(zip(names, quarters.tolist(), strict=True)),
+        "gained": gained,
+        "unsettled": unsettled,
+        "words": words,
+    }
 
 
 def calibration_of(scores: Scores, membership: Floats, task: Task) -> dict[str, object] | None:

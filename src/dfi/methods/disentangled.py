@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,14 +11,15 @@ import numpy as np
 from dfi._data.problem import covering, group_blocks
 from dfi._lines.choose import Quadrature
 from dfi._models.parallel import progress_bar
-from dfi._models.quality import regression_quality
+from dfi._models.quality import averaged, regression_quality
 from dfi._scoring.forms import CROSSED
 from dfi._scoring.orders import ORDERS
-from dfi._scoring.scores import Task
+from dfi._scoring.scores import Readings, Task
 from dfi.methods.base import Method, Part
 from dfi.methods.diagnosis import (
     calibration_of,
     explain_diagnostics,
+    learning_curve,
     score_membership,
     small_sample,
     undetected_scores,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
-    from dfi._scoring.forms import ScoreForm
+    from dfi._scoring.forms import AskedForm, ScoreForm
     from dfi._scoring.scores import Scores, TransportError
     from dfi._types import Bools, Floats, Ints, TransportLike
     from dfi.transports.base import FittedTransport, Transport
@@ -79,10 +80,12 @@ class Disentangled(Method):
     ----------
     transport : str or transport, default="gaussian"
         The geometry that disentangles the features; part of the estimand.
-    form : {"auto", "cross", "calibrated", "loco", "cpi"}, default="auto"
+    form : {"auto", "extrapolated", "cross", "calibrated", "loco", "cpi"}, default="auto"
         The estimator of the latent scores: the cross form where models are fitted here, the
-        LOCO-type form for a fitted model. ``"calibrated"`` stretches what models that shrink find
-        (:mod:`dfi._scoring.forms`).
+        LOCO-type form for a fitted model. ``"extrapolated"`` takes the cross form of models of
+        two sizes and goes on to where more training rows lead; ``"auto"`` does that with the
+        default learner, from 200 to 5,000 rows. ``"calibrated"`` stretches what models that shrink
+        find (:mod:`dfi._scoring.forms`).
     transport_error : str, default="auto"
         How the transport's own error enters the standard errors, see :class:`dfi.DFI`.
     integration : "auto" or Quadrature, default="auto"
@@ -96,7 +99,7 @@ class Disentangled(Method):
     """
 
     transport: TransportLike = "gaussian"
-    form: ScoreForm | Literal["auto"] = "auto"
+    form: AskedForm = "auto"
     transport_error: TransportError = "auto"
     integration: Quadrature | Literal["auto"] = "auto"
     diagnose: bool = True
@@ -188,6 +191,9 @@ class Disentangled(Method):
                 "same split, and cv has a split of one fold: pass a number of folds, cv=5, or use "
                 "form='cross'"
             )
+        extrapolates = self.form == "extrapolated" or (
+            self.form == "auto" and fits.extrapolates and not self.additive
+        )
         models = fits.halves if form in CROSSED else fits.full
         explained = table.matrix[rows], weights.take(rows), fits.constant
         choice = design.choose(*explained, columns, fits.child("auto"))
@@ -205,7 +211,8 @@ class Disentangled(Method):
             transport = design.fit_blocks(*explained, columns)
         else:
             transport = design.fit_matrix(*explained, columns=columns)
-        total = sum(len(fold.test) for fold in models)
+        smaller = fits.quarters if extrapolates else ()
+        total = sum(len(fold.test) for fold in (*models, *smaller))
         with progress_bar(fits.workers.progress, "explaining rows", total) as advance:
             task = Task(
                 folds=models,
@@ -224,7 +231,12 @@ class Disentangled(Method):
                 targets=blocks.targets,
                 orders=ORDERS if self.additive else 0,
             )
-            scores = transport.score(task)
+            scores = of_models = transport.score(task)
+            if extrapolates:
+                of_smaller = transport.score(
+                    replace(task, folds=smaller, transport_error="ignore", readings=Readings())
+                )
+                scores = of_models.extrapolated(of_smaller)
         diagnostics = explain_diagnostics(
             transport,
             scores,
@@ -241,13 +253,17 @@ class Disentangled(Method):
         specification = {
             **design.specification(),
             "reference": transport.reference.kind,
-            "form": form,
+            "form": "extrapolated" if extrapolates else form,
             "transport_error": self.transport_error,
             "unit_scores": _unit_scores(design, blocks, additive=self.additive),
         }
         if fits.data.joint:
             specification["group_scores"] = "shapley" if self.additive else "joint"
         membership = score_membership(transport, task)[:, : blocks.count]
+        if extrapolates:
+            diagnostics["learning_curve"] = learning_curve(
+                of_models.known, of_smaller, membership, task, say=self.diagnose
+            )
         few = small_sample(fits, form)
         if few is not None:
             diagnostics["small_sample"] = few
@@ -274,7 +290,7 @@ def _part(
     if scores.unread is not None:
         unrelated = ~degenerate & ((~scores.unread).astype(np.float64) @ membership == 0)
     quality = regression_quality(
-        scores.predictions, fits.outcome.values, fits.weights, prefit=fits.given
+        averaged(scores.predictions), fits.outcome.values, fits.weights, prefit=fits.given
     )
     shared: dict[str, Any] = {
         "rows": scores.rows,

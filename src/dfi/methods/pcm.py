@@ -109,7 +109,7 @@ class PCM(Method):
         n_folds = 1 if is_linear(learner) else self.n_folds
         direction = _fit_direction(fits, learner, second, variance=self.estimate_variance)
         # a stack keeps its weights in the further regressions
-        learner = submodel_learner(learner, direction.model, len(first))
+        learner = submodel_learner(learner, direction.model)
         tasks = [
             (learner, fits.data, fits.others(unit), (first, second), direction, n_folds, seed)
             for unit, seed in ((unit, fits.child("pcm", unit)) for unit in fits.units.active)

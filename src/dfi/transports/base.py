@@ -38,7 +38,7 @@ from dfi._data.frames import build_frame, is_table
 from dfi._data.table import Table, read_table
 from dfi._data.weights import read_weights
 from dfi._models.seeds import Seeds
-from dfi._scoring.forms import CROSSED, ScoreForm
+from dfi._scoring.forms import CROSSED, AskedForm, ScoreForm
 from dfi._scoring.scores import TransportError
 
 if TYPE_CHECKING:
@@ -72,20 +72,21 @@ class UnsuitableTransportError(ValueError):
     """The data do not allow this transport: too few rows for a kernel, categories in a vine."""
 
 
-def resolve_form(form: ScoreForm | Literal["auto"], *, prefit: bool) -> ScoreForm:
-    """Return the form of the scores: the cross form where models are fitted here."""
-    if form not in ("auto", *get_args(ScoreForm)):
+def resolve_form(form: AskedForm, *, prefit: bool) -> ScoreForm:
+    """Return the form that rows are scored in: the cross form where models are fitted here."""
+    if form not in get_args(AskedForm):
         raise ValueError(
-            f"unknown form {form!r}: choose 'auto', 'cross', 'calibrated', 'loco' or 'cpi'"
+            f"unknown form {form!r}: choose 'auto', 'extrapolated', 'cross', 'calibrated', 'loco' "
+            "or 'cpi'"
         )
-    if prefit and form in CROSSED:
+    if prefit and form in (*CROSSED, "extrapolated"):
         raise ValueError(
             f"form={form!r} multiplies two models fitted on disjoint rows; cv='prefit' has one: "
             "use form='loco' or 'cpi', or let the models be fitted here"
         )
     if form == "auto":
         return "loco" if prefit else "cross"
-    return form
+    return "cross" if form == "extrapolated" else form
 
 
 @dataclass(frozen=True)

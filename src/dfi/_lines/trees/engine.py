@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy.special import expit
 
-from dfi._lines.base import LineMoments, blocks
 from dfi._compiled import kernel_array, run_tasks
+from dfi._lines.base import LineMoments, blocks
 from dfi._lines.trees.ensemble import tree_rows
 from dfi._lines.trees.kernels_blocks import (
     Nodes,

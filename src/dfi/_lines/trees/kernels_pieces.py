@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._data.levels import TIE
 from dfi._compiled import SOURCES, Kernel
+from dfi._data.levels import TIE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -178,9 +178,7 @@ def gap_tree_lines(
     model, table, levels = predictor.model, predictor.table, predictor.levels
     ensemble, reason = read_trees(model)
     if ensemble is not None and predictor.view == "matrix":
-        fill = np.full(table.matrix.shape[1], np.nan)
-        fill[[gap.value for gap in levels.gaps]] = [gap.fill for gap in levels.gaps]
-        ensemble = replace(ensemble, default_left=fill[ensemble.feature] <= ensemble.threshold)
+        ensemble = _filled(ensemble, levels)
     elif ensemble is not None:
         indicators = {gap.indicator for gap in levels.gaps}
         width = table.matrix.shape[1]
@@ -198,6 +196,21 @@ def gap_tree_lines(
             warn(f"{why}; its line means use quadrature", ExactnessWarning)
         return None
     return trees
+
+
+def levelled_trees(
+    ensemble: TreeEnsemble, model: object, sample: Floats, levels: Levels
+) -> TreeLines:
+    """Return trees that are given the numeric matrix, maybe with further columns behind it."""
+    ensemble = _filled(ensemble, levels) if levels.gaps else ensemble
+    return _on_matrix(ensemble, model, sample, levels)
+
+
+def _filled(ensemble: TreeEnsemble, levels: Levels) -> TreeEnsemble:
+    """Return trees that send a missing value where the mean of the observed goes."""
+    fill = np.full(ensemble.n_features, np.nan)
+    fill[[gap.value for gap in levels.gaps]] = [gap.fill for gap in levels.gaps]
+    return replace(ensemble, default_left=fill[ensemble.feature] <= ensemble.threshold)
 
 
 def decoded_tree_lines(

@@ -50,6 +50,7 @@ from dfi._lines.trees.ensemble import (
     single_tree,
 )
 from dfi._lines.trees.pipelines import read_pipeline
+from dfi._models.boosting import LeastSquaresBoosting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -126,6 +127,8 @@ def _read_sklearn(model: object, column: int) -> TreeEnsemble | None:
         return _gradient_boosting(model, column)
     if isinstance(model, (sk.HistGradientBoostingRegressor, sk.HistGradientBoostingClassifier)):
         return _histogram_boosting(model, column)
+    if isinstance(model, LeastSquaresBoosting):
+        return _least_squares_boosting(model)
     return _read_composed(model, column)
 
 
@@ -282,6 +285,17 @@ def _histogram_levelled(
             )
         )
     return add_ensembles(parts)
+
+
+def _least_squares_boosting(model: LeastSquaresBoosting) -> TreeEnsemble:
+    feature, left, right, roots = (
+        nodes.astype(np.int32)
+        for nodes in (model.feature_, model.left_, model.right_, model.roots_[:-1])
+    )
+    return TreeEnsemble(
+        feature, model.threshold_, left, right, np.where(feature < 0, model.value_, 0.0), roots,
+        intercept=model.intercept_, n_features=model.n_features_in_,
+    )  # fmt: skip
 
 
 def _bits(words: NDArray[np.uint32]) -> frozenset[int]:
