@@ -37,6 +37,9 @@ BEND = 2.0
 MOST_EXACT = 1500
 """Rows up to which leverages are computed: a matrix of all of their products is solved."""
 
+MOST_FITTED = 10_000
+"""Rows that a network is fitted to, a random sample of more: it has some thousand parameters."""
+
 MOST_LEVERAGE = 0.95
 LOOSE = 0.1
 """The penalty of offsets in the leverages: none is put on them, but the search ends before they
@@ -71,8 +74,10 @@ class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         The ridge penalty :math:`\lambda` in units of rows: more of it smooths.
     max_iter : int, default=200
         Steps of L-BFGS; stopping there is part of the smoothing.
+    most_rows : int, optional
+        Rows beyond which it does not suit a table; no limit by default.
     random_state : int, RandomState or None, default=None
-        Seeds the start.
+        Seeds the start, and the sample of more than :data:`MOST_FITTED` rows.
 
     Attributes
     ----------
@@ -99,16 +104,19 @@ class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_units: int = 50,
         penalty: float = 3.0,
         max_iter: int = 200,
+        most_rows: int | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_units = n_units
         self.penalty = penalty
         self.max_iter = max_iter
+        self.most_rows = most_rows
         self.random_state = random_state
 
     def suits(self, n_rows: int, n_columns: int) -> bool:
         """Return whether a table is narrow enough to search it for directions."""
-        return n_columns <= min(MAX_COLUMNS, n_rows // 2)
+        few = self.most_rows is None or n_rows <= self.most_rows
+        return few and n_columns <= min(MAX_COLUMNS, n_rows // 2)
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the network."""
@@ -120,8 +128,10 @@ class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
         random = check_random_state(self.random_state)
-        counts = weight > 0
         every, outcome = X, y
+        counts = np.flatnonzero(weight > 0)
+        if len(counts) > MOST_FITTED:
+            counts = np.sort(random.permutation(counts)[:MOST_FITTED])
         X, y, weight = X[counts], y[counts], weight[counts]
         weight = weight / weight.mean()
         center, deviation = column_moments(X, weight)

@@ -49,6 +49,10 @@ VARIANCE_SHARE = 0.25
 # What non-negative least squares leaves of a useless member is 0 or a last digit, by processor.
 _LEAST_WEIGHT = 1e-8
 
+STIFF_ROWS = 2000
+"""Training rows up to which a stiff network is worth its time: a signal that many rows find is not
+weak."""
+
 _LEAST_CURVATURE = 1e-3
 """Share of the largest variance below which a direction of the weights is not told from noise."""
 
@@ -125,7 +129,10 @@ def default_members(random_state: int) -> Members:
         ("boosted quadratic", BoostedResiduals(base=quadratic, boosting=boosting)),
         ("boosted network", BoostedResiduals(base=network, boosting=boosting)),
         ("oblique boosting", ObliqueBoosting()),
-        ("stiff network", BentHingeNetwork(penalty=15.0, random_state=random_state)),
+        (
+            "stiff network",
+            BentHingeNetwork(penalty=15.0, most_rows=STIFF_ROWS, random_state=random_state),
+        ),
     ]
 
 
