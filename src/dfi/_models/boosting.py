@@ -9,9 +9,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from dfi._compiled import kernel_array
-from dfi._models.kernels_boosting import Trees, Work, grow, walk
-
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
@@ -93,6 +90,9 @@ class LeastSquaresBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._fit_rows(rows[counts], np.asarray(target, float)[counts], weight[counts])
 
     def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
+        from dfi._compiled import kernel_array
+        from dfi._models.kernels_boosting import Trees, Work, grow
+
         n, d = X.shape
         cuts = [_cuts(X[:, k], min(self.max_bins, MOST_BINS)) for k in range(d)]
         codes = np.empty((n, d), dtype=np.uint8)
@@ -136,6 +136,9 @@ class LeastSquaresBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def follow(self, rows: Floats) -> Floats:
         """Return the predictions of numeric rows that need no check."""
+        from dfi._compiled import kernel_array
+        from dfi._models.kernels_boosting import walk
+
         value = np.full(len(rows), self.intercept_)
         walk(
             kernel_array(rows, np.float64), self.feature_, self.threshold_,

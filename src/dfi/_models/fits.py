@@ -336,7 +336,19 @@ class Fits:
                 "two models fitted on disjoint rows are needed; cv='prefit' has one: let the "
                 "models be fitted here"
             )
+        self._require_halves()
         return self.keep("halves", self._fit_halves)
+
+    def _require_halves(self) -> None:
+        """Raise if halves of training rows are too small to learn anything from."""
+        fewest = min(len(fold.train) for fold in self.folds)
+        if fewest < 4:
+            raise ValueError(
+                f"X has {self.table.n_rows} rows, too few for two models in each of "
+                f"{len(self.repeats[0])} folds: they learn from halves of {fewest} training rows, "
+                "and a half needs two rows or more. Use more rows (eight do for cv=2), or one "
+                "model a fold with form='loco'"
+            )
 
     def _fit_halves(self) -> tuple[Training, CrossFit]:
         if self.halvings:

@@ -407,7 +407,10 @@ def pooled_scores(
         # Prediction releases the interpreter's lock.
         read = (delayed(fold_lines)(fold, task, transport) for fold in task.folds)
         prepared = list(in_parallel(read, task.n_jobs, threads=True))
-    passes = Passes(rows_at_once(transport.whitening), n_draws, n_smoothing)
+    # A model that is asked for every node may be slow, and the progress bar moves by blocks.
+    asked = _most_nodes(prepared) > 0
+    together = ROWS_AT_ONCE if asked else rows_at_once(transport.whitening)
+    passes = Passes(together, n_draws, n_smoothing)
     error: LineError | None = None
     if check:
         prepared, error = _settled(prepared, task, transport, passes)
