@@ -80,8 +80,9 @@ def explain(
     estimator : str, estimator or callable, default="auto"
         The regression: a name (``"auto"``, ``"linear"``, ``"ridge"``, ``"boosting"``,
         ``"forest"``, ``"extra_trees"``), any scikit-learn regressor, a binary classifier with
-        probabilities, or a pipeline on the raw columns. With ``cv="prefit"`` a fitted model or a
-        function of ``X``.
+        probabilities, or a pipeline on the raw columns. ``"auto"`` averages ridge, a quadratic
+        polynomial, small networks and boosting, with weights chosen for the scores. With
+        ``cv="prefit"`` a fitted model or a function of ``X``.
     transport : str or transport, default="gaussian"
         The geometry that disentangles the features; part of the estimand: ``"gaussian"``,
         ``"copula"``, ``"entropic"``, ``"knothe-rosenblatt"``, ``"semicontinuous"`` (see
@@ -95,13 +96,23 @@ def explain(
     cv : int, splitter, iterable of splits or "prefit", default=5
         Cross-fitting folds; ``"prefit"`` explains a fitted model on held-out rows.
     n_repeats : int, optional
-        Repeated random splits, averaged; their spread is reported, and part of the standard errors.
-        By default 1, and 5 where groups are units: their scores differ from split to split.
-    form : {"auto", "cross", "calibrated", "loco", "cpi"}, default="auto"
-        The estimator of the latent scores: the cross form where models are fitted here, the
-        LOCO-type form for a fitted model. ``"calibrated"``: the cross form with a factor for each
-        coordinate, from the other folds, that makes up for models that shrink or find too little;
-        ``result.diagnostics["calibration"]`` has the factors and the cross scores beside.
+        How often the scores are computed on another division of the rows and averaged; their spread
+        is reported, and part of the standard errors. Every repeat splits the rows anew, except with
+        ``estimator="auto"`` and ``cv=5``: there every third does, and the two after it only halve
+        the training rows in another way, with the models that are there already. By default 3 in
+        that case, up to 5,000 rows, and 1 otherwise; 5 where groups are units and ``cv`` is a
+        number, because their scores differ from split to split.
+    form : {"auto", "extrapolated", "cross", "calibrated", "loco", "cpi"}, default="auto"
+        The estimator of the latent scores. ``"auto"`` is ``"extrapolated"`` with
+        ``estimator="auto"`` and 200 to 5,000 rows, ``"cross"`` where models are fitted here
+        otherwise, and ``"loco"`` for a fitted model. ``"cross"`` multiplies the errors of two
+        models fitted on disjoint rows. ``"extrapolated"`` is twice the cross form less that of
+        models fitted on half as many rows, which lessens the bias of a regression that is still
+        learning; ``result.diagnostics["learning_curve"]`` has both. ``"calibrated"`` is the cross
+        form with a factor for each coordinate, from the other folds, that makes up for models
+        that shrink; ``result.diagnostics["calibration"]`` has the factors and the cross scores.
+        ``"loco"`` is the difference of two squared errors of one model, ``"cpi"`` half of what
+        random replacement values add to its squared error.
     transport_error : str, default="auto"
         How the error of the fitted transport enters the standard errors. ``"derived"``: by its
         influence function, without further model calls; ``"finite-difference"``: the same with
@@ -352,8 +363,9 @@ def sensitivity(
     estimator : str, estimator or callable, default="auto"
         The regression: a name (``"auto"``, ``"linear"``, ``"ridge"``, ``"boosting"``,
         ``"forest"``, ``"extra_trees"``), any scikit-learn regressor, a binary classifier with
-        probabilities, or a pipeline on the raw columns. With ``cv="prefit"`` a fitted model or a
-        function of ``X``.
+        probabilities, or a pipeline on the raw columns. ``"auto"`` averages ridge, a quadratic
+        polynomial, small networks and boosting, with weights chosen for the scores. With
+        ``cv="prefit"`` a fitted model or a function of ``X``.
     transports : sequence, optional
         Names or transports.
     epsilons : sequence of float, optional
@@ -370,13 +382,23 @@ def sensitivity(
     cv : int, splitter, iterable of splits or "prefit", default=5
         Cross-fitting folds; ``"prefit"`` explains a fitted model on held-out rows.
     n_repeats : int, optional
-        Repeated random splits, averaged; their spread is reported, and part of the standard errors.
-        By default 1, and 5 where groups are units: their scores differ from split to split.
-    form : {"auto", "cross", "calibrated", "loco", "cpi"}, default="auto"
-        The estimator of the latent scores: the cross form where models are fitted here, the
-        LOCO-type form for a fitted model. ``"calibrated"``: the cross form with a factor for each
-        coordinate, from the other folds, that makes up for models that shrink or find too little;
-        ``result.diagnostics["calibration"]`` has the factors and the cross scores beside.
+        How often the scores are computed on another division of the rows and averaged; their spread
+        is reported, and part of the standard errors. Every repeat splits the rows anew, except with
+        ``estimator="auto"`` and ``cv=5``: there every third does, and the two after it only halve
+        the training rows in another way, with the models that are there already. By default 3 in
+        that case, up to 5,000 rows, and 1 otherwise; 5 where groups are units and ``cv`` is a
+        number, because their scores differ from split to split.
+    form : {"auto", "extrapolated", "cross", "calibrated", "loco", "cpi"}, default="auto"
+        The estimator of the latent scores. ``"auto"`` is ``"extrapolated"`` with
+        ``estimator="auto"`` and 200 to 5,000 rows, ``"cross"`` where models are fitted here
+        otherwise, and ``"loco"`` for a fitted model. ``"cross"`` multiplies the errors of two
+        models fitted on disjoint rows. ``"extrapolated"`` is twice the cross form less that of
+        models fitted on half as many rows, which lessens the bias of a regression that is still
+        learning; ``result.diagnostics["learning_curve"]`` has both. ``"calibrated"`` is the cross
+        form with a factor for each coordinate, from the other folds, that makes up for models
+        that shrink; ``result.diagnostics["calibration"]`` has the factors and the cross scores.
+        ``"loco"`` is the difference of two squared errors of one model, ``"cpi"`` half of what
+        random replacement values add to its squared error.
     transport_error : str, default="auto"
         How the error of the fitted transport enters the standard errors. ``"derived"``: by its
         influence function, without further model calls; ``"finite-difference"``: the same with

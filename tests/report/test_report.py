@@ -382,6 +382,18 @@ def test_noise_that_was_not_measured_says_why(build):
     assert "was not measured: it would cost too much." in report_html(result)
 
 
+@pytest.mark.parametrize("unsettled", [False, True])
+def test_a_regression_that_is_still_learning_is_said(build, unsettled):
+    result = build()
+    curve = {"words": "30 % of it came <late>", "unsettled": unsettled, "gained": 0.3}
+    result = dataclasses.replace(
+        result, diagnostics={**thaw(result.diagnostics), "learning_curve": curve}
+    )
+    said = {"serious": unsettled, "text": "30 % of it came <late>."}
+    assert said in summarize(result)["diagnostic_notes"]
+    assert "30 % of it came &lt;late&gt;." in report_html(result)
+
+
 def with_checks(build, *, floor=0.0, noise=None):
     """Return a result with the diagnostics of every check."""
     probe = {"kind": "real", "like": "<b>", "score": floor, "se": floor / 10, "p": 1e-9,

@@ -210,8 +210,8 @@ def learning_curve(
     gained = (total - before) / total if total > 0 else float("nan")
     unsettled = bool(gained > STILL_LEARNING)
     words = (
-        f"models of twice as many rows found {100.0 * gained:.0f} % more: scores are extrapolated "
-        "from both"
+        f"{100.0 * max(gained, 0.0):.0f} % of what the models find came with the second half of "
+        "their training rows: scores are extrapolated from models of both sizes"
         if np.isfinite(gained)
         else "the models find nothing to extrapolate"
     )

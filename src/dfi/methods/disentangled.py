@@ -82,10 +82,10 @@ class Disentangled(Method):
         The geometry that disentangles the features; part of the estimand.
     form : {"auto", "extrapolated", "cross", "calibrated", "loco", "cpi"}, default="auto"
         The estimator of the latent scores: the cross form where models are fitted here, the
-        LOCO-type form for a fitted model. ``"extrapolated"`` takes the cross form of models of
-        two sizes and goes on to where more training rows lead; ``"auto"`` does that with the
-        default learner, from 200 to 5,000 rows. ``"calibrated"`` stretches what models that shrink
-        find (:mod:`dfi._scoring.forms`).
+        LOCO-type form for a fitted model. ``"extrapolated"`` is twice the cross form less that of
+        models fitted on half as many rows (:meth:`~dfi._scoring.scores.Scores.extrapolated`);
+        ``"auto"`` takes it with the default learner, from 200 to 5,000 rows. ``"calibrated"``
+        stretches what models that shrink find (:mod:`dfi._scoring.forms`).
     transport_error : str, default="auto"
         How the transport's own error enters the standard errors, see :class:`dfi.DFI`.
     integration : "auto" or Quadrature, default="auto"

@@ -544,7 +544,13 @@ def diagnostic_sentences(result: Importance) -> list[Plain]:
     """Return what the diagnostics say; ``serious`` marks what limits the reading."""
     diagnostics = result.diagnostics
     asymptotics = str(diagnostics.get("asymptotics"))
-    notes = [*_row_errors(result), *_dependence(result), *_checks(result), *_calibration(result)]
+    notes = [
+        *_row_errors(result),
+        *_dependence(result),
+        *_checks(result),
+        *_learning_curve(result),
+        *_calibration(result),
+    ]
     if "biased" in asymptotics or "do not hold" in asymptotics:
         notes += _note(
             "There are six rows or fewer for each column: the scores themselves are biased, large "
@@ -606,6 +612,15 @@ def _dependence(result: Importance) -> list[Plain]:
     if value > chance:
         return _note(f"Little dependence between latent coordinates is left ({numbers}).")
     return _note(f"No dependence between latent coordinates is left beyond chance ({numbers}).")
+
+
+def _learning_curve(result: Importance) -> list[Plain]:
+    """Say how much more the models found with more rows, where scores are extrapolated."""
+    curve = result.diagnostics.get("learning_curve")
+    if not isinstance(curve, Mapping):
+        return []
+    text = str(curve["words"])
+    return _note(f"{text[0].upper()}{text[1:]}.", serious=bool(curve["unsettled"]))
 
 
 def _calibration(result: Importance) -> list[Plain]:
