@@ -16,7 +16,7 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 import dfi
-from dfi._lines import compiled
+from dfi import _compiled as compiled
 from dfi._compiled import Kernel, only_ours
 from dfi._lines.trees import engine as engine_module
 from dfi._lines.trees.engine import line_moments
@@ -107,7 +107,7 @@ def test_rows_that_cannot_be_written_to_are_no_reason_to_compile(
 PROCESS = """
 import hashlib, sys
 import numpy as np
-from dfi._lines import compiled
+from dfi import _compiled as compiled
 compiled.SOURCES += int(sys.argv[1])
 from dfi._lines.base import Lines, Reference
 from dfi._lines.trees.engine import arena_moments, line_moments
@@ -166,8 +166,8 @@ def test_a_change_of_any_kernels_source_compiles_all_anew(filled, tmp_path):
     assert outcome(start(folder, sources=1))[:2] == (digest, "0")
     package = Path(compiled.__file__).parent
     files = [path for name in compiled.KERNEL_FILES for path in package.glob(name)]
-    (tmp_path / "trees").mkdir()
     for path in files:
+        (tmp_path / path.relative_to(package)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, tmp_path / path.relative_to(package))
     assert compiled._checksum(tmp_path) == compiled.SOURCES
     sums = {compiled.SOURCES}
