@@ -185,13 +185,13 @@ def test_submodels_keep_frames_and_levels(mixed: Any) -> None:
 def test_submodels_of_a_stack_keep_its_weights() -> None:
     sample = dfi.datasets.m1(80, d=3)
     full = SuperLearner(random_state=0).fit(sample.X, sample.y)
-    learner = submodel_learner(SuperLearner(), full, 80)
+    learner = submodel_learner(SuperLearner(), full)
     assert isinstance(learner, FixedStack)
     assert sum(learner.weights) == pytest.approx(1.0)
     fitted = learner.fit(sample.X[:, :2], sample.y, sample_weight=np.ones(80))
     assert fitted.predict(sample.X[:, :2]).shape == (80,)
     other = LinearRegression()
-    assert submodel_learner(other, other, 80) is other
+    assert submodel_learner(other, other) is other
 
 
 @pytest.mark.parametrize("kind", [RandomForestRegressor, ExtraTreesRegressor])

@@ -95,7 +95,7 @@ def test_weights_do_not_depend_on_the_unit_of_the_outcome(scale):
 def test_network_beats_boosting_and_boosting_a_forest_on_m3():
     """Of an attainable R2 of 0.81 a forest reaches 0.42, slow boosting 0.53, a network 0.68."""
     sample, fresh = m3(1000, rho=0.2, random_state=1), m3(4000, rho=0.2, random_state=2)
-    members = dict(default_members(0, 1000))
+    members = dict(default_members(0))
     boosting = members["boosting"].fit(sample.X, sample.y)
     network = members["network"].fit(sample.X, sample.y)
     forest = RandomForestRegressor(100, min_samples_leaf=5, random_state=0).fit(sample.X, sample.y)
@@ -107,7 +107,7 @@ def test_network_beats_boosting_and_boosting_a_forest_on_m3():
 def test_wide_table_has_no_network_and_keeps_the_other_members():
     wide = GENERATOR.standard_normal((40, 60))
     model = SuperLearner(random_state=0).fit(wide, wide[:, 0])
-    names = [name for name, _ in default_members(0, 40)]
+    names = [name for name, _ in default_members(0)]
     shares = dict(zip(names, model.weights_, strict=True))
     assert shares["network"] == shares["stiff network"] == 0
     assert sum(shares.values()) == pytest.approx(1)

@@ -9,6 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from dfi._models.network import column_moments
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
@@ -90,6 +92,7 @@ class LeastSquaresBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._fit_rows(rows[counts], np.asarray(target, float)[counts], weight[counts])
 
     def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
+        # the compiler is loaded by who fits trees, not by everyone who imports the package
         from dfi._compiled import kernel_array
         from dfi._models.kernels_boosting import Trees, Work, grow
 
@@ -197,9 +200,11 @@ class ObliqueBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         rows, target = validate_data(
             self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
         )
-        gains = LeastSquaresBoosting().fit(rows, target, sample_weight).gains_
-        self.map_ = _pairs(rows, gains, self.n_columns)
-        self.trees_ = LeastSquaresBoosting().fit(rows @ self.map_, target, sample_weight)
+        weight = _check_sample_weight(sample_weight, rows, dtype=np.float64)
+        gains = LeastSquaresBoosting().fit(rows, target, weight).gains_
+        scale = column_moments(rows, weight)[1]
+        self.map_ = _pairs(rows[weight > 0], scale, gains, self.n_columns)
+        self.trees_ = LeastSquaresBoosting().fit(rows @ self.map_, target, weight)
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
@@ -209,12 +214,11 @@ class ObliqueBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self.trees_.follow(rows @ self.map_)
 
 
-def _pairs(X: Floats, gains: Floats, most: int) -> Floats:
+def _pairs(X: Floats, scale: Floats, gains: Floats, most: int) -> Floats:
     p = X.shape[1]
-    free = np.flatnonzero(varies_freely(X))
+    free = np.flatnonzero(varies_freely(X) & (scale > 0))
     # of equal gains the first: columns that are never split gain nothing
     chosen = np.sort(free[np.argsort(-gains[free], kind="stable")[:most]])
-    scale = X.std(axis=0)
     columns = [np.eye(p)]
     for k, m in combinations(chosen.tolist(), 2):
         for sign in (1.0, -1.0):

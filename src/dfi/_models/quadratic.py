@@ -82,7 +82,8 @@ class QuadraticRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         terms = np.where(spread > 0, (terms - middle) / size, 0.0)
         level = float(np.average(y, weights=weight))
         slopes, held_out = _ridge(terms, y - level, weight)
-        slopes = slopes / size
+        # eigenvectors leave some rounding to terms that do not vary
+        slopes = np.where(spread > 0, slopes / size, 0.0)
         self.held_out_residuals_ = held_out
         self.center_ = center
         p = X.shape[1]

@@ -16,7 +16,7 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 import dfi
-import dfi._compiled as compiled
+from dfi import _compiled as compiled
 from dfi._compiled import Kernel, only_ours
 from dfi._lines.trees import engine as engine_module
 from dfi._lines.trees.engine import line_moments
@@ -107,7 +107,7 @@ def test_rows_that_cannot_be_written_to_are_no_reason_to_compile(
 PROCESS = """
 import hashlib, sys
 import numpy as np
-import dfi._compiled as compiled
+from dfi import _compiled as compiled
 compiled.SOURCES += int(sys.argv[1])
 from dfi._lines.base import Lines, Reference
 from dfi._lines.trees.engine import arena_moments, line_moments
