@@ -238,7 +238,8 @@ def cross_fit(
         chosen = [tuple(predictors[k] for k in use.sets) for use in training.uses]
         known: Mapping[tuple[int, int], Floats] = {}
     else:
-        known = _weights(training, predictors, data) if weights is None else weights
+        with thread_pools().limit(limits=1, user_api="blas"):
+            known = _weights(training, predictors, data) if weights is None else weights
         chosen = [
             tuple(_weighted(predictors[k], known[use.split, use.fold]) for k in use.sets)
             for use in training.uses

@@ -32,6 +32,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 
 from dfi._models.boosting import LeastSquaresBoosting, ObliqueBoosting
 from dfi._models.network import BentHingeNetwork
+from dfi._models.parallel import thread_pools
 from dfi._models.quadratic import QuadraticRidge
 
 if TYPE_CHECKING:
@@ -197,7 +198,9 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         rows, target = validate_data(
             self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
         )
-        return self._fit_rows(rows, np.asarray(target, dtype=float), sample_weight)
+        # products of matrices may differ in their last digit with the number of threads
+        with thread_pools().limit(limits=1, user_api="blas"):
+            return self._fit_rows(rows, np.asarray(target, dtype=float), sample_weight)
 
     def _fit_rows(self, X: Floats, y: Floats, sample_weight: ArrayLike | None) -> Self:
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
