@@ -82,6 +82,10 @@ transports are in [transports](transports.md#do-they-cover), the paper's own gri
 """
 
 
+DEPENDENT = "## Rows that depend on each other\n"
+"""Where the part begins that ``tests/slow/test_dependent_rows.py`` measures."""
+
+
 def write_page(
     page: Path, known: dict[str, Any], models: Sequence[Model], paper: Sequence[str]
 ) -> None:
@@ -95,7 +99,9 @@ def write_page(
         text += "\n" + "\n".join(CELLS.strip().splitlines()[-2:]) + "\n"
         text += cell_lines(held_back, known) + details(held_back, known)
     text += PAPER + "\n".join(known["paper"][name] for name in paper if name in known["paper"])
-    page.write_text(text + "\n")
+    # what other studies say on the page stays
+    rest = page.read_text().partition(DEPENDENT) if page.exists() else ("", "", "")
+    page.write_text(text + "\n" + "".join(("\n", *rest[1:]) if rest[1] else ()))
 
 
 def cell_keys(models: Sequence[Model], cells: dict[str, Any]) -> list[tuple[Model, int, str]]:
