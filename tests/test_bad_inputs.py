@@ -235,7 +235,8 @@ def test_transport_of_another_type():
     [
         (
             {"form": "lco"},
-            "unknown form 'lco': choose 'auto', 'extrapolated', 'cross', 'calibrated', 'loco' or 'cpi'",
+            "unknown form 'lco': choose 'auto', 'extrapolated', 'cross', 'calibrated', 'loco' "
+            "or 'cpi'",
         ),
         (
             {"transport_error": "exact"},
