@@ -287,6 +287,8 @@ CALLS = {
     "calibrated, lightgbm": explain("m3", lightgbm(), form="calibrated"),
     "calibrated, mixed": explain("mixed", lightgbm(), form="calibrated"),
     "calibrated, copula": explain("skewed", Ridge(60.0), form="calibrated", transport="copula"),
+    "extrapolated": explain("m1", Ridge(60.0), form="extrapolated"),
+    "extrapolated, mixed": explain("mixed", Ridge(60.0), form="extrapolated", n_repeats=2),
     # learners
     "ridge": explain("m2", "ridge"),
     "boosting": explain("m3", "boosting", cv=2),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dfi._models import network
 from dfi._models.network import BentHingeNetwork, _Loss
 from dfi.datasets import m2, m3
 
@@ -88,3 +89,72 @@ def test_same_seed_same_network():
 )
 def test_wide_tables_are_left_to_others(shape, suits):
     assert BentHingeNetwork().suits(*shape) is suits
+
+
+def test_held_out_residuals_are_close_to_those_of_refits():
+    """To first order: a network moves to another minimum now and then."""
+    sample = m2(60, d=3, rho=0.4, random_state=3)
+    rows = np.arange(0, 60, 3)
+    options = {"n_units": 10, "max_iter": 100}
+    model = fitted(sample.X, sample.y, **options)
+    refits = []
+    for i in rows:
+        others = np.arange(60) != i
+        left = fitted(sample.X[others], sample.y[others], **options)
+        refits.append(float(sample.y[i] - left.predict(sample.X[[i]])[0]))
+    found = model.held_out_residuals_[rows]
+    assert np.corrcoef(found, refits)[0, 1] > 0.9
+    own = sample.y - model.predict(sample.X)
+    assert np.all(np.abs(model.held_out_residuals_) >= np.abs(own) - 1e-9)
+    assert np.sum(found**2) > 1.1 * np.sum(own[rows] ** 2)
+
+
+def test_leverages_are_those_of_a_ridge_regression_on_the_gradients():
+    X, y = GENERATOR.standard_normal((12, 2)), GENERATOR.standard_normal(12)
+    weight = GENERATOR.uniform(0.5, 2.0, 12)
+    loss = _Loss(X, y, weight, n_units=3, penalty=2.0)
+    theta = GENERATOR.standard_normal(2 * 3 + 3 + 3 + 1)
+
+    def value(theta):
+        directions, offsets, slopes, intercept = loss.unpack(theta)
+        return network.bent_hinge(X @ directions + offsets) @ slopes + intercept
+
+    J = np.column_stack(
+        [(value(theta + step) - value(theta - step)) / 2e-6 for step in 1e-6 * np.eye(13)]
+    )
+    penalties = np.r_[np.full(6, 2.0), np.full(3, network.LOOSE), np.full(3, 2.0), 1.0 / 12]
+    hat = J @ np.linalg.solve((J.T * weight) @ J + np.diag(penalties), J.T * weight)
+    leverage = np.clip(np.diag(hat), 0.0, network.MOST_LEVERAGE)
+    expected = (y - value(theta)) / (1.0 - leverage)
+    np.testing.assert_allclose(network._held_out(loss, theta), expected, rtol=1e-5)
+
+
+def test_many_rows_keep_their_residuals(monkeypatch):
+    monkeypatch.setattr(network, "MOST_EXACT", 100)
+    model = fitted(SAMPLE.X, SAMPLE.y, max_iter=10)
+    own = SAMPLE.y - model.predict(SAMPLE.X)
+    np.testing.assert_allclose(model.held_out_residuals_, own, rtol=1e-8, atol=1e-10)
+
+
+def test_a_sample_of_many_rows_is_fitted(monkeypatch):
+    whole = fitted(SAMPLE.X, SAMPLE.y, max_iter=20)
+    monkeypatch.setattr(network, "MOST_FITTED", 120)
+    part = fitted(SAMPLE.X, SAMPLE.y, max_iter=20)
+    assert part.held_out_residuals_.shape == (300,)
+    own = SAMPLE.y - part.predict(SAMPLE.X)
+    outside = np.isclose(part.held_out_residuals_, own, rtol=1e-9, atol=1e-12)
+    assert np.count_nonzero(~outside) <= 120
+    assert np.count_nonzero(~outside) > 100
+    assert np.abs(part.predict(FRESH.X) - whole.predict(FRESH.X)).max() > 0.01
+    # rows of weight 0 are no part of the sample
+    weight = (np.arange(300) % 3 == 0).astype(float)
+    few = fitted(SAMPLE.X, SAMPLE.y, weight, max_iter=20)
+    alone = fitted(SAMPLE.X[::3], SAMPLE.y[::3], max_iter=20)
+    np.testing.assert_allclose(few.predict(FRESH.X), alone.predict(FRESH.X), rtol=1e-6, atol=1e-6)
+
+
+def test_a_network_may_be_for_few_rows_only():
+    stiff = BentHingeNetwork(most_rows=2000)
+    assert stiff.suits(2000, 10)
+    assert not stiff.suits(2001, 10)
+    assert BentHingeNetwork().suits(2001, 10)

@@ -13,8 +13,16 @@ from sklearn.tree import DecisionTreeRegressor
 from dfi._data import read_table
 from dfi._lines.choose import Quadrature, line_model
 from dfi._models import stack
+from dfi._models.boosting import LeastSquaresBoosting
 from dfi._models.predictor import predictor_for
-from dfi._models.stack import SuperLearner, default_members
+from dfi._models.quadratic import QuadraticRidge
+from dfi._models.stack import (
+    BoostedResiduals,
+    Risk,
+    SuperLearner,
+    default_members,
+    fit_members,
+)
 from dfi.datasets import m3
 
 GENERATOR = np.random.default_rng(0)
@@ -122,3 +130,140 @@ def test_default_stack_finds_the_interactions_of_m3():
 def test_small_samples_are_stacked_too():
     model = SuperLearner(random_state=0).fit(X[:12], Y[:12])
     assert np.isfinite(model.predict(X)).all()
+
+
+def brute_force(first, second, y, mass, step=0.005):
+    """Return the weights of three members of least risk on a grid of the simplex."""
+    grid = [
+        (a, b, 1.0 - a - b)
+        for a in np.arange(0.0, 1.0 + step / 2, step)
+        for b in np.arange(0.0, 1.0 - a + step / 2, step)
+    ]
+    W = np.array(grid).T
+    a, b = y[:, None] - first @ W, y[:, None] - second @ W
+    return grid[int(np.argmin(mass @ (0.75 * a * b + 0.125 * (a**2 + b**2))))]
+
+
+def two_halves(seed, n=300):
+    generator = np.random.default_rng(seed)
+    y = generator.standard_normal(n)
+    truth = np.column_stack([0.8 * y, 0.5 * y + 0.3, y**2 / 3])
+    first, second = (truth + 0.6 * generator.standard_normal((n, 3)) for _ in range(2))
+    return y + 0.3 * generator.standard_normal(n), generator.uniform(0.2, 2.0, n), first, second
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_weights_of_three_members_are_those_of_a_search_of_the_simplex(seed):
+    y, mass, first, second = two_halves(seed)
+    found = Risk.of(y, mass, first, second).weights()
+    coarse = brute_force(first, second, y, mass)
+    assert np.abs(found - coarse).max() < 0.006  # a step of the grid
+
+    def risk(w):
+        a, b = y - first @ w, y - second @ w
+        return mass @ (0.75 * a * b + 0.125 * (a**2 + b**2))
+
+    fine = minimize(
+        lambda w: risk(np.array([*w, 1 - w.sum()])), coarse[:2], method="SLSQP", tol=1e-12,
+        bounds=[(0, 1)] * 2, constraints={"type": "ineq", "fun": lambda w: 1 - w.sum()},
+    ).x  # fmt: skip
+    assert found[:2] == pytest.approx(fine, abs=1e-3)
+
+
+def test_risks_of_different_rows_add_up_and_shifts_of_all_do_not_matter():
+    y, mass, first, second = two_halves(5)
+    whole = Risk.of(y, mass, first, second).weights()
+    shifted = Risk.of(y + 1e4, mass, first + 1e4, second + 1e4).weights()
+    assert shifted == pytest.approx(whole, abs=1e-6)
+    halves = [Risk.of(*(part[k::2] for part in (y, mass, first, second))) for k in range(2)]
+    together = halves[0] + halves[1]
+    # every part is centred at its own mean, which weights that sum to 1 do not see
+    assert together.weights() == pytest.approx(whole, abs=1e-3)
+
+
+def test_cross_risk_prefers_what_is_not_biased():
+    """A member that shrinks beside one that is right on average, and varies."""
+    generator = np.random.default_rng(3)
+    y = generator.standard_normal(2000)
+    halves = [
+        np.column_stack([0.6 * y, y + 0.8 * generator.standard_normal(2000)]) for _ in range(2)
+    ]
+    mass = np.ones(2000)
+    cross = Risk.of(y, mass, *halves).weights()
+    squared = Risk.of(y, mass, halves[0], halves[0]).weights()
+    assert cross[1] > squared[1] + 0.1
+
+
+def test_useless_risks_weigh_all_alike():
+    flat = Risk(np.zeros(3), np.zeros((3, 3)))
+    assert flat.weights() == pytest.approx([1 / 3] * 3)
+    assert Risk(np.zeros(2), np.full((2, 2), np.nan)).weights() == pytest.approx([0.5, 0.5])
+    same = Risk.of(Y, np.ones(150), X[:, [0, 0]], X[:, [0, 0]]).weights()
+    assert same.sum() == pytest.approx(1.0)
+    assert (same >= 0).all()
+
+
+class Counted(QuadraticRidge):
+    fits = 0
+
+    def fit(self, X, y, sample_weight=None):
+        Counted.fits += 1
+        return super().fit(X, y, sample_weight)
+
+
+def shared_members():
+    base, boosting = Counted(), LeastSquaresBoosting(n_trees=5)
+    return [
+        ("base", base),
+        ("boosting", boosting),
+        ("after", BoostedResiduals(base=base, boosting=boosting)),
+    ]
+
+
+@pytest.mark.parametrize("weight", [None, np.linspace(0.5, 2.0, 150)])
+def test_a_base_that_members_share_is_fitted_once(monkeypatch, weight):
+    monkeypatch.setattr(Counted, "fits", 0)
+    members = shared_members()
+    fitted = fit_members(members, X, Y, weight, [True] * 3)
+    assert Counted.fits == 1
+    assert fitted[2].base_ is fitted[0]
+    alone = BoostedResiduals(base=QuadraticRidge(), boosting=LeastSquaresBoosting(n_trees=5))
+    expected = alone.fit(X, Y, weight).predict(X)
+    np.testing.assert_allclose(fitted[2].predict(X), expected, rtol=0, atol=1e-12)
+    assert fit_members(members, X, Y, weight, [False, True, False])[::2] == [None, None]
+
+
+def test_parts_are_merged_and_predictions_are_the_weighted_sum():
+    members = shared_members()
+    model = SuperLearner(members=members, n_folds=0).fit(X, Y)
+    assert model.weights_ == pytest.approx([1 / 3] * 3)
+    weighted = model.with_weights(np.array([0.2, 0.3, 0.5]))
+    each = weighted.member_predictions(X)
+    np.testing.assert_allclose(weighted.predict(X), each @ [0.2, 0.3, 0.5], atol=1e-12)
+    parts = weighted.parts()
+    assert sorted(share for share, _ in parts) == pytest.approx([0.3, 0.5, 0.7])
+    assert parts[0][1] is model.estimators_[0]
+    total = sum(share * part.predict(X) for share, part in parts)
+    np.testing.assert_allclose(weighted.predict(X), total, atol=1e-12)
+    fewer = model.with_weights(np.array([0.0, 0.0, 1.0]))
+    assert fewer.estimators_[0] is fewer.estimators_[1] is None
+    assert np.isnan(fewer.member_predictions(X)[:, :2]).all()
+    np.testing.assert_allclose(fewer.predict(X), each[:, 2], atol=1e-12)
+    # the one that was weighed is left as it was
+    assert model.weights_ == pytest.approx([1 / 3] * 3)
+    assert all(member is not None for member in model.estimators_)
+
+
+def test_only_some_members_are_fitted():
+    model = SuperLearner(members=MEMBERS, n_folds=0, only=(1,)).fit(X, Y)
+    assert model.weights_.tolist() == [0.0, 1.0]
+    assert model.estimators_[0] is None
+
+
+def test_boosting_goes_on_from_held_out_residuals():
+    model = BoostedResiduals(base=QuadraticRidge(), boosting=LeastSquaresBoosting()).fit(X, Y)
+    left = model.base_.held_out_residuals_
+    expected = model.base_.predict(X) + LeastSquaresBoosting().fit(X, left).predict(X)
+    np.testing.assert_allclose(model.predict(X), expected, rtol=0, atol=1e-12)
+    assert model.suits(200, 6)
+    assert not model.suits(200, 61)

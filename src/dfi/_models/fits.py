@@ -145,8 +145,9 @@ class Fits:
         if n_repeats is None:
             n_repeats = HALVINGS if shares and data.table.n_rows <= MOST_ROWS else 1
         halvings: tuple[int, ...] = ()
-        if shares and isinstance(n_repeats, int) and n_repeats > 0:
-            whole, rest = divmod(n_repeats, HALVINGS)
+        counted = isinstance(n_repeats, int | np.integer) and not isinstance(n_repeats, bool)
+        if shares and counted and n_repeats > 0:
+            whole, rest = divmod(int(n_repeats), HALVINGS)
             halvings = (HALVINGS,) * whole + (rest,) * bool(rest)
         repeats = read_folds(
             cv,
