@@ -13,7 +13,6 @@ from sklearn.preprocessing import StandardScaler
 
 from dfi._data import Data, read_folds, read_outcome, read_table, read_weights
 from dfi._models.crossfit import (
-    can_share,
     cross_fit,
     full_training,
     half_training,
@@ -172,7 +171,6 @@ def test_quarters_are_halves_of_halves():
 def test_five_folds_share_their_training_sets(halvings, grouped):
     labels = np.repeat(np.arange(20), 2) if grouped else None
     splits = read_folds(5, 40, groups=labels, n_repeats=len(halvings), random_state=0)
-    assert all(can_share(folds) for folds in splits)
     halves, quarters = shared_training(splits, halvings)
     assert len(halves.sets) == 10 * len(splits)
     assert len(quarters.sets) == 5 * len(splits)
@@ -210,13 +208,6 @@ def test_three_halvings_use_all_ten_models_alike():
     halves, quarters = shared_training(read_folds(5, 40, random_state=0), (3,))
     assert np.bincount([k for use in halves.uses for k in use.sets]).tolist() == [3] * 10
     assert np.bincount([k for use in quarters.uses for k in use.sets]).tolist() == [4] * 5
-
-
-def test_only_five_folds_that_are_a_partition_can_share():
-    assert can_share(read_folds(KFold(5), 40, matrix=X)[0])
-    assert not can_share(read_folds(4, 40, random_state=0)[0])
-    overlap = read_folds(5, 40, random_state=0)[0]
-    assert not can_share((*overlap[:4], overlap[0]))
 
 
 class Fixed(RegressorMixin, BaseEstimator):

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from dfi._data.levels import FEW_VALUES
 from dfi._models.network import column_moments
 
 if TYPE_CHECKING:
@@ -229,10 +230,11 @@ def _pairs(X: Floats, scale: Floats, gains: Floats, most: int) -> Floats:
 
 
 def varies_freely(X: Floats) -> Bools:
-    """Return which columns take more different numbers than half of the rows, not all whole."""
-    return np.array(
-        [
-            len(np.unique(column)) > len(column) / 2 and not np.array_equal(np.rint(column), column)
-            for column in X.T
-        ]
-    )
+    """Return which columns take many different numbers, not all whole.
+
+    More than ten, and more than half as many as the column with the most: rows that are given
+    twice change nothing.
+    """
+    different = np.array([len(np.unique(column)) for column in X.T])
+    whole = np.array([np.array_equal(np.rint(column), column) for column in X.T])
+    return np.asarray((different > max(FEW_VALUES, different.max() / 2)) & ~whole)

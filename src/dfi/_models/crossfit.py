@@ -172,17 +172,6 @@ def shared_training(
     )
 
 
-def can_share(folds: Sequence[Fold]) -> bool:
-    """Return whether each of five folds holds out what the others hold in, and nothing else."""
-    if len(folds) != SHARED_FOLDS:
-        return False
-    every = np.sort(np.concatenate([fold.test for fold in folds]))
-    return bool(np.all(np.diff(every) > 0)) and all(
-        np.array_equal(fold.train, np.setdiff1d(every, fold.test, assume_unique=True))
-        for fold in folds
-    )
-
-
 def _numbered(splits: Sequence[Sequence[Fold]]) -> Iterator[tuple[int, int, Fold]]:
     return ((r, k, fold) for r, folds in enumerate(splits) for k, fold in enumerate(folds))
 
