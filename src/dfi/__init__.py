@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dfi import datasets, inference, methods, plots, report, transports, warnings
+    from dfi import datasets, inference, losses, methods, plots, report, transports, warnings
     from dfi._lines.choose import Quadrature
     from dfi._run import compare, explain, sensitivity
     from dfi._sklearn import DFI
@@ -26,6 +26,7 @@ __all__ = [
     "explain",
     "inference",
     "load",
+    "losses",
     "methods",
     "plots",
     "report",

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 from dfi._data.groups import read_groups
 from dfi._models.fits import prepare
-from dfi._scoring.loss import SQUARED_ERROR
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
+from dfi.losses import SQUARED_ERROR
 from dfi.methods import resolve_methods
 from dfi.methods.disentangled import Disentangled
 from dfi.results.collection import MethodRecord, Results

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import xlogy
 
 from dfi._scoring.forms import affine_parts, influence, loco, perturbed_error
-from dfi._scoring.loss import SQUARED_ERROR, Loss
+from dfi.losses import SQUARED_ERROR, Loss
 
 # by the generator alone: what squared error is without its closed form, and a loss without one
 PLAIN = Loss("plain", "", np.square, lambda p: 2.0 * p, np.add)

@@ -2,7 +2,7 @@ r"""The forms of a score, written once: what rows lose when a coordinate, or a f
 
 With the prediction :math:`\eta`, its mean ``m`` over what replaces a coordinate (or the prediction
 of a regression without a feature), one or two models ``a``, ``b`` and a loss :math:`\ell` of
-:mod:`dfi._scoring.loss`, the influence value of a row is
+:mod:`dfi.losses`, the influence value of a row is
 
 ========== =====================================================================================
 LOCO       :math:`u = \ell(y, m) - \ell(y, \eta)`
@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from dfi._scoring.loss import SQUARED_ERROR, Loss
+from dfi.losses import SQUARED_ERROR, Loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,7 +23,6 @@ from dfi._scoring.forms import (
     influence,
     perturbed_error,
 )
-from dfi._scoring.loss import SQUARED_ERROR
 from dfi._scoring.sensitivity import (
     Differences,
     Gradients,
@@ -33,6 +32,7 @@ from dfi._scoring.sensitivity import (
     Shortcut,
     Summed,
 )
+from dfi.losses import SQUARED_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

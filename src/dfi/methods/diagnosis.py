@@ -34,10 +34,10 @@ import numpy as np
 
 from dfi._models.seeds import named_seed
 from dfi._scoring.forms import CROSSED, loco
-from dfi._scoring.loss import SQUARED_ERROR
 from dfi._scoring.scores import ReadFold, read_some_folds
 from dfi.inference.influence import standard_errors
 from dfi.inference.tests import adjust_p_values, p_values
+from dfi.losses import SQUARED_ERROR
 from dfi.methods.noise_floor import NoiseFloor, Probe, noise_floor, probed_table, why_not
 from dfi.transports.auto import LatentDiagnostics, alternative_to, latent_diagnostics
 from dfi.transports.base import thin

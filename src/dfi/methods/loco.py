@@ -51,7 +51,7 @@ import numpy as np
 
 from dfi._checks import one_of
 from dfi._models.submodels import submodels
-from dfi._scoring.loss import SQUARED_ERROR
+from dfi.losses import SQUARED_ERROR
 from dfi.methods.base import CONSERVATIVE, Method, Part
 from dfi.methods.conditional import covariate_residuals
 

@@ -41,8 +41,8 @@ from dfi._models.parallel import in_parallel
 from dfi._models.predictor import Predictor
 from dfi._scoring.error import CheckedRows, LineError, same, settle_nodes
 from dfi._scoring.forms import calibrated, change_product, influence
-from dfi._scoring.loss import SQUARED_ERROR
 from dfi._scoring.scores import FoldScores, Scores, Task, calibrate, put_together
+from dfi.losses import SQUARED_ERROR
 from dfi.transports.base import (
     FittedTransport,
     Transport,
