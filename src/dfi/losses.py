@@ -98,10 +98,10 @@ class Loss:
     unit: str
     generator: Callable[[Floats], Floats] | None = None
     slope: Callable[[Floats], Floats] | None = None
-    curvature: Callable[[Floats], Floats] | None = None
     secant: Callable[[Floats, Floats], Floats] | None = None
-    domain: Domain = "real"
     pair: Callable[[Floats, Floats, Floats], Floats] | None = None
+    curvature: Callable[[Floats], Floats] | None = None
+    domain: Domain = "real"
     of_class: Loss | None = None
     function: Callable[[Floats, Floats], Floats] | None = None
     perfect: Callable[[Floats], Floats] | None = None
