@@ -119,6 +119,11 @@ def line_model(
     A model that is read into an exact or closed form is compared with its own predictions on the
     ``sample``. ``square`` asks for second moments (CPI-type scores), which sums do not have.
     """
+    if predictor.shrink is not None:
+        share, level = predictor.shrink
+        plain = replace(predictor, shrink=None, domain="real")
+        inner = line_model(plain, sample, options, square=square, seed=seed)
+        return SumLines((inner,), (1.0 - share,), share * level)
     if options.rule == "auto":
         exact = _read(predictor, sample, options, square=square)
         if exact is not None:

@@ -177,8 +177,11 @@ def _numbered(splits: Sequence[Sequence[Fold]]) -> Iterator[tuple[int, int, Fold
 
 
 def _halves(rows: Ints, data: Data, seeds: Seeds) -> tuple[Ints, Ints]:
-    stratify = data.y if data.outcome.kind == "binary" else None
-    return split_halves(rows, seeds.sequence(), y=stratify, groups=data.row_groups)
+    classes = data.outcome.n_classes
+    stratify = data.y if classes else None
+    return split_halves(
+        rows, seeds.sequence(), y=stratify, groups=data.row_groups, n_classes=max(2, classes)
+    )
 
 
 @dataclass(frozen=True)
@@ -283,6 +286,7 @@ def fit_model(
     target = outcome.values[rows]
     if predicts_classes(model):
         target = target.astype(int)
+        _check_all_classes(target, outcome)
     view = learner_view(model, table)
     X = rows_seen(table, table.matrix[rows], view)
     if view == "values":
@@ -303,6 +307,18 @@ def fit_model(
             f"{type(model).__name__} could not be fitted on {len(rows)} rows ({brief(error)})"
             + hint * bool(gaps and view != "matrix")
         ) from error
+
+
+def _check_all_classes(target: Ints, outcome: Outcome) -> None:
+    """Raise if a class is missing from the rows that a classifier is fitted on."""
+    count = max(2, outcome.n_classes)
+    absent = np.flatnonzero(np.bincount(target, minlength=count) == 0)
+    if len(absent):
+        names = outcome.classes or tuple(map(str, range(count)))
+        raise ValueError(
+            f"class {names[absent[0]]!r} of y has no row among the {len(target)} that a model is "
+            "fitted on: leave its rows out, join it with another class, or use fewer folds"
+        )
 
 
 def seed_estimator(model: Estimator, seed: np.random.SeedSequence) -> None:

@@ -18,6 +18,7 @@ from dfi._checks import did_you_mean
 from dfi._models.stack import SuperLearner
 
 if TYPE_CHECKING:
+    from dfi._data.outcome import Outcome
     from dfi._types import Estimator
 
 LEARNERS = {
@@ -97,15 +98,31 @@ def predicts_classes(model: Estimator) -> bool:
     return hasattr(model, "__sklearn_tags__") and bool(is_classifier(model))
 
 
-def check_learner_suits_outcome(model: Estimator, outcome_kind: str) -> None:
-    """Raise if a classifier is given an outcome that is not binary."""
-    if predicts_classes(model) and outcome_kind != "binary":
+def check_learner_suits_outcome(model: Estimator, outcome: Outcome) -> None:
+    """Raise if a classifier is given a quantity, or a regressor labels of classes."""
+    name = type(model).__name__
+    if not predicts_classes(model):
+        if outcome.named and is_plain_regressor(model):
+            raise ValueError(
+                f"{name} is a regressor, and y holds classes ({', '.join(outcome.classes[:5])}): "
+                "pass a classifier with predict_proba, or a name such as estimator='boosting'"
+            )
+        return
+    if not outcome.is_classes:
         raise ValueError(
-            f"{type(model).__name__} is a classifier, but y is a quantity: pass a regressor "
-            "(its squared error is what the scores decompose), or a 0/1 outcome"
+            f"{name} is a classifier, but y is a quantity: pass a regressor "
+            "(its squared error is what the scores decompose), or classes"
         )
-    if predicts_classes(model) and not hasattr(model, "predict_proba"):
+    # where a final step decides whether there are probabilities, only the fitted model knows
+    if not hasattr(model, "predict_proba"):
         raise ValueError(
-            f"{type(model).__name__} has no predict_proba: the scores explain the probability "
-            "of class 1; pass a classifier with probabilities or a regressor"
+            f"{name} has no predict_proba: the scores explain probabilities of classes; "
+            "pass a classifier that has them"
         )
+
+
+def is_plain_regressor(model: Estimator) -> bool:
+    """Return whether a model calls itself a regressor, and is none of ours that knows classes."""
+    if isinstance(model, SuperLearner) or not hasattr(model, "__sklearn_tags__"):
+        return False
+    return bool(is_regressor(model))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dfi._data.levels import Levels
     from dfi._data.table import Table
     from dfi._types import Estimator, Floats, Frame, Native
+    from dfi.losses import Domain
 
 View = Literal["matrix", "values", "frame"]
 """The numeric matrix; the same with NaN for missing values and no indicators; a table."""
@@ -38,18 +39,26 @@ REMEDY = (
 
 @dataclass(frozen=True)
 class Predictor:
-    """A fitted model, or a function of a table, as a function of rows of the numeric matrix.
+    r"""A fitted model, or a function of a table, as a function of rows of the numeric matrix.
 
     The model is asked about levels of ``table`` that were observed only, whatever the rows say:
     rows are decoded first (see :mod:`dfi._data.levels`). ``view`` says whether it takes the numeric
     matrix, the matrix with NaN where values are missing, or a table like the caller's; ``exact``
     are numeric columns that it encodes by value, which have levels however many values they take.
+
+    Of a model that predicts several numbers ``column`` is the one that is explained; the second
+    class of two by default. With ``shrink``, a share :math:`\lambda` and a level :math:`\bar y`,
+    predictions are :math:`(1 - \lambda) p + \lambda \bar y`: no class has probability 0, and
+    averages along lines shrink alike. Predictions outside of the ``domain`` are refused.
     """
 
     model: Any
     table: Table
     view: View
     exact: tuple[str, ...] = ()
+    column: int | None = None
+    shrink: tuple[float, float] | None = None
+    domain: Domain = "real"
 
     @property
     def name(self) -> str:
@@ -92,14 +101,36 @@ class Predictor:
             raise ValueError(
                 f"{self.name} could not predict {len(points)} rows. {reason}"
             ) from error
-        return self._checked(value, len(points))
+        found = self._checked(value, len(points))
+        if self.shrink is not None:
+            share, level = self.shrink
+            found = (1.0 - share) * found + share * level
+        return self._within_domain(found)
 
     def _evaluate(self, rows: Floats | Frame) -> Native:
         if predicts_classes(self.model):
-            return self.model.predict_proba(rows)[:, 1]
-        if hasattr(self.model, "predict"):
-            return self.model.predict(rows)
-        return self.model(rows)
+            return self.model.predict_proba(rows)[:, 1 if self.column is None else self.column]
+        value = self.model.predict(rows) if hasattr(self.model, "predict") else self.model(rows)
+        if self.column is None:
+            return value
+        table = np.asarray(value)
+        if table.ndim != 2 or self.column >= table.shape[1]:
+            raise ValueError(f"a column for each class or outcome is needed, got {table.shape}")
+        return table[:, self.column]
+
+    def _within_domain(self, value: Floats) -> Floats:
+        """Raise if a loss is given predictions that it cannot take."""
+        if self.domain == "real":
+            return value
+        high = np.inf if self.domain == "positive" else 1.0
+        outside = ~((value > 0.0) & (value < high))
+        if outside.any():
+            what = "positive numbers" if self.domain == "positive" else "probabilities"
+            raise ValueError(
+                f"{self.name} predicted {value[outside][0]:.4g}, and this loss needs {what}: "
+                "choose a model that predicts them, or another loss"
+            )
+        return value
 
     def _checked(self, value: Native, n_rows: int) -> Floats:
         if np.ma.is_masked(value):
@@ -232,11 +263,6 @@ def _check_prefit(model: Estimator, table: Table) -> None:
         except TypeError:
             # not a scikit-learn estimator: its own predict will tell
             return
-    if predicts_classes(model) and len(getattr(model, "classes_", [0, 1])) != 2:
-        raise ValueError(
-            f"this {name} has {len(model.classes_)} classes: the scores explain one probability, "
-            "so a binary classifier or a regressor is needed"
-        )
     _check_columns(model, table, name)
     unseen = unseen_levels(model, table)
     if unseen is not None:
@@ -276,7 +302,8 @@ def _check_columns(model: Estimator, table: Table, name: str) -> None:
 
 def predict_once(predictor: Predictor, points: Floats) -> Floats:
     """Return the predictions of a fitted model that is asked once."""
-    if predictor.view == "matrix" and is_plain_forest(predictor.model):
+    plain = predictor.shrink is None and predictor.column is None
+    if plain and predictor.view == "matrix" and is_plain_forest(predictor.model):
         return forest_values(predictor.model, points)
     return predictor(points)
 

@@ -269,9 +269,9 @@ class _Block:
         return values, _products(self.form, evaluations, weights), prediction
 
     def _slopes(self, evaluations: list[_Evaluation]) -> tuple[LineMoments, LineMoments]:
-        """Return ``h`` of the models with half the loss' slope at their line means in place of it.
+        r"""Return ``h`` of the models beside half the slope of the loss at their line means.
 
-        What tilting a line does to a score is :math:`E[h_j\\, \\partial f'(m_j)/\\partial z_k]`:
+        What tilting a line does to a score is :math:`E[h_j\, \partial f'(m_j)/\partial z_k]`:
         squared error, with :math:`f'(m)/2 = m`, is the only loss that needs the means themselves.
         """
         first, last = evaluations[0].moments, evaluations[-1].moments

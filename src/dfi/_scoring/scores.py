@@ -560,7 +560,8 @@ def _settled(
         tasks = (
             delayed(latent_scores)(
                 lines.models, rows, prediction, weights.values[which], space.whitening,
-                form=task.form, loss=task.loss, passes=replace(passes, seed=unspent(lines.kernel_seed)),
+                form=task.form, loss=task.loss,
+                passes=replace(passes, seed=unspent(lines.kernel_seed)),
             )
             for lines, rows, prediction, which in zip(
                 taken(nodes), points, checked.prediction, checked.rows, strict=True

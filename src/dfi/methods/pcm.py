@@ -67,6 +67,8 @@ class PCM(Method):
     n_folds: int = 3
     estimate_variance: bool = True
 
+    any_loss = False
+    adds_up = False
     name = "pcm"
     question = (
         "Conditional significance: is there any evidence that the feature changes the regression "
