@@ -13,8 +13,8 @@ first order in what the others then do,
           H = Z (Z'WZ + \lambda)^{-1} Z',
 
 with :math:`r_i = -\omega_i \ell'` and :math:`w_i = \omega_i h_i`. The path is left when that loss has
-risen twice. On 300 rows and 6 columns the loss of held-out rows is within .001 of that of a
-ten-fold cross-validation over the same penalties, at a fifteenth of its time.
+risen twice. With 300 rows and 27 terms, six samples, log-loss on new rows is .600, and .599 where a
+ten-fold cross-validation chooses among the same penalties, which takes a hundred times as long.
 """
 
 from __future__ import annotations
