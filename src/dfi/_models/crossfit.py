@@ -25,7 +25,7 @@ from dfi._models.predictor import (
     predictor_for,
     rows_seen,
 )
-from dfi._models.stack import Risk, SuperLearner, weight_arguments
+from dfi._models.stack import SuperLearner, risk_of, weight_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dfi._data.table import Table
     from dfi._data.weights import Weights
     from dfi._models.seeds import Seeds
+    from dfi._models.stack import LossRisk, Risk
     from dfi._types import Advance, Estimator, Floats, Ints
 
 SMALL_FIT = 200_000
@@ -253,11 +254,13 @@ def _weights(
 ) -> dict[tuple[int, int], Floats]:
     """Return the weights of the members for each fold of each split, by the risk of the others."""
     used = np.all([p.model.weights_ > 0 for p in predictors], axis=0)
-    risks: dict[tuple[int, int], Risk] = {}
+    loss = predictors[0].model.loss
+    risks: dict[tuple[int, int], Risk | LossRisk] = {}
     for use in training.uses:
         rows = data.matrix[use.test]
         found = [predictors[k].model.member_predictions(rows)[:, used] for k in use.sets]
-        risk = Risk.of(data.y[use.test], data.weights.values[use.test], found[0], found[-1])
+        mass = data.weights.values[use.test]
+        risk = risk_of(loss, data.y[use.test], mass, found[0], found[-1])
         key = use.split, use.fold
         risks[key] = risks[key] + risk if key in risks else risk
     weights = {}
