@@ -20,6 +20,7 @@ from dfi._models.encoders import (
     unseen_levels,
 )
 from dfi._models.learners import predicts_classes
+from dfi._models.temperature import TemperatureScaled, log_odds
 
 if TYPE_CHECKING:
     from dfi._data.levels import Levels
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 
 View = Literal["matrix", "values", "frame"]
 """The numeric matrix; the same with NaN for missing values and no indicators; a table."""
+
+Scale = Literal["probability", "margin"]
+"""What is explained of a classifier: a probability, or the log-odds of one of two classes."""
+
+ROUNDED_SUM = 1e-6
+"""What the probabilities of a row may add up to beside 1."""
 
 
 REMEDY = (
@@ -44,19 +51,30 @@ class Predictor:
     rows are decoded first (see :mod:`dfi._data.levels`). ``view`` says whether it takes the numeric
     matrix, the matrix with NaN where values are missing, or a table like the caller's; ``exact``
     are numeric columns that it encodes by value, which have levels however many values they take.
+    Of a classifier, the probability of the class in ``column`` of its ``predict_proba`` is
+    explained, of the second one by default; with ``scale="margin"`` its log-odds, of two classes.
     """
 
     model: Any
     table: Table
     view: View
     exact: tuple[str, ...] = ()
+    column: int | None = None
+    scale: Scale = "probability"
 
     @property
     def name(self) -> str:
         """The model's name, for messages."""
         if isinstance(self.model, Pipeline):
             return f"Pipeline({type(self.model.steps[-1][1]).__name__})"
+        if isinstance(self.model, TemperatureScaled):
+            return f"TemperatureScaled({type(self.model.estimator).__name__})"
         return getattr(self.model, "__name__", type(self.model).__name__)
+
+    @property
+    def explained_class(self) -> int:
+        """The column of ``predict_proba`` that is explained."""
+        return 1 if self.column is None else self.column
 
     @cached_property
     def levels(self) -> Levels:
@@ -72,7 +90,7 @@ class Predictor:
         return plain and not self.exact
 
     def __call__(self, points: Floats) -> Floats:
-        """Return the model's prediction of each row; probabilities of class 1 for a classifier.
+        """Return the model's prediction of each row; probabilities of one class for a classifier.
 
         The rows that the model is given are its own: one that works in place, or keeps them and
         writes later, changes nothing that is read again.
@@ -92,14 +110,42 @@ class Predictor:
             raise ValueError(
                 f"{self.name} could not predict {len(points)} rows. {reason}"
             ) from error
+        if predicts_classes(self.model):
+            value = self._of_class(value)
         return self._checked(value, len(points))
 
     def _evaluate(self, rows: Floats | Frame) -> Native:
         if predicts_classes(self.model):
-            return self.model.predict_proba(rows)[:, 1]
+            by_margin = self.scale == "margin"
+            return log_odds(self.model, rows) if by_margin else self.model.predict_proba(rows)
         if hasattr(self.model, "predict"):
             return self.model.predict(rows)
         return self.model(rows)
+
+    def _of_class(self, value: Native) -> Floats:
+        """Return the probability of the explained class, or its log-odds, from all classes'."""
+        classes = np.asarray(value)
+        k = self.explained_class
+        if classes.ndim != 2 or not 0 <= k < classes.shape[1]:
+            raise ValueError(
+                f"{self.name} gives probabilities of shape {classes.shape}: one for each row and "
+                f"class is needed, and class number {k} among them"
+            )
+        if self.scale == "margin":
+            if classes.shape[1] != 2:
+                raise ValueError(
+                    f"{self.name} has {classes.shape[1]} classes: scale='margin' explains the "
+                    "log-odds of two"
+                )
+            return np.asarray(classes[:, k] - classes[:, 1 - k])
+        away = np.abs(classes.sum(axis=1) - 1.0)
+        if np.any(away > ROUNDED_SUM):
+            raise ValueError(
+                f"{self.name} gives probabilities that do not add up to 1 in "
+                f"{int(np.sum(away > ROUNDED_SUM))} of {len(classes)} rows: a classifier's "
+                "predict_proba must"
+            )
+        return np.asarray(classes[:, k])
 
     def _checked(self, value: Native, n_rows: int) -> Floats:
         if np.ma.is_masked(value):
@@ -212,7 +258,7 @@ def _reads_frame(model: Estimator, table: Table, exact: tuple[str, ...], *, pref
 
 
 def _check_prefit(model: Estimator, table: Table) -> None:
-    """Raise if a model is unfitted, classifies many classes, or knows other columns."""
+    """Raise if a model is unfitted, or knows other columns."""
     name = model.__name__ if isinstance(model, type) else type(model).__name__
     if isinstance(model, type):
         raise TypeError(
@@ -232,11 +278,6 @@ def _check_prefit(model: Estimator, table: Table) -> None:
         except TypeError:
             # not a scikit-learn estimator: its own predict will tell
             return
-    if predicts_classes(model) and len(getattr(model, "classes_", [0, 1])) != 2:
-        raise ValueError(
-            f"this {name} has {len(model.classes_)} classes: the scores explain one probability, "
-            "so a binary classifier or a regressor is needed"
-        )
     _check_columns(model, table, name)
     unseen = unseen_levels(model, table)
     if unseen is not None:
