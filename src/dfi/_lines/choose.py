@@ -24,17 +24,20 @@ from dfi._lines.closed_form import (
     quadratic_lines,
 )
 from dfi._lines.quadrature import DEFAULT_MEMORY, QuadratureLines, QuadratureRule
+from dfi._lines.trees.ensemble import Unreadable
 from dfi._lines.trees.model import (
+    TreeLines,
     decoded_tree_lines,
     gap_tree_lines,
     levelled_trees,
     tree_lines,
 )
 from dfi._lines.trees.pipelines import SCALERS
-from dfi._lines.trees.readers import read_trees
+from dfi._lines.trees.readers import read_trees, scaled_trees, verify
 from dfi._models.boosting import ObliqueBoosting
 from dfi._models.encoders import reads_raw_columns
 from dfi._models.stack import BoostedResiduals, SuperLearner
+from dfi._models.temperature import TemperatureScaled
 from dfi.warnings import ExactnessWarning, warn
 
 if TYPE_CHECKING:
@@ -147,6 +150,8 @@ def _quadrature(
 
 def is_smooth(model: object) -> bool:
     """Return whether a model is smooth along lines, so that a Gauss rule converges quickly."""
+    if isinstance(model, TemperatureScaled):
+        model = model.model_
     if isinstance(model, Pipeline):
         model = model.steps[-1][1]
     if isinstance(model, MLPRegressor):
@@ -159,6 +164,8 @@ def _read(
 ) -> LineModel | None:
     """Return an exact or closed form of the model, or None where it has none."""
     model = predictor.model
+    if isinstance(model, TemperatureScaled):
+        return _scaled_trees(model, predictor, sample)
     closed = _closed_form(predictor, sample, square=square)
     if closed is not None:
         return closed
@@ -197,8 +204,34 @@ def _trees(predictor: Predictor, sample: Floats) -> LineModel | None:
     if predictor.levels.gaps and (predictor.view != "frame" or not _reads_levels(predictor)):
         return gap_tree_lines(predictor, sample)
     if predictor.reads_matrix:
-        return tree_lines(predictor.model, predictor, sample, levels=predictor.levels)
+        column, margin = predictor.explained_class, predictor.scale == "margin"
+        return tree_lines(
+            predictor.model,
+            predictor,
+            sample,
+            levels=predictor.levels,
+            column=column,
+            margin=margin,
+        )
     return decoded_tree_lines(predictor, sample)
+
+
+def _scaled_trees(
+    model: TemperatureScaled, predictor: Predictor, sample: Floats
+) -> LineModel | None:
+    """Return the trees of a classifier inside, with its probabilities scaled."""
+    lines = _trees(replace(predictor, model=model.model_), sample)
+    if not isinstance(lines, TreeLines):
+        return None
+    is_margin = predictor.scale == "margin"
+    try:
+        ensemble = scaled_trees(lines.ensemble, model, predictor.explained_class, margin=is_margin)
+    except Unreadable as reason:
+        warn(f"{predictor.name}: {reason}; its line means use quadrature", ExactnessWarning)
+        return None
+    lines = replace(lines, ensemble=ensemble)
+    error = verify(ensemble, predictor, sample, read=lines.predict)
+    return lines if error <= ensemble.tolerance else None
 
 
 def _oblique_trees(

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 
 from dfi._checks import one_of
 from dfi._data.dependence import FEW_CLUSTERS, Clusters, Ordered
@@ -30,6 +31,7 @@ from dfi._models.predictor import learner_view, predict_once, predictor_for
 from dfi._models.quality import combined_quality, regression_quality
 from dfi._models.seeds import Seeds
 from dfi._models.stack import SuperLearner
+from dfi._models.temperature import TemperatureScaled, final_step
 from dfi.losses import BRIER, GAMMA, LOG_LOSS, POISSON, SQUARED_ERROR, resolve_loss
 from dfi.warnings import InferenceWarning, OutcomeWarning, warn
 
@@ -165,8 +167,8 @@ class Fits:
         loss = loss_for(data.outcome, loss)
         learner = resolve_learner(estimator, family_of(data.outcome, loss), loss)
         check_learner_suits_outcome(learner, data.outcome)
-        if loss.name == LOG_LOSS.name and predicts_classes(learner):
-            learner = scaled_for_log_loss(learner)
+        if loss.name == LOG_LOSS.name and needs_scaling(learner):
+            learner = TemperatureScaled(estimator=learner)
         _check_class_sizes(data, cv)
         shares = is_default(learner) and isinstance(cv, int | np.integer) and cv == SHARED_FOLDS
         if n_repeats is None:
@@ -633,6 +635,16 @@ def family_of(outcome: Outcome, loss: Loss) -> Family:
     return "gamma" if loss.name == GAMMA.name else "gaussian"
 
 
+def needs_scaling(learner: EstimatorLike) -> bool:
+    """Return whether a learner may be too sure of its probabilities for the log-loss.
+
+    All classifiers but those that are fitted by a likelihood with few parameters.
+    """
+    if not predicts_classes(learner) or isinstance(learner, TemperatureScaled):
+        return False
+    return not isinstance(final_step(learner), LogisticRegression | LogisticRegressionCV)
+
+
 def class_column(model: EstimatorLike, label: object, place: int = 1) -> int:
     """Return where the probabilities of a model fitted elsewhere have a class."""
     known = getattr(model, "classes_", None)
@@ -677,12 +689,7 @@ def _on_margin(predictor: Predictor, fits: Fits) -> tuple[Predictor, Fits]:
             "model, or leave scale at 'response'"
         )
     column = class_column(predictor.model, outcome.labels[-1]) if outcome.named else 1
-    if column != 1:
-        raise ValueError(
-            f"scale='margin' explains the log-odds of the model's second class: pass positive="
-            f"{outcome.classes[0]!r}"
-        )
-    on_margin = replace(predictor, scale="margin")
+    on_margin = replace(predictor, scale="margin", column=column)
     margin = on_margin(fits.table.matrix)
     chance = 1.0 / (1.0 + np.exp(-margin))
     spread = np.maximum(chance * (1.0 - chance), 1e-12)

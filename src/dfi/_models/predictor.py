@@ -20,6 +20,7 @@ from dfi._models.encoders import (
     unseen_levels,
 )
 from dfi._models.learners import predicts_classes
+from dfi._models.temperature import TemperatureScaled, log_odds
 
 if TYPE_CHECKING:
     from dfi._data.levels import Levels
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
 
 View = Literal["matrix", "values", "frame"]
 """The numeric matrix; the same with NaN for missing values and no indicators; a table."""
+
+Scale = Literal["probability", "margin"]
+"""What is explained of a classifier: a probability, or the log-odds of one of two classes."""
+
+ROUNDED_SUM = 1e-6
+"""What the probabilities of a row may add up to beside 1."""
 
 
 REMEDY = (
@@ -46,8 +53,9 @@ class Predictor:
     matrix, the matrix with NaN where values are missing, or a table like the caller's; ``exact``
     are numeric columns that it encodes by value, which have levels however many values they take.
 
-    Of a model that predicts several numbers ``column`` is the one that is explained; the second
-    class of two by default. With ``shrink``, a share :math:`\lambda` and a level :math:`\bar y`,
+    Of a model that predicts several numbers ``column`` is the one that is explained, of a
+    classifier the second class by default; with ``scale="margin"`` its log-odds, of two classes.
+    With ``shrink``, a share :math:`\lambda` and a level :math:`\bar y`,
     predictions are :math:`(1 - \lambda) p + \lambda \bar y`: no class has probability 0, and
     averages along lines shrink alike. Predictions outside of the ``domain`` are refused.
     """
@@ -57,6 +65,7 @@ class Predictor:
     view: View
     exact: tuple[str, ...] = ()
     column: int | None = None
+    scale: Scale = "probability"
     shrink: tuple[float, float] | None = None
     domain: Domain = "real"
 
@@ -65,7 +74,14 @@ class Predictor:
         """The model's name, for messages."""
         if isinstance(self.model, Pipeline):
             return f"Pipeline({type(self.model.steps[-1][1]).__name__})"
+        if isinstance(self.model, TemperatureScaled):
+            return f"TemperatureScaled({type(self.model.estimator).__name__})"
         return getattr(self.model, "__name__", type(self.model).__name__)
+
+    @property
+    def explained_class(self) -> int:
+        """The column of ``predict_proba`` that is explained."""
+        return 1 if self.column is None else self.column
 
     @cached_property
     def levels(self) -> Levels:
@@ -81,7 +97,7 @@ class Predictor:
         return plain and not self.exact
 
     def __call__(self, points: Floats) -> Floats:
-        """Return the model's prediction of each row; probabilities of class 1 for a classifier.
+        """Return the model's prediction of each row; probabilities of one class for a classifier.
 
         The rows that the model is given are its own: one that works in place, or keeps them and
         writes later, changes nothing that is read again.
@@ -101,6 +117,8 @@ class Predictor:
             raise ValueError(
                 f"{self.name} could not predict {len(points)} rows. {reason}"
             ) from error
+        if predicts_classes(self.model):
+            value = self._of_class(value)
         found = self._checked(value, len(points))
         if self.shrink is not None:
             share, level = self.shrink
@@ -109,7 +127,8 @@ class Predictor:
 
     def _evaluate(self, rows: Floats | Frame) -> Native:
         if predicts_classes(self.model):
-            return self.model.predict_proba(rows)[:, 1 if self.column is None else self.column]
+            by_margin = self.scale == "margin"
+            return log_odds(self.model, rows) if by_margin else self.model.predict_proba(rows)
         value = self.model.predict(rows) if hasattr(self.model, "predict") else self.model(rows)
         if self.column is None:
             return value
@@ -131,6 +150,31 @@ class Predictor:
                 "choose a model that predicts them, or another loss"
             )
         return value
+
+    def _of_class(self, value: Native) -> Floats:
+        """Return the probability of the explained class, or its log-odds, from all classes'."""
+        classes = np.asarray(value)
+        k = self.explained_class
+        if classes.ndim != 2 or not 0 <= k < classes.shape[1]:
+            raise ValueError(
+                f"{self.name} gives probabilities of shape {classes.shape}: one for each row and "
+                f"class is needed, and class number {k} among them"
+            )
+        if self.scale == "margin":
+            if classes.shape[1] != 2:
+                raise ValueError(
+                    f"{self.name} has {classes.shape[1]} classes: scale='margin' explains the "
+                    "log-odds of two"
+                )
+            return np.asarray(classes[:, k] - classes[:, 1 - k])
+        away = np.abs(classes.sum(axis=1) - 1.0)
+        if np.any(away > ROUNDED_SUM):
+            raise ValueError(
+                f"{self.name} gives probabilities that do not add up to 1 in "
+                f"{int(np.sum(away > ROUNDED_SUM))} of {len(classes)} rows: a classifier's "
+                "predict_proba must"
+            )
+        return np.asarray(classes[:, k])
 
     def _checked(self, value: Native, n_rows: int) -> Floats:
         if np.ma.is_masked(value):
@@ -243,7 +287,7 @@ def _reads_frame(model: Estimator, table: Table, exact: tuple[str, ...], *, pref
 
 
 def _check_prefit(model: Estimator, table: Table) -> None:
-    """Raise if a model is unfitted, classifies many classes, or knows other columns."""
+    """Raise if a model is unfitted, or knows other columns."""
     name = model.__name__ if isinstance(model, type) else type(model).__name__
     if isinstance(model, type):
         raise TypeError(
