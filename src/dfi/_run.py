@@ -621,10 +621,7 @@ def importances(fits: Fits, method: Method, level: float) -> dict[str, Importanc
     reason = refusal(method, fits)
     if reason is not None:
         raise ValueError(reason)
-    if not fits.outcome.members:
-        parts = method.compute(fits)
-    else:
-        parts = _summed_parts(fits, method)
+    parts = _summed_parts(fits, method) if fits.outcome.members else method.compute(fits)
     return {key: importance(fits, method, key, part, level) for key, part in parts.items()}
 
 

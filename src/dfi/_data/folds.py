@@ -43,8 +43,8 @@ def read_folds(
     """Read a cross-validation scheme into the folds of each repeat.
 
     A number of folds is shuffled, with a seed of its own per repeat; it is stratified when ``y``
-    has no more than ``n_classes`` values, and rows of one label in ``groups`` stay together. A scikit-learn splitter is
-    given ``matrix``, ``y`` and the labels; one that shuffles keeps its own ``random_state`` in the
+    has no more than ``n_classes`` values, and rows of one label in ``groups`` stay together. A
+    scikit-learn splitter is given ``matrix``, ``y`` and the labels; one that shuffles keeps its own ``random_state`` in the
     first repeat if it has one. Pairs (train, test) are taken as they are.
 
     No row is tested twice in a repeat: the repeats of a splitter such as RepeatedKFold, or the
@@ -107,7 +107,8 @@ def split_halves(
     """Split the rows of a training set into two random halves, ascending.
 
     ``y`` and ``groups`` are those of all rows, not only of the training rows: halves are stratified
-    where the outcome has no more than ``n_classes`` values among them, and rows with one label stay in one half.
+    where the outcome has no more than ``n_classes`` values among them, and rows with one label stay
+    in one half.
     """
     rows = np.sort(np.asarray(train, dtype=np.intp))
     if len(rows) < 2:

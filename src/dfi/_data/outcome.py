@@ -225,7 +225,7 @@ def _read_labels(vector: Vector, kept: Bools | None, task: Task, positive: objec
         )
     rows = reading if kept is None else reading.take(np.flatnonzero(kept))
     present = rows.observed()
-    labels = tuple(level for level in reading.levels if level is not None and level in present)
+    labels = tuple(level for level in reading.levels() if level is not None and level in present)
     codes = np.asarray(rows.codes(labels), dtype=np.float64)
     return _classes(vector.name, labels, codes, positive, named=True)
 

@@ -288,8 +288,9 @@ def fit_model(
     seed_estimator(model, seed)
     target = outcome.values[rows]
     if predicts_classes(model):
-        target = target.astype(int)
-        _check_all_classes(target, outcome)
+        codes = target.astype(np.intp)
+        _check_all_classes(codes, outcome)
+        target = codes
     view = learner_view(model, table)
     X = rows_seen(table, table.matrix[rows], view)
     if view == "values":

@@ -116,5 +116,3 @@ class Link:
 def mean_of(kind: Literal["logistic", "exp"], margin: Floats) -> Floats:
     """Return the mean at each margin, by the link's name."""
     return np.asarray(expit(margin) if kind == "logistic" else np.exp(margin))
-
-

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._models.predictor import Predictor
     from dfi._models.quality import Quality
-    from dfi._models.stack import Family
+    from dfi._models.families import Family
     from dfi._types import (
         Bools,
         EstimatorLike,
@@ -193,7 +193,14 @@ class Fits:
             data = replace(data, weights=replace(data.weights, dependence=order))
         settings = _settings(estimator, cv, n_repeats, random_state)
         fits = cls(
-            data, learner, repeats, seeds, settings, workers or Workers(), halvings=halvings, loss=loss
+            data,
+            learner,
+            repeats,
+            seeds,
+            settings,
+            workers or Workers(),
+            halvings=halvings,
+            loss=loss,
         )
         fits.warn_constant()
         fits.check_clusters()
@@ -251,7 +258,8 @@ class Fits:
         fits.warn_constant()
         fits.check_clusters()
         if scale == "margin":
-            predictor, fits = _on_margin(predictor, fits)
+            predictor, response = _on_margin(predictor, fits)
+            fits = replace(fits, data=replace(data, outcome=response), loss=SQUARED_ERROR)
         elif data.outcome.kind == "binary" and data.outcome.named:
             predictor = replace(predictor, column=class_column(model, data.outcome.labels[-1]))
         fits.keep(
@@ -676,7 +684,7 @@ def _check_class_sizes(data: Data, cv: SplitsLike) -> None:
         )
 
 
-def _on_margin(predictor: Predictor, fits: Fits) -> tuple[Predictor, Fits]:
+def _on_margin(predictor: Predictor, fits: Fits) -> tuple[Predictor, Outcome]:
     r"""Return a classifier as its log-odds, with the working response for an outcome.
 
     :math:`\tilde y = f + (y - p)/\{p (1 - p)\}`, ``p`` the probability and ``f`` its log-odds, has
@@ -694,8 +702,7 @@ def _on_margin(predictor: Predictor, fits: Fits) -> tuple[Predictor, Fits]:
     chance = 1.0 / (1.0 + np.exp(-margin))
     spread = np.maximum(chance * (1.0 - chance), 1e-12)
     response = margin + (outcome.values - chance) / spread
-    data = replace(fits.data, outcome=replace(outcome, values=response, kind="real"))
-    return on_margin, replace(fits, data=data, loss=SQUARED_ERROR)
+    return on_margin, replace(outcome, values=response, kind="real")
 
 
 def is_default(learner: EstimatorLike) -> bool:

@@ -251,9 +251,7 @@ class _Problem:
     ``scale`` is the curvature of a row's loss at the mean outcome, its unit.
     """
 
-    def __init__(
-        self, design: Floats, y: Floats, weight: Floats, link: Link, scale: float
-    ) -> None:
+    def __init__(self, design: Floats, y: Floats, weight: Floats, link: Link, scale: float) -> None:
         self.design, self.y, self.weight = design, y, weight
         self.link, self.scale = link, scale
 
@@ -308,6 +306,4 @@ class _Problem:
         )
         own = np.einsum("ij,ij->j", along, along)
         share = np.minimum(self.weight * self.link.curvature(mean) * own, MOST_LEVERAGE)
-        return np.asarray(
-            margin - own * self.weight * self.link.pull(self.y, mean) / (1.0 - share)
-        )
+        return np.asarray(margin - own * self.weight * self.link.pull(self.y, mean) / (1.0 - share))

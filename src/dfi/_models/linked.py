@@ -141,7 +141,9 @@ class LinkedNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 [null],
             ]
         )
-        loss = _PenalisedLikelihood((X - center) / scale, y, weight, units, self.penalty, link, null)
+        loss = _PenalisedLikelihood(
+            (X - center) / scale, y, weight, units, self.penalty, link, null
+        )
         if constant:
             start[-1 - units : -1] = 0.0
             found = start

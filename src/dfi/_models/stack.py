@@ -517,9 +517,7 @@ class LossRisk:
         slope, secant = self.loss.slope(a), self.loss.secant(a, b)
         middle, apart = 0.5 * (a + b), a - b
         near = np.abs(apart) <= _NEAR * np.minimum(np.abs(middle), np.abs(1.0 - middle))
-        second = np.where(
-            near, self._bend(middle), (slope - secant) / np.where(near, 1.0, apart)
-        )
+        second = np.where(near, self._bend(middle), (slope - secant) / np.where(near, 1.0, apart))
         both = 0.5 * (secant - slope) - second * (self.y - middle)
         alone = -2.0 * self._bend(a) * (self.y - a)
         return np.asarray((1.0 - VARIANCE_SHARE) * both + 0.5 * VARIANCE_SHARE * alone)

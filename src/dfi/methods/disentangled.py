@@ -370,11 +370,11 @@ def _totals(fits: Fits, models: Sequence[FoldModels], form: ScoreForm) -> Floats
     level = fits.weights.take(fits.rows).mean(y[fits.rows])
     explained = []
     for fold in models:
-        rows = y[fold.test]
+        own = y[fold.test]
         values = [predict_once(model, fits.table.matrix[fold.test]) for model in fold.predictors]
         crossed = form in CROSSED
-        lost = loss.of_two(rows, values[0], values[-1]) if crossed else loss.of(rows, values[0])
-        explained.append(loss.of(rows, np.broadcast_to(level, len(rows))) - lost)
+        lost = loss.of_two(own, values[0], values[-1]) if crossed else loss.of(own, values[0])
+        explained.append(loss.of(own, np.broadcast_to(level, len(own))) - lost)
     rows, gained, _ = pool(models, explained, mass)
     null = loss.of(y[rows], np.broadcast_to(level, len(rows))) - loss.least(y[rows])
     return np.column_stack([null, gained])
