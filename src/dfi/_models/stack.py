@@ -165,13 +165,20 @@ def default_members(random_state: int) -> Members:
 def family_members(family: Family, random_state: int) -> Members:
     """Return the stack's members for classes, counts or positive quantities.
 
-    Those of :func:`default_members`, each behind the family's link and fitted by its likelihood.
+    Those of :func:`default_members`, each behind the family's link and fitted by its likelihood,
+    but for boosting after the network. Judged by what two stacks of 400 rows each lose together
+    beyond the true probabilities, on six models of classes (lines, products, steps, a cosine, a
+    maximum; 3 samples each): without boosting after the polynomial .019 nats in the place of .014
+    on a product with a step, without oblique boosting .017 in the place of .013 on the cosine;
+    boosting after the network changed nothing on any of them by more than .001, and its line means
+    are the costliest of all. The stiff network is for weak signals and many columns: alone its
+    log-loss is .081 on the breast cancer data from 228 rows, and .110 with a third of the penalty.
     """
     quadratic = LinkedQuadratic(family=family)
     network = LinkedNetwork(family=family, random_state=random_state)
     boosting = LinkedBoosting(family=family)
     stiff = LinkedNetwork(
-        family=family, penalty=15.0, most_rows=STIFF_ROWS, random_state=random_state
+        family=family, penalty=50.0, most_rows=STIFF_ROWS, random_state=random_state
     )
     return [
         ("ridge", LinkedRidge(family=family)),
@@ -179,7 +186,6 @@ def family_members(family: Family, random_state: int) -> Members:
         ("network", network),
         ("boosting", boosting),
         ("boosted quadratic", BoostedMargins(base=quadratic, boosting=boosting)),
-        ("boosted network", BoostedMargins(base=network, boosting=boosting)),
         ("oblique boosting", LinkedObliqueBoosting(family=family)),
         ("stiff network", stiff),
     ]
