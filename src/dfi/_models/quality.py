@@ -265,7 +265,8 @@ def regression_quality(
 
 
 def _spread(values: Sequence[float]) -> float:
-    return float(np.nanstd(values, ddof=1)) if len(values) > 1 else float("nan")
+    known = [value for value in values if math.isfinite(value)]
+    return float(np.std(known, ddof=1)) if len(known) > 1 else float("nan")
 
 
 def _within(loss: Loss, predictions: Floats) -> Floats:

@@ -12,7 +12,6 @@ import math
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -40,7 +39,7 @@ Json: TypeAlias = Any
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
 FORMAT = "dfi-importance"
-VERSION = 3
+VERSION = 4
 LONGEST = 300
 """Characters of a setting's description."""
 _MANIFEST = "manifest.json"
@@ -240,10 +239,12 @@ def pack(result: Importance, prefix: str = "") -> tuple[dict[str, Json], Arrays]
         "components": None if result.components is None else [*map(list, result.components)],
         "spec": thaw(result.spec),
         "diagnostics": thaw(result.diagnostics),
-        "quality": asdict(result.quality),
+        "quality": result.quality.as_plain(),
         **form,
         "default_groups": None,
         "latent": None,
+        "totals": None,
+        "by_outcome": [],
     }
     for name in _ARRAYS:
         if getattr(result, name) is not None:
@@ -253,6 +254,14 @@ def pack(result: Importance, prefix: str = "") -> tuple[dict[str, Json], Arrays]
         arrays[f"{prefix}groups"] = result.default_groups.membership
     if result.latent is not None:
         manifest["latent"], nested = pack(result.latent, f"{prefix}latent.")
+        arrays.update(nested)
+    if result.totals is not None:
+        manifest["totals"], nested = _pack_influence(result.totals, f"{prefix}totals.")
+        arrays.update(nested)
+    for place, (name, part) in enumerate(result.by_outcome.items()):
+        # names of classes are text of any kind, those of arrays are files
+        entry, nested = pack(part, f"{prefix}outcome{place}.")
+        manifest["by_outcome"].append({"outcome": name, **entry})
         arrays.update(nested)
     return manifest, arrays
 
@@ -294,7 +303,7 @@ def _pack_influence(influence: Influence, prefix: str) -> tuple[dict[str, Json],
 def unpack(manifest: dict[str, Json], arrays: Arrays, prefix: str = "") -> dict[str, Json]:
     """Return the fields of the result that :func:`pack` took apart, those of the latent one nested.
 
-    Files of formats 1 and 2 are read too.
+    Files of formats 1 to 3 are read too.
     """
     quality, groups, latent = (manifest[key] for key in ("quality", "default_groups", "latent"))
     return {
@@ -306,12 +315,22 @@ def unpack(manifest: dict[str, Json], arrays: Arrays, prefix: str = "") -> dict[
         "components": manifest.get("components"),
         "spec": manifest["spec"],
         "diagnostics": manifest["diagnostics"],
-        "quality": Quality(**{**quality, "r2_by_fold": tuple(quality["r2_by_fold"])}),
+        "quality": Quality.from_plain(quality),
         "basis": _unpack_influence(manifest, arrays, prefix),
         "default_groups": (
             None if groups is None else Groups(tuple(groups["names"]), arrays[f"{prefix}groups"])
         ),
         "latent": None if latent is None else unpack(latent, arrays, f"{prefix}latent."),
+        # formats 1 to 3 know neither totals nor several outcomes
+        "totals": (
+            None
+            if manifest.get("totals") is None
+            else _unpack_influence(manifest["totals"], arrays, f"{prefix}totals.")
+        ),
+        "by_outcome": {
+            entry["outcome"]: unpack(entry, arrays, f"{prefix}outcome{place}.")
+            for place, entry in enumerate(manifest.get("by_outcome", ()))
+        },
     }
 
 
@@ -332,7 +351,7 @@ def _unpack_influence(manifest: dict[str, Json], arrays: Arrays, prefix: str) ->
             words=moments.get("words", "independent rows"),
         )
     found = _unpack_rows(manifest, arrays, prefix)
-    if "difference" not in manifest and manifest["spec"].get("n_rows") == found.n_rows:
+    if "difference" not in manifest and manifest.get("spec", {}).get("n_rows") == found.n_rows:
         # format 1 keeps no index of rows; where all are there, they stand in order
         return InfluenceRows(found.values, found.weights, np.arange(found.n_rows))
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -17,7 +16,9 @@ from dfi._models.quality import Quality
 from dfi._types import Space
 from dfi.inference.influence import Influence, InfluenceRows, read_only
 from dfi.inference.intervals import check_level
+from dfi.inference.shares import Shares, beside, is_clear, shares_of
 from dfi.inference.tests import Estimate, UnitInference, estimate_one
+from dfi.results import words
 from dfi.results.file import FileFormatError, freeze, pack, read_file, thaw, unpack, write_file
 from dfi.warnings import InferenceWarning, warn
 
@@ -46,6 +47,14 @@ SEEN = "scores are of what is seen, value and missingness together"
 MUST_AGREE = ("method", "result", "loss", "unit", "target", "parameters", "group_scores")
 """Entries of two specifications without which a difference of their scores means nothing."""
 
+ShareOf = Literal["explained", "null", "sum"]
+"""What a share is of: what is explained, what the prevalence loses, the sum of the scores."""
+
+NOTHING_EXPLAINED = (
+    "what is explained is not clearly above 0 (less than two standard errors): shares of it mean "
+    "nothing and are NaN"
+)
+
 GroupScores = Literal["sum", "joint", "shapley"]
 """How a group is scored: by the sum of its columns, as one, or by what it adds along orders."""
 
@@ -57,6 +66,11 @@ MANY_COLUMNS = 50
 SHOWN_MEMBERS = 30
 """Columns of a group, the largest scores first, that a sum tells of."""
 
+_TOTALS = {
+    "explained": "what is explained",
+    "null": "what the prevalence loses",
+    "sum": "the sum of the scores",
+}
 _SHOWN = ("score", "se", "ci_low", "ci_high", "p_adj")
 _NO_UNITS = np.zeros(0, dtype=np.bool_)
 
@@ -126,6 +140,13 @@ class Importance:
     source : GroupSource, optional
         The fitted models, which :meth:`group` asks for joint scores. Neither files nor copies hold
         them.
+    totals : Influence, optional
+        Two columns over the same rows: what the prevalence (or the mean) loses, :math:`T`, and how
+        much less the models lose, :math:`E`. Where only moments are kept, those of the p units and
+        of the two after them. A difference has none.
+    by_outcome : mapping of str to Importance
+        The results of single classes, or of single outcomes, where there are several: the scores
+        here are their sum.
     """
 
     basis: Influence
@@ -147,6 +168,8 @@ class Importance:
     undetected: Floats | None = None
     difference: bool = False
     source: GroupSource | None = None
+    totals: Influence | None = None
+    by_outcome: Mapping[str, Importance] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
         for name, value in _checked_fields(self).items():
@@ -156,6 +179,7 @@ class Importance:
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "source"}
         for name in ("spec", "diagnostics"):  # mapping proxies do not pickle
             values[name] = thaw(values[name])
+        values["by_outcome"] = dict(self.by_outcome)
         return _rebuild, (values,)
 
     @cached_property
@@ -222,6 +246,139 @@ class Importance:
         )
 
     @property
+    def explained(self) -> Estimate | None:
+        """What the models explain of the null loss, with its error; None where it is not known."""
+        return self._one_total(1)
+
+    @property
+    def null_loss(self) -> Estimate | None:
+        """What the prevalence (the mean outcome) loses, with its error; None if not known."""
+        return self._one_total(0)
+
+    @property
+    def overlap(self) -> Estimate | None:
+        r"""The sum of the scores over what is explained, :math:`\sum_l \phi_l / E`.
+
+        1 for additive regressions under squared error; above where latent units act together, since
+        each is then scored with what they do jointly. None where it is not known.
+        """
+        everything = np.ones((1, len(self.names)))
+        found = self._ratios("explained", everything)
+        if found is None or not np.isfinite(found.values[0]):
+            return None
+        columns = found.columns(self.level, nonnegative=self.nonnegative)
+        low, high, error = (float(columns[key][0]) for key in ("ci_low", "ci_high", "se"))
+        nan = float("nan")
+        return Estimate(float(found.values[0]), error, low, high, nan, nan, self.level)
+
+    def _one_total(self, column: int) -> Estimate | None:
+        if self.totals is None:
+            return None
+        chosen = np.zeros((1, self.totals.n_units))
+        chosen[0, self.totals.n_units - 2 + column] = 1.0
+        return estimate_one(
+            self.totals.summed(chosen), level=self.level, alternative="greater", nonnegative=False
+        )
+
+    @cached_property
+    def _beside_totals(self) -> Influence | None:
+        """Units and totals as columns of one; None where how they depend is not known."""
+        if self.totals is None or self.totals.n_units > 2:
+            return self.totals
+        if isinstance(self.basis, InfluenceRows) and isinstance(self.totals, InfluenceRows):
+            return beside(self.basis, self.totals)
+        return None
+
+    def _ratios(self, of: ShareOf, parts: Floats) -> Shares | None:
+        """Return combinations of units over a total; None where that is not known.
+
+        NaN where the total is not clearly above 0.
+        """
+        p = len(self.names)
+        units: Influence | None = self.basis
+        if of == "sum":
+            total = np.ones(p)
+        elif self.totals is None:
+            return None
+        else:
+            units = self._beside_totals
+            total = np.zeros(p + 2)
+            total[p + (of == "explained")] = 1.0
+            parts = np.concatenate([parts, np.zeros((len(parts), 2))], axis=1)
+        if units is None:  # their values are known all the same
+            size = self._one_total(int(of == "explained"))
+            known = size is not None and size.value > 2.0 * (size.se if size.se > 0 else 0.0)
+            scores = parts[:, :p] @ self.scores
+            return Shares(scores / (size.value if size is not None and known else np.nan), None)
+        if not is_clear(units.summed(total[None, :])):
+            return Shares(np.full(len(parts), np.nan), None)
+        return shares_of(units, total, parts)
+
+    def _shares(self, of: ShareOf = "explained", level: float | None = None) -> dict[str, Floats]:
+        """Return share, se, ci_low and ci_high in the order of ``names``; empty where unknown."""
+        found = self._ratios(of, np.eye(len(self.names)))
+        if found is None:
+            return {}
+        columns = found.columns(
+            self.level if level is None else level, nonnegative=self.nonnegative
+        )
+        known = self._units.known
+        for key in ("se", "ci_low", "ci_high"):
+            columns[key] = np.where(known, columns[key], np.nan)
+        # a score of exactly 0 is a share of exactly 0, and ends where dependence may be missed
+        size = self.scores.sum() if of == "sum" else self._size(of)
+        end = 0.0 if self.undetected is None else self.undetected / size
+        exact = self.unrelated & np.isfinite(columns["share"])
+        columns["ci_low"] = np.where(exact, 0.0, columns["ci_low"])
+        columns["ci_high"] = np.where(exact, end, columns["ci_high"])
+        return columns
+
+    def _size(self, of: ShareOf) -> float:
+        found = self._one_total(int(of == "explained"))
+        return float("nan") if found is None else found.value
+
+    def shares(self, of: ShareOf = "explained", level: float | None = None) -> Frame:
+        r"""Return scores as shares :math:`r_l = \phi_l / D` of a total, with their own errors.
+
+        Their influence values are :math:`u^r_{il} = r_l + (u_{il} - r_l u^D_i)/\bar u^D`: score and
+        total are of the same rows, and what they share cancels.
+
+        Parameters
+        ----------
+        of : {"explained", "null", "sum"}, default="explained"
+            The total :math:`D`: what the models explain, what the prevalence (the mean outcome)
+            loses, which for squared error is the outcome's variance, or the sum of the scores.
+            With interactions, shares of the first two can add up to more than 1 (:attr:`overlap`).
+        level : float, optional
+            Confidence level; that of the result by default.
+
+        Returns
+        -------
+        frame
+            Columns feature, share, se, ci_low, ci_high, in the order of ``names``.
+
+        Raises
+        ------
+        ValueError
+            The result does not hold the total: a difference, or one of an older file.
+
+        Warns
+        -----
+        InferenceWarning
+            The total is not clearly above 0, and shares of it are NaN.
+        """
+        one_of("of", of, get_args(ShareOf))
+        columns = self._shares(of, level)
+        if not columns:
+            raise ValueError(
+                f"this result does not hold what shares of {of!r} are of (differences do not, nor "
+                "results of earlier versions): use of='sum'"
+            )
+        if np.isnan(columns["share"]).all():
+            warn(NOTHING_EXPLAINED.replace("what is explained", _TOTALS[of]), InferenceWarning)
+        return self._frame(columns)
+
+    @property
     def _alternative(self) -> Alternative:
         return "two-sided" if self.difference else "greater"
 
@@ -262,6 +419,7 @@ class Importance:
         expansion: Expansion | None = None,
         simultaneous: bool = False,
         sort: bool = True,
+        by: Literal["outcome"] | None = None,
     ) -> Frame:
         """Return all units with their inference, in the caller's dataframe library.
 
@@ -281,28 +439,53 @@ class Importance:
             Whether the intervals hold for all units at once (max-t).
         sort : bool, default=True
             Whether the largest score comes first; else the order of ``names``.
+        by : {None, "outcome"}, default=None
+            ``"outcome"``: one row for each unit and class (or outcome), with the class in a column
+            ``outcome``; shares are of what is explained of that class, and ``adjust`` works within
+            it.
 
         Returns
         -------
         frame
-            Columns feature, score, se, ci_low, ci_high, z, p, p_adj. A unit that is
+            Columns feature, share, score, se, ci_low, ci_high, z, p, p_adj. ``share`` is that of
+            what can be explained (:meth:`shares`; its own interval is there), and is left out
+            where the result does not know it. A unit that is
             ``unrelated`` to everything that the model reads has a score of exactly 0, a p-value
             of 1, and an interval that ends where dependence could have been missed.
         """
-        columns = self._table(
-            level=level,
-            alternative=alternative,
-            adjust=adjust,
-            expansion=expansion,
-            simultaneous=simultaneous,
-        )
-        return self._frame(columns, self._ranking if sort else None)
+        options: dict[str, Any] = {
+            "level": level,
+            "alternative": alternative,
+            "adjust": adjust,
+            "expansion": expansion,
+            "simultaneous": simultaneous,
+        }
+        order = self._ranking if sort else None
+        if by is None:
+            return self._frame(self._shared_table(**options), order)
+        one_of("by", by, ("outcome",))
+        if not self.by_outcome:
+            raise ValueError("this result is of one outcome: it has no table by outcome")
+        parts = [part._shared_table(**options) for part in self.by_outcome.values()]
+        p, k = len(self.names), len(parts)
+        rows = np.arange(p) if order is None else order
+        columns = {"outcome": np.tile(np.array(list(self.by_outcome), dtype=object), p)}
+        for key in parts[0]:
+            columns[key] = np.stack([part[key][rows] for part in parts], axis=1).ravel()
+        names = np.repeat(np.array(self.names, dtype=object)[rows], k)
+        return as_frame({"feature": names, **columns}, self.library)
+
+    def _shared_table(self, **options: Any) -> dict[str, Floats]:
+        """Return the columns of :meth:`table`, the share first where it is known."""
+        shares = self._shares(level=options.get("level"))
+        share = {"share": shares["share"]} if shares else {}
+        return share | self._table(**options)
 
     def top(self, k: int) -> Frame:
         """Return the first ``k`` rows of :meth:`table`; ``p_adj`` still counts all units."""
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise ValueError(f"k must be a positive integer, got {k!r}")
-        return self._frame(self._table(), self._ranking[:k])
+        return self._frame(self._shared_table(), self._ranking[:k])
 
     def interval(
         self,
@@ -533,7 +716,18 @@ class Importance:
             default_groups=None,
             spec={**self.spec, "group_scores": SUM_OF_COLUMNS},
             source=None,
+            totals=self._totals_of(membership),
+            by_outcome={name: part._summed(groups) for name, part in self.by_outcome.items()},
         )
+
+    def _totals_of(self, membership: Floats) -> Influence | None:
+        """Return the totals of groups: the same, beside the moments of the groups."""
+        if self.totals is None or self.totals.n_units == 2:
+            return self.totals
+        g, p = membership.shape
+        both = np.zeros((g + 2, p + 2))
+        both[:g, :p], both[g:, p:] = membership, np.eye(2)
+        return self.totals.summed(both)
 
     def moments(self, sample: int = 0, *, random_state: int = 0) -> Importance:
         """Return the same result without its rows: a few kilobytes, however many they are.
@@ -559,6 +753,15 @@ class Importance:
                 if self.latent is None
                 else self.latent.moments(sample, random_state=random_state)
             ),
+            totals=(
+                None
+                if self.totals is None
+                else (self._beside_totals or self.totals).moments(sample, random_state=random_state)
+            ),
+            by_outcome={
+                name: part.moments(sample, random_state=random_state)
+                for name, part in self.by_outcome.items()
+            },
         )
 
     def __sub__(self, other: Importance) -> Importance:
@@ -604,6 +807,12 @@ class Importance:
         latent = None
         if self.latent is not None and other.latent is not None:
             latent = self.latent.minus(other.latent, same_rows=same_rows)
+        by_outcome: dict[str, Importance] = {}
+        if list(self.by_outcome) == list(other.by_outcome):
+            by_outcome = {
+                name: part.minus(other.by_outcome[name], same_rows=same_rows)
+                for name, part in self.by_outcome.items()
+            }
         unrelated, undetected = self.unrelated & other.unrelated, None
         if self.undetected is not None and other.undetected is not None:
             largest = np.maximum(self.undetected, other.undetected)
@@ -625,6 +834,8 @@ class Importance:
             attribution=None,
             difference=True,
             source=None,
+            totals=None,
+            by_outcome=by_outcome,
         )
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
@@ -679,10 +890,12 @@ class Importance:
     def __repr__(self) -> str:
         kind = "Difference" if self.difference else "Importance"
         order = self._ranking
-        columns = {key: values[order] for key, values in self._table().items()}
-        fit = f"R2 {self.quality.r2:.3f}"
-        if math.isfinite(self.quality.r2_spread):
-            fit += f" (spread over folds {self.quality.r2_spread:.3f})"
+        columns = {key: values[order] for key, values in self._shared_table().items()}
+        fit = words.quality_text(self.quality)
+        outcome = words.outcome_of(self.spec)
+        explained = None if outcome is None else outcome.text
+        if words.loss_of(self.spec) != "squared-error":
+            fit += f"; scores in {words.unit_of(self.spec)}"
         changed = self.spec.get("difference")
         if isinstance(changed, MappingProxyType):
             fit = f"{changed['rows']}; differing: {', '.join(changed['changed']) or 'nothing'}"
@@ -691,6 +904,7 @@ class Importance:
         lines = [
             f"{kind} ({space}): {len(self.names)} units, {self.basis.n_rows} rows, "
             f"{self.level:.4g} intervals",
+            *([] if explained is None else [explained]),
             fit,
             *_aligned([self.names[unit] for unit in order], columns),
         ]
@@ -729,14 +943,16 @@ def missing_text(result: Importance) -> str | None:
 
 
 def _aligned(names: Sequence[str], columns: Mapping[str, Floats], rows: int = 10) -> list[str]:
-    table = [["feature", *_SHOWN]]
+    keys = [key for key in ("share", *_SHOWN) if key in columns]
+    table = [["feature", *keys]]
     for position, name in enumerate(names[:rows]):
-        table.append([name, *(f"{columns[key][position]:.4g}" for key in _SHOWN)])
+        numbers = (f"{columns[key][position]:.{3 if key == 'share' else 4}g}" for key in keys)
+        table.append([name, *numbers])
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = []
     for label, *cells in table:
-        numbers = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
-        lines.append("  ".join([label.ljust(widths[0]), *numbers]))
+        shown = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        lines.append("  ".join([label.ljust(widths[0]), *shown]))
     if len(names) > rows:
         lines.append(f"... and {len(names) - rows} more")
     return lines
@@ -784,8 +1000,13 @@ def _checked_fields(result: Importance) -> dict[str, object]:
     if by_row[:, unrelated].any():
         moved = names[int(np.argmax(unrelated & by_row.any(axis=0)))]
         raise ValueError(f"{moved!r} is called unrelated, but its influence values are not 0")
+    _check_totals(result)
+    for name, part in result.by_outcome.items():
+        if part.names != names:
+            raise ValueError(f"the result of the outcome {name!r} is about other units")
     groups = result.default_groups
     return {
+        "by_outcome": MappingProxyType(dict(result.by_outcome)),
         "basis": basis,
         "names": names,
         "default_groups": (
@@ -803,6 +1024,22 @@ def _checked_fields(result: Importance) -> dict[str, object]:
     }
 
 
+def _check_totals(result: Importance) -> None:
+    """Raise if the totals are not two columns over the rows of the units."""
+    totals, p = result.totals, result.basis.n_units
+    if totals is None:
+        return
+    if result.difference:
+        raise ValueError("a difference of two results has no totals")
+    joint = not isinstance(totals, InfluenceRows) and totals.n_units == p + 2
+    if totals.n_units != 2 and not joint:
+        raise ValueError(f"totals must have two columns, got {totals.n_units}")
+    if totals.n_rows != result.basis.n_rows:
+        raise ValueError(
+            f"totals must be of the {result.basis.n_rows} rows of the units, got {totals.n_rows}"
+        )
+
+
 def _check_comparable(first: Importance, second: Importance) -> None:
     """Raise, with the names of the keys, if a difference of two results means nothing."""
     if first.names != second.names:
@@ -810,12 +1047,19 @@ def _check_comparable(first: Importance, second: Importance) -> None:
         what = f"only one has {sorted(other)[0]!r}" if other else "their order differs"
         raise ValueError(f"the results are about different units: {what}")
     unlike = [] if first.space == second.space else ["space"]
-    unlike += [key for key in MUST_AGREE if first.spec.get(key) != second.spec.get(key)]
+    unlike += [key for key in MUST_AGREE if _entry(first, key) != _entry(second, key)]
     if unlike:
         pairs = "; ".join(
             f"{key}: {_value(first, key)!r} and {_value(second, key)!r}" for key in unlike
         )
         raise ValueError(f"the results differ in more than a difference can mean ({pairs})")
+
+
+def _entry(result: Importance, key: str) -> object:
+    """Return an entry of the specification, losses by the name that they have now."""
+    if key == "loss" and "loss" in result.spec:
+        return words.loss_of(result.spec)
+    return result.spec.get(key)
 
 
 def _value(result: Importance, key: str) -> object:
@@ -853,11 +1097,14 @@ def _difference_spec(first: Importance, second: Importance, rows: str) -> dict[s
 
 
 def _rebuild(record: dict[str, Json]) -> Importance:
-    """Return the result of its fields; a latent result may come as fields too."""
+    """Return the result of its fields; latent and single results may come as fields too."""
     latent = record["latent"]
-    return Importance(
-        **{**record, "latent": _rebuild(latent) if isinstance(latent, dict) else latent}
-    )
+    parts = {
+        name: _rebuild(part) if isinstance(part, dict) else part
+        for name, part in record["by_outcome"].items()
+    }
+    latent = _rebuild(latent) if isinstance(latent, dict) else latent
+    return Importance(**{**record, "latent": latent, "by_outcome": parts})
 
 
 def load(path: str | os.PathLike[str]) -> Importance:

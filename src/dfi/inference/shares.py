@@ -1,0 +1,97 @@
+r"""Shares of scores: of what is explained, of what could be, or of the sum of the scores.
+
+A share :math:`r_l = \phi_l / D` of a positive total :math:`D` that is estimated from the same rows
+has the influence values
+
+.. math:: u^r_{il} = r_l + \frac{u_{il} - r_l\, u^D_i}{\bar u^D},
+
+a linear combination of the columns, so that what score and total share cancels. Where the total is
+not clearly above 0 a share of it means nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfi.inference.influence import Influence, InfluenceRows
+from dfi.inference.intervals import check_level, wald_interval
+
+if TYPE_CHECKING:
+    from dfi._types import Floats
+
+CLEAR = 2.0
+"""Standard errors by which a total must exceed 0 for shares of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Shares of a total: their values, and influence values of their errors (mean 0).
+
+    ``influence`` is None where only the values are known.
+    """
+
+    values: Floats
+    influence: Influence | None
+
+    @property
+    def errors(self) -> Floats:
+        """Standard errors, NaN where they are not known."""
+        if self.influence is None:
+            return np.full(len(self.values), np.nan)
+        return self.influence.se
+
+    def columns(self, level: float, *, nonnegative: bool) -> dict[str, Floats]:
+        """Return share, se, ci_low and ci_high; the ends are projected where shares are >= 0."""
+        check_level(level)
+        errors = self.errors
+        skewness = None
+        if self.influence is not None:
+            try:
+                skewness = self.influence.skewness
+            except ValueError:  # moments of many units do not tell that of combinations
+                skewness = None
+        low, high = wald_interval(
+            self.values,
+            errors,
+            level=level,
+            nonnegative=nonnegative,
+            skewness=skewness,
+            degrees=np.inf if self.influence is None else self.influence.degrees,
+        )
+        return {"share": self.values, "se": errors, "ci_low": low, "ci_high": high}
+
+
+def beside(first: InfluenceRows, second: InfluenceRows) -> InfluenceRows:
+    """Return the columns of two side by side; they are of the same rows, in the same order."""
+    if first.n_rows != second.n_rows:
+        raise ValueError(
+            f"influence values of {first.n_rows} and of {second.n_rows} rows do not stand side by "
+            "side"
+        )
+    values = np.concatenate([first.values, second.values], axis=1)
+    return InfluenceRows(values, first.weights, first.rows)
+
+
+def is_clear(total: Influence) -> bool:
+    """Return whether the only unit is above 0 by more than :data:`CLEAR` standard errors."""
+    return bool(total.mean[0] > CLEAR * total.se[0])
+
+
+def shares_of(units: Influence, total: Floats, parts: Floats) -> Shares:
+    """Return shares of a total, both combinations of the units.
+
+    Parameters
+    ----------
+    units : Influence
+        All columns that matter: scores, and totals beside them.
+    total : ndarray of shape (p,)
+        Coefficients of the total.
+    parts : ndarray of shape (g, p)
+        Coefficients of what is divided by it.
+    """
+    size = float(total @ units.mean)
+    values = parts @ units.mean / size
+    return Shares(values, units.summed((parts - values[:, None] * total) / size))

@@ -1,0 +1,121 @@
+"""What outcomes, losses and shares are called, from the specification of a result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dfi.losses import LOSSES
+
+if TYPE_CHECKING:
+    from dfi._models.quality import Quality
+
+SHARE = "share of what can be explained"
+"""What the first number of a unit is."""
+
+VARIANCE = "variance of the outcome"
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_SHOWN_CLASSES = 6
+_SQUARES = ("squared-error", "brier")
+
+
+@dataclass(frozen=True)
+class OutcomeWords:
+    """What is explained: its name, its kind, its classes and the one that a score is of."""
+
+    name: str
+    kind: str
+    classes: tuple[str, ...]
+    positive: str | None
+
+    @property
+    def text(self) -> str | None:
+        """What is explained beyond a name: the class, the classes; None for a plain quantity."""
+        if self.kind == "binary" and self.positive is not None:
+            return f"probability of {self.positive}"
+        if self.kind == "count":
+            return "expected count"
+        if self.kind in ("classes", "several") and self.classes:
+            what = "classes" if self.kind == "classes" else "outcomes"
+            count = len(self.classes)
+            shown = ", ".join(self.classes[:_SHOWN_CLASSES])
+            more = f" and {count - _SHOWN_CLASSES} more" if count > _SHOWN_CLASSES else ""
+            return f"{_NUMBERS[count] if count <= 10 else count} {what}: {shown}{more}"
+        return None
+
+    @property
+    def part(self) -> str:
+        """What one of several is called."""
+        return "outcome" if self.kind == "several" else "class"
+
+    @property
+    def parts(self) -> str:
+        """What several are called."""
+        return "outcomes" if self.kind == "several" else "classes"
+
+    def subject(self, target: str | None) -> str:
+        """Return what a sentence or a title is about: ``the probability of Yes (default)``."""
+        name = target or self.name
+        if self.kind == "binary" and self.positive is not None:
+            return f"{name} = {self.positive}" if name else f"the probability of {self.positive}"
+        return name
+
+
+def outcome_of(spec: Mapping[str, object]) -> OutcomeWords | None:
+    """Return the outcome that a specification tells of; None for those from before it did."""
+    told = spec.get("outcome")
+    if not isinstance(told, Mapping):
+        return None
+    positive = told.get("positive")
+    return OutcomeWords(
+        str(told.get("name") or ""),
+        str(told.get("kind", "real")),
+        tuple(str(name) for name in told.get("classes") or ()),
+        None if positive is None else str(positive),
+    )
+
+
+def loss_of(spec: Mapping[str, object]) -> str:
+    """Return the loss' name; files from before there were several say ``squared error``."""
+    return str(spec.get("loss") or "squared-error").replace("squared error", "squared-error")
+
+
+def unit_of(spec: Mapping[str, object]) -> str:
+    """Return what scores are measured in."""
+    loss = loss_of(spec)
+    if loss in LOSSES:
+        return LOSSES[loss].unit
+    told = spec.get("unit")
+    return str(told) if isinstance(told, str) else f"{loss} loss"
+
+
+def null_of(spec: Mapping[str, object], target: str | None = None) -> str:
+    """Return what scores of everything could add up to without interactions, in words."""
+    loss = loss_of(spec)
+    if loss in _SQUARES:
+        return f"the variance of {target}" if target else "the variance of the outcome"
+    whose = f" of {target}" if target else ""
+    if loss == "log-loss":
+        return f"the entropy{whose or ' of the outcome'}"
+    return f"the null deviance{whose}" if loss in LOSSES else f"the loss of the mean{whose}"
+
+
+def null_label(spec: Mapping[str, object]) -> str:
+    """Return the short form of :func:`null_of`, for the heading of a column."""
+    loss = loss_of(spec)
+    if loss in _SQUARES:
+        return "of variance"
+    return {"log-loss": "of entropy"}.get(loss, "of deviance" if loss in LOSSES else "of null loss")
+
+
+def quality_text(quality: Quality) -> str:
+    """Return how good the model was on one line: skill, its spread, the area where there is one."""
+    text = f"{quality.skill_name} {quality.skill:.3f}"
+    if math.isfinite(quality.skill_spread):
+        text += f" (spread over folds {quality.skill_spread:.3f})"
+    if quality.auc is not None:
+        low, high = quality.auc_interval()
+        text += f", AUC {quality.auc:.3f} ({low:.3f} to {high:.3f})"
+    return text
