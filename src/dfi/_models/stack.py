@@ -278,7 +278,7 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31 - 1))
         self._check_family(y if weight is None else y[weight > 0])
-        members = self._members(seed)
+        members = self.member_list(seed)
         used = [k for k, (_, member) in enumerate(members) if _suits(member, X)]
         used = list(self.only or used or range(len(members)))
         self.weights_ = np.zeros(len(members))
@@ -304,7 +304,8 @@ class SuperLearner(RegressorMixin, BaseEstimator):
                 f"family {self.family!r} are {domain}"
             )
 
-    def _members(self, seed: int) -> Members:
+    def member_list(self, seed: int) -> Members:
+        """Return the members, unfitted: those given, or the family's default."""
         if self.members is not None:
             return self.members
         if self.family == "gaussian":

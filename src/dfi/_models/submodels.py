@@ -24,7 +24,7 @@ from dfi._data.table import Table
 from dfi._models.crossfit import fit_model
 from dfi._models.encoders import column_names, keeps_columns, reads_raw_columns, takes_levels
 from dfi._models.predictor import forest_values, is_plain_forest, predict_once, predictor_for
-from dfi._models.stack import SuperLearner, default_members, fit_members, rows_for
+from dfi._models.stack import SuperLearner, fit_members, rows_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -226,6 +226,11 @@ class _OnColumns:
     predictors: tuple[Predictor, ...]
     positions: list[int]
 
+    @property
+    def model(self) -> object:
+        """The fitted model, which predicts all classes."""
+        return self.predictors[0].model
+
     def __call__(self, points: Floats) -> Floats:
         rows = np.ascontiguousarray(points[:, self.positions])
         if len(self.predictors) == 1:
@@ -352,7 +357,7 @@ def submodel_learner(learner: Learner, full: object) -> Learner:
     if not isinstance(learner, SuperLearner) or not isinstance(full, SuperLearner):
         return learner
     seed = full.random_state if isinstance(full.random_state, int) else 0
-    members = full.members if full.members is not None else default_members(seed)
+    members = full.member_list(seed)
     used = [
         (member, float(weight))
         for member, weight in zip(members, full.weights_, strict=True)
