@@ -91,15 +91,19 @@ def _weighted(nodes: Floats, shares: Floats, mean: float, deviation: float) -> F
 
 
 def gauss_nodes(reference: Reference, j: int, m: int) -> tuple[Floats, Floats]:
-    """Return the ``m``-point Gauss rule of coordinate ``j``.
-
-    For an empirical law by the Lanczos process on the atoms (with full reorthogonalisation) and the
-    eigenvalues of the Jacobi matrix (Golub and Welsch).
-    """
+    """Return the ``m``-point Gauss rule of coordinate ``j``."""
     if reference.values is None:
         nodes, weights = np.polynomial.hermite_e.hermegauss(m)
         return nodes, weights / weights.sum()
-    atoms, mass = reference.atoms(j)
+    return gauss_rule(*reference.atoms(j), m)
+
+
+def gauss_rule(atoms: Floats, mass: Floats, m: int) -> tuple[Floats, Floats]:
+    """Return the ``m``-point Gauss rule of a law of atoms, itself where these are no more.
+
+    By the Lanczos process on the atoms (with full reorthogonalisation) and the eigenvalues of the
+    Jacobi matrix (Golub and Welsch).
+    """
     if len(atoms) <= m:
         return atoms, mass
     basis = np.zeros((m + 1, len(atoms)))
