@@ -225,9 +225,7 @@ def test_three_classes_add_up() -> None:
     X = gaussian_rows(2048, 0.8, 3)
     p = three_classes(X)
     rows, labels = np.vstack([X] * 3), np.repeat(["a", "b", "c"], len(X))
-    result = scores(
-        three_classes, rows, labels, loss="log-loss", sample_weight=p.T.ravel()
-    )
+    result = scores(three_classes, rows, labels, loss="log-loss", sample_weight=p.T.ravel())
     found = np.array([result.by_outcome[name].latent.scores for name in "abc"])
     truth = [[0.073, 0.020, 0.024], [0.020, 0.006, 0.089], [0.028, 0.008, 0.034]]
     np.testing.assert_allclose(found, truth, rtol=0.04, atol=0.001)

@@ -25,9 +25,6 @@ Task = Literal["auto", "classification", "regression"]
 # Integers with so few different values are classes more often than quantities.
 _FEW_CLASSES = 10
 
-FEWEST_MEMBERS = 2
-"""Rows of a class without which it is nowhere both learned and held out."""
-
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
@@ -252,13 +249,6 @@ def _classes(
             f"y has one class only ({labels[0]!r} in every row): there is nothing to tell apart."
         )
     chosen = _position(positive, labels)
-    counts = np.bincount(codes.astype(np.intp), minlength=len(labels))
-    if counts.min() < FEWEST_MEMBERS:
-        rare = int(counts.argmin())
-        raise ValueError(
-            f"class {labels[rare]!r} of y has {counts[rare]} row: a class needs rows to be "
-            "learned from and others to be held out. Leave its rows out, or join it with another."
-        )
     if len(labels) == 2:
         chosen = 1 if chosen is None else chosen
         order = (1 - chosen, chosen)
