@@ -240,8 +240,8 @@ class SuperLearner(RegressorMixin, BaseEstimator):
     -----
     The prediction is a weighted sum, so its line means are the weighted sums of the members' line
     means: closed form for ridge, polynomial and network, exact for the trees. Behind a link they
-    are exact for trees, by nodes whose error is below 1e-5 of a line's range for smooth margins, and
-    by 128 nodes for trees after a smooth margin.
+    are exact for trees, by nodes whose error is below 1e-5 of a line's range for smooth margins,
+    and by the law's values or 256 nodes for trees after a smooth margin.
     """
 
     weights_: Floats
@@ -523,9 +523,7 @@ class LossRisk:
         slope, secant = self.loss.slope(a), self.loss.secant(a, b)
         middle, apart = 0.5 * (a + b), a - b
         near = np.abs(apart) <= _NEAR * np.minimum(np.abs(middle), np.abs(1.0 - middle))
-        second = np.where(
-            near, self._bend(middle), (slope - secant) / np.where(near, 1.0, apart)
-        )
+        second = np.where(near, self._bend(middle), (slope - secant) / np.where(near, 1.0, apart))
         both = 0.5 * (secant - slope) - second * (self.y - middle)
         alone = -2.0 * self._bend(a) * (self.y - a)
         return np.asarray((1.0 - VARIANCE_SHARE) * both + 0.5 * VARIANCE_SHARE * alone)
