@@ -25,26 +25,24 @@ def hinge_margins(
     slopes: Floats,
     back: Floats,
     nodes: Floats,
-    start: Floats,
     out: Floats,
     _sources: int = SOURCES,
 ) -> None:
     """Add the network at each row and node to ``out`` (n, nodes).
 
     ``base`` (n, units) are the units' arguments at the rows, ``change`` (units,) what they change
-    by along the line, ``back`` (n,) the rows' own places on it; ``start`` (units,) is memory.
+    by along the line, ``back`` (n,) the rows' own places on it.
     """
-    units = slopes.shape[0]
     for i in range(base.shape[0]):
-        for k in range(units):
-            start[k] = base[i, k] - change[k] * back[i]
-        for m in range(nodes.shape[0]):
-            t, total = nodes[m], 0.0
-            for k in range(units):
-                a = start[k] + change[k] * t
-                curved = min(max(a, 0.0), BEND)
-                total += slopes[k] * (curved * (2.0 * a - curved))
-            out[i, m] += total
+        for k in range(slopes.shape[0]):
+            step, slope = change[k], slopes[k]
+            start = base[i, k] - step * back[i]
+            # nodes innermost: their sums are independent, so that processors take several at once
+            for m in range(nodes.shape[0]):
+                a = start + step * nodes[m]
+                curved = a if a > 0.0 else 0.0
+                curved = curved if curved < BEND else BEND
+                out[i, m] += slope * (curved * (2.0 * a - curved))
 
 
 @Kernel

@@ -262,7 +262,7 @@ def _weights(
         mass = data.weights.values[use.test]
         risk = risk_of(loss, data.y[use.test], mass, found[0], found[-1])
         key = use.split, use.fold
-        risks[key] = risks[key] + risk if key in risks else risk
+        risks[key] = add(risks[key], risk) if key in risks else risk
     weights = {}
     for split, fold in risks:
         others = [risks[key] for key in risks if key[0] == split and key[1] != fold]

@@ -2,13 +2,13 @@ r"""Families of outcomes: classes, counts and positive quantities, by their like
 
 A model of a family is a function, the *margin* :math:`\eta(x)`, behind a link :math:`g`:
 
-========== ======================= ============================== ===================== ==========
-family     mean :math:`\mu`        loss :math:`\ell(y, \eta)`     :math:`-\ell'`        :math:`h`
-========== ======================= ============================== ===================== ==========
-bernoulli  :math:`1/(1+e^{-\eta})` :math:`\log(1+e^\eta) - y\eta` :math:`y - \mu`       :math:`\mu(1-\mu)`
-poisson    :math:`e^\eta`          :math:`e^\eta - y\eta`         :math:`y - \mu`       :math:`\mu`
-gamma      :math:`e^\eta`          :math:`\eta + y e^{-\eta}`     :math:`y/\mu - 1`     1
-========== ======================= ============================== ===================== ==========
+========= ======================= ============================== ================ ==================
+family    mean :math:`\mu`        loss :math:`\ell(y, \eta)`     :math:`-\ell'`   :math:`h`
+========= ======================= ============================== ================ ==================
+bernoulli :math:`1/(1+e^{-\eta})` :math:`\log(1+e^\eta) - y\eta` :math:`y - \mu`  :math:`\mu(1-\mu)`
+poisson   :math:`e^\eta`          :math:`e^\eta - y\eta`         :math:`y - \mu`  :math:`\mu`
+gamma     :math:`e^\eta`          :math:`\eta + y e^{-\eta}`     :math:`y/\mu-1`  1
+========= ======================= ============================== ================ ==================
 
 with :math:`h` the expected second derivative. Margins are kept within bounds that no sensible model
 reaches (:meth:`Link.bounds`), so that every prediction is finite and strictly inside its domain.

@@ -5,16 +5,17 @@ and products, Newton's method minimises
 
 .. math:: \sum_i \omega_i\, \ell(y_i, \eta_i) + \tfrac{\lambda}{2} \lVert\beta\rVert^2,
 
-the weights :math:`\omega` scaled to average 1. The penalty is the one of a short path, from large to
-small, with the smallest *approximate leave-one-out* loss: a row's margin without the row is, to
+the weights :math:`\omega` scaled to average 1. The penalty is the one of a short path, from large
+to small, with the smallest *approximate leave-one-out* loss: a row's margin without the row is, to
 first order in what the others then do,
 
 .. math:: \eta_i^{(-i)} = \eta_i - \frac{H_{ii}\, r_i}{1 - w_i H_{ii}}, \qquad
           H = Z (Z'WZ + \lambda)^{-1} Z',
 
-with :math:`r_i = -\omega_i \ell'` and :math:`w_i = \omega_i h_i`. The path is left when that loss has
-risen twice. With 300 rows and 27 terms, six samples, log-loss on new rows is .600, and .599 where a
-ten-fold cross-validation chooses among the same penalties, which takes a hundred times as long.
+with :math:`r_i = -\omega_i \ell'` and :math:`w_i = \omega_i h_i`. The path is left when that loss
+has risen twice. With 300 rows and 27 terms, six samples, log-loss on new rows is .600, and .599
+where a ten-fold cross-validation chooses among the same penalties, which takes a hundred times as
+long.
 """
 
 from __future__ import annotations

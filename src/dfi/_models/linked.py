@@ -138,9 +138,8 @@ class LinkedNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 [null],
             ]
         )
-        loss = _PenalisedLikelihood(
-            (X - center) / scale, y, weight, units, self.penalty, link, null
-        )
+        Z = (X - center) / scale
+        loss = _PenalisedLikelihood(Z, y, weight, units, self.penalty, link, null)
         if constant:
             start[-1 - units : -1] = 0.0
             found = start
@@ -251,17 +250,20 @@ class LinkedBoosting(LeastSquaresBoosting):
         margin = np.full(n, null) if margins is None else margins.copy()
         cuts, codes, n_bins = bins_of(X, self.max_bins)
         self.gains_ = np.zeros(d)
-        size = 2 * self.max_leaves - 1
+        # of a constant nothing is left to be found: one leaf that adds 0
+        count, size = 1 if constant else self.n_trees, 2 * self.max_leaves - 1
+        feature, bins, left, right = np.full((4, count * size), -1, dtype=np.intp)
+        value, self.roots_ = np.zeros(count * size), np.arange(count + 1)
         work = Work.for_rows(n, d, int(n_bins.max()), self.max_leaves)
-        grown: list[Trees] = []
-        most = self.learning_rate * MOST_STEP
-        for _ in range(0 if constant else self.n_trees):
+        most, used = self.learning_rate * MOST_STEP, int(constant)
+        for t in range(0 if constant else count):
             mean = link.mean(margin)
             curvature = np.maximum(link.curvature(mean), LEAST_CURVATURE)
             residual = link.pull(y, mean) / curvature
             before = residual.copy()
-            feature, bins, left, right = np.full((4, size), -1, dtype=np.intp)
-            tree = Trees(feature, bins, left, right, np.zeros(size), np.zeros(2, dtype=np.intp))
+            part = slice(used, used + size)
+            nodes = feature[part], bins[part], left[part], right[part], value[part]
+            grown = Trees(*nodes, np.zeros(2, dtype=np.intp))
             grow(
                 codes,
                 residual,
@@ -269,37 +271,24 @@ class LinkedBoosting(LeastSquaresBoosting):
                 n_bins,
                 float(self.learning_rate),
                 int(self.min_rows),
-                tree,
+                grown,
                 work,
                 self.gains_,
             )
-            np.clip(tree.value, -most, most, out=tree.value)
+            np.clip(grown.value, -most, most, out=grown.value)
             margin += np.clip(before - residual, -most, most)
-            grown.append(tree)
-        self._keep(grown, cuts)
-        return self
-
-    def _keep(self, grown: list[Trees], cuts: list[Floats]) -> None:
-        """Join the trees, one after the other."""
-        used = [int(tree.roots[-1]) for tree in grown]
-        self.roots_ = np.concatenate([[0], np.cumsum(used, dtype=np.intp)]).astype(np.intp)
-
-        def joined(parts: list[Floats]) -> Floats:
-            cut = [part[:count] for part, count in zip(parts, used, strict=True)]
-            return np.concatenate(cut) if cut else np.empty(0)
-
-        feature = joined([tree.feature for tree in grown]).astype(np.intp)
-        start = np.repeat(self.roots_[:-1], used)
-        self.feature_, leaf = feature, feature < 0
-        children = [joined([tree.left for tree in grown]), joined([tree.right for tree in grown])]
-        self.left_, self.right_ = (
-            np.where(leaf, -1, child + start).astype(np.intp) for child in children
+            for child in (grown.left, grown.right):
+                child[child >= 0] += used
+            used += int(grown.roots[-1])
+            self.roots_[t + 1] = used
+        self.feature_, self.left_, self.right_ = (
+            nodes[:used].copy() for nodes in (feature, left, right)
         )
-        self.value_ = joined([tree.value for tree in grown])
-        bins = joined([tree.bins for tree in grown]).astype(np.intp)
+        self.value_ = value[:used].copy()
         self.threshold_ = np.array(
-            [cuts[f][c] if f >= 0 else 0.0 for f, c in zip(feature, bins, strict=True)]
+            [cuts[f][c] if f >= 0 else 0.0 for f, c in zip(self.feature_, bins[:used], strict=True)]
         )
+        return self
 
     def margin(self, rows: Floats) -> Floats:
         """Return the margin of each row."""

@@ -240,8 +240,8 @@ class SuperLearner(RegressorMixin, BaseEstimator):
     -----
     The prediction is a weighted sum, so its line means are the weighted sums of the members' line
     means: closed form for ridge, polynomial and network, exact for the trees. Behind a link they
-    are exact for trees, by nodes whose error is below 1e-5 of a line's range for smooth margins, and
-    by 128 nodes for trees after a smooth margin.
+    are exact for trees, by nodes whose error is below 1e-5 of a line's range for smooth margins,
+    and by the law's values or 256 nodes for trees after a smooth margin.
     """
 
     weights_: Floats
