@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -153,12 +153,16 @@ class Predictor:
 
     def _of_class(self, value: Native) -> Floats:
         """Return the probability of the explained class, or its log-odds, from all classes'."""
-        classes = np.asarray(value)
-        k = self.explained_class
+        classes, k = np.asarray(value), self.explained_class
         if classes.ndim != 2 or not 0 <= k < classes.shape[1]:
             raise ValueError(
                 f"{self.name} gives probabilities of shape {classes.shape}: one for each row and "
                 f"class is needed, and class number {k} among them"
+            )
+        if self.column is None and classes.shape[1] != 2:
+            raise ValueError(
+                f"this {self.name} has {classes.shape[1]} classes: the scores explain one "
+                "probability, and which one must be said"
             )
         if self.scale == "margin":
             if classes.shape[1] != 2:
@@ -221,7 +225,14 @@ def brief(error: Exception) -> str:
     return text if len(text) <= 300 else text[:297] + "..."
 
 
-def predictor_for(model: Estimator, table: Table, *, prefit: bool) -> Predictor:
+def predictor_for(
+    model: Estimator,
+    table: Table,
+    *,
+    prefit: bool,
+    column: int | None = None,
+    scale: Scale = "probability",
+) -> Predictor:
     """Decide how a fitted model reads its rows.
 
     A model that knows column names, one built around a pipeline, and a plain function get a table
@@ -236,6 +247,7 @@ def predictor_for(model: Estimator, table: Table, *, prefit: bool) -> Predictor:
     else:
         open_to_gaps = table.gaps and (prefit or takes_missing(model))
         predictor = Predictor(model, table, "values" if open_to_gaps else "matrix")
+    predictor = replace(predictor, column=column, scale=scale)
     if prefit and table.missing:
         _check_missing(predictor)
     return predictor

@@ -290,8 +290,8 @@ def _merged(
             intercepts = kernel_array(ensemble.classes.intercepts, np.float64)
             sums, ends = class_sums_for(n_sums, q, capacity), np.empty((2, q))
             by_class = mean.reshape(shape), hermite.reshape(shape), square.reshape(shape)
-            trees = nodes, of_tree, intercepts, rows
-            softmax_moments(*trees, *common, jumps, sums, ends, done, *by_class)
+            memory = jumps, sums, ends, done
+            softmax_moments(nodes, of_tree, intercepts, rows, *common, *memory, *by_class)
         capacity *= 2
     return mean, hermite, square
 

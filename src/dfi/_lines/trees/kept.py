@@ -84,17 +84,20 @@ class KeptMoments:
         self._found: OrderedDict[Key, LineMoments] = OrderedDict()
         self._bytes = 0
         self._lock = threading.RLock()
-        self._owners: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
+        # by identity: some libraries' models have no hash
+        self._owners: dict[int, tuple[weakref.ref[object], int]] = {}
         self._numbers = itertools.count()
 
     def owner(self, model: object) -> int | None:
         """Return the number of a fitted model, None for one that cannot be referred to weakly."""
         with self._lock:
+            known = self._owners.get(id(model))
+            if known is not None and known[0]() is model:
+                return known[1]
+            number = next(self._numbers)
             try:
-                number = self._owners.get(model)
-                if number is None:
-                    number = self._owners[model] = next(self._numbers)
-                    weakref.finalize(model, self.forget, number).atexit = False
+                weakref.finalize(model, self.forget, number).atexit = False
+                self._owners[id(model)] = weakref.ref(model), number
             except TypeError:
                 return None
         return number
@@ -113,6 +116,9 @@ class KeptMoments:
         with self._lock:
             for key in [key for key in self._found if key[0] == owner]:
                 self._bytes -= _size(self._found.pop(key))
+            gone = [place for place, (_, number) in self._owners.items() if number == owner]
+            for place in gone:
+                del self._owners[place]
 
     @property
     def n_bytes(self) -> int:

@@ -531,6 +531,8 @@ def _xgboost(model: Any, column: int) -> TreeEnsemble:
     parameters = learner["learner_model_param"]
     n_classes = int(parameters["num_class"])
     require(int(parameters.get("num_target", 1)) == 1, "XGBoost with several outputs")
+    sizes = {int(tree["tree_param"].get("size_leaf_vector", 1)) for tree in trees}
+    require(max(sizes, default=1) <= 1, "XGBoost with several outputs in a tree")
     best = getattr(model, "best_iteration", None) if booster is not model else None
     if best is not None:
         trees = trees[: gradient_booster["model"]["iteration_indptr"][int(best) + 1]]
