@@ -70,6 +70,7 @@ def classes(result: Importance, *, top: int | None = 20, ax: Axes | None = None)
         for (row, column), score in np.ndenumerate(scores):
             part = share[row, column]
             text = f"{100 * part:.0f} %" if np.isfinite(part) else f"{score:.2g}"
+            text = text.removeprefix("-") if text == "-0 %" else text
             ax.text(
                 column,
                 row,

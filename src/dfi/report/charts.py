@@ -83,7 +83,9 @@ def bars(rows: Sequence[Plain], limit: int = MAX_BARS, *, floor: float | None = 
                 "width": round(abs(end - zero), 3),
                 **scale.interval(row),
                 "significant": row["significant"],
-                "value": number(row["score"]),
+                "value": number(row["score"])
+                if row.get("share") is None
+                else percent(row["share"]),
             }
         )
     return {
@@ -238,14 +240,29 @@ def inside(units: Sequence[Plain]) -> Plain | None:
 
 
 def folds(quality: Plain) -> Plain:
-    """Return R2, overall and by fold, between the smallest of them (or 0) and 1."""
-    by_fold = [value for value in quality["r2_by_fold"] if value is not None]
-    scale = Scale(min([0.0, quality["r2"], *by_fold]), 1.0, margin=0.0)
+    """Return the skill (R2 and its like), overall and by fold, up to 1."""
+    by_fold = [value for value in quality["skill_by_fold"] if value is not None]
+    skill = quality["skill"] or 0.0
+    scale = Scale(min([0.0, skill, *by_fold]), 1.0, margin=0.0)
     return {
         "zero": scale(0.0),
-        "r2": scale(max(min(quality["r2"], 1.0), scale.low)),
+        "skill": scale(max(min(skill, 1.0), scale.low)),
         "folds": [scale(value) for value in by_fold],
         "ticks": scale.ticks(5),
+    }
+
+
+def calibration(bins: Sequence[Plain]) -> Plain | None:
+    """Return observed shares against mean predictions; None where there are no classes."""
+    if not bins:
+        return None
+    across, up = Scale(0.0, 1.0), Scale(0.0, 1.0, upwards=True)
+    return {
+        "points": [{"x": across(b["predicted"]), "y": up(b["observed"])} for b in bins],
+        "low": {"x": across(0.0), "y": up(0.0)},
+        "high": {"x": across(1.0), "y": up(1.0)},
+        "x_ticks": across.ticks(5),
+        "y_ticks": up.ticks(5),
     }
 
 
