@@ -64,9 +64,20 @@ def _values(rows: Sequence[Plain], *keys: str) -> list[float]:
     return [row[key] for row in rows for key in keys if row[key] is not None]
 
 
-def bars(rows: Sequence[Plain], limit: int = MAX_BARS, *, floor: float | None = None) -> Plain:
-    """Return bars with intervals for the first rows, and where the score of noise lies."""
+def bars(
+    rows: Sequence[Plain],
+    limit: int = MAX_BARS,
+    *,
+    floor: float | None = None,
+    shares: bool = False,
+) -> Plain:
+    """Return bars with intervals for the first rows, and where the score of noise lies.
+
+    With ``shares`` the number beside a bar is the share of what can be explained, where all are
+    known.
+    """
     shown = list(rows[:limit])
+    shared = shares and all(row.get("share") is not None for row in shown)
     ends = _values(shown, "score", "ci_low", "ci_high")
     scale = Scale(min([0.0, *ends]), max([0.0, floor or 0.0, *ends]))
     zero = scale(0.0)
@@ -83,13 +94,12 @@ def bars(rows: Sequence[Plain], limit: int = MAX_BARS, *, floor: float | None = 
                 "width": round(abs(end - zero), 3),
                 **scale.interval(row),
                 "significant": row["significant"],
-                "value": number(row["score"])
-                if row.get("share") is None
-                else percent(row["share"]),
+                "value": percent(row["share"]) if shared else number(row["score"]),
             }
         )
     return {
         "rows": drawn,
+        "shared": shared,
         "ticks": scale.ticks(),
         "zero": zero,
         "floor": None if floor is None else scale(floor),

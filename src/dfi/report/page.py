@@ -107,13 +107,15 @@ def report_html(
         summary=summary,
         columns=columns,
         charts={
-            "bars": charts.bars(features, floor=summary["noise"]["floor"]),
+            "bars": charts.bars(features, floor=summary["noise"]["floor"], shares=True),
             "overview": charts.overview(features),
             "scatter": charts.scatter(features),
             "heat": charts.heat_map(summary["weights"], features),
             "folds": charts.folds(summary["quality"]),
             "calibration": charts.calibration(summary["quality"]["calibration"]),
-            "groups": None if summary["groups"] is None else charts.bars(summary["groups"]),
+            "groups": None
+            if summary["groups"] is None
+            else charts.bars(summary["groups"], shares=True),
             "latent": charts.latent_bars(result),
             "inside": charts.inside(summary["inside"]),
         },
