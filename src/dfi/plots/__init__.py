@@ -21,6 +21,7 @@ from dfi.plots.attribution import (
     latent_attributed,
     latent_attributed_data,
 )
+from dfi.plots.classes import classes, classes_data
 from dfi.plots.comparison import comparison, comparison_data, sensitivity, sensitivity_data
 from dfi.plots.scores import (
     diagnostics,
@@ -45,6 +46,8 @@ __all__ = [
     "amplification_data",
     "attribution",
     "attribution_data",
+    "classes",
+    "classes_data",
     "comparison",
     "comparison_data",
     "diagnostics",
@@ -68,6 +71,7 @@ _KINDS: dict[str, Callable[..., Axes | NDArray[np.object_]]] = {
     "attribution": attribution,
     "amplification": amplification,
     "groups": groups,
+    "classes": classes,
     "diagnostics": diagnostics,
 }
 

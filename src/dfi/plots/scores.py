@@ -17,7 +17,7 @@ import numpy as np
 from dfi._checks import did_you_mean
 from dfi._data import as_frame
 from dfi.plots import style
-from dfi.results import views
+from dfi.results import views, words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 N_VALUES = 41
 MAX_ROWS = 200
 AXIS_LABEL = {
-    "attributed": "importance (variance of the outcome attributed to the feature)",
-    "latent": "latent importance (variance of the outcome carried by the coordinate)",
+    "attributed": "importance ({unit} attributed to the feature)",
+    "latent": "latent importance ({unit} carried by the coordinate)",
     "group": "importance of the group",
 }
 
@@ -46,8 +46,14 @@ def _importance_data(
     adjust: Adjustment | None = "holm",
     simultaneous: bool = False,
 ) -> Columns:
-    """Return the numbers behind :func:`importance`: the result's table and ``significant``."""
+    """Return the numbers behind :func:`importance`: the result's table and ``significant``.
+
+    ``share`` is that of what can be explained, where the result knows it.
+    """
     columns = views.unit_columns(result, level=level, adjust=adjust, simultaneous=simultaneous)
+    shares = result._shares()
+    if shares:
+        columns = {"feature": columns.pop("feature"), "share": shares["share"], **columns}
     return style.take(columns, views.leading(result.scores, top))
 
 
@@ -66,6 +72,7 @@ def importance(
     """Draw the scores as bars with their intervals, the largest at the top.
 
     Significant units (``p_adj <= 1 - level``) have a filled bar and a star, others a hollow one.
+    The axis above tells shares of what can be explained, where the result knows them.
 
     Parameters
     ----------
@@ -126,13 +133,36 @@ def importance(
         )
     style.zero_line(ax)
     style.label_rows(ax, shown["feature"])
-    label, how = AXIS_LABEL[result.space], views.group_score(result)
+    unit, outcome = words.unit_of(result.spec), words.outcome_of(result.spec)
+    label, how = AXIS_LABEL[result.space].format(unit=unit), views.group_score(result)
     if result.space == "group" and how is not None:
         label = f"importance of the group ({how})"
-    ax.set_xlabel(label, fontsize=9)
+    if result.space == "group" and unit != words.VARIANCE:
+        label = f"{label}, {unit}"
+    if outcome is not None and outcome.text is not None:
+        label = f"{label}\n{views.shorten(outcome.text, 90)}"
+    ax.set_xlabel(label, fontsize=9, parse_math=False)
+    _share_axis(ax, result)
     style.say_how_many(ax, n_shown, len(result.names))
     style.small_legend(ax)
     return ax
+
+
+def _share_axis(ax: Axes, result: Importance) -> None:
+    """Tell shares of what can be explained along the top; the scale is the same."""
+    explained = result.explained
+    if explained is None or np.isnan(result._shares()["share"]).all():
+        return
+    scale = explained.value / 100.0
+    above = ax.secondary_xaxis(
+        "top",
+        functions=(
+            lambda score: np.asarray(score, dtype=np.float64) / scale,
+            lambda share: np.asarray(share, dtype=np.float64) * scale,
+        ),
+    )
+    above.set_xlabel(f"{words.SHARE} (%)", fontsize=9)
+    above.tick_params(labelsize=8)
 
 
 def _diagnostics_data(result: Importance) -> Columns:

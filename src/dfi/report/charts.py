@@ -64,9 +64,20 @@ def _values(rows: Sequence[Plain], *keys: str) -> list[float]:
     return [row[key] for row in rows for key in keys if row[key] is not None]
 
 
-def bars(rows: Sequence[Plain], limit: int = MAX_BARS, *, floor: float | None = None) -> Plain:
-    """Return bars with intervals for the first rows, and where the score of noise lies."""
+def bars(
+    rows: Sequence[Plain],
+    limit: int = MAX_BARS,
+    *,
+    floor: float | None = None,
+    shares: bool = False,
+) -> Plain:
+    """Return bars with intervals for the first rows, and where the score of noise lies.
+
+    With ``shares`` the number beside a bar is the share of what can be explained, where all are
+    known.
+    """
     shown = list(rows[:limit])
+    shared = shares and all(row.get("share") is not None for row in shown)
     ends = _values(shown, "score", "ci_low", "ci_high")
     scale = Scale(min([0.0, *ends]), max([0.0, floor or 0.0, *ends]))
     zero = scale(0.0)
@@ -83,11 +94,12 @@ def bars(rows: Sequence[Plain], limit: int = MAX_BARS, *, floor: float | None = 
                 "width": round(abs(end - zero), 3),
                 **scale.interval(row),
                 "significant": row["significant"],
-                "value": number(row["score"]),
+                "value": percent(row["share"]) if shared else number(row["score"]),
             }
         )
     return {
         "rows": drawn,
+        "shared": shared,
         "ticks": scale.ticks(),
         "zero": zero,
         "floor": None if floor is None else scale(floor),
@@ -238,14 +250,29 @@ def inside(units: Sequence[Plain]) -> Plain | None:
 
 
 def folds(quality: Plain) -> Plain:
-    """Return R2, overall and by fold, between the smallest of them (or 0) and 1."""
-    by_fold = [value for value in quality["r2_by_fold"] if value is not None]
-    scale = Scale(min([0.0, quality["r2"], *by_fold]), 1.0, margin=0.0)
+    """Return the skill (R2 and its like), overall and by fold, up to 1."""
+    by_fold = [value for value in quality["skill_by_fold"] if value is not None]
+    skill = quality["skill"] or 0.0
+    scale = Scale(min([0.0, skill, *by_fold]), 1.0, margin=0.0)
     return {
         "zero": scale(0.0),
-        "r2": scale(max(min(quality["r2"], 1.0), scale.low)),
+        "skill": scale(max(min(skill, 1.0), scale.low)),
         "folds": [scale(value) for value in by_fold],
         "ticks": scale.ticks(5),
+    }
+
+
+def calibration(bins: Sequence[Plain]) -> Plain | None:
+    """Return observed shares against mean predictions; None where there are no classes."""
+    if not bins:
+        return None
+    across, up = Scale(0.0, 1.0), Scale(0.0, 1.0, upwards=True)
+    return {
+        "points": [{"x": across(b["predicted"]), "y": up(b["observed"])} for b in bins],
+        "low": {"x": across(0.0), "y": up(0.0)},
+        "high": {"x": across(1.0), "y": up(1.0)},
+        "x_ticks": across.ticks(5),
+        "y_ticks": up.ticks(5),
     }
 
 

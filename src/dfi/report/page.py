@@ -14,7 +14,8 @@ from markupsafe import Markup
 from dfi._checks import writable, written_whole
 from dfi.report import charts
 from dfi.report.numbers import number, p_value, percent
-from dfi.report.summary import summarize, summarize_comparison
+from dfi.report.summary import class_summary, summarize, summarize_comparison
+from dfi.results import words
 from dfi.results.importance import missing_text
 from dfi.results.views import unit_rows
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from dfi.results.views import Plain, ResultsByLabel
 
 TABLE_COLUMNS = (
+    ("share", "share"),
     ("score", "score"),
     ("se", "std. error"),
     ("ci_low", "low"),
@@ -33,7 +35,7 @@ TABLE_COLUMNS = (
     ("z", "z"),
     ("p", "p"),
     ("p_adj", "adjusted p"),
-    ("share", "of variance"),
+    ("of_null", "of variance"),
     ("latent", "latent"),
     ("missing", "missing"),
 )
@@ -94,18 +96,26 @@ def report_html(
     """
     summary = summarize(result, title=title, target=target, groups=groups)
     features = summary["features"]
-    columns = [c for c in TABLE_COLUMNS if any(row[c[0]] is not None for row in features)]
+    labels = {"of_null": summary["null_label"]}
+    columns = [
+        (key, labels.get(key, label))
+        for key, label in TABLE_COLUMNS
+        if any(row[key] is not None for row in features)
+    ]
     return _page(
         "report.html",
         summary=summary,
         columns=columns,
         charts={
-            "bars": charts.bars(features, floor=summary["noise"]["floor"]),
+            "bars": charts.bars(features, floor=summary["noise"]["floor"], shares=True),
             "overview": charts.overview(features),
             "scatter": charts.scatter(features),
             "heat": charts.heat_map(summary["weights"], features),
             "folds": charts.folds(summary["quality"]),
-            "groups": None if summary["groups"] is None else charts.bars(summary["groups"]),
+            "calibration": charts.calibration(summary["quality"]["calibration"]),
+            "groups": None
+            if summary["groups"] is None
+            else charts.bars(summary["groups"], shares=True),
             "latent": charts.latent_bars(result),
             "inside": charts.inside(summary["inside"]),
         },
@@ -114,6 +124,7 @@ def report_html(
             "columns": [["rank", "rank"], ["name", summary["unit"]], *map(list, columns)],
             "groups": summary["groups"] or [],
             "level": summary["level"],
+            "null": summary["null_name"],
             "spec": summary["spec"],
             "file": "importance",
         },
@@ -123,6 +134,7 @@ def report_html(
 def compact_html(result: Importance, *, rows: int = 10) -> str:
     """Return a small table with bars for notebooks: no script, no style outside of itself."""
     features = unit_rows(result)
+    outcome = words.outcome_of(result.spec)
     template = _templates().get_template("compact.html")
     return template.render(
         chart=charts.bars(features, rows),
@@ -131,6 +143,11 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
         n_unrelated=sum(row["unrelated"] for row in features),
         level=result.level,
         quality=result.quality,
+        fit=words.quality_text(result.quality).split(" (")[0].replace("R2", "R²"),
+        outcome=None if outcome is None else outcome.text,
+        unit=words.unit_of(result.spec),
+        shared=any(row["share"] is not None for row in features),
+        by_class=None if not result.by_outcome else class_summary(result, rows),
         space=result.space,
         how=result.spec.get("group_scores"),
         missing=missing_text(result),

@@ -13,7 +13,7 @@ from scipy import stats
 
 from dfi._data.dependence import FEW_CLUSTERS
 from dfi.report.numbers import number, p_value, percent
-from dfi.results import views
+from dfi.results import views, words
 from dfi.results.file import thaw
 from dfi.results.importance import UNRELATED, missing_text
 from dfi.transports import TRANSPORTS
@@ -29,11 +29,13 @@ SHOWN_WEIGHTS = 20
 SHOWN_BLOCKS = 6
 SHOWN_MEMBERS = 8
 SHOWN_INSIDE = 60
+SHOWN_BY_CLASS = 15
 MEMBER_LABEL = 40
 BLOCK_LABEL = 26
 _ARGUMENTS = ("estimator", "transport", "cv", "n_repeats", "form", "random_state")
 WEAK_R2 = 0.1
 """Below this out-of-fold R2 the report warns that the regression explains little."""
+_VARIANCE = "the outcome's variance"
 _NO_RECORD: Plain = {"question": None, "inference": None, "valid": True, "seconds": None}
 
 
@@ -65,12 +67,25 @@ def summarize(
     spec = thaw(result.spec)
     if target is None and isinstance(spec.get("target"), str):
         target = spec["target"]
+    outcome = words.outcome_of(spec)
+    if target is None and outcome is not None:
+        target = outcome.name or None
+    about = target if outcome is None else outcome.subject(target) or None
+    unit = words.unit_of(spec)
     singular, plural = views.SPACES[result.space]
     features = views.unit_rows(result)
     total = result.total
     return {
-        "title": title or (f"What explains {target}?" if target else "Feature importance"),
+        "title": title or (f"What explains {about}?" if about else "Feature importance"),
         "target": target,
+        "outcome": None if outcome is None else outcome.text,
+        "mean_name": _mean_name(outcome),
+        "score_unit": unit,
+        "squares": unit == words.VARIANCE,
+        "null_label": words.null_label(spec),
+        "null_name": words.null_of(spec),
+        "explained": _explained(result),
+        "by_class": class_summary(result),
         "unit": singular,
         "units": plural,
         "method": str(spec.get("method", "dfi")),
@@ -82,10 +97,12 @@ def summarize(
         "n_features": len(features),
         "n_significant": sum(row["significant"] for row in features),
         "n_unrelated": sum(row["unrelated"] for row in features),
-        "leading": leading_sentences(features[:LEADING], result.level, target),
+        "leading": leading_sentences(features[:LEADING], result.level, target, spec),
         "alarms": alarm_sentences(result),
         "noise": _noise(result),
-        "quality": quality_sentences(result.quality),
+        "quality": quality_sentences(
+            result.quality, None if outcome is None else outcome.positive, result.level
+        ),
         "total": {
             "value": views.finite(total.value),
             "low": views.finite(total.ci_low),
@@ -107,6 +124,87 @@ def summarize(
         "versions": _versions(spec),
         "data_sha256": spec.get("data_sha256"),
         "call": call_text(spec),
+    }
+
+
+def _mean_name(outcome: words.OutcomeWords | None) -> str:
+    """Return what the mean of the outcome is called."""
+    if outcome is not None and outcome.kind == "binary" and outcome.positive is not None:
+        return f"share of {outcome.positive}"
+    return "mean outcome"
+
+
+def _explained(result: Importance) -> Plain | None:
+    """Return what is explained and how much of it the scores add up to, with a sentence."""
+    explained, null, overlap = result.explained, result.null_loss, result.overlap
+    if explained is None or null is None:
+        return None
+    text = (
+        f"The model explains {number(explained.value)} of {number(null.value)}, which is "
+        f"{words.null_of(result.spec)} ({percent(explained.value / null.value)})."
+    )
+    if overlap is not None:
+        text += (
+            f" The scores add up to {overlap.value:.2f} times what is explained "
+            f"({percent(overlap.level)} interval {overlap.ci_low:.2f} to {overlap.ci_high:.2f}): "
+            "this overlap is 1 where latent coordinates add their effects, and above where they "
+            "act together, since each is then credited with what they do jointly."
+        )
+    return {
+        "value": views.finite(explained.value),
+        "null": views.finite(null.value),
+        "overlap": None if overlap is None else views.finite(overlap.value),
+        "text": text,
+    }
+
+
+def class_summary(result: Importance, top: int = SHOWN_BY_CLASS) -> Plain | None:
+    """Return scores of each class (or outcome) of the leading units, and how good its model was."""
+    if not result.by_outcome:
+        return None
+    outcome = words.outcome_of(result.spec)
+    names = list(result.by_outcome)
+    columns = views.class_columns(result, top)
+    highest = max(float(np.max(columns["score"])), 1e-12)
+    cells = [
+        {
+            "share": views.finite(columns["share"][k]),
+            "score": views.finite(columns["score"][k]),
+            "low": views.finite(columns["ci_low"][k]),
+            "high": views.finite(columns["ci_high"][k]),
+            "significant": bool(columns["significant"][k]),
+            "ink": round(math.sqrt(max(float(columns["score"][k]), 0.0) / highest), 3),
+        }
+        for k in range(len(columns["score"]))
+    ]
+    rows = [
+        {"index": start // len(names), "name": columns["feature"][start],
+         "cells": cells[start : start + len(names)]}
+        for start in range(0, len(cells), len(names))
+    ]  # fmt: skip
+    return {
+        "part": "class" if outcome is None else outcome.part,
+        "parts": "classes" if outcome is None else outcome.parts,
+        "names": names,
+        "labels": views.short_names(names, BLOCK_LABEL),
+        "rows": rows,
+        "n_hidden": len(result.names) - len(rows),
+        "shared": any(cell["share"] is not None for cell in cells),
+        "quality": [_class_quality(name, part.quality) for name, part in result.by_outcome.items()],
+    }
+
+
+def _class_quality(name: str, quality: Quality) -> Plain:
+    area = None if quality.auc is None else quality.auc_interval()
+    return {
+        "name": name,
+        "skill": views.finite(quality.skill),
+        "model_loss": views.finite(quality.model_loss),
+        "null_loss": views.finite(quality.null_loss),
+        "auc": quality.auc,
+        "auc_text": None
+        if area is None or quality.auc is None
+        else f"{quality.auc:.3f} ({area[0]:.3f} to {area[1]:.3f})",
     }
 
 
@@ -392,6 +490,9 @@ def summarize_comparison(
             }
         )
     singular, plural = views.SPACES[first.space]
+    outcome = words.outcome_of(first.spec)
+    if target is None and outcome is not None:
+        target = outcome.name or None
     return {
         "title": title or f"{len(by_label)} answers side by side",
         "target": target,
@@ -401,7 +502,11 @@ def summarize_comparison(
         "names": names,
         "methods": methods,
         "skipped": skipped,
-        "quality": quality_sentences(first.quality),
+        "quality": quality_sentences(
+            first.quality, None if outcome is None else outcome.positive, first.level
+        ),
+        "outcome": None if outcome is None else outcome.text,
+        "score_unit": words.unit_of(first.spec),
         "versions": _versions(thaw(first.spec)),
         "specs": {label: thaw(result.spec) for label, result in by_label.items()},
     }
@@ -431,14 +536,19 @@ def _agreement(first: Sequence[Plain], other: Sequence[Plain]) -> float | None:
 
 
 def leading_sentences(
-    features: Sequence[Plain], level: float, target: str | None
+    features: Sequence[Plain],
+    level: float,
+    target: str | None,
+    spec: Mapping[str, object] | None = None,
 ) -> list[dict[str, str]]:
     """Return one sentence for each leading unit: its score, its interval, how sure it is."""
-    return [{"name": row["name"], "text": _leading(row, level, target)} for row in features]
+    told = spec or {}
+    return [{"name": row["name"], "text": _leading(row, level, target, told)} for row in features]
 
 
-def _leading(row: Plain, level: float, target: str | None) -> str:
-    outcome = f"the variance of {target}" if target else "the variance of the outcome"
+def _leading(row: Plain, level: float, target: str | None, spec: Mapping[str, object]) -> str:
+    outcome, unit = words.null_of(spec, target), words.unit_of(spec)
+    unit = f" {unit}" if " " not in unit else ""
     if row["unrelated"]:
         text = f"score exactly 0: {UNRELATED}."
         if row["ci_high"]:
@@ -448,12 +558,18 @@ def _leading(row: Plain, level: float, target: str | None) -> str:
         return (
             f"does not vary, or has no standard error: score {number(row['score'])}, no interval."
         )
-    text = (
-        f"score {number(row['score'])} ({percent(level)} interval {number(row['ci_low'])} to "
+    text = ""
+    if row.get("share") is not None:
+        text = f"{percent(row['share'])} of what can be explained"
+        if row["share_low"] is not None and row["share_high"] is not None:
+            text += f" ({percent(row['share_low'])} to {percent(row['share_high'])})"
+        text += "; "
+    text += (
+        f"score {number(row['score'])}{unit} ({percent(level)} interval {number(row['ci_low'])} to "
         f"{number(row['ci_high'])})"
     )
-    if row["share"] is not None:
-        text += f", {percent(row['share'])} of {outcome}"
+    if row.get("of_null") is not None:
+        text += f", {percent(row['of_null'])} of {outcome}"
     if row["significant"]:
         text += f"; clearly above zero (adjusted p {_p(row['p_adj'])})."
     else:
@@ -479,16 +595,39 @@ def _p(value: float | None) -> str:
     return text if text.startswith("<") else f"= {text}"
 
 
-def quality_sentences(quality: Quality) -> Plain:
-    """Return how good the regression was, and a warning where it explains little."""
-    spread = quality.r2_spread
-    text = (
-        f"On rows that it had not seen, the regression explains {percent(quality.r2)} of the "
-        f"outcome's variance (R² = {quality.r2:.3f}"
-    )
-    text += f", standard deviation over folds {spread:.3f})." if math.isfinite(spread) else ")."
+def quality_sentences(quality: Quality, positive: str | None = None, level: float = 0.95) -> Plain:
+    """Return how good the model was in the words of its loss, and a warning where it is weak."""
+    spread, skill = quality.skill_spread, quality.skill
+    name = quality.skill_name.replace("R2", "R²")
+    over = f", standard deviation over folds {spread:.3f})." if math.isfinite(spread) else ")."
+    if quality.loss == "squared-error":
+        text = (
+            f"On rows that it had not seen, the regression explains {percent(skill)} of the "
+            f"outcome's variance (R² = {skill:.3f}{over}"
+        )
+    else:
+        null = "prevalence" if quality.loss in ("brier", "log-loss") else "mean outcome"
+        null += "s" * (null == "prevalence" and bool(quality.by_outcome))
+        text = (
+            f"On rows that it had not seen, the model's {quality.loss_name} is "
+            f"{number(quality.model_loss)}; that of the {null} alone is "
+            f"{number(quality.null_loss)}. It explains {percent(skill)} of it "
+            f"({name} = {skill:.3f}{over}"
+        )
+    if quality.auc is not None:
+        low, high = quality.auc_interval(level)
+        member = f"a row of class {positive}" if positive else "a row of the class"
+        text += (
+            f" Of two rows, {member} and another, it gives the first the higher probability in "
+            f"{percent(quality.auc)} of all pairs (AUC {quality.auc:.3f}, {percent(level)} "
+            f"interval {low:.3f} to {high:.3f})."
+        )
+        if quality.brier is not None and quality.log_loss is not None:
+            text += f" Brier score {number(quality.brier)}, log-loss {number(quality.log_loss)}."
     warning = None
-    if quality.r2 <= 0:
+    if quality.loss != "squared-error":
+        warning = _weak_sentence(quality)
+    elif quality.r2 <= 0:
         warning = (
             "The regression explains nothing on unseen rows. The scores below describe noise: do "
             "not read them as findings. Try another model or more rows."
@@ -501,12 +640,38 @@ def quality_sentences(quality: Quality) -> Plain:
     return {
         "r2": quality.r2,
         "r2_by_fold": [r if math.isfinite(r) else None for r in quality.r2_by_fold],
+        "loss": quality.loss,
+        "skill": views.finite(skill),
+        "skill_name": name,
+        "skill_by_fold": [r if math.isfinite(r) else None for r in quality.skill_by_fold],
+        "auc": quality.auc,
+        "calibration": [
+            {"predicted": entry.predicted, "observed": entry.observed, "n_rows": entry.n_rows}
+            for entry in quality.calibration
+        ],
         "n_rows": quality.n_rows,
         "mse": quality.mse,
         "outcome_variance": quality.outcome_variance,
         "text": text,
         "warning": warning,
     }
+
+
+def _weak_sentence(quality: Quality) -> str | None:
+    """Return a warning where the loss is not, or hardly, below that of the prevalence."""
+    null = "the prevalence" if quality.loss in ("brier", "log-loss") else "the mean outcome"
+    if quality.skill <= 0:
+        return (
+            f"The model does not beat {null} on unseen rows. The scores below describe noise: do "
+            "not read them as findings. Try another model or more rows."
+        )
+    if quality.skill < WEAK_R2:
+        return (
+            f"The model's {quality.loss_name} is only {percent(quality.skill)} below that of "
+            f"{null}. Scores say which features that small part comes from, not what drives the "
+            "outcome."
+        )
+    return None
 
 
 def alarm_sentences(result: Importance) -> list[str]:
@@ -524,7 +689,7 @@ def noise_sentence(result: Importance) -> str | None:
         return None
     if "not_measured" in noise:
         return f"What a column of noise would score was not measured: {noise['not_measured']}."
-    variance = result.quality.outcome_variance
+    null = result.quality.null_loss
     floor, upper = float(noise["floor"]), float(noise["upper"])
     count = len(noise["probes"])
     if upper == 0.0:
@@ -532,7 +697,8 @@ def noise_sentence(result: Importance) -> str | None:
             f"A column of pure noise scores exactly 0 here: {count} of them were put beside the "
             "table, and the transport finds them independent of every feature."
         )
-    share = f" ({percent(floor / variance)} of the outcome's variance)" if variance > 0 else ""
+    whole = words.null_of(result.spec).replace("the variance of the outcome", _VARIANCE)
+    share = f" ({percent(floor / null)} of {whole})" if null > 0 else ""
     return (
         f"A column of pure noise scores up to {number(floor)}{share} here, and at most "
         f"{number(upper)} with a confidence of 95 %: {count} of them, normal numbers and permuted "
@@ -651,9 +817,14 @@ def _checks(result: Importance) -> list[Plain]:
         probes = noise.get("probes", ())
         notes += _note(text, serious=any(probe["p_adj"] <= noise["level"] for probe in probes))
     if isinstance(totals, Mapping) and isinstance(totals.get("of_explained"), float):
+        squares = words.unit_of(result.spec) == words.VARIANCE
+        explained = "the variance that the regression explains" if squares else (
+            "what the model explains"
+        )  # fmt: skip
+        whole = "that of the outcome" if squares else words.null_of(result.spec)
         notes += _note(
-            f"The scores add up to {totals['of_explained']:.2f} times the variance that the "
-            f"regression explains ({totals['of_variance']:.2f} times that of the outcome): 1 is "
+            f"The scores add up to {totals['of_explained']:.2f} times {explained} "
+            f"({totals['of_variance']:.2f} times {whole}): 1 is "
             "what additive regressions give, 2 what interactions of two latent coordinates can.",
             serious=bool(totals["above_variance"] or totals["doubtful"] or totals["low"]),
         )

@@ -144,19 +144,24 @@ class Results(Mapping[str, "Importance"]):
         Returns
         -------
         frame
-            By method: the columns of :meth:`dfi.Importance.table` after ``method``, and
+            By method: the columns of :meth:`dfi.Importance.table` after ``method`` (``share`` of
+            what can be explained where a method knows it, else NaN), and
             ``monte_carlo_se``, the error of the score from permutations or sampled submodels
             (0 where there is none), which is not part of ``se``. By setting: setting, feature,
-            score, se, share, rank and the latent score.
+            score, se, share of the sum of the scores, rank and the latent score.
         """
         if self.by == "setting" and options:
             raise TypeError(f"a table by setting takes no {', '.join(options)}")
         blocks = []
+        shared = any(result.totals is not None for result in self.values())
         for result, ranks in zip(self.values(), self.ranks(), strict=True):
             if self.by == "method":
                 noise = result.diagnostics.get("monte_carlo_se")
-                block = result._table(**options) | {
-                    "monte_carlo_se": np.zeros(len(self.names)) if noise is None else noise
+                unknown = {"share": np.full(len(self.names), np.nan)} if shared else {}
+                block = {
+                    **unknown,
+                    **result._shared_table(**options),
+                    "monte_carlo_se": np.zeros(len(self.names)) if noise is None else noise,
                 }
             else:
                 latent = result if result.latent is None else result.latent
@@ -222,6 +227,9 @@ class Results(Mapping[str, "Importance"]):
             "units": list(first.names),
             "r2": first.quality.r2,
             "outcome_variance": first.quality.outcome_variance,
+            "loss": first.quality.loss,
+            "skill": first.quality.skill,
+            "skill_name": first.quality.skill_name,
             "estimator": first.spec.get("estimator"),
             "level": first.level,
             "fit_seconds": self.fit_seconds,

@@ -862,7 +862,7 @@ class Importance:
         Parameters
         ----------
         kind : {"importance", "latent_attributed", "attribution", "amplification", "groups", \
-                "diagnostics"}, default="importance"
+                "classes", "diagnostics"}, default="importance"
             What to draw.
         **options
             ``top``, ``ax`` and what else the function takes.
@@ -894,8 +894,9 @@ class Importance:
         fit = words.quality_text(self.quality)
         outcome = words.outcome_of(self.spec)
         explained = None if outcome is None else outcome.text
-        if words.loss_of(self.spec) != "squared-error":
-            fit += f"; scores in {words.unit_of(self.spec)}"
+        unit = words.unit_of(self.spec)
+        if unit != words.VARIANCE:
+            fit += f"; scores in {unit}" if " " not in unit else f"; scores are of {unit}"
         changed = self.spec.get("difference")
         if isinstance(changed, MappingProxyType):
             fit = f"{changed['rows']}; differing: {', '.join(changed['changed']) or 'nothing'}"

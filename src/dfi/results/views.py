@@ -166,19 +166,25 @@ def finite(value: float) -> float | None:
 def unit_rows(result: Importance) -> list[Plain]:
     """Return one plain dict per unit, the largest score first; unknown numbers are None.
 
-    Beside the columns of :func:`unit_columns`: ``rank``, ``unrelated``, ``share`` of the outcome's
-    variance, the ``latent`` score, the share ``own`` (:func:`own_shares`), ``spread`` and the share
-    of the rows in which a column is ``missing``.
+    Beside the columns of :func:`unit_columns`: ``rank``, ``unrelated``, the ``share`` of what can
+    be explained with its interval (``share_low``, ``share_high``), the share ``of_null`` of what
+    the mean outcome loses (its variance, for squared error), the ``latent`` score, the share
+    ``own`` (:func:`own_shares`), ``spread`` and the share of the rows in which a column is
+    ``missing``.
     """
     unknown = np.full(len(result.names), np.nan)
     missing = {} if result.space == "group" else missing_shares(result)
-    variance = result.quality.outcome_variance
+    null = result.quality.null_loss if result.null_loss is None else result.null_loss.value
+    shares = result._shares()
     own = own_shares(result)
     columns = unit_columns(result)
     names = columns.pop("feature")
     columns |= {
         "unrelated": result.unrelated,
-        "share": result.scores / variance if variance > 0 else unknown,
+        "share": shares.get("share", unknown),
+        "share_low": shares.get("ci_low", unknown),
+        "share_high": shares.get("ci_high", unknown),
+        "of_null": result.scores / null if null > 0 else unknown,
         "latent": unknown if result.latent is None or overlaps(result) else result.latent.scores,
         "own": unknown if own is None else own,
         "spread": unknown if result.spread is None else result.spread,
@@ -195,6 +201,31 @@ def unit_rows(result: Importance) -> list[Plain]:
         }
         for rank, unit in enumerate(ranking(result.scores))
     ]
+
+
+def class_columns(result: Importance, top: int | None = None) -> Columns:
+    """Return units times classes (or outcomes), tidy: shares of each class, scores, intervals.
+
+    The leading units of the whole come first, and of each unit the classes in their order.
+    ``share`` is NaN where what is explained of a class is not known, or not clearly above 0.
+    """
+    if not result.by_outcome:
+        raise ValueError("this result is of one outcome: there are no classes to show")
+    order = leading(result.scores, top)
+    unknown = np.full(len(result.names), np.nan)
+    parts = []
+    for part in result.by_outcome.values():
+        columns = unit_columns(part)
+        columns["share"] = part._shares().get("share", unknown)
+        parts.append(columns)
+    names = np.array(list(result.by_outcome), dtype=object)
+    found = {
+        "feature": np.repeat(np.array(result.names, dtype=object)[order], len(parts)),
+        "outcome": np.tile(names, len(order)),
+    }
+    for key in ("share", "score", "se", "ci_low", "ci_high", "p_adj", "significant"):
+        found[key] = np.stack([part[key][order] for part in parts], axis=1).ravel()
+    return found
 
 
 def latent_measures(result: Importance) -> Columns:

@@ -30,11 +30,13 @@
       return [row.name].concat(lines).join("\n");
     }
     var level = Math.round(data.level * 1000) / 10;
-    var said = [row.name, "score " + digits(row.score)];
+    var said = [row.name];
+    if (row.share !== null && row.share !== undefined) { said.push((100 * row.share).toFixed(1) + " % of what can be explained"); }
+    said.push("score " + digits(row.score));
     if (row.ci_low !== null) { said.push(level + " % interval " + digits(row.ci_low) + " to " + digits(row.ci_high)); }
     if (row.p_adj !== null) { said.push("adjusted p " + (row.p_adj < 0.001 ? "< 0.001" : row.p_adj.toFixed(3))); }
     if (row.latent !== null && row.latent !== undefined) { said.push("latent score " + digits(row.latent)); }
-    if (row.share !== null && row.share !== undefined) { said.push((100 * row.share).toFixed(1) + " % of the outcome's variance"); }
+    if (row.of_null !== null && row.of_null !== undefined) { said.push((100 * row.of_null).toFixed(1) + " % of " + data.null); }
     return said.join("\n");
   }
   function rows(kind) {
