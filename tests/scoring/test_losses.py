@@ -239,11 +239,12 @@ def test_three_classes_add_up() -> None:
 
 def test_shrinking_commutes_with_line_means() -> None:
     """The affine shrink of the log-loss: averages of shrunk predictions are shrunk averages."""
+    from dataclasses import replace
+
     from dfi._data import read_table
     from dfi._lines.base import Lines, Reference
     from dfi._lines.choose import Quadrature, line_model
     from dfi._models.predictor import predictor_for
-    from dataclasses import replace
 
     X = gaussian_rows(64, 0.8, 3)
     plain = predictor_for(logit_a, read_table(X), prefit=True)

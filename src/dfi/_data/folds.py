@@ -44,8 +44,8 @@ def read_folds(
 
     A number of folds is shuffled, with a seed of its own per repeat; it is stratified when ``y``
     has no more than ``n_classes`` values, and rows of one label in ``groups`` stay together. A
-    scikit-learn splitter is given ``matrix``, ``y`` and the labels; one that shuffles keeps its own ``random_state`` in the
-    first repeat if it has one. Pairs (train, test) are taken as they are.
+    scikit-learn splitter is given ``matrix``, ``y`` and the labels; one that shuffles keeps its own
+    ``random_state`` in the first repeat if it has one. Pairs (train, test) are taken as they are.
 
     No row is tested twice in a repeat: the repeats of a splitter such as RepeatedKFold, or the
     overlapping splits of ShuffleSplit, are told apart.

@@ -286,11 +286,10 @@ def fit_model(
     """Fit a clone of the learner on some rows, its unset random states seeded."""
     model = clone(learner)
     seed_estimator(model, seed)
-    target = outcome.values[rows]
+    target: Floats | Ints = outcome.values[rows]
     if predicts_classes(model):
-        codes = target.astype(np.intp)
-        _check_all_classes(codes, outcome)
-        target = codes
+        target = target.astype(np.intp)
+        _check_all_classes(target, outcome)
     view = learner_view(model, table)
     X = rows_seen(table, table.matrix[rows], view)
     if view == "values":
@@ -313,10 +312,10 @@ def fit_model(
         ) from error
 
 
-def _check_all_classes(target: Ints, outcome: Outcome) -> None:
+def _check_all_classes(target: Floats | Ints, outcome: Outcome) -> None:
     """Raise if a class is missing from the rows that a classifier is fitted on."""
     count = max(2, outcome.n_classes)
-    absent = np.flatnonzero(np.bincount(target, minlength=count) == 0)
+    absent = np.flatnonzero(np.bincount(target.astype(np.intp), minlength=count) == 0)
     if len(absent):
         names = outcome.classes or tuple(map(str, range(count)))
         raise ValueError(

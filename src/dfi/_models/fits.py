@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from dfi._data.problem import Data, Units, UnitsKind
     from dfi._data.table import Missing, Table
     from dfi._data.weights import Weights
+    from dfi._models.families import Family
     from dfi._models.predictor import Predictor
     from dfi._models.quality import Quality
-    from dfi._models.families import Family
     from dfi._types import (
         Bools,
         EstimatorLike,
