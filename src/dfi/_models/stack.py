@@ -82,6 +82,9 @@ _STILL = 1e-7
 _NOTHING = 1e-12
 """Relative decrease of a risk that may be rounding, and differ by processor."""
 
+_EQUAL = 1e-10
+"""Relative difference of members that is rounding."""
+
 _NEAR = 1e-5
 """Relative difference of two predictions below which they are one to a derivative."""
 
@@ -474,9 +477,13 @@ class LossRisk:
         """
         count = self.first.shape[1]
         weights = np.full(count, 1.0 / count)
+        if self._all_agree():
+            return weights
         risk = self.at(weights)
         for _ in range(_MOST_STEPS):
             gradient, quadratic = self._derivatives(weights)
+            # of a gradient what is the same for all is no matter, where weights sum to 1
+            gradient = gradient - gradient @ weights
             aim = Risk(quadratic @ weights - 0.5 * gradient, quadratic).weights(_FLAT)
             step = aim - weights
             while np.abs(step).max() > _STILL:
@@ -490,6 +497,11 @@ class LossRisk:
             weights, risk = moved, after
         weights[weights < _LEAST_SHARE] = 0.0
         return np.asarray(weights / weights.sum())
+
+    def _all_agree(self) -> bool:
+        """Return whether members differ by rounding alone."""
+        spread = max(float(np.ptp(f, axis=1).max()) for f in (self.first, self.second))
+        return spread <= _EQUAL * float(np.abs(self.first).max())
 
     def at(self, weights: Floats) -> float:
         """Return the risk of an average."""
