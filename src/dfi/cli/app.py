@@ -149,7 +149,8 @@ class Run:
         """Return what was said of the target; the library decides about the rest."""
         from dfi.cli.tables import label
 
-        request, said = self.request, {}
+        request = self.request
+        said: dict[str, object] = {}
         if request.task is not options.Task.auto:
             said["task"] = request.task.value
         if request.positive is not None:
