@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -12,8 +13,8 @@ from dfi._data.groups import read_groups
 from dfi._models.fits import prepare
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
-from dfi.losses import SQUARED_ERROR
 from dfi.methods import resolve_methods
+from dfi.methods.base import summed
 from dfi.methods.disentangled import Disentangled
 from dfi.results.collection import MethodRecord, Results
 from dfi.results.file import describe_setting, versions
@@ -27,10 +28,11 @@ from dfi.warnings import TransportWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dfi._data.outcome import Task as OutcomeTask
     from dfi._data.problem import UnitsKind
     from dfi._data.table import Missing
     from dfi._lines.choose import Quadrature
-    from dfi._models.fits import Fits
+    from dfi._models.fits import Fits, Scale
     from dfi._scoring.forms import AskedForm
     from dfi._scoring.scores import TransportError
     from dfi._types import (
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
         TransportLike,
         VectorLike,
     )
+    from dfi.losses import LossLike
     from dfi.methods.base import Method, Part
     from dfi.transports.base import Transport
 
@@ -63,6 +66,10 @@ def explain(
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
     missing: Missing = "unit",
+    loss: LossLike = "auto",
+    task: OutcomeTask = "auto",
+    positive: object = None,
+    scale: Scale = "response",
     level: float = 0.95,
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -75,11 +82,12 @@ def explain(
     X : dataframe or array of shape (n, d)
         numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories, which are one
         unit each.
-    y : array-like of shape (n,)
-        The outcome: a quantity, or 0/1.
+    y : array-like of shape (n,), frame of several outcomes, or str
+        The outcome: a quantity, a count, or classes (labels of any type, booleans, 0/1). Several
+        columns are several quantities; a string names the column of ``X`` that holds it.
     estimator : str, estimator or callable, default="auto"
         The regression: a name (``"auto"``, ``"linear"``, ``"ridge"``, ``"boosting"``,
-        ``"forest"``, ``"extra_trees"``), any scikit-learn regressor, a binary classifier with
+        ``"forest"``, ``"extra_trees"``), any scikit-learn regressor, a classifier with
         probabilities, or a pipeline on the raw columns. ``"auto"`` averages ridge, a quadratic
         polynomial, small networks and boosting, with weights chosen for the scores. With
         ``cv="prefit"`` a fitted model or a function of ``X``.
@@ -143,6 +151,23 @@ def explain(
         that of value and missingness together; models that take NaN, and pipelines with imputers,
         get NaN, others the mean of the observed and an indicator. ``"error"``: refused.
         ``"drop"``: rows that have some are left out, with a warning.
+    loss : str, Loss or callable, default="auto"
+        What scores are differences of: ``"squared-error"``, ``"brier"``, ``"log-loss"``,
+        ``"poisson"``, ``"gamma"`` or any :class:`dfi.losses.Loss` with a generator. ``"auto"`` is
+        Brier's score for classes, which survives models that are too sure of themselves, and
+        squared error otherwise. ``"absolute"``, ``"pinball"``, ``"zero-one"`` and functions of
+        outcome and prediction give differences of one model's losses (``form="loco"``) only: see
+        :func:`dfi.losses.custom` for what that costs.
+    task : {"auto", "classification", "regression"}, default="auto"
+        Whether ``y`` holds classes: labels, booleans and 0/1 do unless something else is said here,
+        other numbers do not.
+    positive : object, optional
+        The class whose probability is explained, of two classes or of one against the rest. By
+        default the last of two, and every one of three or more: one score for all of them together,
+        and one for each in ``result.by_outcome``.
+    scale : {"response", "margin"}, default="response"
+        ``"margin"`` describes a fitted classifier of two classes (``cv="prefit"``) by its log-odds,
+        with squared errors of the working response; not for inference about the outcome.
     level : float, default=0.95
         Confidence level of the intervals.
     n_jobs : int, optional
@@ -186,6 +211,10 @@ def explain(
         frequency_weight=frequency_weight,
         cv_groups=cv_groups,
         missing=missing,
+        loss=loss,
+        task=task,
+        positive=positive,
+        scale=scale,
         n_jobs=n_jobs,
         random_state=random_state,
         progress=progress,
@@ -206,6 +235,9 @@ def compare(
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
     missing: Missing = "unit",
+    loss: LossLike = "auto",
+    task: OutcomeTask = "auto",
+    positive: object = None,
     level: float = 0.95,
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -218,8 +250,9 @@ def compare(
     X : dataframe or array of shape (n, d)
         numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories, which are one
         unit each.
-    y : array-like of shape (n,)
-        The outcome: a quantity, or 0/1.
+    y : array-like of shape (n,), frame of several outcomes, or str
+        The outcome: a quantity, a count, or classes (labels of any type, booleans, 0/1). Several
+        columns are several quantities; a string names the column of ``X`` that holds it.
     methods : "all", str, method or list of these, default="all"
         ``"dfi"``, ``"loco"``, ``"nloco"``, ``"dloco"``, ``"pfi"``, ``"cpi"``, ``"shapley"``,
         ``"sobol"``, ``"pcm"``, ``"r2"``, or objects of :mod:`dfi.methods` with parameters of
@@ -249,6 +282,20 @@ def compare(
         that of value and missingness together; models that take NaN, and pipelines with imputers,
         get NaN, others the mean of the observed and an indicator. ``"error"``: refused.
         ``"drop"``: rows that have some are left out, with a warning.
+    loss : str, Loss or callable, default="auto"
+        What scores are differences of: ``"squared-error"``, ``"brier"``, ``"log-loss"``,
+        ``"poisson"``, ``"gamma"`` or any :class:`dfi.losses.Loss` with a generator. ``"auto"`` is
+        Brier's score for classes, which survives models that are too sure of themselves, and
+        squared error otherwise. ``"absolute"``, ``"pinball"``, ``"zero-one"`` and functions of
+        outcome and prediction give differences of one model's losses (``form="loco"``) only: see
+        :func:`dfi.losses.custom` for what that costs.
+    task : {"auto", "classification", "regression"}, default="auto"
+        Whether ``y`` holds classes: labels, booleans and 0/1 do unless something else is said here,
+        other numbers do not.
+    positive : object, optional
+        The class whose probability is explained, of two classes or of one against the rest. By
+        default the last of two, and every one of three or more: one score for all of them together,
+        and one for each in ``result.by_outcome``.
     level : float, default=0.95
         Confidence level of the intervals.
     n_jobs : int, optional
@@ -294,6 +341,9 @@ def compare(
         frequency_weight=frequency_weight,
         cv_groups=cv_groups,
         missing=missing,
+        loss=loss,
+        task=task,
+        positive=positive,
         n_jobs=n_jobs,
         random_state=random_state,
         progress=progress,
@@ -303,7 +353,7 @@ def compare(
     records: list[MethodRecord] = []
     for method in chosen:
         start, fitting = time.perf_counter(), fits.seconds
-        reason = method.refuses(fits)
+        reason = refusal(method, fits)
         if reason is not None and not everything:
             raise ValueError(reason)
         found = {} if reason is not None else importances(fits, method, level)
@@ -346,6 +396,9 @@ def sensitivity(
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
     missing: Missing = "unit",
+    loss: LossLike = "auto",
+    task: OutcomeTask = "auto",
+    positive: object = None,
     level: float = 0.95,
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -358,11 +411,12 @@ def sensitivity(
     X : dataframe or array of shape (n, d)
         numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories, which are one
         unit each.
-    y : array-like of shape (n,)
-        The outcome: a quantity, or 0/1.
+    y : array-like of shape (n,), frame of several outcomes, or str
+        The outcome: a quantity, a count, or classes (labels of any type, booleans, 0/1). Several
+        columns are several quantities; a string names the column of ``X`` that holds it.
     estimator : str, estimator or callable, default="auto"
         The regression: a name (``"auto"``, ``"linear"``, ``"ridge"``, ``"boosting"``,
-        ``"forest"``, ``"extra_trees"``), any scikit-learn regressor, a binary classifier with
+        ``"forest"``, ``"extra_trees"``), any scikit-learn regressor, a classifier with
         probabilities, or a pipeline on the raw columns. ``"auto"`` averages ridge, a quadratic
         polynomial, small networks and boosting, with weights chosen for the scores. With
         ``cv="prefit"`` a fitted model or a function of ``X``.
@@ -429,6 +483,20 @@ def sensitivity(
         that of value and missingness together; models that take NaN, and pipelines with imputers,
         get NaN, others the mean of the observed and an indicator. ``"error"``: refused.
         ``"drop"``: rows that have some are left out, with a warning.
+    loss : str, Loss or callable, default="auto"
+        What scores are differences of: ``"squared-error"``, ``"brier"``, ``"log-loss"``,
+        ``"poisson"``, ``"gamma"`` or any :class:`dfi.losses.Loss` with a generator. ``"auto"`` is
+        Brier's score for classes, which survives models that are too sure of themselves, and
+        squared error otherwise. ``"absolute"``, ``"pinball"``, ``"zero-one"`` and functions of
+        outcome and prediction give differences of one model's losses (``form="loco"``) only: see
+        :func:`dfi.losses.custom` for what that costs.
+    task : {"auto", "classification", "regression"}, default="auto"
+        Whether ``y`` holds classes: labels, booleans and 0/1 do unless something else is said here,
+        other numbers do not.
+    positive : object, optional
+        The class whose probability is explained, of two classes or of one against the rest. By
+        default the last of two, and every one of three or more: one score for all of them together,
+        and one for each in ``result.by_outcome``.
     level : float, default=0.95
         Confidence level of the intervals.
     n_jobs : int, optional
@@ -476,6 +544,9 @@ def sensitivity(
         frequency_weight=frequency_weight,
         cv_groups=cv_groups,
         missing=missing,
+        loss=loss,
+        task=task,
+        positive=positive,
         n_jobs=n_jobs,
         random_state=random_state,
         progress=progress,
@@ -547,9 +618,48 @@ class FittedSource:
 
 def importances(fits: Fits, method: Method, level: float) -> dict[str, Importance]:
     """Compute a method and put each of its parts into a result with its specification."""
+    reason = refusal(method, fits)
+    if reason is not None:
+        raise ValueError(reason)
+    parts = _summed_parts(fits, method) if fits.outcome.members else method.compute(fits)
+    return {key: importance(fits, method, key, part, level) for key, part in parts.items()}
+
+
+def refusal(method: Method, fits: Fits) -> str | None:
+    """Return why these data, or their loss, have no such importance, or None."""
+    if not fits.loss.is_square and not method.any_loss:
+        return (
+            f"{method.name} is a part of a variance, and loss={fits.loss.name!r} is not: use "
+            "loss='squared-error' ('brier' for classes), or leave the method out"
+        )
+    if not fits.loss.has_generator and not method.any_function:
+        return (
+            f"{method.name} needs a loss with a generator, and loss={fits.loss.name!r} has none: "
+            "use another loss, or leave the method out"
+        )
+    if fits.outcome.members and not method.adds_up:
+        return (
+            f"{method.name} is a ratio or a test statistic, and those of single classes or "
+            "outcomes do not add up: explain one of them, with positive=... for a class"
+        )
+    return method.refuses(fits.members[0] if fits.outcome.members else fits)
+
+
+def _summed_parts(fits: Fits, method: Method) -> dict[str, Part]:
+    """Compute a method for each class or outcome, and add up; warnings are given once."""
+    names = [member.name for member in fits.outcome.members]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = [method.compute(member) for member in fits.members]
+    told: set[tuple[str, type[Warning]]] = set()
+    for caution in caught:
+        key = str(caution.message), caution.category
+        if key not in told:
+            told.add(key)
+            warn(key[0], key[1])
     return {
-        key: importance(fits, method, key, part, level)
-        for key, part in method.compute(fits).items()
+        key: summed(dict(zip(names, [parts[key] for parts in found], strict=True)))
+        for key in found[0]
     }
 
 
@@ -583,6 +693,15 @@ def importance(fits: Fits, method: Method, key: str, part: Part, level: float) -
         unrelated=part.unrelated,
         components=part.components,
         undetected=part.undetected,
+        totals=(
+            None
+            if part.totals is None
+            else InfluenceRows(part.totals, fits.weights.take(part.rows), part.rows)
+        ),
+        by_outcome={
+            name: importance(member, method, key, part.members[name], level)
+            for name, member in zip(part.members, fits.members, strict=bool(part.members))
+        },
         source=(
             FittedSource(fits, method, level)
             if isinstance(method, Disentangled) and part.space != "latent"
@@ -607,7 +726,10 @@ def _specification(fits: Fits, method: Method, key: str) -> dict[str, object]:
         "valid_intervals": method.valid_intervals,
         "inference": method.inference,
         "parameters": parameters,
-        "loss": SQUARED_ERROR.name,
+        "loss": fits.loss.name,
+        "unit": fits.loss.unit,
+        "outcome": fits.outcome.as_dict(),
+        **({} if fits.scale == "response" else {"scale": fits.scale}),
         "estimator": describe_setting(fits.settings["estimator"]),
         "cv": describe_setting(fits.settings["cv"]),
         "n_folds": len(fits.folds),

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dfi._models.fits import prepare
-from dfi._run import importance
+from dfi._run import importance, importances, refusal
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
 from dfi.methods.disentangled import Disentangled
@@ -19,10 +19,12 @@ from dfi.transports.linear_error import FIXED
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dfi._data.outcome import Task as OutcomeTask
     from dfi._data.problem import UnitsKind
     from dfi._data.table import Missing
     from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
+    from dfi._models.fits import Scale
     from dfi._scoring.forms import AskedForm
     from dfi._scoring.scores import Scores, TransportError
     from dfi._types import (
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
         TransportLike,
         VectorLike,
     )
+    from dfi.losses import LossLike
     from dfi.results.importance import Importance
     from dfi.transports.base import FittedTransport
 
@@ -45,7 +48,7 @@ class DFI(BaseEstimator):
     ----------
     estimator : str, estimator or callable, default="auto"
         The regression: a name (``"auto"``, ``"linear"``, ``"ridge"``, ``"boosting"``,
-        ``"forest"``, ``"extra_trees"``), any scikit-learn regressor, a binary classifier with
+        ``"forest"``, ``"extra_trees"``), any scikit-learn regressor, a classifier with
         probabilities, or a pipeline on the raw columns. ``"auto"`` averages ridge, a quadratic
         polynomial, small networks and boosting, with weights chosen for the scores. With
         ``cv="prefit"`` a fitted model or a function of ``X``.
@@ -100,6 +103,15 @@ class DFI(BaseEstimator):
         that of value and missingness together; models that take NaN, and pipelines with imputers,
         get NaN, others the mean of the observed and an indicator. ``"error"``: refused.
         ``"drop"``: rows that have some are left out, with a warning.
+    loss : str, Loss or callable, default="auto"
+        What scores are differences of; ``"auto"`` is Brier's score for classes and squared error
+        otherwise. See :func:`dfi.explain`.
+    task : {"auto", "classification", "regression"}, default="auto"
+        Whether the outcome is a class.
+    positive : object, optional
+        The class whose probability is explained.
+    scale : {"response", "margin"}, default="response"
+        ``"margin"`` describes a fitted classifier of two classes by its log-odds.
     level : float, default=0.95
         Confidence level of the intervals.
     n_jobs : int, optional
@@ -155,6 +167,10 @@ class DFI(BaseEstimator):
         integration: Quadrature | Literal["auto"] = "auto",
         diagnose: bool = True,
         missing: Missing = "unit",
+        loss: LossLike = "auto",
+        task: OutcomeTask = "auto",
+        positive: object = None,
+        scale: Scale = "response",
         level: float = 0.95,
         n_jobs: int | None = None,
         random_state: int | None = 0,
@@ -171,6 +187,10 @@ class DFI(BaseEstimator):
         self.integration = integration
         self.diagnose = diagnose
         self.missing = missing
+        self.loss = loss
+        self.task = task
+        self.positive = positive
+        self.scale = scale
         self.level = level
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -192,7 +212,7 @@ class DFI(BaseEstimator):
         X : dataframe or array of shape (n, d)
             numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories.
         y : array-like of shape (n,)
-            The outcome: a quantity, or 0/1.
+            The outcome: a quantity, a count, or classes; several columns are several quantities.
         sample_weight : array-like of shape (n,), optional
             Sampling weights: how many units of the population a row stands for. They reach the
             regression, the transport and the variance, which is robust.
@@ -228,6 +248,10 @@ class DFI(BaseEstimator):
             frequency_weight=frequency_weight,
             cv_groups=cv_groups,
             missing=self.missing,
+            loss=self.loss,
+            task=self.task,
+            positive=self.positive,
+            scale=self.scale,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             progress=self.progress,
@@ -235,6 +259,13 @@ class DFI(BaseEstimator):
         self.n_features_in_ = len(fits.table.columns)
         if fits.table.library != "numpy":
             self.feature_names_in_ = np.asarray(fits.table.names, dtype=object)
+        if fits.outcome.members:
+            # the parts of several classes are their own explanations, and the result has them all
+            self.result_ = importances(fits, method, self.level)[method.name]
+            return self
+        reason = refusal(method, fits)
+        if reason is not None:
+            raise ValueError(reason)
         explained = method.explain(fits)
         self.models_ = explained.models
         self.transport_ = explained.transport
@@ -264,6 +295,11 @@ class DFI(BaseEstimator):
             ``transport_error="ignore"``.
         """
         check_is_fitted(self, "result_")
+        if not hasattr(self, "transport_"):
+            raise ValueError(
+                "with_fixed_transport explains one outcome, and y has several classes or columns: "
+                "fit again with transport_error='ignore'"
+            )
         if self.transport_error == "ignore":
             return self.result_
         if self.transport_.attribution is None and self.transport_.blocked is None:

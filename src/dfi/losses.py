@@ -38,7 +38,7 @@ of outcome and prediction) have a difference of losses all the same, but no cros
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 from scipy.special import xlogy
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from dfi._types import Floats
 
 Domain = Literal["real", "probability", "positive"]
+LossLike: TypeAlias = "str | Loss | Callable[[Floats, Floats], Floats]"
 
 SERIES = 1e-2
 """Relative difference of two predictions below which a divided difference is a series."""
@@ -390,7 +391,7 @@ def zero_one() -> Loss:
 _OTHERS = {"absolute": absolute, "pinball": pinball, "zero-one": zero_one}
 
 
-def resolve_loss(loss: str | Loss | Callable[[Floats, Floats], Floats]) -> Loss | None:
+def resolve_loss(loss: LossLike) -> Loss | None:
     """Return the loss of a name, a function or itself; None for ``"auto"``."""
     if isinstance(loss, Loss):
         return loss

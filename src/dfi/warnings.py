@@ -57,7 +57,7 @@ class ApproximationWarning(DFIWarning):
     """An exact calculation would be too large, and a sampled one with its own error is used."""
 
 
-def warn(message: str, category: type[DFIWarning]) -> None:
+def warn(message: str, category: type[Warning]) -> None:
     """Warn at the line that called into dfi, however deep in it the warning arises.
 
     A fixed ``stacklevel`` cannot: ``explain``, ``DFI.fit``, ``compare`` and ``sensitivity`` reach

@@ -62,20 +62,26 @@ def test_no_values() -> None:
         read_outcome([], 0)
 
 
-def test_boolean_is_warned_of() -> None:
-    with pytest.warns(OutcomeWarning, match="explained as the probability of True"):
-        outcome = read_outcome([True, False, True], 3)
-    np.testing.assert_array_equal(outcome.values, [1.0, 0.0, 1.0])
-    assert outcome.kind == "binary"
-    with pytest.warns(OutcomeWarning, match="probability of True"):
-        read_outcome(pl.Series([True, False]), 2)
+def test_booleans_are_two_classes_without_a_word() -> None:
+    for y in ([True, False, True], pl.Series([True, False, True]), pa.array([True, False, True])):
+        outcome = read_outcome(y, 3)
+        np.testing.assert_array_equal(outcome.values, [1.0, 0.0, 1.0])
+        assert (outcome.kind, outcome.classes) == ("binary", ("False", "True"))
+    outcome = read_outcome([True, False, True], 3, positive=False)
+    np.testing.assert_array_equal(outcome.values, [0.0, 1.0, 0.0])
+    assert outcome.as_dict()["positive"] == "False"
 
 
 def test_few_integers_look_like_classes() -> None:
     text = re.escape("y holds integers with only 3 different values (0, 1, 2): they look like")
     with pytest.warns(OutcomeWarning, match=text) as caught:
         read_outcome(pd.Series([0, 1, 2, 0]), 4)
-    assert "(y == 2).astype(float)" in str(caught[0].message)
+    assert "Pass task='classification' if they are classes" in str(caught[0].message)
+    found = read_outcome(pd.Series([0, 1, 2, 0]), 4, task="classification")
+    assert (found.kind, found.classes) == ("classes", ("0", "1", "2"))
+    np.testing.assert_array_equal(found.members[2].values, [0.0, 0.0, 1.0, 0.0])
+    assert read_outcome(pd.Series([0, 1, 2, 0]), 4, task="regression").kind == "count"
+    assert read_outcome([0, 1, 1], 3, task="regression").kind == "count"
     with pytest.warns(OutcomeWarning, match="only 10 different"):
         read_outcome(range(10), 10)
 
@@ -91,13 +97,68 @@ def test_few_integers_look_like_classes() -> None:
         pa.array(["no", "yes", "no"]),
     ],
 )
-def test_strings(y: object) -> None:
-    text = re.escape(
-        "y holds classes or strings ('no', 'yes') and dfi explains a quantity. Encode two classes "
-        "as 0 and 1, e.g. (y == 'yes').astype(float)"
+def test_two_labels(y: object) -> None:
+    outcome = read_outcome(y, 3)
+    np.testing.assert_array_equal(outcome.values, [0.0, 1.0, 0.0])
+    assert (outcome.kind, outcome.classes, outcome.named) == ("binary", ("no", "yes"), True)
+    outcome = read_outcome(y, 3, positive="no")
+    np.testing.assert_array_equal(outcome.values, [1.0, 0.0, 1.0])
+    assert outcome.classes == ("yes", "no")
+    with pytest.raises(TypeError, match=re.escape("y holds classes or strings ('no', 'yes') and")):
+        read_outcome(y, 3, task="regression")
+    with pytest.raises(ValueError, match="positive='yess' is no class of y.*did you mean 'yes'"):
+        read_outcome(y, 3, positive="yess")
+
+
+def test_three_labels() -> None:
+    y = pd.Series(["b", "a", "c", "a"], name="kind")
+    outcome = read_outcome(y, 4)
+    assert (outcome.kind, outcome.classes, outcome.n_classes) == ("classes", ("a", "b", "c"), 3)
+    assert [member.name for member in outcome.members] == ["a", "b", "c"]
+    total = np.sum([member.values for member in outcome.members], axis=0)
+    np.testing.assert_array_equal(total, 1.0)
+    one = read_outcome(y, 4, positive="c")
+    assert (one.kind, one.classes) == ("binary", ("not c", "c"))
+    declared = pd.Series(["b", "a", "c", "a"], dtype=pd.CategoricalDtype(["c", "b", "a", "z"]))
+    assert read_outcome(declared, 4).classes == ("c", "b", "a")
+
+
+def test_numbers_of_two_classes() -> None:
+    outcome = read_outcome([1, 2, 2, 1], 4, task="classification")
+    assert (outcome.kind, outcome.classes, outcome.named) == ("binary", ("1", "2"), True)
+    np.testing.assert_array_equal(outcome.values, [0.0, 1.0, 1.0, 0.0])
+    # a label from a command line is text
+    np.testing.assert_array_equal(
+        read_outcome([1, 2, 2, 1], 4, task="classification", positive="1").values, [1, 0, 0, 1]
     )
-    with pytest.raises(TypeError, match=text):
-        read_outcome(y, 3)
+
+
+def test_several_outcomes() -> None:
+    frame = pd.DataFrame({"a": [1.0, 2.0, 4.0], "b": [3, 1, 2]})
+    for y in (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame)):
+        outcome = read_outcome(y, 3)
+        assert (outcome.kind, outcome.name) == ("several", "a + b")
+        np.testing.assert_array_equal(outcome.members[1].values, [3.0, 1.0, 2.0])
+        assert outcome.as_dict()["outcomes"] == ["a", "b"]
+    assert read_outcome(frame.to_numpy(), 3).members[0].name == "y0"
+    with pytest.raises(TypeError, match="'b' holds classes or strings"):
+        read_outcome(frame.assign(b=["x", "y", "z"]), 3)
+    with pytest.raises(ValueError, match="several outcomes are explained as quantities"):
+        read_outcome(frame, 3, task="classification")
+
+
+@pytest.mark.parametrize(
+    ("y", "options", "text"),
+    [
+        (["a", "a", "a"], {}, "y has one class only ('a' in every row)"),
+        (["a", None, "b"], {}, "y has 1 missing labels, the first in row 1"),
+        ([1.5, 2.5, 3.0], {"positive": 2.5}, "positive=2.5 names the class that is explained"),
+        ([1, 2, 3], {"task": "classes"}, "task must be 'auto', 'classification' or 'regression'"),
+    ],
+)
+def test_bad_classes(y: object, options: dict[str, object], text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        read_outcome(y, 3, **options)
 
 
 @pytest.mark.parametrize(
@@ -130,8 +191,8 @@ def test_things_that_are_no_numbers(y: object, text: str) -> None:
         ([2.5, 2.5, 2.5], "y is constant (every value is 2.5): there is nothing to explain."),
         ([0.3, 0.1 + 0.2, 0.3], "y is constant"),
         ([1.0, 2.0], "X has 3 rows and y has 2 values; they must be the same rows."),
-        (np.ones((3, 2)), "y has 2 columns; it must be one. Explain them one at a time."),
-        (pd.DataFrame({"a": [1, 2, 3], "b": [1, 2, 3]}), "y has 2 columns; it must be one."),
+        (np.ones((3, 2)), "y is constant (every value is 1)"),
+        ([[1.0, 2.0]] * 3, "y has 2 columns; it must be one. Explain them one at a time."),
         (
             np.ma.masked_array([1.0, 2.0, 3.0], mask=[0, 1, 0]),
             "y has 1 missing (NaN, null) or infinite values, the first in row 1",

@@ -36,15 +36,16 @@ def read_folds(
     matrix: ArrayLike | None = None,
     y: ArrayLike | None = None,
     groups: object = None,
+    n_classes: int = 2,
     n_repeats: int = 1,
     random_state: int | np.random.SeedSequence = 0,
 ) -> tuple[tuple[Fold, ...], ...]:
     """Read a cross-validation scheme into the folds of each repeat.
 
     A number of folds is shuffled, with a seed of its own per repeat; it is stratified when ``y``
-    has two values, and rows of one label in ``groups`` stay together. A scikit-learn splitter is
-    given ``matrix``, ``y`` and the labels; one that shuffles keeps its own ``random_state`` in the
-    first repeat if it has one. Pairs (train, test) are taken as they are.
+    has no more than ``n_classes`` values, and rows of one label in ``groups`` stay together. A
+    scikit-learn splitter is given ``matrix``, ``y`` and the labels; one that shuffles keeps its own
+    ``random_state`` in the first repeat if it has one. Pairs (train, test) are taken as they are.
 
     No row is tested twice in a repeat: the repeats of a splitter such as RepeatedKFold, or the
     overlapping splits of ShuffleSplit, are told apart.
@@ -57,7 +58,7 @@ def read_folds(
     features = np.zeros((n_rows, 1)) if matrix is None else np.asarray(matrix)
     if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
         _require_folds(int(cv), n_rows, labels)
-        return tuple(_shuffled(int(cv), n_rows, outcome, labels, seed) for seed in seeds)
+        return tuple(_shuffled(int(cv), n_rows, outcome, labels, seed, n_classes) for seed in seeds)
     if hasattr(cv, "split") and not isinstance(cv, str):
         repeats = []
         for number, seed in enumerate(seeds):
@@ -101,11 +102,13 @@ def split_halves(
     *,
     y: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    n_classes: int = 2,
 ) -> tuple[Rows, Rows]:
     """Split the rows of a training set into two random halves, ascending.
 
     ``y`` and ``groups`` are those of all rows, not only of the training rows: halves are stratified
-    where the outcome has two values among them, and rows with one label stay in one half.
+    where the outcome has no more than ``n_classes`` values among them, and rows with one label stay
+    in one half.
     """
     rows = np.sort(np.asarray(train, dtype=np.intp))
     if len(rows) < 2:
@@ -114,7 +117,8 @@ def split_halves(
     if groups is not None:
         side = _deal_groups(np.asarray(groups)[rows], generator)
     else:
-        side = _deal(len(rows), 2, None if y is None else np.asarray(y)[rows], generator)
+        strata = None if y is None else np.asarray(y)[rows]
+        side = _deal(len(rows), 2, strata, generator, n_classes)
     return rows[side == 0], rows[side == 1]
 
 
@@ -167,23 +171,34 @@ def _require_enough(n_folds: int, n_rows: int) -> None:
 
 
 def _shuffled(
-    n_folds: int, n_rows: int, y: Array | None, labels: Rows | None, seed: int
+    n_folds: int,
+    n_rows: int,
+    y: Array | None,
+    labels: Rows | None,
+    seed: int,
+    n_classes: int,
 ) -> tuple[Fold, ...]:
     rows = np.arange(n_rows)
     if labels is not None:
         splitter = GroupKFold(n_folds, shuffle=True, random_state=seed)
         return tuple(Fold(train, test) for train, test in splitter.split(rows, groups=labels))
-    number = _deal(n_rows, n_folds, y, np.random.default_rng(seed))
+    number = _deal(n_rows, n_folds, y, np.random.default_rng(seed), n_classes)
     return tuple(Fold(rows[number != fold], rows[number == fold]) for fold in range(n_folds))
 
 
-def _deal(n_rows: int, n_parts: int, y: Array | None, generator: np.random.Generator) -> Rows:
-    """Deal rows out like cards, shuffled; class after class when ``y`` has two values.
+def _deal(
+    n_rows: int,
+    n_parts: int,
+    y: Array | None,
+    generator: np.random.Generator,
+    n_classes: int = 2,
+) -> Rows:
+    """Deal rows out like cards, shuffled; class after class when ``y`` has so few values.
 
     Part sizes differ by at most one, and so does each class's share of them.
     """
     order = generator.permutation(n_rows)
-    if y is not None and len(np.unique(y)) == 2:
+    if y is not None and 2 <= len(np.unique(y)) <= n_classes:
         order = order[np.argsort(y[order], kind="stable")]
     number = np.empty(n_rows, dtype=np.intp)
     number[order] = np.arange(n_rows) % n_parts

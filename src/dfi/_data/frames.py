@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Literal, cast
 import narwhals as nw
 import numpy as np
 
+from dfi._checks import did_you_mean
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -70,6 +72,27 @@ def open_frame(
     ):
         raise TypeError(f"X is a {type(X).__name__}; pass {_ACCEPTED}.")
     return None
+
+
+def split_target(X: Frame, name: str) -> tuple[Frame, Native]:
+    """Return a table without one of its columns, and that column."""
+    opened = open_frame(X) if is_table(X) else None
+    if opened is None:
+        raise TypeError(
+            f"y={name!r} names a column of X, and X is a {type(X).__name__} without names: pass a "
+            "dataframe, or y as an array"
+        )
+    _, labels, columns, _ = opened
+    places = [k for k, label in enumerate(labels) if str(label) == name]
+    if len(places) != 1:
+        found = "two columns of that name" if places else "no such column"
+        hint = did_you_mean(name, map(str, labels))
+        raise ValueError(f"y={name!r} names the outcome's column, and X has {found}{hint}")
+    rest = [k for k in range(len(labels)) if k != places[0]]
+    if nw.dependencies.is_pandas_dataframe(X):
+        return X.iloc[:, rest], X.iloc[:, places[0]]
+    kept = [labels[k] for k in rest]
+    return X.select(kept), columns[places[0]].to_native()
 
 
 def is_series(values: object) -> bool:

@@ -13,6 +13,7 @@ from dfi._checks import one_of
 from dfi._data.columns import Column
 from dfi._data.dependence import Clusters
 from dfi._data.folds import read_row_groups
+from dfi._data.frames import split_target
 from dfi._data.groups import Groups, read_groups
 from dfi._data.outcome import read_outcome
 from dfi._data.table import read_complete
@@ -22,7 +23,7 @@ from dfi.warnings import ConstantColumnWarning, MissingValuesWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfi._data.outcome import Outcome
+    from dfi._data.outcome import Outcome, Task
     from dfi._data.table import Missing, Table
     from dfi._data.weights import Weights
     from dfi._types import Bools, Floats, GroupsLike, Ints, TableLike, VectorLike
@@ -197,7 +198,10 @@ class Data:
     @cached_property
     def fingerprint(self) -> str:
         """The SHA-256 of the numbers, so that a result can be matched to its data."""
-        return fingerprint(self.matrix, self.y, self.weights.values)
+        y = self.y
+        if self.outcome.kind == "several":
+            y = np.column_stack([member.values for member in self.outcome.members])
+        return fingerprint(self.matrix, y, self.weights.values)
 
     def constant_among(self, rows: Ints) -> Bools:
         """Return which matrix columns do not vary among the rows of positive weight in ``rows``.
@@ -259,6 +263,8 @@ def read_data(
     cv_groups: VectorLike = None,
     units: UnitsKind = "columns",
     missing: Missing = "unit",
+    task: Task = "auto",
+    positive: object = None,
 ) -> Data:
     """Read a table, its outcome and what belongs to its rows and columns.
 
@@ -278,6 +284,9 @@ def read_data(
     missing : {"unit", "error", "drop"}, default="unit"
         Missing values of ``X``: part of what is seen of their column, an error, or a reason to
         leave a row out.
+    task, positive
+        Whether the outcome is a class, and which of two is explained
+        (:func:`~dfi._data.outcome.read_outcome`).
 
     Warns
     -----
@@ -293,9 +302,11 @@ def read_data(
         raise ValueError(
             "units='groups' makes groups the units: pass groups={'name': ['column', ...], ...}"
         )
+    if isinstance(y, str):
+        X, y = split_target(X, y)
     table, kept = read_complete(X, missing=missing)
     n_rows = table.n_rows if kept is None else len(kept)
-    outcome = read_outcome(y, n_rows, kept)
+    outcome = read_outcome(y, n_rows, kept, task=task, positive=positive)
     weights = read_weights(sample_weight, n_rows, frequency_weight, kept)
     if kept is not None:
         warn(
@@ -331,18 +342,19 @@ def _refuse_extreme(data: Data) -> None:
     """Raise if a column or the outcome is so large or small that its powers are not numbers."""
     with np.errstate(over="ignore"):
         spread = data.matrix.max(axis=0) - data.matrix.min(axis=0)
-        wide = float(np.ptp(data.y))
+        wides = [float(np.ptp(one.values)) for one in data.outcome.members or (data.outcome,)]
     for position in np.flatnonzero(~data.table.constant):
         if not 1.0 / LARGEST_COLUMN < spread[position] < LARGEST_COLUMN:
             raise ValueError(
                 f"column {data.table.matrix_names[position]!r} spans {spread[position]:.3g}, and "
                 "the square of that is beyond double precision: give it other units"
             )
-    if not 1.0 / LARGEST_OUTCOME < wide < LARGEST_OUTCOME:
-        raise ValueError(
-            f"y spans {wide:.3g}, and powers of that are beyond double precision: give it other "
-            "units"
-        )
+    for wide in wides:
+        if not 1.0 / LARGEST_OUTCOME < wide < LARGEST_OUTCOME:
+            raise ValueError(
+                f"y spans {wide:.3g}, and powers of that are beyond double precision: give it "
+                "other units"
+            )
 
 
 def warn_constant(table: Table, constant: Bools, where: str = "") -> None:

@@ -23,18 +23,24 @@ from dfi._lines.closed_form import (
     linear_lines,
     quadratic_lines,
 )
+from dfi._lines.linked import LinkedLines, TreeMargin, linked_lines, smooth_margin
 from dfi._lines.quadrature import DEFAULT_MEMORY, QuadratureLines, QuadratureRule
+from dfi._lines.trees.ensemble import Unreadable
 from dfi._lines.trees.model import (
+    TreeLines,
     decoded_tree_lines,
     gap_tree_lines,
     levelled_trees,
     tree_lines,
 )
 from dfi._lines.trees.pipelines import SCALERS
-from dfi._lines.trees.readers import read_trees
+from dfi._lines.trees.readers import read_trees, scaled_trees, verify
 from dfi._models.boosting import ObliqueBoosting
 from dfi._models.encoders import reads_raw_columns
+from dfi._models.families import Link
+from dfi._models.linked import BoostedMargins, LinkedBoosting, LinkedObliqueBoosting
 from dfi._models.stack import BoostedResiduals, SuperLearner
+from dfi._models.temperature import TemperatureScaled
 from dfi.warnings import ExactnessWarning, warn
 
 if TYPE_CHECKING:
@@ -119,6 +125,11 @@ def line_model(
     A model that is read into an exact or closed form is compared with its own predictions on the
     ``sample``. ``square`` asks for second moments (CPI-type scores), which sums do not have.
     """
+    if predictor.shrink is not None:
+        share, level = predictor.shrink
+        plain = replace(predictor, shrink=None, domain="real")
+        inner = line_model(plain, sample, options, square=square, seed=seed)
+        return SumLines((inner,), (1.0 - share,), share * level)
     if options.rule == "auto":
         exact = _read(predictor, sample, options, square=square)
         if exact is not None:
@@ -142,6 +153,8 @@ def _quadrature(
 
 def is_smooth(model: object) -> bool:
     """Return whether a model is smooth along lines, so that a Gauss rule converges quickly."""
+    if isinstance(model, TemperatureScaled):
+        model = model.model_
     if isinstance(model, Pipeline):
         model = model.steps[-1][1]
     if isinstance(model, MLPRegressor):
@@ -154,6 +167,8 @@ def _read(
 ) -> LineModel | None:
     """Return an exact or closed form of the model, or None where it has none."""
     model = predictor.model
+    if isinstance(model, TemperatureScaled):
+        return _scaled_trees(model, predictor, sample)
     closed = _closed_form(predictor, sample, square=square)
     if closed is not None:
         return closed
@@ -181,23 +196,81 @@ def _closed_form(predictor: Predictor, sample: Floats, *, square: bool) -> LineM
         curved = hinge_lines(predictor.model) or quadratic_lines(predictor.model)
     if curved is not None and _agrees(curved.predict(sample), predictor(sample)):
         return curved
+    linked = linked_lines(predictor.model, sample.shape[1])
+    if linked is not None and _agrees(linked.predict(sample), predictor(sample)):
+        return linked
     return None
 
 
 def _trees(predictor: Predictor, sample: Floats) -> LineModel | None:
-    if isinstance(predictor.model, ObliqueBoosting):
+    if isinstance(predictor.model, ObliqueBoosting | LinkedObliqueBoosting):
         return _oblique_trees(predictor.model, predictor, sample)
+    if isinstance(predictor.model, LinkedBoosting | BoostedMargins):
+        return _linked_trees(predictor.model, predictor, sample)
     # Where a value is missing a split sends the row by its default, or by the fill, not by the
     # value that the line gives it. What a pipeline makes of missing values is not followed.
     if predictor.levels.gaps and (predictor.view != "frame" or not _reads_levels(predictor)):
         return gap_tree_lines(predictor, sample)
     if predictor.reads_matrix:
-        return tree_lines(predictor.model, predictor, sample, levels=predictor.levels)
+        column, margin = predictor.explained_class, predictor.scale == "margin"
+        return tree_lines(
+            predictor.model,
+            predictor,
+            sample,
+            levels=predictor.levels,
+            column=column,
+            margin=margin,
+        )
     return decoded_tree_lines(predictor, sample)
 
 
+def _scaled_trees(
+    model: TemperatureScaled, predictor: Predictor, sample: Floats
+) -> LineModel | None:
+    """Return the trees of a classifier inside, with its probabilities scaled."""
+    lines = _trees(replace(predictor, model=model.model_), sample)
+    if not isinstance(lines, TreeLines):
+        return None
+    is_margin = predictor.scale == "margin"
+    try:
+        ensemble = scaled_trees(lines.ensemble, model, predictor.explained_class, margin=is_margin)
+    except Unreadable as reason:
+        warn(f"{predictor.name}: {reason}; its line means use quadrature", ExactnessWarning)
+        return None
+    lines = replace(lines, ensemble=ensemble)
+    error = verify(ensemble, predictor, sample, read=lines.predict)
+    return lines if error <= ensemble.tolerance else None
+
+
+def _linked_trees(
+    model: LinkedBoosting | BoostedMargins, predictor: Predictor, sample: Floats
+) -> LineModel | None:
+    """Return the lines of trees behind a link, alone or after a smooth margin.
+
+    Trees follow levels and missing values; the smooth margin is averaged as it moves.
+    """
+    boosting = model.boosting_ if isinstance(model, BoostedMargins) else model
+    link = Link(boosting.family).kind
+    ensemble, _ = read_trees(boosting)
+    if ensemble is None or not predictor.reads_matrix:
+        return None
+    trees = levelled_trees(ensemble, boosting, sample, predictor.levels)
+    lines: LineModel
+    if isinstance(model, BoostedMargins):
+        margin = TreeMargin(smooth_margin(model.base_), trees)
+        lines = LinkedLines(margin, link, model.bounds_)
+    else:
+        lines = _behind(trees, boosting)
+    return lines if _agrees(lines.predict(sample), predictor(sample)) else None
+
+
+def _behind(trees: TreeLines, boosting: LinkedBoosting) -> TreeLines:
+    """Return trees of a margin behind the link of its family."""
+    return replace(trees, ensemble=replace(trees.ensemble, link=Link(boosting.family).kind))
+
+
 def _oblique_trees(
-    model: ObliqueBoosting, predictor: Predictor, sample: Floats
+    model: ObliqueBoosting | LinkedObliqueBoosting, predictor: Predictor, sample: Floats
 ) -> LineModel | None:
     """Return the lines of trees that split sums of columns too.
 
@@ -208,6 +281,8 @@ def _oblique_trees(
     if ensemble is None or not predictor.reads_matrix:
         return None
     trees = levelled_trees(ensemble, model.trees_, sample @ model.map_, predictor.levels)
+    if isinstance(model, LinkedObliqueBoosting):
+        trees = _behind(trees, model.trees_)
     lines = MappedLines(trees, model.map_)
     return lines if _agrees(lines.predict(sample), predictor(sample)) else None
 

@@ -30,7 +30,7 @@ from dfi._models.network import BentHingeNetwork, bent_hinge
 from dfi._models.quadratic import QuadraticRidge
 
 if TYPE_CHECKING:
-    from sklearn.base import TransformerMixin
+    from sklearn.base import BaseEstimator, TransformerMixin
 
     from dfi._types import Floats
 
@@ -149,6 +149,13 @@ class MappedLines:
 
 def linear_lines(model: object, n_columns: int) -> LinearLines | None:
     """Read a fitted linear model, scalers in front folded into its coefficients; else None."""
+    return scaled_linear(model, n_columns, LINEAR_MODELS)
+
+
+def scaled_linear(
+    model: object, n_columns: int, kinds: tuple[type[BaseEstimator], ...]
+) -> LinearLines | None:
+    """Read the linear part of a fitted model of some kinds, after scalers; None for any other."""
     scale, shift = np.ones(n_columns), np.zeros(n_columns)
     if isinstance(model, Pipeline):
         *steps, final = [step for _, step in model.steps]
@@ -159,7 +166,7 @@ def linear_lines(model: object, n_columns: int) -> LinearLines | None:
             step_scale, step_shift = affine
             scale, shift = scale * step_scale, shift * step_scale + step_shift
         model = final
-    if not isinstance(model, LINEAR_MODELS):
+    if not isinstance(model, kinds):
         return None
     coefficients = np.asarray(model.coef_, dtype=float).ravel()
     if coefficients.shape != (n_columns,):

@@ -91,30 +91,48 @@ def _weighted(nodes: Floats, shares: Floats, mean: float, deviation: float) -> F
 
 
 def gauss_nodes(reference: Reference, j: int, m: int) -> tuple[Floats, Floats]:
-    """Return the ``m``-point Gauss rule of coordinate ``j``.
-
-    For an empirical law by the Lanczos process on the atoms (with full reorthogonalisation) and the
-    eigenvalues of the Jacobi matrix (Golub and Welsch).
-    """
+    """Return the ``m``-point Gauss rule of coordinate ``j``."""
     if reference.values is None:
         nodes, weights = np.polynomial.hermite_e.hermegauss(m)
         return nodes, weights / weights.sum()
     atoms, mass = reference.atoms(j)
-    if len(atoms) <= m:
-        return atoms, mass
-    basis = np.zeros((m + 1, len(atoms)))
-    basis[0] = np.sqrt(mass)
-    diagonal, off_diagonal = np.zeros(m), np.zeros(m)
-    for k in range(m):
-        step = atoms * basis[k]
-        diagonal[k] = step @ basis[k]
-        step -= basis[: k + 1].T @ (basis[: k + 1] @ step)
-        step -= basis[: k + 1].T @ (basis[: k + 1] @ step)
-        off_diagonal[k] = np.linalg.norm(step)
-        if off_diagonal[k] > 0:
-            basis[k + 1] = step / off_diagonal[k]
-    nodes, vectors = linalg.eigh_tridiagonal(diagonal, off_diagonal[: m - 1])
-    return nodes, vectors[0] ** 2
+    return (atoms, mass) if len(atoms) <= m else Lanczos(atoms, mass).rule(m)
+
+
+class Lanczos:
+    """The Gauss rules of a law of atoms.
+
+    By the Lanczos process on the atoms (with full reorthogonalisation) and the eigenvalues of the
+    Jacobi matrix (Golub and Welsch). A larger rule goes on where a smaller one ended.
+    """
+
+    def __init__(self, atoms: Floats, mass: Floats) -> None:
+        self.atoms = atoms
+        self.basis = np.sqrt(mass)[None]
+        self.diagonal, self.off_diagonal = np.empty(0), np.empty(0)
+
+    def rule(self, m: int) -> tuple[Floats, Floats]:
+        """Return nodes and weights of the ``m``-point rule, of fewer points than the law has."""
+        done = len(self.diagonal)
+        if m > done:
+            self._extend(done, m)
+        nodes, vectors = linalg.eigh_tridiagonal(self.diagonal[:m], self.off_diagonal[: m - 1])
+        return nodes, vectors[0] ** 2
+
+    def _extend(self, done: int, m: int) -> None:
+        grown = np.zeros((m - done, len(self.atoms)))
+        basis = self.basis = np.vstack([self.basis, grown])
+        diagonal, off_diagonal = np.zeros((2, m))
+        diagonal[:done], off_diagonal[:done] = self.diagonal, self.off_diagonal
+        for k in range(done, m):
+            step = self.atoms * basis[k]
+            diagonal[k] = step @ basis[k]
+            step -= basis[: k + 1].T @ (basis[: k + 1] @ step)
+            step -= basis[: k + 1].T @ (basis[: k + 1] @ step)
+            off_diagonal[k] = np.linalg.norm(step)
+            if off_diagonal[k] > 0:
+                basis[k + 1] = step / off_diagonal[k]
+        self.diagonal, self.off_diagonal = diagonal, off_diagonal
 
 
 @dataclass(frozen=True)

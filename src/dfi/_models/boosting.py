@@ -13,7 +13,7 @@ from dfi._data.levels import FEW_VALUES
 from dfi._models.network import column_moments
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from dfi._types import Bools, Floats, Ints
 
@@ -98,11 +98,7 @@ class LeastSquaresBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         from dfi._models.kernels_boosting import Trees, Work, grow
 
         n, d = X.shape
-        cuts = [_cuts(X[:, k], min(self.max_bins, MOST_BINS)) for k in range(d)]
-        codes = np.empty((n, d), dtype=np.uint8)
-        for k, cut in enumerate(cuts):
-            codes[:, k] = np.searchsorted(cut, X[:, k], side="left")
-        n_bins = np.array([len(cut) + 1 for cut in cuts], dtype=np.intp)
+        cuts, codes, n_bins = bins_of(X, self.max_bins)
         self.intercept_ = float(np.average(y, weights=weight))
         self.gains_ = np.zeros(d)
         size = self.n_trees * (2 * self.max_leaves - 1)
@@ -149,6 +145,15 @@ class LeastSquaresBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             self.left_, self.right_, self.value_, self.roots_, value,
         )  # fmt: skip
         return value
+
+
+def bins_of(X: Floats, most: int) -> tuple[list[Floats], NDArray[np.uint8], Ints]:
+    """Return where each column is cut, the bins of its values, and how many bins there are."""
+    cuts = [_cuts(column, min(most, MOST_BINS)) for column in X.T]
+    codes = np.empty(X.shape, dtype=np.uint8)
+    for k, cut in enumerate(cuts):
+        codes[:, k] = np.searchsorted(cut, X[:, k], side="left")
+    return cuts, codes, np.array([len(cut) + 1 for cut in cuts], dtype=np.intp)
 
 
 def _cuts(values: Floats, most: int) -> Floats:
@@ -204,7 +209,7 @@ class ObliqueBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         weight = _check_sample_weight(sample_weight, rows, dtype=np.float64)
         gains = LeastSquaresBoosting().fit(rows, target, weight).gains_
         scale = column_moments(rows, weight)[1]
-        self.map_ = _pairs(rows[weight > 0], scale, gains, self.n_columns)
+        self.map_ = oblique_pairs(rows[weight > 0], scale, gains, self.n_columns)
         self.trees_ = LeastSquaresBoosting().fit(rows @ self.map_, target, weight)
         return self
 
@@ -215,7 +220,8 @@ class ObliqueBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self.trees_.follow(rows @ self.map_)
 
 
-def _pairs(X: Floats, scale: Floats, gains: Floats, most: int) -> Floats:
+def oblique_pairs(X: Floats, scale: Floats, gains: Floats, most: int) -> Floats:
+    """Return the map to all columns, and sums and differences of those that gain most."""
     p = X.shape[1]
     free = np.flatnonzero(varies_freely(X) & (scale > 0))
     # of equal gains the first: columns that are never split gain nothing

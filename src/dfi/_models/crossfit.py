@@ -25,7 +25,7 @@ from dfi._models.predictor import (
     predictor_for,
     rows_seen,
 )
-from dfi._models.stack import Risk, SuperLearner, weight_arguments
+from dfi._models.stack import SuperLearner, risk_of, weight_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dfi._data.table import Table
     from dfi._data.weights import Weights
     from dfi._models.seeds import Seeds
+    from dfi._models.stack import LossRisk, Risk
     from dfi._types import Advance, Estimator, Floats, Ints
 
 SMALL_FIT = 200_000
@@ -177,8 +178,11 @@ def _numbered(splits: Sequence[Sequence[Fold]]) -> Iterator[tuple[int, int, Fold
 
 
 def _halves(rows: Ints, data: Data, seeds: Seeds) -> tuple[Ints, Ints]:
-    stratify = data.y if data.outcome.kind == "binary" else None
-    return split_halves(rows, seeds.sequence(), y=stratify, groups=data.row_groups)
+    classes = data.outcome.n_classes
+    stratify = data.y if classes else None
+    return split_halves(
+        rows, seeds.sequence(), y=stratify, groups=data.row_groups, n_classes=max(2, classes)
+    )
 
 
 @dataclass(frozen=True)
@@ -250,13 +254,15 @@ def _weights(
 ) -> dict[tuple[int, int], Floats]:
     """Return the weights of the members for each fold of each split, by the risk of the others."""
     used = np.all([p.model.weights_ > 0 for p in predictors], axis=0)
-    risks: dict[tuple[int, int], Risk] = {}
+    loss = predictors[0].model.loss
+    risks: dict[tuple[int, int], Risk | LossRisk] = {}
     for use in training.uses:
         rows = data.matrix[use.test]
         found = [predictors[k].model.member_predictions(rows)[:, used] for k in use.sets]
-        risk = Risk.of(data.y[use.test], data.weights.values[use.test], found[0], found[-1])
+        mass = data.weights.values[use.test]
+        risk = risk_of(loss, data.y[use.test], mass, found[0], found[-1])
         key = use.split, use.fold
-        risks[key] = risks[key] + risk if key in risks else risk
+        risks[key] = add(risks[key], risk) if key in risks else risk
     weights = {}
     for split, fold in risks:
         others = [risks[key] for key in risks if key[0] == split and key[1] != fold]
@@ -280,9 +286,10 @@ def fit_model(
     """Fit a clone of the learner on some rows, its unset random states seeded."""
     model = clone(learner)
     seed_estimator(model, seed)
-    target = outcome.values[rows]
+    target: Floats | Ints = outcome.values[rows]
     if predicts_classes(model):
-        target = target.astype(int)
+        target = target.astype(np.intp)
+        _check_all_classes(target, outcome)
     view = learner_view(model, table)
     X = rows_seen(table, table.matrix[rows], view)
     if view == "values":
@@ -303,6 +310,18 @@ def fit_model(
             f"{type(model).__name__} could not be fitted on {len(rows)} rows ({brief(error)})"
             + hint * bool(gaps and view != "matrix")
         ) from error
+
+
+def _check_all_classes(target: Floats | Ints, outcome: Outcome) -> None:
+    """Raise if a class is missing from the rows that a classifier is fitted on."""
+    count = max(2, outcome.n_classes)
+    absent = np.flatnonzero(np.bincount(target.astype(np.intp), minlength=count) == 0)
+    if len(absent):
+        names = outcome.classes or tuple(map(str, range(count)))
+        raise ValueError(
+            f"class {names[absent[0]]!r} of y has no row among the {len(target)} that a model is "
+            "fitted on: leave its rows out, join it with another class, or use fewer folds"
+        )
 
 
 def seed_estimator(model: Estimator, seed: np.random.SeedSequence) -> None:

@@ -12,6 +12,8 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, TargetEncoder
 from sklearn.utils import get_tags
 
+from dfi._models.temperature import TemperatureScaled
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from dfi._types import Estimator
 
 ENCODERS = (OneHotEncoder, OrdinalEncoder, TargetEncoder)
+WRAPPERS = (BaseSearchCV, TransformedTargetRegressor, TemperatureScaled)
 
 
 def reads_raw_columns(model: Estimator) -> bool:
@@ -56,11 +59,11 @@ def takes_missing(model: Estimator) -> bool:
     """Return whether a learner takes NaN in an array, by scikit-learn's tag for it.
 
     LightGBM, XGBoost and CatBoost have the tag too. A search and a transformed target do not hand
-    it on from the model inside, so that one is asked.
+    it on from the model inside, so that one is asked; a scaled classifier may be one of a search.
     """
     parameters = model.get_params(deep=False) if hasattr(model, "get_params") else {}
     for inside in ("estimator", "regressor"):
-        if isinstance(model, BaseSearchCV | TransformedTargetRegressor) and inside in parameters:
+        if isinstance(model, WRAPPERS) and inside in parameters:
             return takes_missing(parameters[inside])
     if not hasattr(model, "__sklearn_tags__"):
         return False
@@ -79,6 +82,8 @@ def encoded_columns(model: Estimator, table: Table) -> set[str]:
 
 
 def _columns_with_levels(model: Estimator, names: list[str]) -> list[str]:
+    if isinstance(model, TemperatureScaled):
+        return _columns_with_levels(model.model_, names)
     marked = getattr(model, "is_categorical_", None)
     if marked is None and hasattr(model, "get_cat_feature_indices"):
         marked = np.isin(np.arange(len(names)), model.get_cat_feature_indices())
@@ -146,6 +151,8 @@ def keeps_columns(step: Estimator) -> bool:
 
 def _fitted_parts(model: Estimator) -> Iterator[Estimator]:
     """Yield the fitted models inside a search, a transformed target, a vote or a stack."""
+    if isinstance(model, TemperatureScaled):
+        yield model.model_
     for attribute in ("best_estimator_", "regressor_", "estimators_"):
         parts = getattr(model, attribute, None)
         for part in parts if isinstance(parts, list) else [parts]:

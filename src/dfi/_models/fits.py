@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 
+from dfi._checks import one_of
 from dfi._data.dependence import FEW_CLUSTERS, Clusters, Ordered
 from dfi._data.folds import Fold, in_time_order, read_folds, split_halves
 from dfi._data.problem import read_data, warn_constant
@@ -26,18 +28,22 @@ from dfi._models.crossfit import (
 from dfi._models.learners import check_learner_suits_outcome, predicts_classes, resolve_learner
 from dfi._models.parallel import Workers, progress_bar
 from dfi._models.predictor import learner_view, predict_once, predictor_for
-from dfi._models.quality import regression_quality
+from dfi._models.quality import combined_quality, regression_quality
 from dfi._models.seeds import Seeds
 from dfi._models.stack import SuperLearner
+from dfi._models.temperature import TemperatureScaled, final_step
+from dfi.losses import BRIER, GAMMA, LOG_LOSS, POISSON, SQUARED_ERROR, resolve_loss
 from dfi.warnings import InferenceWarning, OutcomeWarning, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
-    from dfi._data.outcome import Outcome
+    from dfi._data.outcome import Outcome, Task
     from dfi._data.problem import Data, Units, UnitsKind
     from dfi._data.table import Missing, Table
     from dfi._data.weights import Weights
+    from dfi._models.families import Family
+    from dfi._models.predictor import Predictor
     from dfi._models.quality import Quality
     from dfi._types import (
         Bools,
@@ -49,7 +55,9 @@ if TYPE_CHECKING:
         TableLike,
         VectorLike,
     )
+    from dfi.losses import Loss, LossLike
 
+Scale = Literal["response", "margin"]
 
 GROUP_REPEATS = 5
 """Splits of the rows where groups are units: scores of weak models differ between splits."""
@@ -97,6 +105,15 @@ class Fits:
     halvings : tuple of int
         For each split in how many ways its training rows are halved, where folds share models
         (:func:`~dfi._models.crossfit.shared_training`); empty where they do not.
+    loss : Loss
+        What scores are differences of.
+    scale : {"response", "margin"}
+        Whether a classifier is explained by its probability or by its log-odds.
+    whole : Fits, optional
+        Fits of all classes (or of several outcomes), of which this is one, where their models
+        predict all of them at once.
+    place : int
+        Which of them.
     """
 
     data: Data
@@ -107,6 +124,10 @@ class Fits:
     workers: Workers = field(default_factory=Workers)
     given: bool = False
     halvings: tuple[int, ...] = ()
+    loss: Loss = SQUARED_ERROR
+    scale: Scale = "response"
+    whole: Fits | None = field(default=None, repr=False)
+    place: int = 0
     _kept: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -117,6 +138,7 @@ class Fits:
         cv: SplitsLike = 5,
         *,
         n_repeats: int | None = None,
+        loss: Loss | None = None,
         random_state: int | None = 0,
         workers: Workers | None = None,
     ) -> Self:
@@ -135,12 +157,19 @@ class Fits:
             time: in between the training rows of each fold are only halved in another way, which
             costs no further fit. By default three times there, up to :data:`MOST_ROWS` rows, and
             once elsewhere.
+        loss : Loss, optional
+            What scores are differences of; by default Brier's score for classes, squared error
+            otherwise.
         random_state, workers
             The root of all seeds, and who does the work.
         """
         seeds = Seeds.of(random_state)
-        learner = resolve_learner(estimator)
-        check_learner_suits_outcome(learner, data.outcome.kind)
+        loss = loss_for(data.outcome, loss)
+        learner = resolve_learner(estimator, family_of(data.outcome, loss), loss)
+        check_learner_suits_outcome(learner, data.outcome)
+        if loss.name == LOG_LOSS.name and needs_scaling(learner):
+            learner = TemperatureScaled(estimator=learner)
+        _check_class_sizes(data, cv)
         shares = is_default(learner) and isinstance(cv, int | np.integer) and cv == SHARED_FOLDS
         if n_repeats is None:
             n_repeats = HALVINGS if shares and data.table.n_rows <= MOST_ROWS else 1
@@ -155,6 +184,7 @@ class Fits:
             matrix=data.matrix,
             y=data.y,
             groups=data.row_groups,
+            n_classes=max(2, data.outcome.n_classes),
             n_repeats=len(halvings) or n_repeats,
             random_state=seeds.child("split").sequence(),
         )
@@ -162,7 +192,16 @@ class Fits:
             order = Ordered(np.arange(data.table.n_rows))
             data = replace(data, weights=replace(data.weights, dependence=order))
         settings = _settings(estimator, cv, n_repeats, random_state)
-        fits = cls(data, learner, repeats, seeds, settings, workers or Workers(), halvings=halvings)
+        fits = cls(
+            data,
+            learner,
+            repeats,
+            seeds,
+            settings,
+            workers or Workers(),
+            halvings=halvings,
+            loss=loss,
+        )
         fits.warn_constant()
         fits.check_clusters()
         return fits
@@ -174,6 +213,8 @@ class Fits:
         model: EstimatorLike,
         *,
         n_repeats: int | None = None,
+        loss: Loss | None = None,
+        scale: Scale = "response",
         random_state: int | None = 0,
         workers: Workers | None = None,
     ) -> Self:
@@ -196,16 +237,33 @@ class Fits:
                 "none: leave n_repeats at 1"
             )
         seeds = Seeds.of(random_state)
-        _warn_of_classes(model)
+        loss = loss_for(data.outcome, loss)
+        if not data.outcome.named:
+            _warn_of_classes(model)
         fold = Fold(np.empty(0, dtype=np.intp), np.arange(data.table.n_rows))
         settings = _settings(model, "prefit", 1, random_state)
-        fits = cls(data, model, ((fold,),), seeds, settings, workers or Workers(), given=True)
+        fits = cls(
+            data,
+            model,
+            ((fold,),),
+            seeds,
+            settings,
+            workers or Workers(),
+            given=True,
+            loss=loss,
+            scale=scale,
+        )
         predictor = predictor_for(model, data.table, prefit=True)
-        check_learner_suits_outcome(model, data.outcome.kind)
+        check_learner_suits_outcome(model, data.outcome)
         fits.warn_constant()
         fits.check_clusters()
+        if scale == "margin":
+            predictor, response = _on_margin(predictor, fits)
+            fits = replace(fits, data=replace(data, outcome=response), loss=SQUARED_ERROR)
+        elif data.outcome.kind == "binary" and data.outcome.named:
+            predictor = replace(predictor, column=class_column(model, data.outcome.labels[-1]))
         fits.keep(
-            "full",
+            "fitted full",
             lambda: (
                 FoldModels(0, fold.test, (predictor,), seeds.child("fit", 0, "score").sequence()),
             ),
@@ -303,22 +361,90 @@ class Fits:
                 InferenceWarning,
             )
 
+    @cached_property
+    def members(self) -> tuple[Fits, ...]:
+        """The fits of each of three or more classes, or of each of several outcomes.
+
+        A model that predicts all of them at once is fitted once; the default learner and others of
+        one number are fitted for each. Members of copies of these fits share what was fitted.
+        """
+        outcome = self.outcome
+        classes = outcome.kind == "classes"
+        together = self.given or (classes and predicts_classes(self.learner))
+        return tuple(
+            replace(
+                self,
+                data=replace(self.data, outcome=member),
+                loss=self.loss.each_class if classes else self.loss,
+                whole=self if together else None,
+                place=place,
+                _kept=self.keep(("member", place), dict),
+            )
+            for place, member in enumerate(outcome.members)
+        )
+
+    @cached_property
+    def _shrink(self) -> tuple[float, float] | None:
+        r"""A share :math:`1/(n + 1)` and the outcome's mean, for losses that grow without bound.
+
+        An affine shrink and not a clip: it commutes with averages along lines.
+        """
+        if self.loss.domain == "real" or self.loss.is_square or not self.loss.has_generator:
+            return None
+        return 1.0 / (self.table.n_rows + 1.0), float(self.weights.mean(self.data.y)[0])
+
+    def guarded(self, value: Floats) -> Floats:
+        """Return predictions within the domain of the loss, as those of the models are."""
+        if self._shrink is None:
+            return value
+        share, level = self._shrink
+        return np.asarray((1.0 - share) * value + share * level)
+
+    def _of_place(self, models: tuple[FoldModels, ...]) -> tuple[FoldModels, ...]:
+        """Return fitted models as what predicts this outcome, within the domain of the loss."""
+        if self.whole is None and self._shrink is None:
+            return models
+
+        def own(predictor: Predictor) -> Predictor:
+            column = predictor.column if self.whole is None else self._column(predictor)
+            domain = self.loss.domain if self._shrink is not None else "real"
+            return replace(predictor, column=column, shrink=self._shrink, domain=domain)
+
+        return tuple(
+            replace(fold, predictors=tuple(own(predictor) for predictor in fold.predictors))
+            for fold in models
+        )
+
+    def _column(self, predictor: Predictor) -> int:
+        """Return where a model that predicts all outcomes has this one."""
+        if not self.given or self.outcome.kind != "binary":
+            return self.place
+        return class_column(predictor.model, self.outcome.labels[-1], self.place)
+
     @property
     def full(self) -> tuple[FoldModels, ...]:
         """For each fold the model fitted on all of its training rows."""
-        return self.keep(
-            "full", lambda: self._fit(full_training(self.repeats), "fitting models").folds
-        )
+        return self.keep("full", lambda: self._of_place((self.whole or self)._fitted_full))
 
     @property
     def halves(self) -> tuple[FoldModels, ...]:
         """For each fold two models fitted on disjoint halves of its training rows."""
-        return self._halves[1].folds
+        return self.keep("halves", lambda: self._of_place((self.whole or self)._halves[1].folds))
 
     @property
     def quarters(self) -> tuple[FoldModels, ...]:
         """For each fold pairs of models fitted on halves of those halves, twice."""
-        return self.keep("quarters", self._fit_quarters)
+        return self.keep("quarters", lambda: self._of_place((self.whole or self)._fitted_quarters))
+
+    @property
+    def _fitted_full(self) -> tuple[FoldModels, ...]:
+        return self.keep(
+            "fitted full", lambda: self._fit(full_training(self.repeats), "fitting models").folds
+        )
+
+    @property
+    def _fitted_quarters(self) -> tuple[FoldModels, ...]:
+        return self.keep("fitted quarters", self._fit_quarters)
 
     @property
     def extrapolates(self) -> bool:
@@ -338,7 +464,7 @@ class Fits:
                 "models be fitted here"
             )
         self._require_halves()
-        return self.keep("halves", self._fit_halves)
+        return self.keep("fitted halves", self._fit_halves)
 
     def _require_halves(self) -> None:
         """Raise if halves of training rows are too small to learn anything from."""
@@ -411,8 +537,17 @@ class Fits:
     @cached_property
     def quality(self) -> Quality:
         """Out-of-fold fit of the full models."""
-        found = [(fold.test, self.predictions[fold.test]) for fold in self.folds]
-        return regression_quality(found, self.data.y, self.weights, prefit=self.given)
+        if self.outcome.members:
+            names = [member.name for member in self.outcome.members]
+            parts = [member.quality for member in self.members]
+            return combined_quality(dict(zip(names, parts, strict=True)))
+        return self.judged([(fold.test, self.predictions[fold.test]) for fold in self.folds])
+
+    def judged(self, predictions: Sequence[tuple[Ints, Floats]]) -> Quality:
+        """Return how well held-out rows are predicted, in the words of the loss."""
+        return regression_quality(
+            predictions, self.data.y, self.weights, prefit=self.given, loss=self.loss
+        )
 
     def require_one_split(self) -> None:
         """Raise if the rows are split several times."""
@@ -436,8 +571,15 @@ class Fits:
 
         ``stratify`` shares a binary outcome out equally, where rows are not grouped.
         """
-        y = self.data.y if stratify and self.outcome.kind == "binary" else None
-        return split_halves(self.rows, self.child(*names), y=y, groups=self.data.row_groups)
+        classes = self.outcome.n_classes
+        y = self.data.y if stratify and classes else None
+        return split_halves(
+            self.rows,
+            self.child(*names),
+            y=y,
+            groups=self.data.row_groups,
+            n_classes=max(2, classes),
+        )
 
     def pooled(self, by_fold: Iterable[Floats], n_columns: int) -> Floats:
         """Return the rows of the folds' matrices in the order of :attr:`rows`."""
@@ -450,6 +592,117 @@ class Fits:
         """Return the weights of some rows as shares."""
         values = self.weights.values[rows]
         return np.asarray(values / values.sum())
+
+
+def loss_for(outcome: Outcome, loss: Loss | None) -> Loss:
+    """Return the loss of an outcome, by default Brier's score for classes.
+
+    Brier's score and not the log-loss: it survives models that are too sure of themselves.
+    """
+    if loss is None:
+        return BRIER if outcome.is_classes else SQUARED_ERROR
+    if loss.domain == "probability" and not outcome.is_classes:
+        raise ValueError(
+            f"loss={loss.name!r} is about classes, and y is a quantity: pass "
+            "task='classification', or loss='squared-error'"
+        )
+    if outcome.is_classes and loss.domain == "positive":
+        raise ValueError(
+            f"loss={loss.name!r} is about counts or positive quantities, and y holds classes: use "
+            "'brier' or 'log-loss'"
+        )
+    if outcome.kind == "classes" and not loss.has_generator:
+        raise ValueError(
+            f"loss={loss.name!r} is about one number, and y has {len(outcome.classes)} classes: "
+            "use 'brier' or 'log-loss', or positive=... for one class against the rest"
+        )
+    if outcome.kind == "several" and not (loss.is_square and loss.domain == "real"):
+        raise ValueError(
+            f"several outcomes are explained by their summed squared error, not by loss="
+            f"{loss.name!r}: leave loss at 'auto', or explain one outcome at a time"
+        )
+    if outcome.is_classes and loss.is_square:
+        return BRIER
+    if loss.domain == "positive":
+        least = float(outcome.values.min())
+        if least < 0 or (least == 0 and loss.name == GAMMA.name):
+            need = "positive" if loss.name == GAMMA.name else "non-negative"
+            raise ValueError(
+                f"loss={loss.name!r} needs {need} outcomes, and the smallest value of y is "
+                f"{least:g}: use 'squared-error', or shift nothing and explain what it counts"
+            )
+    return loss
+
+
+def family_of(outcome: Outcome, loss: Loss) -> Family:
+    """Return the law whose likelihood the default learner is fitted by."""
+    if outcome.is_classes:
+        return "bernoulli"
+    if loss.name == POISSON.name:
+        return "poisson"
+    return "gamma" if loss.name == GAMMA.name else "gaussian"
+
+
+def needs_scaling(learner: EstimatorLike) -> bool:
+    """Return whether a learner may be too sure of its probabilities for the log-loss.
+
+    All classifiers but those that are fitted by a likelihood with few parameters.
+    """
+    if not predicts_classes(learner) or isinstance(learner, TemperatureScaled):
+        return False
+    return not isinstance(final_step(learner), LogisticRegression | LogisticRegressionCV)
+
+
+def class_column(model: EstimatorLike, label: object, place: int = 1) -> int:
+    """Return where the probabilities of a model fitted elsewhere have a class."""
+    known = getattr(model, "classes_", None)
+    if known is None:
+        return place
+    for column, name in enumerate(np.asarray(known).tolist()):
+        if name == label or str(name) == str(label):
+            return column
+    shown = ", ".join(repr(name) for name in np.asarray(known).tolist()[:5])
+    raise ValueError(
+        f"this {type(model).__name__} tells {shown} apart, and y has the class {label!r}: pass the "
+        "labels that the model was fitted on"
+    )
+
+
+def _check_class_sizes(data: Data, cv: SplitsLike) -> None:
+    """Raise if a class has fewer rows than there are folds, so that some would hold out none."""
+    outcome = data.outcome
+    if not outcome.is_classes or not isinstance(cv, int | np.integer) or isinstance(cv, bool):
+        return
+    counts = np.bincount(outcome.values.astype(np.intp), minlength=outcome.n_classes)
+    rare = int(counts.argmin())
+    if counts[rare] < cv:
+        name = outcome.classes[rare] if outcome.classes else str(rare)
+        raise ValueError(
+            f"class {name!r} of y has {counts[rare]} rows, fewer than the {cv} folds: use cv="
+            f"{max(2, int(counts[rare]))} or less, leave its rows out, or join it with another "
+            "class"
+        )
+
+
+def _on_margin(predictor: Predictor, fits: Fits) -> tuple[Predictor, Outcome]:
+    r"""Return a classifier as its log-odds, with the working response for an outcome.
+
+    :math:`\tilde y = f + (y - p)/\{p (1 - p)\}`, ``p`` the probability and ``f`` its log-odds, has
+    the mean ``f`` where the model is right: squared errors of it are scores on this scale.
+    """
+    outcome = fits.outcome
+    if outcome.kind != "binary" or not predicts_classes(predictor.model):
+        raise ValueError(
+            "scale='margin' explains the log-odds of a classifier of two classes: pass such a "
+            "model, or leave scale at 'response'"
+        )
+    column = class_column(predictor.model, outcome.labels[-1]) if outcome.named else 1
+    on_margin = replace(predictor, scale="margin", column=column)
+    margin = on_margin(fits.table.matrix)
+    chance = 1.0 / (1.0 + np.exp(-margin))
+    spread = np.maximum(chance * (1.0 - chance), 1e-12)
+    response = margin + (outcome.values - chance) / spread
+    return on_margin, replace(outcome, values=response, kind="real")
 
 
 def is_default(learner: EstimatorLike) -> bool:
@@ -492,6 +745,10 @@ def prepare(
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
     missing: Missing = "unit",
+    loss: LossLike = "auto",
+    task: Task = "auto",
+    positive: object = None,
+    scale: Scale = "response",
     n_jobs: int | None = None,
     random_state: int | None = 0,
     progress: bool | None = None,
@@ -501,6 +758,14 @@ def prepare(
     Parameters are those of :func:`dfi.explain`. What comes back is what every method of
     :mod:`dfi.methods` computes from: ``LOCO().compute(prepare(X, y))``.
     """
+    chosen = resolve_loss(loss)
+    one_of("scale", scale, get_args(Scale))
+    given = isinstance(cv, str) and cv == "prefit"
+    if scale == "margin" and not (given and chosen is None):
+        raise ValueError(
+            "scale='margin' describes a fitted classifier by squared errors of its log-odds: pass "
+            "cv='prefit' and leave loss at 'auto'"
+        )
     data = read_data(
         X,
         y,
@@ -510,6 +775,8 @@ def prepare(
         frequency_weight=frequency_weight,
         cv_groups=cv_groups,
         missing=missing,
+        task=task,
+        positive=positive,
     )
     if data.dropped and not (isinstance(cv, int | np.integer | str) or hasattr(cv, "split")):
         raise ValueError(
@@ -520,11 +787,14 @@ def prepare(
         raise ValueError(f"unknown cv {cv!r}: pass a number of folds, a splitter or 'prefit'")
     if n_repeats is None:
         n_repeats = GROUP_REPEATS if units == "groups" and isinstance(cv, int) else None
-    fit = partial(Fits.cross, cv=cv) if not isinstance(cv, str) else Fits.prefit
+    fit = partial(Fits.cross, cv=cv)
+    if isinstance(cv, str):
+        fit = partial(Fits.prefit, scale=scale)
     return fit(
         data,
         estimator,
         n_repeats=n_repeats,
+        loss=chosen,
         random_state=random_state,
         workers=Workers(n_jobs, progress),
     )

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.ensemble import (
+    ExtraTreesClassifier,
     ExtraTreesRegressor,
+    HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
+    RandomForestClassifier,
     RandomForestRegressor,
 )
 from sklearn.linear_model import LinearRegression, RidgeCV
@@ -15,10 +18,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dfi._checks import did_you_mean
+from dfi._models.glm import LinkedRidge
 from dfi._models.stack import SuperLearner
 
 if TYPE_CHECKING:
+    from dfi._data.outcome import Outcome
+    from dfi._models.families import Family
     from dfi._types import Estimator
+    from dfi.losses import Loss
 
 LEARNERS = {
     "auto": "average of ridge, a polynomial, small networks and boosting, weighed for the scores",
@@ -30,10 +37,39 @@ LEARNERS = {
 }
 
 
-def resolve_learner(estimator: Estimator) -> Estimator:
-    """Return an unfitted learner for a name or an estimator."""
+LEAST_PENALTY = 1e-3
+"""Of a logistic regression that is hardly penalised: where classes can be separated by a plane, it
+keeps the coefficients finite."""
+
+BOOSTING = {
+    "learning_rate": 0.05,
+    "max_iter": 400,
+    "max_leaf_nodes": 15,
+    "min_samples_leaf": 10,
+    "early_stopping": True,
+    "validation_fraction": 0.15,
+    "n_iter_no_change": 20,
+}
+
+
+def resolve_learner(
+    estimator: Estimator, family: Family = "gaussian", loss: Loss | None = None
+) -> Estimator:
+    """Return an unfitted learner for a name or an estimator.
+
+    Parameters
+    ----------
+    estimator : str or estimator
+        A name of :data:`LEARNERS`, or an estimator, which is cloned.
+    family : {"gaussian", "bernoulli", "poisson", "gamma"}, default="gaussian"
+        What outcomes are: it decides what a name stands for.
+    loss : Loss, optional
+        The loss by which the default learner weighs its members; squared error by default.
+    """
     if isinstance(estimator, str):
-        return _by_name(estimator)
+        if family == "gaussian":
+            return _by_name(estimator)
+        return _of_family(estimator, family, loss)
     if isinstance(estimator, type):
         raise TypeError(
             f"estimator is the class {estimator.__name__}, not an instance: "
@@ -66,21 +102,40 @@ def _by_name(name: str) -> Estimator:
     if name == "ridge":
         return _standardized("ridge", RidgeCV(alphas=[10.0**k for k in range(-3, 6)]))
     if name == "boosting":
-        return HistGradientBoostingRegressor(
-            learning_rate=0.05,
-            max_iter=400,
-            max_leaf_nodes=15,
-            min_samples_leaf=10,
-            early_stopping=True,
-            validation_fraction=0.15,
-            n_iter_no_change=20,
-        )
+        return HistGradientBoostingRegressor(**BOOSTING)
     if name == "forest":
         return RandomForestRegressor(n_estimators=500, min_samples_leaf=5)
     if name == "extra_trees":
         return ExtraTreesRegressor(n_estimators=500, min_samples_leaf=3)
+    raise _unknown(name)
+
+
+def _of_family(name: str, family: Family, loss: Loss | None) -> Estimator:
+    """Return what a name stands for where outcomes are classes, counts or positive quantities."""
+    classes = family == "bernoulli"
+    if name == "auto":
+        return SuperLearner(family=family, loss=loss)
+    if name in ("linear", "ridge"):
+        # not a bare pipeline, which would get the raw columns
+        penalty = LEAST_PENALTY if name == "linear" else None
+        members = [(name, LinkedRidge(family=family, penalty=penalty))]
+        return SuperLearner(members=members, family=family, loss=loss)
+    if name == "boosting":
+        if classes:
+            return HistGradientBoostingClassifier(**BOOSTING)
+        return HistGradientBoostingRegressor(loss=family, **BOOSTING)
+    if name == "forest" and classes:
+        return RandomForestClassifier(n_estimators=500, min_samples_leaf=5)
+    if name == "extra_trees" and classes:
+        return ExtraTreesClassifier(n_estimators=500, min_samples_leaf=3)
+    if name in LEARNERS:
+        return _by_name(name)
+    raise _unknown(name)
+
+
+def _unknown(name: str) -> ValueError:
     hint, known = did_you_mean(name, LEARNERS) or ".", ", ".join(map(repr, LEARNERS))
-    raise ValueError(f"unknown estimator {name!r}{hint} Known names: {known}")
+    return ValueError(f"unknown estimator {name!r}{hint} Known names: {known}")
 
 
 def _standardized(name: str, model: Estimator) -> SuperLearner:
@@ -97,15 +152,31 @@ def predicts_classes(model: Estimator) -> bool:
     return hasattr(model, "__sklearn_tags__") and bool(is_classifier(model))
 
 
-def check_learner_suits_outcome(model: Estimator, outcome_kind: str) -> None:
-    """Raise if a classifier is given an outcome that is not binary."""
-    if predicts_classes(model) and outcome_kind != "binary":
+def check_learner_suits_outcome(model: Estimator, outcome: Outcome) -> None:
+    """Raise if a classifier is given a quantity, or a regressor labels of classes."""
+    name = type(model).__name__
+    if not predicts_classes(model):
+        if outcome.named and is_plain_regressor(model):
+            raise ValueError(
+                f"{name} is a regressor, and y holds classes ({', '.join(outcome.classes[:5])}): "
+                "pass a classifier with predict_proba, or a name such as estimator='boosting'"
+            )
+        return
+    if not outcome.is_classes:
         raise ValueError(
-            f"{type(model).__name__} is a classifier, but y is a quantity: pass a regressor "
-            "(its squared error is what the scores decompose), or a 0/1 outcome"
+            f"{name} is a classifier, but y is a quantity: pass a regressor "
+            "(its squared error is what the scores decompose), or classes"
         )
-    if predicts_classes(model) and not hasattr(model, "predict_proba"):
+    # where a final step decides whether there are probabilities, only the fitted model knows
+    if not hasattr(model, "predict_proba"):
         raise ValueError(
-            f"{type(model).__name__} has no predict_proba: the scores explain the probability "
-            "of class 1; pass a classifier with probabilities or a regressor"
+            f"{name} has no predict_proba: the scores explain probabilities of classes; "
+            "pass a classifier that has them"
         )
+
+
+def is_plain_regressor(model: Estimator) -> bool:
+    """Return whether a model calls itself a regressor, and is none of ours that knows classes."""
+    if isinstance(model, SuperLearner) or not hasattr(model, "__sklearn_tags__"):
+        return False
+    return bool(is_regressor(model))

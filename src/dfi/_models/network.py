@@ -147,7 +147,7 @@ class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 [0.0],
             ]
         )
-        loss = _Loss((X - center) / scale, target, weight, units, self.penalty)
+        loss = PenalisedSquares((X - center) / scale, target, weight, units, self.penalty)
         # The sum of a product may differ in its last digit with the number of threads, and the
         # steps of the search would carry that digit forward.
         with thread_pools().limit(limits=1, user_api="blas"):
@@ -178,7 +178,7 @@ class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(hidden @ self.slopes_ + self.intercept_)
 
 
-def _held_out(loss: _Loss, theta: Floats) -> Floats:
+def _held_out(loss: PenalisedSquares, theta: Floats) -> Floats:
     r"""Return approximate leave-one-out residuals, in standard deviations of the outcome.
 
     To first order in its parameters the fitted network is a ridge regression on its gradients
@@ -215,7 +215,7 @@ def column_moments(X: Floats, weight: Floats) -> tuple[Floats, Floats]:
     return center, np.where(varies, scale, 0.0)
 
 
-class _Loss:
+class PenalisedSquares:
     """The mean penalised loss and its gradient, as a function of all parameters in one row."""
 
     def __init__(self, X: Floats, y: Floats, weight: Floats, n_units: int, penalty: float) -> None:
@@ -236,8 +236,7 @@ class _Loss:
         a *= 2.0
         a -= curved
         a *= curved
-        residual = a @ slopes + (intercept - self.y)
-        pull = self.weight * residual
+        lost, pull = self.pulls(a @ slopes, intercept)
         penalty = self.penalty * (np.vdot(directions, directions) + slopes @ slopes)
         by_slope = a.T @ pull + self.penalty * slopes
         # h' is twice the clipped value: what is left of each unit is its share of the gradient
@@ -246,4 +245,10 @@ class _Loss:
         by_direction = self.X.T @ curved + self.penalty * directions
         gradient = [by_direction.ravel(), curved.sum(axis=0), by_slope, np.array([pull.sum()])]
         n = len(self.y)
-        return 0.5 * float(pull @ residual + penalty) / n, np.concatenate(gradient) / n
+        return 0.5 * float(lost + penalty) / n, np.concatenate(gradient) / n
+
+    def pulls(self, hidden: Floats, intercept: float) -> tuple[float, Floats]:
+        """Return twice the rows' loss, and its derivative by what each row is predicted."""
+        residual = hidden + (intercept - self.y)
+        pull = self.weight * residual
+        return float(pull @ residual), pull

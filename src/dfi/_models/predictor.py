@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,14 +20,22 @@ from dfi._models.encoders import (
     unseen_levels,
 )
 from dfi._models.learners import predicts_classes
+from dfi._models.temperature import TemperatureScaled, log_odds
 
 if TYPE_CHECKING:
     from dfi._data.levels import Levels
     from dfi._data.table import Table
     from dfi._types import Estimator, Floats, Frame, Native
+    from dfi.losses import Domain
 
 View = Literal["matrix", "values", "frame"]
 """The numeric matrix; the same with NaN for missing values and no indicators; a table."""
+
+Scale = Literal["probability", "margin"]
+"""What is explained of a classifier: a probability, or the log-odds of one of two classes."""
+
+ROUNDED_SUM = 1e-6
+"""What the probabilities of a row may add up to beside 1."""
 
 
 REMEDY = (
@@ -38,25 +46,42 @@ REMEDY = (
 
 @dataclass(frozen=True)
 class Predictor:
-    """A fitted model, or a function of a table, as a function of rows of the numeric matrix.
+    r"""A fitted model, or a function of a table, as a function of rows of the numeric matrix.
 
     The model is asked about levels of ``table`` that were observed only, whatever the rows say:
     rows are decoded first (see :mod:`dfi._data.levels`). ``view`` says whether it takes the numeric
     matrix, the matrix with NaN where values are missing, or a table like the caller's; ``exact``
     are numeric columns that it encodes by value, which have levels however many values they take.
+
+    Of a model that predicts several numbers ``column`` is the one that is explained, of a
+    classifier the second class by default; with ``scale="margin"`` its log-odds, of two classes.
+    With ``shrink``, a share :math:`\lambda` and a level :math:`\bar y`,
+    predictions are :math:`(1 - \lambda) p + \lambda \bar y`: no class has probability 0, and
+    averages along lines shrink alike. Predictions outside of the ``domain`` are refused.
     """
 
     model: Any
     table: Table
     view: View
     exact: tuple[str, ...] = ()
+    column: int | None = None
+    scale: Scale = "probability"
+    shrink: tuple[float, float] | None = None
+    domain: Domain = "real"
 
     @property
     def name(self) -> str:
         """The model's name, for messages."""
         if isinstance(self.model, Pipeline):
             return f"Pipeline({type(self.model.steps[-1][1]).__name__})"
+        if isinstance(self.model, TemperatureScaled):
+            return f"TemperatureScaled({type(self.model.estimator).__name__})"
         return getattr(self.model, "__name__", type(self.model).__name__)
+
+    @property
+    def explained_class(self) -> int:
+        """The column of ``predict_proba`` that is explained."""
+        return 1 if self.column is None else self.column
 
     @cached_property
     def levels(self) -> Levels:
@@ -72,7 +97,7 @@ class Predictor:
         return plain and not self.exact
 
     def __call__(self, points: Floats) -> Floats:
-        """Return the model's prediction of each row; probabilities of class 1 for a classifier.
+        """Return the model's prediction of each row; probabilities of one class for a classifier.
 
         The rows that the model is given are its own: one that works in place, or keeps them and
         writes later, changes nothing that is read again.
@@ -92,14 +117,68 @@ class Predictor:
             raise ValueError(
                 f"{self.name} could not predict {len(points)} rows. {reason}"
             ) from error
-        return self._checked(value, len(points))
+        if predicts_classes(self.model):
+            value = self._of_class(value)
+        found = self._checked(value, len(points))
+        if self.shrink is not None:
+            share, level = self.shrink
+            found = (1.0 - share) * found + share * level
+        return self._within_domain(found)
 
     def _evaluate(self, rows: Floats | Frame) -> Native:
         if predicts_classes(self.model):
-            return self.model.predict_proba(rows)[:, 1]
-        if hasattr(self.model, "predict"):
-            return self.model.predict(rows)
-        return self.model(rows)
+            by_margin = self.scale == "margin"
+            return log_odds(self.model, rows) if by_margin else self.model.predict_proba(rows)
+        value = self.model.predict(rows) if hasattr(self.model, "predict") else self.model(rows)
+        if self.column is None:
+            return value
+        table = np.asarray(value)
+        if table.ndim != 2 or self.column >= table.shape[1]:
+            raise ValueError(f"a column for each class or outcome is needed, got {table.shape}")
+        return table[:, self.column]
+
+    def _within_domain(self, value: Floats) -> Floats:
+        """Raise if a loss is given predictions that it cannot take."""
+        if self.domain == "real":
+            return value
+        high = np.inf if self.domain == "positive" else 1.0
+        outside = ~((value > 0.0) & (value < high))
+        if outside.any():
+            what = "positive numbers" if self.domain == "positive" else "probabilities"
+            raise ValueError(
+                f"{self.name} predicted {value[outside][0]:.4g}, and this loss needs {what}: "
+                "choose a model that predicts them, or another loss"
+            )
+        return value
+
+    def _of_class(self, value: Native) -> Floats:
+        """Return the probability of the explained class, or its log-odds, from all classes'."""
+        classes, k = np.asarray(value), self.explained_class
+        if classes.ndim != 2 or not 0 <= k < classes.shape[1]:
+            raise ValueError(
+                f"{self.name} gives probabilities of shape {classes.shape}: one for each row and "
+                f"class is needed, and class number {k} among them"
+            )
+        if self.column is None and classes.shape[1] != 2:
+            raise ValueError(
+                f"this {self.name} has {classes.shape[1]} classes: the scores explain one "
+                "probability, and which one must be said"
+            )
+        if self.scale == "margin":
+            if classes.shape[1] != 2:
+                raise ValueError(
+                    f"{self.name} has {classes.shape[1]} classes: scale='margin' explains the "
+                    "log-odds of two"
+                )
+            return np.asarray(classes[:, k] - classes[:, 1 - k])
+        away = np.abs(classes.sum(axis=1) - 1.0)
+        if np.any(away > ROUNDED_SUM):
+            raise ValueError(
+                f"{self.name} gives probabilities that do not add up to 1 in "
+                f"{int(np.sum(away > ROUNDED_SUM))} of {len(classes)} rows: a classifier's "
+                "predict_proba must"
+            )
+        return np.asarray(classes[:, k])
 
     def _checked(self, value: Native, n_rows: int) -> Floats:
         if np.ma.is_masked(value):
@@ -146,7 +225,14 @@ def brief(error: Exception) -> str:
     return text if len(text) <= 300 else text[:297] + "..."
 
 
-def predictor_for(model: Estimator, table: Table, *, prefit: bool) -> Predictor:
+def predictor_for(
+    model: Estimator,
+    table: Table,
+    *,
+    prefit: bool,
+    column: int | None = None,
+    scale: Scale = "probability",
+) -> Predictor:
     """Decide how a fitted model reads its rows.
 
     A model that knows column names, one built around a pipeline, and a plain function get a table
@@ -161,6 +247,7 @@ def predictor_for(model: Estimator, table: Table, *, prefit: bool) -> Predictor:
     else:
         open_to_gaps = table.gaps and (prefit or takes_missing(model))
         predictor = Predictor(model, table, "values" if open_to_gaps else "matrix")
+    predictor = replace(predictor, column=column, scale=scale)
     if prefit and table.missing:
         _check_missing(predictor)
     return predictor
@@ -212,7 +299,7 @@ def _reads_frame(model: Estimator, table: Table, exact: tuple[str, ...], *, pref
 
 
 def _check_prefit(model: Estimator, table: Table) -> None:
-    """Raise if a model is unfitted, classifies many classes, or knows other columns."""
+    """Raise if a model is unfitted, or knows other columns."""
     name = model.__name__ if isinstance(model, type) else type(model).__name__
     if isinstance(model, type):
         raise TypeError(
@@ -232,11 +319,6 @@ def _check_prefit(model: Estimator, table: Table) -> None:
         except TypeError:
             # not a scikit-learn estimator: its own predict will tell
             return
-    if predicts_classes(model) and len(getattr(model, "classes_", [0, 1])) != 2:
-        raise ValueError(
-            f"this {name} has {len(model.classes_)} classes: the scores explain one probability, "
-            "so a binary classifier or a regressor is needed"
-        )
     _check_columns(model, table, name)
     unseen = unseen_levels(model, table)
     if unseen is not None:
@@ -276,7 +358,8 @@ def _check_columns(model: Estimator, table: Table, name: str) -> None:
 
 def predict_once(predictor: Predictor, points: Floats) -> Floats:
     """Return the predictions of a fitted model that is asked once."""
-    if predictor.view == "matrix" and is_plain_forest(predictor.model):
+    plain = predictor.shrink is None and predictor.column is None
+    if plain and predictor.view == "matrix" and is_plain_forest(predictor.model):
         return forest_values(predictor.model, points)
     return predictor(points)
 

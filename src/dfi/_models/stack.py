@@ -14,6 +14,11 @@ the variance to the intervals, and where the signal is weak they become wide: on
 it doubles the standard errors of small scores and lowers R2 from .49 to .42, for .01 to .02 more
 coverage on the models of :func:`default_members`. A stack that is fitted alone, without a partner,
 takes the squared error of an inner cross-validation in its place.
+
+Outcomes of a family (:mod:`dfi._models.families`) have members that are probabilities or rates,
+each fitted by the family's likelihood. Where the loss that is explained is no square, the products
+and squares of errors above are what two models lose together and each alone
+(:class:`~dfi.losses.Loss`).
 """
 
 from __future__ import annotations
@@ -31,6 +36,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from dfi._models.boosting import LeastSquaresBoosting, ObliqueBoosting
+from dfi._models.families import FAMILIES, Link
+from dfi._models.glm import LinkedQuadratic, LinkedRidge
+from dfi._models.linked import (
+    BoostedMargins,
+    LinkedBoosting,
+    LinkedNetwork,
+    LinkedObliqueBoosting,
+)
 from dfi._models.network import BentHingeNetwork
 from dfi._models.parallel import thread_pools
 from dfi._models.quadratic import QuadraticRidge
@@ -40,7 +53,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from dfi._models.families import Family
     from dfi._types import Bools, Estimator, Floats
+    from dfi.losses import Loss
 
     Members = list[tuple[str, Estimator]]
 
@@ -56,6 +71,16 @@ weak."""
 
 _LEAST_CURVATURE = 1e-3
 """Share of the largest variance below which a direction of the weights is not told from noise."""
+
+_MOST_STEPS = 50
+_STILL = 1e-7
+"""Change of all weights at which the search for those of a loss that is no square ends."""
+
+_NEAR = 1e-5
+"""Relative difference of two predictions below which they are one to a derivative."""
+
+_LEAST_SHARE = 1e-5
+"""What such a search leaves of a useless member."""
 
 
 class BoostedResiduals(RegressorMixin, BaseEstimator):
@@ -137,10 +162,45 @@ def default_members(random_state: int) -> Members:
     ]
 
 
+def family_members(family: Family, random_state: int) -> Members:
+    """Return the stack's members for classes, counts or positive quantities.
+
+    Those of :func:`default_members`, each behind the family's link and fitted by its likelihood,
+    but for boosting after the network. Judged by what two stacks of 400 rows each lose together
+    beyond the true probabilities, on six models of classes (lines, products, steps, a cosine, a
+    maximum; 3 samples each): without boosting after the polynomial .019 nats in the place of .014
+    on a product with a step, without oblique boosting .017 in the place of .013 on the cosine;
+    boosting after the network changed nothing on any of them by more than .001, and its line means
+    are the costliest of all. The stiff network is for weak signals and many columns: alone its
+    log-loss is .081 on the breast cancer data from 228 rows, and .110 with a third of the penalty.
+    """
+    quadratic = LinkedQuadratic(family=family)
+    network = LinkedNetwork(family=family, random_state=random_state)
+    boosting = LinkedBoosting(family=family)
+    stiff = LinkedNetwork(
+        family=family, penalty=50.0, most_rows=STIFF_ROWS, random_state=random_state
+    )
+    return [
+        ("ridge", LinkedRidge(family=family)),
+        ("quadratic", quadratic),
+        ("network", network),
+        ("boosting", boosting),
+        ("boosted quadratic", BoostedMargins(base=quadratic, boosting=boosting)),
+        ("oblique boosting", LinkedObliqueBoosting(family=family)),
+        ("stiff network", stiff),
+    ]
+
+
 READERS = (
     BentHingeNetwork,
+    BoostedMargins,
     BoostedResiduals,
     LeastSquaresBoosting,
+    LinkedBoosting,
+    LinkedNetwork,
+    LinkedObliqueBoosting,
+    LinkedQuadratic,
+    LinkedRidge,
     ObliqueBoosting,
     QuadraticRidge,
     RidgeCV,
@@ -161,6 +221,11 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         only, and :meth:`with_weights` weighs them.
     only : sequence of int, optional
         Places of the members that are fitted; all by default.
+    family : {"gaussian", "bernoulli", "poisson", "gamma"}, default="gaussian"
+        What outcomes are: it decides the default members. With one of the last three predictions
+        are probabilities strictly between 0 and 1, or positive rates.
+    loss : Loss, optional
+        The loss by which members are weighed; squared error by default.
     random_state : int, RandomState or None, default=None
         Seeds the folds and the default members.
 
@@ -174,7 +239,9 @@ class SuperLearner(RegressorMixin, BaseEstimator):
     Notes
     -----
     The prediction is a weighted sum, so its line means are the weighted sums of the members' line
-    means: closed form for ridge, polynomial and network, exact for the trees.
+    means: closed form for ridge, polynomial and network, exact for the trees. Behind a link they
+    are exact for trees, by nodes whose error is below 1e-5 of a line's range for smooth margins,
+    and by the law's values or 256 nodes for trees after a smooth margin.
     """
 
     weights_: Floats
@@ -186,11 +253,15 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         members: Members | None = None,
         n_folds: int = 3,
         only: Sequence[int] | None = None,
+        family: Family = "gaussian",
+        loss: Loss | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.members = members
         self.n_folds = n_folds
         self.only = only
+        self.family = family
+        self.loss = loss
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -206,7 +277,8 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31 - 1))
-        members = default_members(seed) if self.members is None else self.members
+        self._check_family(y if weight is None else y[weight > 0])
+        members = self.member_list(seed)
         used = [k for k, (_, member) in enumerate(members) if _suits(member, X)]
         used = list(self.only or used or range(len(members)))
         self.weights_ = np.zeros(len(members))
@@ -215,6 +287,30 @@ class SuperLearner(RegressorMixin, BaseEstimator):
             self._weigh(members, used, X, y, weight, seed)
         self.estimators_ = fit_members(members, X, y, weight, self.weights_ > 0)
         return self
+
+    def _check_family(self, y: Floats) -> None:
+        if self.family not in FAMILIES:
+            raise ValueError(f"family must be one of {FAMILIES}, got {self.family!r}")
+        if self.family != "gaussian":
+            Link(self.family).check(y)
+        loss = self.loss
+        # a function of outcome and prediction has no form for two models to be weighed by
+        if loss is None or loss.is_square or not loss.has_generator:
+            return
+        domain = {"bernoulli": "probability", "gaussian": "real"}.get(self.family, "positive")
+        if loss.domain not in ("real", domain):
+            raise ValueError(
+                f"the loss {loss.name!r} is one of {loss.domain} predictions, and those of the "
+                f"family {self.family!r} are {domain}"
+            )
+
+    def member_list(self, seed: int) -> Members:
+        """Return the members, unfitted: those given, or the family's default."""
+        if self.members is not None:
+            return self.members
+        if self.family == "gaussian":
+            return default_members(seed)
+        return family_members(self.family, seed)
 
     def _weigh(
         self,
@@ -225,7 +321,7 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         weight: Floats | None,
         seed: int,
     ) -> None:
-        """Weigh the members by their out-of-fold squared error."""
+        """Weigh the members by their out-of-fold loss."""
         mass = np.ones(len(y)) if weight is None else weight
         chosen = np.isin(np.arange(len(members)), used)
         held_out = np.zeros((len(y), len(used)))
@@ -234,7 +330,7 @@ class SuperLearner(RegressorMixin, BaseEstimator):
             part = None if weight is None else weight[train]
             fitted = fit_members(members, X[train], y[train], part, chosen)
             held_out[test] = np.column_stack([_predict(fitted[k], X[test]) for k in used])
-        self.weights_[used] = Risk.of(y, mass, held_out, held_out).weights()
+        self.weights_[used] = risk_of(self.loss, y, mass, held_out, held_out).weights()
 
     def with_weights(self, weights: Floats) -> SuperLearner:
         """Return the same fitted members with other weights; those without any are left out."""
@@ -277,6 +373,15 @@ class SuperLearner(RegressorMixin, BaseEstimator):
                 before = found[id(model)][0] if id(model) in found else 0.0
                 found[id(model)] = before + float(share), model
         return list(found.values())
+
+
+def risk_of(
+    loss: Loss | None, y: Floats, mass: Floats, first: Floats, second: Floats
+) -> Risk | LossRisk:
+    """Return the risk of averages of members on rows, by a loss; squared error by default."""
+    if loss is None or loss.is_square or not loss.has_generator:
+        return Risk.of(y, mass, first, second)
+    return LossRisk(loss, y, mass, first, second)
 
 
 class Risk:
@@ -333,6 +438,98 @@ class Risk:
         return np.asarray(weights / weights.sum())
 
 
+class LossRisk:
+    r"""The risk of every average of some members under a loss that is no square.
+
+    .. math:: R(w) = \sum_i \omega_i \Big\{(1 - \kappa)\, \ell(y_i; w'f^a_i, w'f^b_i)
+              + \tfrac{\kappa}{2} \big(\ell(y_i, w'f^a_i) + \ell(y_i, w'f^b_i)\big)\Big\},
+
+    :math:`\kappa` the :data:`VARIANCE_SHARE`. Risks of different rows add up: the rows are kept.
+    """
+
+    def __init__(self, loss: Loss, y: Floats, mass: Floats, first: Floats, second: Floats) -> None:
+        self.loss, self.y, self.mass = loss, y, mass
+        self.first, self.second = first, second
+
+    def __add__(self, other: LossRisk) -> LossRisk:
+        return LossRisk(
+            self.loss,
+            np.concatenate([self.y, other.y]),
+            np.concatenate([self.mass, other.mass]),
+            np.vstack([self.first, other.first]),
+            np.vstack([self.second, other.second]),
+        )
+
+    def weights(self) -> Floats:
+        """Return the weights of least risk that are not negative and sum to 1.
+
+        Newton steps on the simplex: each goes to the least point of a quadratic form with the
+        risk's gradient and, for its curvature, that of squared errors weighed by the second
+        derivative of the generator, and is halved until the risk falls.
+        """
+        count = self.first.shape[1]
+        weights = np.full(count, 1.0 / count)
+        risk = self.at(weights)
+        for _ in range(_MOST_STEPS):
+            gradient, quadratic = self._derivatives(weights)
+            aim = Risk(quadratic @ weights - 0.5 * gradient, quadratic).weights()
+            step = aim - weights
+            while np.abs(step).max() > _STILL:
+                moved = weights + step
+                after = self.at(moved)
+                if after < risk:
+                    break
+                step *= 0.5
+            else:
+                break
+            weights, risk = moved, after
+        weights[weights < _LEAST_SHARE] = 0.0
+        return np.asarray(weights / weights.sum())
+
+    def at(self, weights: Floats) -> float:
+        """Return the risk of an average."""
+        a, b = self.first @ weights, self.second @ weights
+        alone = self.loss.of(self.y, a) + self.loss.of(self.y, b)
+        both = self.loss.of_two(self.y, a, b)
+        each = (1.0 - VARIANCE_SHARE) * both + 0.5 * VARIANCE_SHARE * alone
+        return float(self.mass @ each)
+
+    def _derivatives(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Return the gradient, and half of an approximate matrix of second derivatives."""
+        a, b = self.first @ weights, self.second @ weights
+        by_first = self._slopes(a, b)
+        by_second = self._slopes(b, a)
+        gradient = (self.mass * by_first) @ self.first + (self.mass * by_second) @ self.second
+        curvature = self.mass * self._bend(0.5 * (a + b))
+        weighted = curvature[:, None] * self.first
+        cross = weighted.T @ self.second
+        own = 0.5 * (weighted.T @ self.first + (curvature[:, None] * self.second).T @ self.second)
+        quadratic = (1.0 - VARIANCE_SHARE) * 0.5 * (cross + cross.T) + VARIANCE_SHARE * own
+        return np.asarray(gradient), np.asarray(quadratic)
+
+    def _bend(self, p: Floats) -> Floats:
+        """Return half of the generator's second derivative."""
+        if self.loss.curvature is not None:
+            return self.loss.half_curvature(p)
+        return np.ones_like(p)
+
+    def _slopes(self, a: Floats, b: Floats) -> Floats:
+        r"""Return the derivative of each row's risk by the first of two predictions.
+
+        That of the secant's loss is :math:`-\tfrac12 f'(a) + \tfrac12 f[a, b] - f[a, a, b](y - c)`,
+        where :math:`f[a, a, b] = (f'(a) - f[a, b]) / (a - b)` tends to half of :math:`f''`.
+        """
+        if self.loss.slope is None or self.loss.secant is None:
+            raise TypeError(f"the loss {self.loss.name!r} has no generator, and so no cross form")
+        slope, secant = self.loss.slope(a), self.loss.secant(a, b)
+        middle, apart = 0.5 * (a + b), a - b
+        near = np.abs(apart) <= _NEAR * np.minimum(np.abs(middle), np.abs(1.0 - middle))
+        second = np.where(near, self._bend(middle), (slope - secant) / np.where(near, 1.0, apart))
+        both = 0.5 * (secant - slope) - second * (self.y - middle)
+        alone = -2.0 * self._bend(a) * (self.y - a)
+        return np.asarray((1.0 - VARIANCE_SHARE) * both + 0.5 * VARIANCE_SHARE * alone)
+
+
 def fit_members(
     members: Members, X: Floats, y: Floats, weight: Floats | None, chosen: Sequence[bool] | Bools
 ) -> list[Estimator]:
@@ -343,10 +540,14 @@ def fit_members(
         if not wanted:
             fitted.append(None)
             continue
-        if isinstance(member, BoostedResiduals):
+        if isinstance(member, BoostedResiduals | BoostedMargins):
             if id(member.base) not in bases:
                 bases[id(member.base)] = _fit(clone(member.base), X, y, weight)
-            model = clone(member).fit_after(bases[id(member.base)], X, weight)
+            base = bases[id(member.base)]
+            if isinstance(member, BoostedMargins):
+                model = clone(member).fit_after(base, X, y, weight)
+            else:
+                model = clone(member).fit_after(base, X, weight)
         else:
             if id(member) not in bases:
                 bases[id(member)] = _fit(clone(member), X, y, weight)

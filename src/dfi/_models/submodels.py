@@ -24,7 +24,7 @@ from dfi._data.table import Table
 from dfi._models.crossfit import fit_model
 from dfi._models.encoders import column_names, keeps_columns, reads_raw_columns, takes_levels
 from dfi._models.predictor import forest_values, is_plain_forest, predict_once, predictor_for
-from dfi._models.stack import SuperLearner, default_members, fit_members, rows_for
+from dfi._models.stack import SuperLearner, fit_members, rows_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -71,11 +71,13 @@ class Submodels:
 
     fits: Fits
     _kept: dict[Submodel, Floats] = field(default_factory=dict)
+    _classes: dict[Submodel, Floats] = field(default_factory=dict)
 
     @property
     def closed_form(self) -> bool:
         """Whether submodels are solved rather than refitted."""
-        return is_least_squares(self.fits.learner)
+        square = self.fits.loss.is_square or not self.fits.loss.has_generator
+        return square and is_least_squares(self.fits.learner)
 
     def predictions(self, subsets: Sequence[Sequence[int]], label: str = "refitting") -> Floats:
         """Return the out-of-fold predictions of each subset of columns, (n_rows, n_subsets)."""
@@ -100,15 +102,30 @@ class Submodels:
         return [np.column_stack([self._kept[key] for key in of_fold]) for of_fold in keys]
 
     def _fit(self, missing: list[Submodel], label: str) -> dict[Submodel, Floats]:
+        if self.fits.whole is not None:
+            # models that tell all classes at once are refitted once for all of them
+            every = submodels(self.fits.whole).every_class(missing, label)
+            return {key: self.fits.guarded(every[key][:, self.fits.place]) for key in missing}
         if self.closed_form:
             return self._solve(missing)
+        found = self._refit(missing, label)
+        return {key: self.fits.guarded(value) for key, value in found.items()}
+
+    def every_class(self, wanted: list[Submodel], label: str) -> dict[Submodel, Floats]:
+        """Return the held-out probabilities of all classes, (n_test, classes)."""
+        missing = [key for key in wanted if key not in self._classes]
+        if missing:
+            self._classes |= self._refit(missing, label)
+        return self._classes
+
+    def _refit(self, missing: list[Submodel], label: str) -> dict[Submodel, Floats]:
         tasks = []
         for k, columns in missing:
             fold, models = self.fits.folds[k], self.fits.full[k]
             learner = submodel_learner(self.fits.learner, models.predictors[0].model)
             # the full model's own seed: the two differ by their columns alone
             seed = self.fits.child("fit", k, "full")
-            y, weights = self.fits.data.y, self.fits.data.fit_weights
+            y, weights = self.fits.outcome, self.fits.data.fit_weights
             tasks.append((learner, self.fits.table, sorted(columns), y, weights, fold, seed))
         return dict(zip(missing, self.fits.workers.run(held_out, tasks, label), strict=True))
 
@@ -128,7 +145,7 @@ def held_out(
     learner: Learner,
     table: Table,
     columns: Sequence[int],
-    target: Floats,
+    target: Floats | Outcome,
     weights: Weights | None,
     fold: Fold,
     seed: np.random.SeedSequence,
@@ -142,18 +159,23 @@ def fit_on_columns(
     learner: Learner,
     table: Table,
     columns: Sequence[int],
-    target: Floats,
+    target: Floats | Outcome,
     weights: Weights | None,
     rows: Ints,
     seed: np.random.SeedSequence,
 ) -> Callable[[Floats], Floats]:
     """Fit a clone of the learner on some columns and rows; return it as a function of full rows.
 
-    Without columns the regression is the (weighted) mean of the target.
+    Without columns the regression is the (weighted) mean of the target. Of three or more classes
+    the function gives the probabilities of all of them.
     """
+    outcome = target if isinstance(target, Outcome) else _quantity(target)
+    target = outcome.values
     if not columns:
         mass = None if weights is None else weights.values[rows]
-        return _Constant(float(np.average(target[rows], weights=mass)))
+        several = [member.values[rows] for member in outcome.members]
+        means = [np.average(values, weights=mass) for values in several or [target[rows]]]
+        return _Constant(np.array(means) if several else np.asarray(means[0]))
     positions = positions_of(table, columns)
     if is_least_squares(learner) and not reads_raw_columns(learner):
         return least_squares(
@@ -167,18 +189,26 @@ def fit_on_columns(
         try:
             learner = narrowed(learner, table.names, reduced.names)
         except NoColumns:
-            return fit_on_columns(learner, table, (), target, weights, rows, seed)
+            return fit_on_columns(learner, table, (), outcome, weights, rows, seed)
+    model = fit_model(learner, reduced, outcome, weights, rows, seed)
+    predictor = predictor_for(model, reduced, prefit=False)
+    if not outcome.members:
+        return _OnColumns((predictor,), positions)
+    classes = range(len(outcome.members))
+    return _OnColumns(tuple(replace(predictor, column=k) for k in classes), positions)
+
+
+def _quantity(target: Floats) -> Outcome:
     kind: Literal["binary", "real"] = "binary" if np.isin(target, (0.0, 1.0)).all() else "real"
-    model = fit_model(learner, reduced, Outcome(target, "target", kind), weights, rows, seed)
-    return _OnColumns(predictor_for(model, reduced, prefit=False), positions)
+    return Outcome(target, "target", kind)
 
 
 @dataclass(frozen=True)
 class _Constant:
-    value: float
+    value: Floats
 
     def __call__(self, points: Floats) -> Floats:
-        return np.full(len(points), self.value)
+        return np.broadcast_to(self.value, (len(points), *self.value.shape)).copy()
 
 
 @dataclass(frozen=True)
@@ -193,11 +223,19 @@ class _Linear:
 
 @dataclass(frozen=True)
 class _OnColumns:
-    predictor: Predictor
+    predictors: tuple[Predictor, ...]
     positions: list[int]
 
+    @property
+    def model(self) -> object:
+        """The fitted model, which predicts all classes."""
+        return self.predictors[0].model
+
     def __call__(self, points: Floats) -> Floats:
-        return predict_once(self.predictor, np.ascontiguousarray(points[:, self.positions]))
+        rows = np.ascontiguousarray(points[:, self.positions])
+        if len(self.predictors) == 1:
+            return predict_once(self.predictors[0], rows)
+        return np.column_stack([predictor(rows) for predictor in self.predictors])
 
 
 def subtable(table: Table, columns: Sequence[int]) -> Table:
@@ -319,7 +357,7 @@ def submodel_learner(learner: Learner, full: object) -> Learner:
     if not isinstance(learner, SuperLearner) or not isinstance(full, SuperLearner):
         return learner
     seed = full.random_state if isinstance(full.random_state, int) else 0
-    members = full.members if full.members is not None else default_members(seed)
+    members = full.member_list(seed)
     used = [
         (member, float(weight))
         for member, weight in zip(members, full.weights_, strict=True)

@@ -29,6 +29,7 @@ import numpy as np
 from dfi._lines.base import blocks
 from dfi._lines.closed_form import LinearLines, linear_part
 from dfi._scoring.forms import change_product
+from dfi.losses import SQUARED_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from dfi._lines.base import LineModel
     from dfi._scoring.forms import ScoreForm
     from dfi._types import Floats, Ints
+    from dfi.losses import Loss
 
 TIED = 1e-10
 """Relative differences below this are rounding."""
@@ -247,9 +249,28 @@ def joint_product(values: tuple[Floats, Floats], found: Replaced) -> Floats:
 
 
 def joint_influence(
-    form: ScoreForm, y: Floats, values: tuple[Floats, Floats], found: Replaced
+    form: ScoreForm,
+    y: Floats,
+    values: tuple[Floats, Floats],
+    found: Replaced,
+    loss: Loss = SQUARED_ERROR,
 ) -> Floats:
-    """Return the influence values (n,) of one unit; ``values`` are the predictions at the rows."""
+    r"""Return the influence values (n,) of one unit; ``values`` are the predictions at the rows.
+
+    The loss of a mean over ``K`` donors is too large by :math:`\tfrac12 f''(m)` times the mean's
+    variance, exactly for squared error and up to :math:`K^{-2}` for any other loss.
+    """
+    if not loss.is_square:
+        if form == "loco":
+            middle = found.means[0]
+            lost, own = loss.of(y, middle), loss.of(y, values[0])
+        else:
+            middle = 0.5 * (found.means[0] + found.means[1])
+            lost = loss.of_two(y, *found.means)
+            own = loss.of_two(y, *values)
+        if loss.curvature is not None:
+            lost = lost - loss.half_curvature(middle) * found.excess
+        return np.asarray(lost - own)
     if form == "cpi":
         perturbed = y**2 - y * (found.means[0] + found.means[1]) + found.square
         return np.asarray(0.5 * (perturbed - (y - values[0]) * (y - values[1])))

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from dfi._types import Advance, Bools, Floats, Ints
+    from dfi.losses import Loss
     from dfi.transports.gaussian import LinearTransport
 
 TILT = 0.1
@@ -184,6 +185,7 @@ def latent_scores(
     transport: LinearTransport,
     *,
     form: ScoreForm,
+    loss: Loss = SQUARED_ERROR,
     shortcut: Shortcut = "hermite",
     passes: Passes | None = None,
     advance: Advance | None = None,
@@ -196,7 +198,7 @@ def latent_scores(
     sums = _Sums(SensitivityMoments(d, shortcut), HermiteCoefficients(d))
     seeds = (passes.seed or np.random.SeedSequence(0)).spawn(max(1, -(-n // step)))
     for rows, seed in zip(blocks(n, step), seeds, strict=True):
-        block = _Block(models, matrix[rows], y[rows], mass[rows], transport, form)
+        block = _Block(models, matrix[rows], y[rows], mass[rows], transport, form, loss)
         if transport.smoothing < 1.0:
             prediction[rows] = np.mean([model.predict(matrix[rows]) for model in models], axis=0)
             values[rows], both = block.under_bridge(passes, seed, sums)
@@ -244,6 +246,7 @@ class _Block:
     mass: Floats
     transport: LinearTransport
     form: ScoreForm
+    loss: Loss
 
     def under_map(self, sums: _Sums) -> tuple[Floats, Floats | float, Floats]:
         """Score rows under a deterministic map (with the one-dimensional random part, if any).
@@ -255,14 +258,29 @@ class _Block:
         offsets, weights = transport.offsets()
         lines = Lines(self.matrix, latent, transport.directions, transport.reference, offsets)
         evaluations = _evaluated(self.models, lines, self.form)
-        pair = evaluations[0].moments, evaluations[-1].moments
+        pair = self._slopes(evaluations)
         sums.sensitivity.add(latent, self.mass, pair, weights, offsets, transport.kernel_loadings)
-        sums.overlaps.append(_overlap(evaluations, weights, self.mass))
+        if self.loss.is_square:
+            sums.overlaps.append(_overlap(evaluations, weights, self.mass))
         if self.form == "calibrated":
             sums.residuals.append(self._residual(evaluations, latent, weights))
-        values = np.tensordot(weights, _combine(self.form, self.y, evaluations), axes=1)
+        values = np.tensordot(weights, _combine(self.form, self.y, evaluations, self.loss), axes=1)
         prediction = np.mean([evaluation.value for evaluation in evaluations], axis=0)
         return values, _products(self.form, evaluations, weights), prediction
+
+    def _slopes(self, evaluations: list[_Evaluation]) -> tuple[LineMoments, LineMoments]:
+        r"""Return ``h`` of the models beside half the slope of the loss at their line means.
+
+        What tilting a line does to a score is :math:`E[h_j\, \partial f'(m_j)/\partial z_k]`:
+        squared error, with :math:`f'(m)/2 = m`, is the only loss that needs the means themselves.
+        """
+        first, last = evaluations[0].moments, evaluations[-1].moments
+        if self.loss.is_square or not self.loss.has_generator:
+            return first, last
+        one = LineMoments(self.loss.half_slope(first.mean), first.hermite)
+        if last is first:
+            return one, one
+        return one, LineMoments(self.loss.half_slope(last.mean), last.hermite)
 
     def _residual(self, evaluations: list[_Evaluation], latent: Floats, weights: Floats) -> Floats:
         """Return sums for ``K``, ``h`` of one model with the residual of the other."""
@@ -293,7 +311,7 @@ class _Block:
         null = transport.eigenvectors[:, transport.eigenvalues <= 0]
         total, products = np.zeros((n, d)), np.zeros((n, d))
         # too few points to match all second moments
-        few = self.form != "cpi" and 4 * d > count >= 4
+        few = self.form != "cpi" and 4 * d > count >= 4 and self.loss.has_generator
         for _ in range(passes.n_draws):
             whitened = transport.encode(self.matrix)
             if null.shape[1]:
@@ -303,12 +321,13 @@ class _Block:
                 evaluations = self._independently_smoothed(latent, count, generator)
             else:
                 evaluations = [self._smoothed(model, latent, points) for model in self.models]
-            pair = evaluations[0].moments, evaluations[-1].moments
+            pair = self._slopes(evaluations)
             sums.sensitivity.add(latent, self.mass, pair, np.ones(1), np.zeros((1, d)), np.eye(d))
             sums.coefficients.add(
                 latent, self.mass, np.mean([e.value for e in evaluations], axis=0)
             )
-            total += _combine("cross" if few else self.form, self.y, evaluations)[0]
+            form: ScoreForm = "cross" if few and self.loss.has_generator else self.form
+            total += _combine(form, self.y, evaluations, self.loss)[0]
             products += _products(self.form, evaluations, np.ones(1))
         return total / passes.n_draws, products / passes.n_draws
 
@@ -403,14 +422,14 @@ def smoothing_points(count: int, d: int) -> Floats:
     return np.concatenate([normal, -normal])
 
 
-def _combine(form: ScoreForm, y: Floats, evaluations: list[_Evaluation]) -> Floats:
+def _combine(form: ScoreForm, y: Floats, evaluations: list[_Evaluation], loss: Loss) -> Floats:
     """Return the influence values, shape (q, n, d), before averaging over the random kernel."""
     outcome, moments = y[:, None], [e.moments for e in evaluations]
     perturbed = None
     if form == "cpi" and moments[0].square is not None:
         perturbed = perturbed_error(outcome, moments[0].mean, moments[0].square)
     values = [e.value[:, None] for e in evaluations]
-    return influence(form, outcome, values, [m.mean for m in moments], perturbed)
+    return influence(form, outcome, values, [m.mean for m in moments], perturbed, loss)
 
 
 def _products(form: ScoreForm, evaluations: list[_Evaluation], weights: Floats) -> Floats | float:
@@ -423,7 +442,13 @@ def _products(form: ScoreForm, evaluations: list[_Evaluation], weights: Floats) 
 
 
 def scores_along(
-    models: Sequence[LineModel], lines: Lines, y: Floats, weights: Floats, *, form: ScoreForm
+    models: Sequence[LineModel],
+    lines: Lines,
+    y: Floats,
+    weights: Floats,
+    *,
+    form: ScoreForm,
+    loss: Loss = SQUARED_ERROR,
 ) -> tuple[Floats, Floats | float, list[LineMoments]]:
     """Return what lines tell, averaged over the kernel: influence values (n, d) and moments.
 
@@ -438,7 +463,7 @@ def scores_along(
         )
         for evaluation in evaluations
     ]
-    found = np.tensordot(weights, _combine(form, y, evaluations), axes=1)
+    found = np.tensordot(weights, _combine(form, y, evaluations, loss), axes=1)
     return found, _products(form, evaluations, weights), moments
 
 
@@ -449,6 +474,7 @@ def tilt_sensitivity(
     mass: Floats,
     transport: LinearTransport,
     *,
+    loss: Loss = SQUARED_ERROR,
     rows_at_once: int = 1024,
 ) -> Floats:
     r"""Return the sensitivity ``G`` (d, d) of held-out rows by tilting their lines.
@@ -470,18 +496,23 @@ def tilt_sensitivity(
     for k in range(d):
         for sign in (1.0, -1.0):
             tilted = replace(lines, directions=directions + sign * TILT * directions[:, [k]])
-            loss = np.zeros(d)
+            total = np.zeros(d)
             for rows in blocks(len(matrix), rows_at_once):
                 means = [model.moments(tilted.take(rows)).mean for model in models]
-                lost = SQUARED_ERROR.of_two(y[rows, None], means[0], means[-1])
-                loss += mass[rows] @ np.tensordot(weights, lost, axes=1)
-            sensitivity[k] += sign * loss / (4.0 * TILT * mass.sum())
+                lost = loss.of_two(y[rows, None], means[0], means[-1])
+                total += mass[rows] @ np.tensordot(weights, lost, axes=1)
+            sensitivity[k] += sign * total / (4.0 * TILT * mass.sum())
     np.fill_diagonal(sensitivity, 0.0)
     return sensitivity
 
 
 def unread_coordinates(
-    influence: Floats, prediction: Floats, y: Floats, labels: Ints, form: ScoreForm
+    influence: Floats,
+    prediction: Floats,
+    y: Floats,
+    labels: Ints,
+    form: ScoreForm,
+    loss: Loss = SQUARED_ERROR,
 ) -> Bools:
     r"""Return which coordinates belong to a component that no model reads: they score 0 exactly.
 
@@ -500,9 +531,25 @@ def unread_coordinates(
     bound = moved * float(residual)
     if form == "cpi":
         bound += OF_SQUARES * (float(np.max(np.abs(y))) + size) ** 2
-    quiet = np.max(np.abs(influence), axis=0) <= bound
+    if loss.is_square:
+        quiet = np.max(np.abs(influence), axis=0) <= bound
+    else:
+        quiet = np.all(np.abs(influence) <= _row_bounds(loss, y, prediction, moved), axis=0)
     loud = np.bincount(labels, weights=~quiet, minlength=int(labels.max()) + 1) > 0
     return np.asarray(~loud[labels])
+
+
+def _row_bounds(loss: Loss, y: Floats, prediction: Floats, moved: float) -> Floats:
+    """Return what a change of the prediction by rounding makes of each row's loss, (n, 1).
+
+    Its derivative is :math:`f''(p)(y - p)`; ten times that, because the two models of a row differ
+    and the mean of their predictions stands for both.
+    """
+    size = OF_SIZE * (1.0 + np.abs(loss.of(y, prediction)))
+    if loss.curvature is None:
+        return np.asarray((size + moved * (1.0 + np.ptp(y)))[:, None])
+    steep = np.abs(loss.curvature(prediction)) * (np.abs(y - prediction) + moved)
+    return np.asarray((size + 10.0 * moved * steep)[:, None])
 
 
 @dataclass(frozen=True)

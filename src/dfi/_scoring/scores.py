@@ -31,6 +31,7 @@ from dfi._scoring.lines import (
     tilt_sensitivity,
 )
 from dfi._scoring.sensitivity import checked_rows, differenced_sensitivity, gradient_products
+from dfi.losses import SQUARED_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from dfi._scoring.error import Nodes
     from dfi._scoring.forms import ScoreForm
     from dfi._types import Advance, Bools, Floats, Ints
+    from dfi.losses import Loss
     from dfi.transports.base import FittedTransport, Transport
     from dfi.transports.gaussian import LinearTransport
     from dfi.transports.straight import StraightTransport
@@ -106,6 +108,7 @@ class Task:
     sets of units that are scored as one, where groups overlap. With ``orders`` units are given
     Shapley values along so many orders, and targets the shares of theirs. ``factors`` (folds,
     scores) are those of the calibrated form where they are known, as for refits of the transport.
+    Scores are differences of the ``loss``.
     """
 
     folds: Sequence[FoldModels]
@@ -124,6 +127,7 @@ class Task:
     targets: tuple[Target, ...] | None = None
     orders: int = 0
     factors: Floats | None = None
+    loss: Loss = SQUARED_ERROR
     readings: Readings = field(default_factory=Readings, repr=False, compare=False)
 
     @property
@@ -556,7 +560,8 @@ def _settled(
         tasks = (
             delayed(latent_scores)(
                 lines.models, rows, prediction, weights.values[which], space.whitening,
-                form=task.form, passes=replace(passes, seed=unspent(lines.kernel_seed)),
+                form=task.form, loss=task.loss,
+                passes=replace(passes, seed=unspent(lines.kernel_seed)),
             )
             for lines, rows, prediction, which in zip(
                 taken(nodes), points, checked.prediction, checked.rows, strict=True
@@ -595,12 +600,15 @@ def _score_fold(
         mass,
         transport,
         form=task.form,
+        loss=task.loss,
         shortcut="covariance" if error == "covariance" else "hermite",
         passes=replace(passes, seed=lines.kernel_seed),
         advance=task.advance,
     )
     if error == "finite-difference":
-        tilted = tilt_sensitivity(models, points, y, mass, transport, rows_at_once=ROWS_AT_ONCE)
+        tilted = tilt_sensitivity(
+            models, points, y, mass, transport, loss=task.loss, rows_at_once=ROWS_AT_ONCE
+        )
         np.fill_diagonal(tilted, np.diag(scores.sensitivity))
         scores = replace(scores, sensitivity=tilted)
     if not size or (error != "auto" and gradient_step is None):
@@ -609,11 +617,13 @@ def _score_fold(
     rows = points[sample.rows]
     if error == "auto":
         differences = differenced_sensitivity(
-            models, scores.regressions, rows, sample.mass, transport
+            models, scores.regressions, rows, sample.mass, transport, task.loss
         )
         scores = replace(scores, differences=differences)
     if gradient_step is not None:
-        gradients = gradient_products(models, rows, sample.mass, transport, step=gradient_step)
+        gradients = gradient_products(
+            models, rows, sample.mass, transport, step=gradient_step, loss=task.loss
+        )
         scores = replace(scores, gradients=gradients)
     return scores
 

@@ -54,11 +54,13 @@ import numpy as np
 from dfi._lines.base import LineModel, LineMoments, Lines, blocks
 from dfi._lines.closed_form import SumLines
 from dfi._lines.trees.model import TreeLines
+from dfi.losses import SQUARED_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._types import Floats, Ints
+    from dfi.losses import Loss
     from dfi.transports.gaussian import LinearTransport
 
 Shortcut = Literal["hermite", "covariance"]
@@ -337,6 +339,7 @@ def differenced_sensitivity(
     matrix: Floats,
     mass: Floats,
     transport: LinearTransport,
+    loss: Loss = SQUARED_ERROR,
 ) -> Differences:
     """Return the parts of ``G`` of some rows, given the linear parts of the models' ``h``."""
     d = transport.n_latent
@@ -368,7 +371,8 @@ def differenced_sensitivity(
         moments = model.moments(lines)
         # both ends of the step have a share in h: one pass less, and even errors only
         bent.append(0.5 * (moments.hermite[:, :n] + moments.hermite[:, n:]) - own)
-        slopes.append((moments.mean[:, :n] - moments.mean[:, n:]) / (2.0 * step))
+        levels = loss.half_slope(moments.mean)
+        slopes.append((levels[:, :n] - levels[:, n:]) / (2.0 * step))
     sums = []
     for part in (bent, straight):
         product = 0.5 * (part[0] * slopes[-1] + part[-1] * slopes[0])
@@ -405,14 +409,25 @@ def gradient_products(
     transport: LinearTransport,
     *,
     step: float,
+    loss: Loss = SQUARED_ERROR,
 ) -> Gradients:
-    r"""Return the weighted sums of :math:`\nabla\eta\,\nabla\eta'` over rows; ``step`` is fine."""
+    r"""Return the weighted sums of :math:`\nabla\eta\,\nabla\eta'` over rows; ``step`` is fine.
+
+    A small change :math:`\Delta` of a prediction loses :math:`\tfrac12 f''(\eta)\Delta^2`, so rows
+    count :math:`\tfrac12 f''(\eta)` times: once for squared error.
+    """
+    total = float(mass.sum())
+    if not loss.is_square:
+        if loss.curvature is None:
+            raise TypeError(f"the loss {loss.name!r} has no curvature")
+        value = np.mean([model.predict(matrix) for model in models], axis=0)
+        mass = mass * loss.half_curvature(value)
     fine, coarse = (
         _products([_gradients(model, matrix, transport, width) for model in models], mass)
         for width in (step, COARSE_STEP)
     )
     stepwise = sum(has_trees(model) for model in models)
-    return Gradients(fine, coarse, float(mass.sum()), stepwise)
+    return Gradients(fine, coarse, total, stepwise)
 
 
 def _gradients(model: LineModel, matrix: Floats, transport: LinearTransport, step: float) -> Floats:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numbers
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.closed_form import as_linear
+from dfi._models.quality import combined_quality
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,6 +52,10 @@ class Part:
         What the estimand depends on beyond the method's parameters (JSON-like).
     quality : Quality, optional
         Fit of the models behind the values, where it is not that of the full models.
+    totals : ndarray of shape (len(rows), 2), optional
+        Influence values of the null loss and of what is explained of it.
+    members : mapping of str to Part
+        The parts of single classes or outcomes, where this is their sum.
     names, degenerate, unrelated, undetected, components, spread, latent, attribution
         As in :class:`dfi.Importance`; by default the units of the data.
     """
@@ -71,6 +76,8 @@ class Part:
     spread: Floats | None = None
     latent: Part | None = None
     attribution: Floats | None = None
+    totals: Floats | None = None
+    members: Mapping[str, Part] = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -105,6 +112,13 @@ class Method(Protocol):
     def inference(self) -> str:
         """Why the intervals hold or not."""
 
+    any_loss: ClassVar[bool] = True
+    """Whether losses other than squared error make sense of it."""
+    any_function: ClassVar[bool] = True
+    """Whether a loss without a generator does."""
+    adds_up: ClassVar[bool] = True
+    """Whether the scores of single classes, or outcomes, add up to those of all."""
+
     def refuses(self, fits: Fits) -> str | None:
         """Return why these data have no such importance, or None, as for most methods."""
         del fits
@@ -112,6 +126,63 @@ class Method(Protocol):
 
     def compute(self, fits: Fits) -> dict[str, Part]:
         """Return the method's importances by name (most methods have one)."""
+
+
+def summed(parts: Mapping[str, Part]) -> Part:
+    """Return the importance of all classes, or outcomes, together: the sum of single ones.
+
+    Influence values add up, so scores do exactly, and standard errors account for what classes have
+    in common. What differs between splits of the rows differs for all classes alike.
+    """
+    first = next(iter(parts.values()))
+    every = tuple(parts.values())
+
+    def total(name: str) -> Floats | None:
+        values = [getattr(part, name) for part in every]
+        return None if any(value is None for value in values) else np.sum(values, axis=0)
+
+    influence = np.sum([part.influence for part in every], axis=0)
+    errors = [part.monte_carlo_se for part in every if part.monte_carlo_se is not None]
+    scores = np.array([np.abs(part.influence.mean(axis=0)) for part in every])
+    weight = scores / np.maximum(scores.sum(axis=0), np.finfo(float).tiny)
+    attribution = None
+    if all(part.attribution is not None for part in every):
+        shares = [part.attribution for part in every if part.attribution is not None]
+        attribution = np.sum([w * share for w, share in zip(weight, shares, strict=True)], axis=0)
+    latent = None
+    if first.latent is not None:
+        inner = {name: part.latent for name, part in parts.items() if part.latent is not None}
+        latent = summed(inner)
+    qualities = {name: part.quality for name, part in parts.items() if part.quality is not None}
+    return replace(
+        first,
+        influence=influence,
+        monte_carlo_se=np.sqrt(np.sum(np.square(errors), axis=0)) if errors else None,
+        diagnostics=joined_diagnostics({name: part.diagnostics for name, part in parts.items()}),
+        quality=combined_quality(qualities) if len(qualities) == len(parts) else None,
+        unrelated=np.logical_and.reduce([part.unrelated for part in every]),
+        undetected=total("undetected"),
+        spread=total("spread"),
+        latent=latent,
+        attribution=attribution,
+        totals=total("totals"),
+        members=parts,
+    )
+
+
+def joined_diagnostics(parts: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
+    """Return what is the same for all classes once, and the rest by class."""
+    first, *others = parts.values()
+    same = {
+        key: value
+        for key, value in first.items()
+        if all(key in other and other[key] == value for other in others)
+    }
+    apart = {
+        name: {key: value for key, value in found.items() if key not in same}
+        for name, found in parts.items()
+    }
+    return {**same, "by_outcome": apart} if any(apart.values()) else same
 
 
 class OneStep(Method):

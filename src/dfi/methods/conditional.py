@@ -87,6 +87,7 @@ class CPI(OneStep):
     covariate_estimator: Learner | None = None
     covariate_classifier: Learner | None = None
 
+    any_loss = False
     name = "cpi"
     question = (
         "Incremental value: how much prediction is lost when the feature is replaced by a draw "

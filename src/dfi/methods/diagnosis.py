@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from dfi._scoring.forms import ScoreForm
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Ints
+    from dfi.losses import Loss
     from dfi.transports.base import FittedTransport, Transport
     from dfi.transports.gaussian import LinearTransport
 
@@ -379,7 +380,7 @@ def check_result(
     influence = scored.attributed @ membership
     totals = score_totals(
         influence, scored.latent, names, weights, scored.predictions, task.y, task.weights,
-        n_latent=scored.latent.shape[1],
+        n_latent=scored.latent.shape[1], loss=task.loss,
     )  # fmt: skip
     latent = transport.draw(task.table.matrix[scored.rows], np.random.default_rng(seed))
     reason = why_not(transport, task)
@@ -685,6 +686,7 @@ def score_totals(
     all_weights: Weights,
     *,
     n_latent: int,
+    loss: Loss = SQUARED_ERROR,
 ) -> Totals:
     """Compare the scores with the variance of the outcome and with what was explained of it.
 
@@ -695,7 +697,8 @@ def score_totals(
     predicted = np.concatenate([value for _, value in predictions])
     held_out = all_weights.take(rows)
     null = held_out.mean(y[rows])
-    gained, variance = loco(y[rows], predicted, null), SQUARED_ERROR.of(y[rows], null)
+    gained = loco(y[rows], predicted, null, loss)
+    variance = loss.of(y[rows], np.broadcast_to(null, len(rows))) - loss.least(y[rows])
     explained = float(held_out.mean(gained)[0])
     outcome = float(held_out.mean(variance)[0])
     scores, errors = weights.mean(influence), standard_errors(influence, weights)

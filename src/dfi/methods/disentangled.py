@@ -11,10 +11,11 @@ import numpy as np
 from dfi._data.problem import covering, group_blocks
 from dfi._lines.choose import Quadrature
 from dfi._models.parallel import progress_bar
-from dfi._models.quality import averaged, regression_quality
+from dfi._models.predictor import predict_once
+from dfi._models.quality import averaged
 from dfi._scoring.forms import CROSSED
 from dfi._scoring.orders import ORDERS
-from dfi._scoring.scores import Readings, Task
+from dfi._scoring.scores import Readings, Task, pool
 from dfi.methods.base import Method, Part
 from dfi.methods.diagnosis import (
     calibration_of,
@@ -143,6 +144,34 @@ class Disentangled(Method):
         design.check(transport_error=self.transport_error, integration=self.quadrature)
         return form
 
+    def _form_of(self, design: Transport, fits: Fits) -> ScoreForm:
+        """Return the form for the loss of these fits, or raise where there is none."""
+        loss = fits.loss
+        given = fits.given or not loss.has_generator
+        if not loss.has_generator and self.form not in ("auto", "loco"):
+            raise ValueError(
+                f"loss={loss.name!r} has no generator, so that two models cannot be scored "
+                f"together: use form='loco' (here the default), not form={self.form!r}"
+            )
+        if not loss.is_square:
+            if self.form in ("cpi", "calibrated"):
+                raise ValueError(
+                    f"form={self.form!r} is about squared errors, and loss={loss.name!r} is none: "
+                    "use 'cross' or 'loco', or loss='squared-error' ('brier' for classes)"
+                )
+            if not design.any_loss:
+                raise ValueError(
+                    f"transport={design.name!r} takes scores as products of errors, and loss="
+                    f"{loss.name!r} has none: use transport='gaussian', or loss='squared-error' "
+                    "('brier' for classes)"
+                )
+            if self.additive:
+                raise ValueError(
+                    f"Shapley values of groups add up to a variance, and loss={loss.name!r} is "
+                    "none: use how='joint', or loss='squared-error' ('brier' for classes)"
+                )
+        return self._form(design, given=given)
+
     def _check_units(self, design: Transport, columns: Sequence[Column], constant: Bools) -> None:
         """Raise if an own error along lines is asked for where units are replaced as a whole."""
         if not design.disentangles_units or self.transport_error not in STRAIGHT_ONLY:
@@ -167,7 +196,7 @@ class Disentangled(Method):
         """
         table, rows, weights = fits.table, fits.rows, fits.weights
         design = resolve_transport(self.transport)
-        form = self._form(design, given=fits.given)
+        form = self._form_of(design, fits)
         blocks, groups = fits.data.blocks, fits.data.groups
         if self.additive:
             if groups is None or not fits.data.joint or form == "cpi":
@@ -192,14 +221,14 @@ class Disentangled(Method):
                 "form='cross'"
             )
         extrapolates = self.form == "extrapolated" or (
-            self.form == "auto" and fits.extrapolates and not self.additive
+            self.form == "auto" and fits.extrapolates and not self.additive and form in CROSSED
         )
         models = fits.halves if form in CROSSED else fits.full
         explained = table.matrix[rows], weights.take(rows), fits.constant
         choice = design.choose(*explained, columns, fits.child("auto"))
         if choice.reasons:
             design = choice.design
-            self._form(design, given=fits.given)
+            self._form_of(design, fits)
             self._check_units(design, columns, fits.constant)
         if fits.data.joint and not design.disentangles_units:
             raise ValueError(
@@ -230,6 +259,7 @@ class Disentangled(Method):
                 units=columns,
                 targets=blocks.targets,
                 orders=ORDERS if self.additive else 0,
+                loss=fits.loss,
             )
             scores = of_models = transport.score(task)
             if extrapolates:
@@ -270,7 +300,13 @@ class Disentangled(Method):
         told = calibration_of(scores, membership, task)
         if told is not None:
             diagnostics["calibration"] = told
+        totals = _totals(fits, models, task.form)
+        if extrapolates:
+            totals[:, 1] = 2.0 * totals[:, 1] - _totals(fits, smaller, task.form)[:, 1]
         part = _part(fits, task, transport, scores, membership, diagnostics, specification)
+        part = replace(part, totals=totals)
+        if part.latent is not None:
+            part = replace(part, latent=replace(part.latent, totals=totals))
         return Explained(part, models, transport, scores, membership)
 
 
@@ -289,9 +325,7 @@ def _part(
     unrelated = np.zeros(len(owned), dtype=np.bool_)
     if scores.unread is not None:
         unrelated = ~degenerate & ((~scores.unread).astype(np.float64) @ membership == 0)
-    quality = regression_quality(
-        averaged(scores.predictions), fits.outcome.values, fits.weights, prefit=fits.given
-    )
+    quality = fits.judged(averaged(scores.predictions))
     shared: dict[str, Any] = {
         "rows": scores.rows,
         "names": task.names[: membership.shape[1]],
@@ -323,6 +357,27 @@ def _part(
         ),
         **shared,
     )
+
+
+def _totals(fits: Fits, models: Sequence[FoldModels], form: ScoreForm) -> Floats:
+    r"""Return what the prevalence loses, and what the models explain of it, row by row, (n, 2).
+
+    :math:`u_T = \ell(y, \bar y)`, less what a perfect prediction loses, and
+    :math:`u_E = \ell(y, \bar y) - \ell(y; \eta^a, \eta^b)`, the secant where there are two models.
+    The mean is where its own loss is least, so that its error is of second order.
+    """
+    y, loss, mass = fits.outcome.values, fits.loss, fits.weights.values
+    level = fits.weights.take(fits.rows).mean(y[fits.rows])
+    explained = []
+    for fold in models:
+        own = y[fold.test]
+        values = [predict_once(model, fits.table.matrix[fold.test]) for model in fold.predictors]
+        crossed = form in CROSSED
+        lost = loss.of_two(own, values[0], values[-1]) if crossed else loss.of(own, values[0])
+        explained.append(loss.of(own, np.broadcast_to(level, len(own))) - lost)
+    rows, gained, _ = pool(models, explained, mass)
+    null = loss.of(y[rows], np.broadcast_to(level, len(rows))) - loss.least(y[rows])
+    return np.column_stack([null, gained])
 
 
 def with_spread(influence: Floats, spread: Floats, repeats: int, weights: Weights) -> Floats:

@@ -51,7 +51,6 @@ import numpy as np
 
 from dfi._checks import one_of
 from dfi._models.submodels import submodels
-from dfi.losses import SQUARED_ERROR
 from dfi.methods.base import CONSERVATIVE, Method, Part
 from dfi.methods.conditional import covariate_residuals
 
@@ -101,14 +100,14 @@ class LOCO(Method):
 
 
 def _losses(fits: Fits) -> tuple[Floats, Floats]:
-    """Return the squared errors of the full model, (n,), and without each unit, (n, n_units)."""
+    """Return the losses of the full model, (n,), and without each unit, (n, n_units)."""
     y = fits.outcome.values[fits.rows]
     subsets = [fits.others(unit) for unit in range(len(fits.units))]
     for unit in np.flatnonzero(fits.units.constant):
         subsets[unit] = tuple(range(len(fits.table.columns)))
     reduced = submodels(fits).predictions(subsets, "refitting without each unit")[fits.rows]
-    full = SQUARED_ERROR.of(y, fits.predictions[fits.rows])
-    return full, SQUARED_ERROR.of(y[:, None], reduced)
+    full = fits.loss.of(y, fits.predictions[fits.rows])
+    return full, fits.loss.of(y[:, None], reduced)
 
 
 def _split_influence(fits: Fits, full: Floats, reduced: Floats) -> Floats:
@@ -144,6 +143,7 @@ class NLOCO(Method):
     normalize: Literal["outcome", "residual"] = "outcome"
     sample_split: bool = False
 
+    adds_up = False
     name = "nloco"
     valid_intervals = True
 
@@ -205,8 +205,9 @@ class NLOCO(Method):
         n_units = len(fits.units)
         if self.normalize == "outcome":
             y = fits.outcome.values[fits.rows]
-            square = (y - fits.mass(fits.rows) @ y) ** 2
-            return np.repeat(square[:, None], n_units, axis=1)
+            level = np.full(len(y), fits.mass(fits.rows) @ y)
+            null = fits.loss.of(y, level) - fits.loss.least(y)
+            return np.repeat(null[:, None], n_units, axis=1)
         denominator = np.ones((len(fits.rows), n_units))
         for unit, residual in covariate_residuals(fits).items():
             denominator[:, unit] = np.sum(residual**2, axis=1)

@@ -390,14 +390,15 @@ def _along_probes(
         models = [space.line_model(model) for model in fold.models]
         # noise is what two models do not agree about: its factor in the calibrated form is 1
         influence[part, moving], _, moments = scores_along(
-            models, lines, task.y[fold.rows], nodes, form=task.form
+            models, lines, task.y[fold.rows], nodes, form=task.form, loss=task.loss
         )
         found.append(moments)
     mass = task.weights.values[np.concatenate([fold.rows for fold in folds])]
     share = mass / mass.sum()
+    half_slope = task.loss.half_slope if task.loss.has_generator else np.asarray
     first, last = (
         LineMoments(
-            np.concatenate([moments[end].mean for moments in found]),
+            half_slope(np.concatenate([moments[end].mean for moments in found])),
             np.concatenate([moments[end].hermite for moments in found]),
         )
         for end in (0, -1)

@@ -36,6 +36,7 @@ from scipy.optimize import brentq
 
 from dfi._data import read_folds
 from dfi._models.learners import predicts_classes, resolve_learner
+from dfi._models.stack import SuperLearner
 from dfi._models.submodels import fit_on_columns, submodel_learner
 from dfi.methods.base import Method, Part, check_at_least_two
 from dfi.methods.conditional import is_linear
@@ -67,6 +68,8 @@ class PCM(Method):
     n_folds: int = 3
     estimate_variance: bool = True
 
+    any_loss = False
+    adds_up = False
     name = "pcm"
     question = (
         "Conditional significance: is there any evidence that the feature changes the regression "
@@ -139,9 +142,10 @@ class Direction:
 
 
 def _regression(learner: Learner) -> Learner:
-    """Return a learner that can regress predictions: a classifier is replaced by a stack."""
+    """Return a learner that can regress predictions: one of classes is replaced by a stack."""
     final = learner.steps[-1][1] if hasattr(learner, "steps") else learner
-    return resolve_learner("auto") if predicts_classes(final) else learner
+    of_classes = isinstance(final, SuperLearner) and final.family != "gaussian"
+    return resolve_learner("auto") if of_classes or predicts_classes(final) else learner
 
 
 def _fit_direction(fits: Fits, learner: Learner, rows: Ints, *, variance: bool) -> Direction:
@@ -150,7 +154,7 @@ def _fit_direction(fits: Fits, learner: Learner, rows: Ints, *, variance: bool) 
     seeds = fits.child("pcm direction").spawn(2)
     columns = tuple(range(table.n_columns))
     predict = fit_on_columns(learner, table, columns, y, weights, rows, seeds[0])
-    model = getattr(getattr(predict, "predictor", None), "model", None)
+    model = getattr(predict, "model", None)
     if not variance:
         return Direction(predict, _ones, model)
     square = np.zeros(table.n_rows)

@@ -94,6 +94,7 @@ class PFI(OneStep):
     n_permutations: int = 50
     debias: bool = True
 
+    any_function = False
     name = "pfi"
     question = (
         "Marginal reliance: how much does the regression lean on the feature when its link to the "
@@ -130,6 +131,7 @@ class DLOCO(OneStep):
     n_partners: int = 50
     debias: bool = True
 
+    any_function = False
     name = "dloco"
     question = (
         "Direct effect: how much would the regression vary with the feature if it were "
@@ -161,16 +163,28 @@ def _loss(fits: Fits, f: int, swapped: Swap) -> tuple[Floats, Floats]:
     test = fits.folds[f].test
     y, value = fits.outcome.values[test], fits.predictions[test]
     # the row's own loss is taken off first: at the null the kernel then vanishes with the score
-    kernel = loco(y[:, None], value[:, None], swapped.values)
-    return kernel, -2.0 * (value[:, None] - swapped.values)
+    kernel = loco(y[:, None], value[:, None], swapped.values, fits.loss)
+    # given the row, the outcome is on average what the regression says
+    steep = fits.loss.half_curvature(swapped.values) if not fits.loss.is_square else 1.0
+    return kernel, -2.0 * steep * (value[:, None] - swapped.values)
 
 
-def _variance(_context: Fits, _f: int, swapped: Swap) -> tuple[Floats, Floats]:
-    """Return each pair's share of the variance, and its derivative in the swapped prediction."""
+def _variance(fits: Fits, _f: int, swapped: Swap) -> tuple[Floats, Floats]:
+    r"""Return each pair's share of the variance, and its derivative in the swapped prediction.
+
+    For another loss the share of Jensen's gap, :math:`f(q) - f(m) - f'(m)(q - m)` about the mean
+    ``m`` of the swapped predictions ``q``, of which the variance is that of the square.
+    """
     # sum of squared shares is 1/m for equal weights: the variance's degrees of freedom
     freedom = 1.0 - np.sum(swapped.share**2, axis=1, keepdims=True)
     deviation = swapped.values - swapped.mean[:, None]
     floored = np.maximum(freedom, 1e-12)
+    loss = fits.loss
+    if not loss.is_square and loss.generator is not None and loss.slope is not None:
+        middle = swapped.mean[:, None]
+        level, slope = loss.generator(middle), loss.slope(middle)
+        gap = loss.generator(swapped.values) - level - slope * deviation
+        return gap / floored, (loss.slope(swapped.values) - slope) / floored
     return deviation**2 / floored, 2.0 * deviation / floored
 
 

@@ -66,6 +66,7 @@ class R2(Method):
 
     decompositions: tuple[Decomposition, ...] = ("genizi", "lmg", "dominance")
 
+    any_loss = False
     name = "r2"
     question = (
         "Shared-signal attribution in the linear model: how is its explained variance split "

@@ -269,7 +269,7 @@ class Game:
 
     def _gain(self, rows: Ints, predictions: Floats, baseline: Floats) -> Floats:
         y = self.fits.outcome.values[rows, None]
-        return loco(y, predictions, baseline)
+        return loco(y, predictions, baseline, self.fits.loss)
 
     def linear(self, k: int) -> tuple[Floats, Floats] | None:
         """Return the game of least squares in a fold, or None where it would cost too much.

@@ -86,6 +86,7 @@ class Sobol(Method):
     n_compositions: int = 10
     latent: bool = True
 
+    any_loss = False
     name = "sobol"
     question = (
         "Variance of the regression under independent inputs: how much does the feature cause "

@@ -126,6 +126,8 @@ class Transport(TransformerMixin, BaseEstimator):
     """Whether latent lines are straight, in feature or in score space."""
     published: ClassVar[bool] = False
     """Whether this is a form of the paper, kept to reproduce it."""
+    any_loss: ClassVar[bool] = True
+    """Whether scores can be differences of any loss, not of squared errors alone."""
     spreads: ClassVar[bool] = False
     """Whether values of columns with levels are spread at random over their jumps."""
 

@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.scores import Task
     from dfi._types import Bools, Floats, Ints, Plain
+    from dfi.losses import Loss
     from dfi.transports.base import Transport
     from dfi.transports.gaussian import LinearTransport
 
@@ -632,7 +633,7 @@ class BlockTransport(FittedTransport):
                 np.ascontiguousarray(offsets[:, coordinates]),
             )
             influence[:, single], product[:, single], moments = scores_along(
-                models, lines, y, weights, form=form
+                models, lines, y, weights, form=form, loss=task.loss
             )
             for k, moment in enumerate((moments[0], moments[-1])):
                 moved[k][:, single] = pair[k][:, None] - moment.mean
@@ -646,7 +647,7 @@ class BlockTransport(FittedTransport):
             memory=options.memory,
         )
         for t, found in zip(several, donated, strict=True):
-            influence[:, t] = joint_influence(form, y, pair, found)
+            influence[:, t] = joint_influence(form, y, pair, found, task.loss)
             if form == "calibrated":
                 product[:, t] = joint_product(pair, found)
             for k in (0, 1):
@@ -726,7 +727,7 @@ class BlockTransport(FittedTransport):
             coordinates = law.latent[np.searchsorted(task.rows, rows)]
             pairs = _pooled_pairs(task.folds, found, mass)
             attributed, shares = self._attributed(
-                latent, pairs, coordinates, task.weights.take(rows)
+                latent, pairs, coordinates, task.weights.take(rows), task.loss
             )
         along = [models for models in prepared if self._along_lines(models, task.options)]
         rules = dict.fromkeys(models[0].rule for models in along)
@@ -754,7 +755,7 @@ class BlockTransport(FittedTransport):
         labels = self.block_labels if task.by_unit else np.arange(len(targets))
         prediction = pool(task.folds, [part.prediction for part in found], mass)[1]
         return scores.silenced(
-            unread_coordinates(latent, prediction, task.y[rows], labels, task.form)
+            unread_coordinates(latent, prediction, task.y[rows], labels, task.form, task.loss)
         )
 
     def _attributed(
@@ -763,14 +764,19 @@ class BlockTransport(FittedTransport):
         pairs: tuple[Floats, Floats, Floats, Floats],
         coordinates: Floats,
         weights: Weights,
+        loss: Loss,
     ) -> tuple[Floats, Floats]:
-        """Return attributed influence values, and the shares of each block's score."""
+        """Return attributed influence values, and the shares of each block's score.
+
+        The linear part of a unit's effect is a product of changes, and only a part of its score
+        under squared error: scores of other losses are shared out evenly.
+        """
         places, root = self.inner.places, self.linear.attribution
         attributed, shares = np.zeros_like(latent), self.even_shares()
         for b, own in enumerate(places):
             even = shares[:, b].copy()
             score = float(weights.mean(latent[:, b])[0])
-            if len(own) == 1 or self.isotropic:
+            if len(own) == 1 or self.isotropic or not loss.is_square:
                 attributed += latent[:, [b]] * even
                 continue
             parts = [root[np.ix_(other, own)] for other in places]

@@ -42,7 +42,6 @@ from dfi._models.predictor import Predictor
 from dfi._scoring.error import CheckedRows, LineError, same, settle_nodes
 from dfi._scoring.forms import calibrated, change_product, influence
 from dfi._scoring.scores import FoldScores, Scores, Task, calibrate, put_together
-from dfi.losses import SQUARED_ERROR
 from dfi.transports.base import (
     FittedTransport,
     Transport,
@@ -392,9 +391,11 @@ class _Curves:
                 y = outcome[part]
                 perturbed = None
                 if task.form == "cpi":
-                    perturbed = SQUARED_ERROR.of(y[:, None], along[0]) @ weights
+                    perturbed = task.loss.of(y[:, None], along[0]) @ weights
                 means = along @ weights
-                scores[part, j] = influence(task.form, y, values[:, part], means, perturbed)
+                scores[part, j] = influence(
+                    task.form, y, values[:, part], means, perturbed, task.loss
+                )
                 if task.form == "calibrated":
                     product[part, j] = change_product(values[:, part], means)
                 squared[part, :, j] = transport.mean_squared_slopes(rows, j, nodes, weights)

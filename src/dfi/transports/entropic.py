@@ -314,6 +314,7 @@ class EntropicOT(Transport):
     min_size: float = REFUSED
     random_state: int = 0
 
+    any_loss: ClassVar[bool] = False
     name: ClassVar[str] = "entropic"
     straight: ClassVar[bool] = False
 

@@ -48,7 +48,13 @@ from scipy import stats
 from dfi._scoring.error import unspent
 from dfi._scoring.lines import row_sample, unread_coordinates
 from dfi._scoring.scores import Scores, fold_lines, pooled_scores
-from dfi.transports.base import FittedTransport, jackknifed, kept_factors, thin
+from dfi.transports.base import (
+    STRAIGHT_ONLY,
+    FittedTransport,
+    jackknifed,
+    kept_factors,
+    thin,
+)
 from dfi.transports.linear_error import (
     FIXED,
     MapInfluence,
@@ -69,6 +75,7 @@ if TYPE_CHECKING:
     from dfi._scoring.scores import FoldLines, Task
     from dfi._scoring.sensitivity import Differences
     from dfi._types import Bools, Floats, Ints, Plain
+    from dfi.losses import Loss
     from dfi.transports.gaussian import LinearTransport
 
 LINE_JACKKNIFE_ROWS = 150
@@ -159,7 +166,9 @@ class StraightTransport(FittedTransport):
             return found
         lines, y = found.straight, task.y[found.rows]
         return found.silenced(
-            unread_coordinates(lines.influence, lines.prediction, y, self.labels, task.form)
+            unread_coordinates(
+                lines.influence, lines.prediction, y, self.labels, task.form, task.loss
+            )
         )
 
     def plain_scores(self, task: Task) -> Scores:
@@ -183,11 +192,11 @@ class StraightTransport(FittedTransport):
     def own_error(self, scores: Scores, task: Task) -> Scores | None:
         """Add the derived terms, or refits where no sensitivity is to be trusted."""
         lines, names = scores.straight, self._names(task)
-        if self.whitening.factors is not None:
+        if self.whitening.factors is not None or self._only_refits(task.loss):
             found = self.jackknife(scores, task)
             told: Plain = {"sensitivity": {"used": "jackknife"}}
             found = replace(found, diagnostics={**found.diagnostics, **told})
-            reason = why_left_in(self.whitening, len(scores.rows))
+            reason = why_left_in(self.whitening, len(scores.rows)) or "not derived for this loss"
             return SecondOrderBias.left_in(reason).subtracted_from(found, names)
         matrix, weights = task.matrix[scores.rows], task.weights.take(scores.rows)
         influence = self.influence(matrix)
@@ -209,6 +218,16 @@ class StraightTransport(FittedTransport):
         if squares is not None and aware.bias is not None:
             bias = squares.bias(aware.bias)
         return bias.subtracted_from(found, names)
+
+    def _only_refits(self, loss: Loss) -> bool:
+        """Return whether the own error is not derived for a loss.
+
+        Terms of the smoothed regression, and of the random part of collinear columns, are those of
+        squared error; a loss without a generator has no terms at all.
+        """
+        linear = self.whitening
+        random = linear.smoothing < 1.0 or bool(linear.kernel_variance.any())
+        return not loss.has_generator or (random and not loss.is_square)
 
     def jackknife(self, scores: Scores, task: Task) -> Scores:
         """Compare refits on some of the rows, with the nodes that were found to be enough."""
@@ -256,6 +275,13 @@ class StraightTransport(FittedTransport):
         linear, error = self.whitening, task.transport_error
         if linear.factors is not None:
             refuse_derived(error)
+        if self._only_refits(task.loss):
+            if error in STRAIGHT_ONLY:
+                raise ValueError(
+                    f"transport_error={error!r} is not derived for the loss {task.loss.name!r} "
+                    "under this transport: leave it at 'auto' (here 'jackknife'), or use 'ignore'"
+                )
+            error = "ignore"
         if error == "auto" and (
             linear.smoothing < 1.0
             or linear.factors is not None
@@ -266,7 +292,7 @@ class StraightTransport(FittedTransport):
             # means whose own noise differences would show; or too small errors in any case
             error = "derived"
         step = None
-        if not task.fixed and not why_left_in(linear, len(task.rows)):
+        if error != "ignore" and not task.fixed and not why_left_in(linear, len(task.rows)):
             step = gradient_step(task.weights.take(task.rows).total)
         return pooled_scores(
             replace(task, transport_error=error),

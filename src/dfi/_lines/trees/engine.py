@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from dfi._compiled import kernel_array, run_tasks
 from dfi._lines.base import LineMoments, blocks
@@ -25,10 +25,12 @@ from dfi._lines.trees.kernels_blocks import (
 )
 from dfi._lines.trees.kernels_lines import (
     SortedDirections,
+    class_sums_for,
     detours_for,
     jumps_for,
     merged_moments,
     path_moments,
+    softmax_moments,
 )
 from dfi._lines.trees.kernels_pieces import pieces_of
 from dfi._lines.trees.law import Law, coordinate_law, step_below, tabulate
@@ -88,14 +90,20 @@ def predict(
     """Return the value of an ensemble at each row; ``nodes`` are its trees, if laid out before."""
     rows = np.asarray(points, dtype=np.float64)
     nodes = nodes or lay_out(ensemble, categories, rows.shape[1])
-    sums = np.zeros(len(rows))
+    sums = np.zeros((ensemble.n_sums, len(rows)))
+    of_sum = [nodes]
+    if ensemble.classes is not None:
+        chosen = [ensemble.classes.of_tree == k for k in range(ensemble.classes.count)]
+        of_sum = [nodes._replace(roots=nodes.roots[trees]) for trees in chosen]
 
     def task(block: slice) -> None:
         places = places_for(block.stop - block.start, nodes.depth)
         part = rows[block]
         if categories:
             part = tree_rows(part, categories, [category.levels(part) for category in categories])
-        predict_sums(nodes, kernel_array(part.T, np.float64), places, sums[block])
+        columns = kernel_array(part.T, np.float64)
+        for trees, total in zip(of_sum, sums, strict=True):
+            predict_sums(trees, columns, places, total[block])
 
     run_tasks(
         task,
@@ -103,10 +111,13 @@ def predict(
         n_threads,
         work=len(rows) * ensemble.n_trees,
     )
-    sums += ensemble.intercept
+    if ensemble.classes is not None:
+        sums += ensemble.classes.intercepts[:, None]
+        return np.asarray(softmax(sums, axis=0)[ensemble.classes.explained])
+    margin: Floats = sums[0] + ensemble.intercept
     if ensemble.link == "logistic":
-        return np.asarray(expit(sums), dtype=np.float64)
-    return np.exp(sums) if ensemble.link == "exp" else sums
+        return np.asarray(expit(margin), dtype=np.float64)
+    return np.exp(margin) if ensemble.link == "exp" else margin
 
 
 def line_moments(
@@ -119,7 +130,10 @@ def line_moments(
     n_threads: int | None = None,
     nodes: Nodes | None = None,
 ) -> LineMoments:
-    """Return exact moments along each line, by the quickest kernel that gives what is asked."""
+    """Return exact moments along each line, by the quickest kernel that gives what is asked.
+
+    With a softmax link they are those of all classes, one after the other in the first axis.
+    """
     needs_merging = square or ensemble.link != "identity"
     if kernel is None and categories:
         kernel = "merged" if needs_merging else "arena"
@@ -198,8 +212,9 @@ def _by_direction(
 ) -> LineMoments:
     n, d = lines.latent.shape
     q = len(lines.offsets)
-    mean, hermite = np.empty((q, n, d)), np.empty((q, n, d))
-    square = np.empty((q, n, d)) if merged else None
+    size = (ensemble.n_sums * q, n, d)
+    mean, hermite = np.empty(size), np.empty(size)
+    square = np.empty(size) if merged else None
     points = kernel_array(lines.points, np.float64)
     columns = np.ascontiguousarray(points.T)
     latent = kernel_array(lines.latent.T, np.float64)
@@ -226,8 +241,8 @@ def _by_direction(
             at = latent[j, block][pieces.line]
             rows = tree_rows(points[block][pieces.line], categories, pieces.levels)
         else:
-            size = block.stop - block.start
-            ends = (np.full(size, low), np.full(size, high))
+            n_lines = block.stop - block.start
+            ends = (np.full(n_lines, low), np.full(n_lines, high))
             at, rows = latent[j, block], points[block]
         step = step_below(laws[j], shifts[j])
         common = (at, steepness[j], laws[j], shifts[j], *ends, step)
@@ -259,16 +274,26 @@ def _merged(
     ensemble: TreeEnsemble, nodes: Nodes, rows: Floats, common: Block, q: int
 ) -> tuple[Floats, Floats, Floats]:
     """Return the three moments along lines of one direction, with as much memory as it takes."""
-    n = len(rows)
-    out = (np.empty((q, n)), np.empty((q, n)), np.empty((q, n)))
+    n, n_sums = len(rows), ensemble.n_sums
+    shape = (n_sums, q, n)
+    mean, hermite, square = np.empty((3, n_sums * q, n))
     done = np.zeros(1, np.int64)
-    intercept, link = float(ensemble.intercept), LINKS[ensemble.link]
     capacity = max(FEWEST_JUMPS, JUMPS_PER_TREE * len(nodes.roots))
     while done[0] < n:
         jumps = jumps_for(capacity, nodes.depth)
-        merged_moments(nodes, intercept, link, rows, *common, jumps, done, *out)
+        if ensemble.classes is None:
+            intercept, link = float(ensemble.intercept), LINKS[ensemble.link]
+            out = mean, hermite, square
+            merged_moments(nodes, intercept, link, rows, *common, jumps, done, *out)
+        else:
+            of_tree = kernel_array(ensemble.classes.of_tree, np.int32)
+            intercepts = kernel_array(ensemble.classes.intercepts, np.float64)
+            sums, ends = class_sums_for(n_sums, q, capacity), np.empty((2, q))
+            by_class = mean.reshape(shape), hermite.reshape(shape), square.reshape(shape)
+            memory = jumps, sums, ends, done
+            softmax_moments(nodes, of_tree, intercepts, rows, *common, *memory, *by_class)
         capacity *= 2
-    return out
+    return mean, hermite, square
 
 
 def _copies(steepness: Floats, categories: Sequence[Category]) -> list[Floats]:

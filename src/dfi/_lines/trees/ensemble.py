@@ -19,6 +19,10 @@ with :math:`x^{(k)}` the row at the level of piece ``k``. Most lines have one to
 
 **Splits by level**, of models that take categories themselves, send some levels left and the others
 right: they are splits at 1/2 of a column that is 0 at the former and 1 at the latter.
+
+**Classifiers of K classes** have a sum of trees for each class, :math:`s_k`, and the probability of
+class ``k`` is :math:`e^{s_k} / \sum_l e^{s_l}`: one ensemble holds the trees of all classes, since
+each probability needs every one of them, and says which class is explained.
 """
 
 from __future__ import annotations
@@ -40,10 +44,13 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int32]
 
-Link = Literal["identity", "logistic", "exp"]
+Link = Literal["identity", "logistic", "exp", "softmax"]
 
 OUTSIDE = 1e100
 """What lies beyond every threshold, wherever a line takes it: kernels keep those within 1e50."""
+
+TWO = 2
+"""Classes of a binary outcome."""
 
 BETWEEN = 0.5
 """Where splits by level are: 0 goes left, 1 right."""
@@ -84,9 +91,24 @@ class LevelRule:
         return np.asarray(found)
 
 
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """The class that each tree adds to, each class's intercept, and which class is explained."""
+
+    of_tree: Integers
+    intercepts: Floats
+    explained: int
+
+    @property
+    def count(self) -> int:
+        return len(self.intercepts)
+
+
 @dataclass(frozen=True)
 class TreeEnsemble:
     """The function ``link(intercept + sum over trees of the value of the leaf reached)``.
+
+    With a softmax link there is such a sum for each of ``classes``, and ``intercept`` is 0.
 
     Nodes are given by arrays: a row goes left where ``x[feature] <= threshold`` in float64
     arithmetic, and where ``rules[feature - n_features]`` says so for features beyond the columns.
@@ -108,10 +130,16 @@ class TreeEnsemble:
     tolerance: float = 1e-9
     rules: tuple[LevelRule, ...] = ()
     default_left: Bools | None = None
+    classes: Classes | None = None
 
     @property
     def n_trees(self) -> int:
         return len(self.roots)
+
+    @property
+    def n_sums(self) -> int:
+        """How many sums of trees there are: one for each class behind a softmax link."""
+        return 1 if self.classes is None else self.classes.count
 
     def scaled(self, factor: float) -> TreeEnsemble:
         self._require_sum("scaled")
@@ -120,6 +148,31 @@ class TreeEnsemble:
     def shifted(self, constant: float) -> TreeEnsemble:
         """Return the ensemble plus a number, before the link."""
         return replace(self, intercept=self.intercept + constant)
+
+    def tempered(self, factor: float) -> TreeEnsemble:
+        """Return the ensemble with its sums multiplied by a number, before the link."""
+        classes = self.classes
+        if classes is not None:
+            classes = replace(classes, intercepts=classes.intercepts * factor)
+        return replace(
+            self,
+            value=self.value * factor,
+            intercept=self.intercept * factor,
+            classes=classes,
+        )
+
+    def margin(self) -> TreeEnsemble:
+        """Return the log-odds of the explained one of two classes, a sum of trees."""
+        if self.classes is None:
+            require(self.link == "logistic", "its log-odds are no sum of trees")
+            return replace(self, link="identity")
+        require(self.classes.count == TWO, "log-odds are those of two classes")
+        sign = np.where(np.arange(TWO) == self.classes.explained, 1.0, -1.0)
+        # Nodes of a tree come together, in the order of the roots.
+        sizes = np.diff([*self.roots.tolist(), len(self.value)])
+        value = self.value * np.repeat(sign[self.classes.of_tree], sizes)
+        intercept = float(sign @ self.classes.intercepts)
+        return replace(self, value=value, intercept=intercept, link="identity", classes=None)
 
     def with_columns(self, columns: ArrayLike, n_features: int) -> TreeEnsemble:
         """Return the same function of a wider row: column ``k`` is now ``columns[k]``."""
@@ -177,6 +230,18 @@ def add_ensembles(parts: Sequence[TreeEnsemble]) -> TreeEnsemble:
         rules=tuple(rules),
         default_left=np.concatenate(defaults) if len(defaults) == len(parts) else None,
     )
+
+
+def softmax_of(sums: Sequence[TreeEnsemble], explained: int) -> TreeEnsemble:
+    """Return the probability of one class, given the sum of trees of each class."""
+    require(0 <= explained < len(sums), f"there is no class number {explained}")
+    counts = [part.n_trees for part in sums]
+    classes = Classes(
+        np.repeat(np.arange(len(sums), dtype=np.int32), counts),
+        np.array([part.intercept for part in sums]),
+        explained,
+    )
+    return replace(add_ensembles(sums), intercept=0.0, link="softmax", classes=classes)
 
 
 def joined_trees(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 from scipy import sparse
@@ -30,6 +30,7 @@ from dfi._lines.trees.ensemble import (
     follow_gaps,
     require,
 )
+from dfi._lines.trees.kept import KEPT, digest_of_lines, digest_of_trees, of_class
 from dfi._lines.trees.pipelines import active_steps, follow_columns, pull_back
 from dfi._lines.trees.readers import known_levels, read_trees, verify
 from dfi._models.predictor import brief, forest_values, is_plain_forest
@@ -53,14 +54,26 @@ N_MOVED = 200
 DIFFERS = "the trees as read differ from the model's own predictions by {:.1e} of their scale"
 
 
+class Explained(TypedDict):
+    """What is explained of a classifier: the class ``column``, by its log-odds where ``margin``."""
+
+    column: int
+    margin: bool
+
+
 @dataclass(frozen=True)
 class TreeLines:
-    """Exact moments of a tree ensemble along lines; ``categories`` are decoded for the trees."""
+    """Exact moments of a tree ensemble along lines; ``categories`` are decoded for the trees.
+
+    ``owner`` is the number of the model under which moments of all its classes are kept, for those
+    that are asked for next (:mod:`dfi._lines.trees.kept`); without one they are not.
+    """
 
     ensemble: TreeEnsemble
     categories: tuple[Category, ...] = ()
     n_threads: int | None = None
     kernel: Kernel | None = None
+    owner: int | None = None
 
     @property
     def rule(self) -> str:
@@ -80,8 +93,14 @@ class TreeLines:
         return self._nodes[width]
 
     def __getstate__(self) -> dict[str, object]:
-        # Workers lay the trees out again: what they are sent is half as large.
-        return {name: value for name, value in vars(self).items() if name != "_nodes"}
+        # Workers lay the trees out again: what they are sent is half as large. What is kept of a
+        # model's classes is kept in one process.
+        state = {k: v for k, v in vars(self).items() if k not in ("_nodes", "_digest")}
+        return {**state, "owner": None}
+
+    @cached_property
+    def _digest(self) -> bytes:
+        return digest_of_trees(self.ensemble, self.categories)
 
     def predict(self, points: Floats) -> Floats:
         from dfi._lines.trees.engine import predict
@@ -95,9 +114,21 @@ class TreeLines:
         )
 
     def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
+        classes = self.ensemble.classes
+        if classes is None:
+            return self._moments(lines, square=square)
+        if self.owner is None:
+            found = self._moments(lines, square=square)
+        else:
+            key = self.owner, self._digest, digest_of_lines(lines), square
+            found = KEPT.moments(key, lambda: self._moments(lines, square=square))
+        return of_class(found, classes.explained, classes.count)
+
+    def _moments(self, lines: Lines, *, square: bool) -> LineMoments:
+        """Return the moments; of all classes, one after the other, behind a softmax."""
         from dfi._lines.trees.engine import line_moments
 
-        return line_moments(
+        moments = line_moments(
             self.ensemble,
             lines,
             categories=self.categories,
@@ -106,6 +137,8 @@ class TreeLines:
             n_threads=self.n_threads,
             nodes=self.nodes(lines.points.shape[1]),
         )
+        # The kernel that merges has second moments whether they are asked for or not.
+        return moments if square else replace(moments, square=None)
 
 
 def tree_lines(
@@ -115,19 +148,21 @@ def tree_lines(
     *,
     levels: Levels | None = None,
     column: int = 1,
+    margin: bool = False,
     n_threads: int | None = None,
 ) -> TreeLines | None:
     """Return a fitted model's exact line means, or None where it has none.
 
     ``predict`` is the function to be averaged: the model's own, or the probability of class
-    ``column``. The trees are compared with it around the ``sample_points``. Splits are moved
-    between the ``levels`` that it decodes rows to. A model of trees that cannot be followed exactly
-    is warned of, with the reason.
+    ``column``, or its log-odds (``margin``). The trees are compared with it around the
+    ``sample_points``. Splits are moved between the ``levels`` that it decodes rows to. A model of
+    trees that cannot be followed exactly is warned of, with the reason.
     """
-    ensemble, reason = read_trees(model, column=column)
+    ensemble, reason = read_trees(model, column=column, margin=margin)
     if ensemble is not None:
         try:
-            trees = replace(_on_matrix(ensemble, model, sample_points, levels), n_threads=n_threads)
+            trees = _on_matrix(ensemble, model, sample_points, levels)
+            trees = replace(trees, n_threads=n_threads, owner=KEPT.owner(model))
             own = _quick(model, predict, levels)
             error = verify(ensemble, own, sample_points, read=trees.predict)
             if error <= ensemble.tolerance:
@@ -176,7 +211,7 @@ def gap_tree_lines(
     observed beside an indicator, that mean does.
     """
     model, table, levels = predictor.model, predictor.table, predictor.levels
-    ensemble, reason = read_trees(model)
+    ensemble, reason = read_trees(model, **_explained(predictor))
     if ensemble is not None and predictor.view == "matrix":
         ensemble = _filled(ensemble, levels)
     elif ensemble is not None:
@@ -185,7 +220,8 @@ def gap_tree_lines(
         ensemble = ensemble.with_columns([p for p in range(width) if p not in indicators], width)
     try:
         require(ensemble is not None, reason)
-        trees = replace(_on_matrix(ensemble, model, sample, levels), n_threads=n_threads)  # type: ignore[arg-type]
+        trees = _on_matrix(ensemble, model, sample, levels)  # type: ignore[arg-type]
+        trees = replace(trees, n_threads=n_threads, owner=KEPT.owner(model))
         error = verify(trees.ensemble, predictor, sample, read=trees.predict)
         require(
             error <= trees.ensemble.tolerance,
@@ -222,7 +258,8 @@ def decoded_tree_lines(
     and beyond them, and with the decoded columns moved off their levels.
     """
     try:
-        trees = replace(_read(predictor), n_threads=n_threads)
+        owner = KEPT.owner(predictor.model)
+        trees = replace(_read(predictor), n_threads=n_threads, owner=owner)
         error = largest_error(trees, predictor, sample)
         require(
             error <= trees.ensemble.tolerance,
@@ -244,7 +281,7 @@ def _read(predictor: Predictor) -> TreeLines:
     """Read the trees of a model of a table as a function of the numeric matrix."""
     model = getattr(predictor.model, "best_estimator_", predictor.model)
     final = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    ensemble, reason = read_trees(final)
+    ensemble, reason = read_trees(final, **_explained(predictor))
     if ensemble is None:
         raise Unreadable(reason.removeprefix(f"{type(final).__name__}: ")) if reason else NotTrees
     columns = _input_columns(model, predictor, ensemble.n_features)
@@ -275,6 +312,11 @@ def _read(predictor: Predictor) -> TreeLines:
     if has_steps or codes & set(plain.feature.tolist()):
         return trees.lines(pull_back(given, plain, positions, base))
     return trees.lines(at_midpoints(plain.with_columns(positions, len(base)), predictor.levels))
+
+
+def _explained(predictor: Predictor) -> Explained:
+    """Return what is explained of a classifier: which class, and on which scale."""
+    return {"column": predictor.explained_class, "margin": predictor.scale == "margin"}
 
 
 def _levels_of(position: int, levels: Levels) -> Grid | Block | None:

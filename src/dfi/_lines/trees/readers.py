@@ -48,9 +48,11 @@ from dfi._lines.trees.ensemble import (
     joined_trees,
     require,
     single_tree,
+    softmax_of,
 )
 from dfi._lines.trees.pipelines import read_pipeline
 from dfi._models.boosting import LeastSquaresBoosting
+from dfi._models.temperature import TemperatureScaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -91,16 +93,22 @@ CATBOOST_LINKS: dict[str, Link] = {
     **dict.fromkeys(("Logloss", "CrossEntropy"), LOGISTIC),
     **dict.fromkeys(("Poisson", "Tweedie"), EXP),
 }
+XGBOOST_SOFTMAX = ("multi:softprob", "multi:softmax")
 SINGLE_PRECISION = 1e-6
+TREES = "oblivious_trees"
 
 
-def read_trees(model: object, *, column: int = 1) -> tuple[TreeEnsemble | None, str]:
+def read_trees(
+    model: object, *, column: int = 1, margin: bool = False
+) -> tuple[TreeEnsemble | None, str]:
     """Return a fitted model's trees, or None and the reason, empty where it is not made of trees.
 
-    Of a classifier, the trees are those of the probability of class ``column``.
+    Of a classifier, the trees are those of the probability of class ``column``, or of its log-odds
+    (``margin``).
     """
     try:
-        return _read(model, column), ""
+        ensemble = _read(model, column)
+        return ensemble.margin() if margin else ensemble, ""
     except NotTrees:
         return None, ""
     except Unreadable as reason:
@@ -144,7 +152,23 @@ def _read_composed(model: object, column: int) -> TreeEnsemble | None:
         return _read(model.best_estimator_, column)
     if isinstance(model, Pipeline):
         return read_pipeline(model, _read(model.steps[-1][1], column))
+    if isinstance(model, TemperatureScaled):
+        return scaled_trees(_read(model.model_, column), model, column)
     return None
+
+
+def scaled_trees(
+    ensemble: TreeEnsemble, model: TemperatureScaled, column: int, *, margin: bool = False
+) -> TreeEnsemble:
+    """Return a classifier's trees with its probabilities scaled: still trees, exactly."""
+    shrinkage, factor = model.shrinkage_, model.temperature_
+    if not shrinkage and factor == 1.0:
+        return ensemble
+    if not shrinkage:
+        require(margin or ensemble.link != "identity", "a sum without a link is not tempered")
+        return ensemble.tempered(factor)
+    require(ensemble.link == "identity" and not margin, "only a sum of shares is shrunk")
+    return ensemble.scaled(1.0 - shrinkage).shifted(shrinkage * float(model.prevalence_[column]))
 
 
 def verify(
@@ -204,14 +228,19 @@ def _decision_trees(models: Sequence[DecisionTreeRegressor], column: int) -> Tre
 
 
 def _gradient_boosting(model: sk.GradientBoostingRegressor, column: int) -> TreeEnsemble:
-    require(model.estimators_.shape[1] == 1, "boosted classifiers of more than two classes")
-    ensemble = _decision_trees(model.estimators_[:, 0], 0).scaled(model.learning_rate)
-    init = model.init_
+    sums = [_decision_trees(grown, 0).scaled(model.learning_rate) for grown in model.estimators_.T]
+    ensemble, init = sums[0], model.init_
     if isinstance(model, sk.GradientBoostingRegressor):
         if isinstance(init, str):
             return ensemble
         require(isinstance(init, DummyRegressor), "boosting starts from another model (init)")
         return ensemble.shifted(float(np.ravel(init.constant_)[0]))
+    if len(sums) > 1:
+        if not isinstance(init, str):
+            require(isinstance(init, DummyClassifier), "boosting starts from another model (init)")
+            starts = np.log(init.class_prior_)
+            sums = [part.shifted(float(at)) for part, at in zip(sums, starts, strict=True)]
+        return softmax_of(sums, column)
     start = 0.0
     # The exponential loss reads its margin on half the scale of log-odds.
     scale = 2.0 if model.loss == "exponential" else 1.0
@@ -222,16 +251,20 @@ def _gradient_boosting(model: sk.GradientBoostingRegressor, column: int) -> Tree
 
 
 def _histogram_boosting(model: sk.HistGradientBoostingRegressor, column: int) -> TreeEnsemble:
-    require(model.n_trees_per_iteration_ == 1, "boosted classifiers of more than two classes")
     marked = model.is_categorical_
-    grown = [predictor for (predictor,) in model._predictors]
     read = _histogram_plain if marked is None else _histogram_levelled
-    ensemble = read(model, grown)
-    ensemble = ensemble.shifted(float(np.ravel(model._baseline_prediction)[0]))
+    starts = np.ravel(model._baseline_prediction)
+    sums = [
+        read(model, grown).shifted(float(start))
+        for grown, start in zip(zip(*model._predictors, strict=True), starts, strict=True)
+    ]
+    ensemble = sums[0] if len(sums) == 1 else softmax_of(sums, column)
     if marked is not None:
         # The trees are given columns with levels first.
         order = np.concatenate([np.flatnonzero(marked), np.flatnonzero(~marked)])
         ensemble = ensemble.with_columns(order, model.n_features_in_)
+    if len(sums) > 1:
+        return ensemble
     if isinstance(model, sk.HistGradientBoostingClassifier):
         return _as_probability(ensemble, column)
     if model.loss in ("poisson", "gamma"):
@@ -410,12 +443,22 @@ def _lightgbm(model: Any, column: int) -> TreeEnsemble:
     header, *blocks = text.split("\nTree=")
     lines = header.splitlines()
     fields = dict(line.split("=", 1) for line in lines if "=" in line)
-    require(fields["num_tree_per_iteration"] == "1", "LightGBM with more than two classes")
+    n_sums = int(fields["num_tree_per_iteration"])
     n_features = int(fields["max_feature_idx"]) + 1
-    ensemble = add_ensembles([_lightgbm_tree(block, n_features) for block in blocks])
+    trees = [_lightgbm_tree(block, n_features) for block in blocks]
+    # Each round adds a tree to every class.
+    sums = [add_ensembles(trees[k::n_sums]) for k in range(n_sums)]
     if "average_output" in lines:
-        ensemble = ensemble.scaled(1.0 / ensemble.n_trees)
+        sums = [part.scaled(1.0 / part.n_trees) for part in sums]
+    ensemble = sums[0]
     objective, *options = fields.get("objective", "").split(" ")
+    if objective == "multiclass":
+        return softmax_of(sums, column)
+    if objective == "multiclassova":
+        require(0 <= column < n_sums, f"there is no class number {column}")
+        slope = float(options[-1].removeprefix("sigmoid:"))
+        return replace(sums[column].scaled(slope), link="logistic")
+    require(n_sums == 1, "LightGBM with more than two classes and an objective of its own")
     if objective in LIGHTGBM_IDENTITY and "sqrt" not in options:
         return ensemble
     if objective in LIGHTGBM_EXP:
@@ -486,8 +529,10 @@ def _xgboost(model: Any, column: int) -> TreeEnsemble:
     require(gradient_booster["name"] == "gbtree", "XGBoost with a linear booster")
     trees = gradient_booster["model"]["trees"]
     parameters = learner["learner_model_param"]
-    require(int(parameters["num_class"]) <= 1, "XGBoost with more than two classes")
+    n_classes = int(parameters["num_class"])
     require(int(parameters.get("num_target", 1)) == 1, "XGBoost with several outputs")
+    sizes = {int(tree["tree_param"].get("size_leaf_vector", 1)) for tree in trees}
+    require(max(sizes, default=1) <= 1, "XGBoost with several outputs in a tree")
     best = getattr(model, "best_iteration", None) if booster is not model else None
     if best is not None:
         trees = trees[: gradient_booster["model"]["iteration_indptr"][int(best) + 1]]
@@ -498,15 +543,26 @@ def _xgboost(model: Any, column: int) -> TreeEnsemble:
         _xgboost_tree(tree, n_features).scaled(w) for tree, w in zip(trees, weights, strict=False)
     ]
     objective = learner["objective"]["name"]
+    # XGBoost adds its trees up in single precision: rounding walks with the root of their number
+    walk = 4.0 * float(np.sqrt(len(parts))) * 2.0**-24
+    tolerance = max(SINGLE_PRECISION, walk)
+    bases = np.array(parameters["base_score"].strip("[]").split(","), dtype=np.float32)
+    if objective in XGBOOST_SOFTMAX:
+        classes = np.array(gradient_booster["model"]["tree_info"])[: len(parts)]
+        starts = np.broadcast_to(bases, n_classes)
+        sums = [
+            add_ensembles([parts[tree] for tree in np.flatnonzero(classes == k)]).shifted(float(at))
+            for k, at in enumerate(starts)
+        ]
+        return replace(softmax_of(sums, column), tolerance=tolerance)
+    require(n_classes <= 1, "XGBoost with more than two classes and another objective")
     require(objective in XGBOOST_LINKS, f"the XGBoost objective {objective!r} is not followed")
     link = XGBOOST_LINKS[objective]
-    base = float(np.float32(parameters["base_score"].strip("[]")))
+    base = float(bases[0])
     # only the link's own function: a mean below 0 has no logarithm
     to_margin = {"identity": float, "logistic": logit, "exp": np.log}[link]
     joined = add_ensembles(parts).shifted(float(to_margin(base)))
-    # XGBoost adds its trees up in single precision: rounding walks with the root of their number
-    walk = 4.0 * float(np.sqrt(len(parts))) * 2.0**-24
-    return _finish(replace(joined, tolerance=max(SINGLE_PRECISION, walk)), link, column)
+    return _finish(replace(joined, tolerance=tolerance), link, column)
 
 
 def _xgboost_tree(tree: Plain, n_features: int) -> TreeEnsemble:
@@ -544,29 +600,42 @@ def _catboost(model: Any, column: int) -> TreeEnsemble:
         path = Path(folder) / "model.json"
         model.save_model(str(path), format="json")
         saved = json.loads(path.read_text())
-    require("oblivious_trees" in saved, "CatBoost trees that are not symmetric are not read")
+    require(TREES in saved, "CatBoost trees that are not symmetric are not read")
     floats = saved["features_info"].get("float_features", [])
     columns = {f["feature_index"]: f["flat_feature_index"] for f in floats}
     last = {f["flat_feature_index"] for f in floats if f["nan_value_treatment"] == "AsTrue"}
-    scale, (bias,) = saved["scale_and_bias"]
+    scale, biases = saved["scale_and_bias"]
     n_features = 1 + max(columns.values())
-    parts = [_catboost_tree(tree, columns, n_features) for tree in saved["oblivious_trees"]]
     loss = saved["model_info"]["params"]["loss_function"]["type"]
-    require(loss in CATBOOST_LINKS, f"the CatBoost loss {loss!r} is not followed")
-    ensemble = add_ensembles(parts).scaled(scale).shifted(bias)
-    # a missing value is below every border, unless it was declared to be above
-    ensemble = replace(ensemble, default_left=~np.isin(ensemble.feature, list(last)))
-    return _finish(ensemble, CATBOOST_LINKS[loss], column)
+    several = loss == "MultiClass"
+    require(several or loss in CATBOOST_LINKS, f"the CatBoost loss {loss!r} is not followed")
+    require(several or len(biases) == 1, "CatBoost with several outputs")
+    sums = []
+    for k, bias in enumerate(biases):
+        place = slice(k, None, len(biases))
+        parts = [_catboost_tree(tree, columns, n_features, place) for tree in saved[TREES]]
+        ensemble = add_ensembles(parts).scaled(scale).shifted(bias)
+        # a missing value is below every border, unless it was declared to be above
+        ensemble = replace(ensemble, default_left=~np.isin(ensemble.feature, list(last)))
+        sums.append(ensemble)
+    if several:
+        return softmax_of(sums, column)
+    return _finish(sums[0], CATBOOST_LINKS[loss], column)
 
 
-def _catboost_tree(tree: Plain, columns: dict[int, int], n_features: int) -> TreeEnsemble:
-    """Unfold a symmetric tree: bit ``k`` of a leaf's number is the outcome of split ``k``."""
+def _catboost_tree(
+    tree: Plain, columns: dict[int, int], n_features: int, outputs: slice
+) -> TreeEnsemble:
+    """Unfold a symmetric tree: bit ``k`` of a leaf's number is the outcome of split ``k``.
+
+    A leaf holds the values of all ``outputs``, one after the other; one of them is taken.
+    """
     splits = tree.get("splits") or []
     require(
         all(split["split_type"] == "FloatFeature" for split in splits),
         "categorical splits are not followed",
     )
-    value = np.array(tree["leaf_values"], dtype=np.float64)
+    value = np.array(tree["leaf_values"], dtype=np.float64)[outputs]
     require(len(value) == 2 ** len(splits), "CatBoost with several outputs")
     n_inner = len(value) - 1
     number = np.arange(2 * n_inner + 1)

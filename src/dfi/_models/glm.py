@@ -1,0 +1,310 @@
+r"""Ridge regression behind a link: classes, counts and positive quantities, by their likelihood.
+
+With the margin :math:`\eta_i = c + z_i'\beta` of standardised columns, or of all columns, squares
+and products, Newton's method minimises
+
+.. math:: \sum_i \omega_i\, \ell(y_i, \eta_i) + \tfrac{\lambda}{2} \lVert\beta\rVert^2,
+
+the weights :math:`\omega` scaled to average 1. The penalty is the one of a short path, from large
+to small, with the smallest *approximate leave-one-out* loss: a row's margin without the row is, to
+first order in what the others then do,
+
+.. math:: \eta_i^{(-i)} = \eta_i - \frac{H_{ii}\, r_i}{1 - w_i H_{ii}}, \qquad
+          H = Z (Z'WZ + \lambda)^{-1} Z',
+
+with :math:`r_i = -\omega_i \ell'` and :math:`w_i = \omega_i h_i`. The path is left when that loss
+has risen twice. With 300 rows and 27 terms, six samples, log-loss on new rows is .600, and .599
+where a ten-fold cross-validation chooses among the same penalties, which takes a hundred times as
+long.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from dfi._models.families import Link
+from dfi._models.network import column_moments
+from dfi._models.parallel import thread_pools
+from dfi._models.quadratic import MOST_COLUMNS, MOST_WORK
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from dfi._models.families import Family
+    from dfi._types import Floats
+
+PENALTIES = np.logspace(4.0, -2.0, 13)
+"""In rows of the curvature that the likelihood has at the mean outcome."""
+
+PATIENCE = 2
+"""Penalties in a row that may be worse than the best one before the path is left."""
+
+MOST_LEVERAGE = 0.99
+MOST_STEPS = 100
+HALVINGS = 30
+ROUGH, FINE = 1e-4, 1e-12
+"""Decrease of the mean loss at which the search ends, along the path and at its end."""
+
+MOST_DIRECTIONS = 150
+"""Principal directions that are kept where there are more terms than rows: a penalty that such a
+table needs leaves next to nothing of the others."""
+
+PATH_WORK = 2e8
+"""Multiplications of one step of the path, which takes a part of the rows beyond."""
+
+
+class Solution(NamedTuple):
+    """Coefficients, the intercept first, and margins of the rows without themselves."""
+
+    coefficients: Floats
+    held_out: Floats
+
+
+class LinkedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A linear margin of standardised columns, fitted by penalised likelihood.
+
+    Parameters
+    ----------
+    family : {"bernoulli", "poisson", "gamma"}, default="bernoulli"
+        What outcomes are, see :mod:`dfi._models.families`.
+    penalty : float, optional
+        The penalty of squared coefficients; chosen by the loss of rows left out by default.
+
+    Attributes
+    ----------
+    coefficients_ : ndarray of shape (p,)
+        In the units of the columns.
+    intercept_ : float
+        The margin where all columns are 0.
+    bounds_ : tuple of float
+        Between which margins are kept.
+    held_out_margins_ : ndarray of shape (n,)
+        Margins that the rows would have had without themselves; those of weight 0 have theirs.
+    """
+
+    coefficients_: Floats
+    intercept_: float
+    bounds_: tuple[float, float]
+    held_out_margins_: Floats
+
+    def __init__(self, *, family: Family = "bernoulli", penalty: float | None = None) -> None:
+        self.family = family
+        self.penalty = penalty
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the coefficients."""
+        rows, target = validate_data(
+            self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
+        )
+        weight = _check_sample_weight(sample_weight, rows, dtype=np.float64)
+        # products of matrices may differ in their last digit with the number of threads
+        with thread_pools().limit(limits=1, user_api="blas"):
+            return self._fit_rows(rows, np.asarray(target, dtype=float), weight)
+
+    def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
+        center, slopes, intercept = self._fit_terms(X, X, y, weight)
+        self.coefficients_ = slopes
+        self.intercept_ = intercept - float(center @ slopes)
+        return self
+
+    def _fit_terms(
+        self, X: Floats, terms: Floats, y: Floats, weight: Floats
+    ) -> tuple[Floats, Floats, float]:
+        """Return the terms' means, their coefficients and the margin at the means."""
+        link, counts = Link(self.family), weight > 0
+        outcome, mass = y[counts], weight[counts] / weight[counts].mean()
+        link.check(outcome)
+        null, constant = link.null(outcome, mass)
+        self.bounds_ = link.bounds(outcome, null)
+        self.n_features_in_ = X.shape[1]
+        center, deviation = column_moments(terms[counts], mass)
+        slopes = np.zeros(terms.shape[1])
+        self.held_out_margins_ = np.full(len(y), null)
+        if constant or not np.any(deviation > 0):
+            return center, slopes, null
+        varies = deviation > 0
+        Z = (terms[:, varies] - center[varies]) / deviation[varies]
+        found = _fit_margin(Z[counts], outcome, mass, link, null, self.penalty)
+        slopes[varies] = found.coefficients[1:] / deviation[varies]
+        intercept = float(found.coefficients[0])
+        if not counts.all():
+            self.held_out_margins_ = intercept + Z @ found.coefficients[1:]
+        self.held_out_margins_[counts] = found.held_out
+        self.held_out_margins_ = np.clip(self.held_out_margins_, *self.bounds_)
+        return center, slopes, intercept
+
+    def margin(self, rows: Floats) -> Floats:
+        """Return the margin of each row, before it is kept within bounds."""
+        return np.asarray(rows @ self.coefficients_ + self.intercept_)
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Return the mean outcome at each row."""
+        check_is_fitted(self)
+        rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
+        return Link(self.family).mean(np.clip(self.margin(rows), *self.bounds_))
+
+
+class LinkedQuadratic(LinkedRidge):
+    r"""A quadratic margin, :math:`c + b'(x - m) + (x - m)'Q(x - m)`, by penalised likelihood.
+
+    Columns are standardised, then their squares and products are too, as in
+    :class:`~dfi._models.quadratic.QuadraticRidge`.
+
+    Attributes
+    ----------
+    center_, linear_ : ndarray of shape (p,)
+        The point :math:`m` and the coefficients :math:`b`.
+    quadratic_ : ndarray of shape (p, p)
+        The symmetric matrix :math:`Q`.
+    intercept_ : float
+        The constant :math:`c`.
+    """
+
+    center_: Floats
+    linear_: Floats
+    quadratic_: Floats
+
+    def suits(self, n_rows: int, n_columns: int) -> bool:
+        """Return whether a table is narrow enough for all products."""
+        terms = n_columns * (n_columns + 3) // 2
+        small, large = sorted((n_rows, terms))
+        # a path of Newton steps where least squares needs one decomposition
+        return n_columns <= MOST_COLUMNS and small**2 * large <= MOST_WORK
+
+    def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
+        center, deviation = column_moments(X, weight)
+        scale = np.where(deviation > 0, deviation, 1.0)
+        Z = np.where(deviation > 0, (X - center) / scale, 0.0)
+        p = X.shape[1]
+        first, second = np.triu_indices(p)
+        terms = np.hstack([Z, Z[:, first] * Z[:, second]])
+        middle, slopes, intercept = self._fit_terms(X, terms, y, weight)
+        upper = np.zeros((p, p))
+        upper[first, second] = slopes[p:]
+        self.center_, self.linear_ = center, slopes[:p] / scale
+        self.quadratic_ = 0.5 * (upper + upper.T) / np.outer(scale, scale)
+        self.intercept_ = intercept - float(middle @ slopes)
+        return self
+
+    def margin(self, rows: Floats) -> Floats:
+        """Return the value of the polynomial at each row."""
+        away = rows - self.center_
+        curved = np.einsum("ij,ij->i", away @ self.quadratic_, away)
+        return np.asarray(self.intercept_ + away @ self.linear_ + curved)
+
+
+def _fit_margin(
+    Z: Floats, y: Floats, weight: Floats, link: Link, null: float, penalty: float | None
+) -> Solution:
+    """Fit coefficients of standardised terms, with the best penalty or the one that is given."""
+    back = None
+    if Z.shape[1] >= len(Z):
+        # a ridge does not see how terms are turned: their principal directions are as good
+        values, vectors = np.linalg.eigh(Z @ Z.T)
+        kept = values > 1e-10 * values[-1]
+        most = len(values) if penalty is not None else MOST_DIRECTIONS
+        values, vectors = values[kept][-most:], vectors[:, kept][:, -most:]
+        back = Z.T @ (vectors / np.sqrt(values))
+        Z = vectors * np.sqrt(values)
+    design = np.column_stack([np.ones(len(Z)), Z])
+    start = np.zeros(design.shape[1])
+    start[0] = null
+    scale = float(link.curvature(link.mean(np.full(1, null)))[0])
+    problem = _Problem(design, y, weight, link, scale)
+    if penalty is None:
+        every = max(1, int(np.ceil(design.size * design.shape[1] / PATH_WORK)))
+        part = problem if every == 1 else problem.part(every)
+        penalty, start = _best_penalty(part, start)
+        penalty *= float(weight.sum() / part.weight.sum())
+    found = problem.minimise(start, penalty, FINE)
+    held_out = problem.held_out(found, penalty)
+    if back is not None:
+        found = np.concatenate([found[:1], back @ found[1:]])
+    return Solution(found, held_out)
+
+
+def _best_penalty(problem: _Problem, start: Floats) -> tuple[float, Floats]:
+    """Return the penalty of the smallest loss of rows left out, and the coefficients there."""
+    penalties = PENALTIES * problem.scale
+    best, chosen, found, worse = np.inf, float(penalties[0]), start, 0
+    coefficients = start
+    for penalty in penalties:
+        coefficients = problem.minimise(coefficients, float(penalty), ROUGH)
+        lost = problem.link.loss_of(problem.y, problem.held_out(coefficients, float(penalty)))
+        loss = float(problem.weight @ lost)
+        if loss < best:
+            best, chosen, found, worse = loss, float(penalty), coefficients, 0
+        else:
+            worse += 1
+            if worse == PATIENCE:
+                break
+    return chosen, found
+
+
+class _Problem:
+    """A penalised likelihood of coefficients, the first of which is free.
+
+    ``scale`` is the curvature of a row's loss at the mean outcome, its unit.
+    """
+
+    def __init__(self, design: Floats, y: Floats, weight: Floats, link: Link, scale: float) -> None:
+        self.design, self.y, self.weight = design, y, weight
+        self.link, self.scale = link, scale
+
+    def part(self, every: int) -> _Problem:
+        """Return the problem of one row in so many."""
+        rows = slice(None, None, every)
+        return _Problem(self.design[rows], self.y[rows], self.weight[rows], self.link, self.scale)
+
+    def loss(self, coefficients: Floats, penalty: float) -> float:
+        margin = self.design @ coefficients
+        size = float(coefficients[1:] @ coefficients[1:])
+        return float(self.weight @ self.link.loss_of(self.y, margin)) + 0.5 * penalty * size
+
+    def _factor(self, mean: Floats, penalty: float) -> Floats:
+        """Return the lower triangular factor of the expected second derivative."""
+        curvature = self.weight * self.link.curvature(mean)
+        second = (self.design * curvature[:, None]).T @ self.design
+        second[np.diag_indices_from(second)] += penalty
+        # the intercept is free but for what keeps probabilities of 0 and 1 from being singular
+        second[0, 0] += 1e-9 * len(self.y) - penalty
+        return np.asarray(cholesky(second, lower=True, check_finite=False))
+
+    def minimise(self, coefficients: Floats, penalty: float, tolerance: float) -> Floats:
+        """Return the coefficients of least loss by Newton steps, halved where they overshoot."""
+        before = self.loss(coefficients, penalty)
+        for _ in range(MOST_STEPS):
+            mean = self.link.mean(self.design @ coefficients)
+            gradient = self.design.T @ (self.weight * self.link.pull(self.y, mean))
+            gradient[1:] -= penalty * coefficients[1:]
+            step = cho_solve((self._factor(mean, penalty), True), gradient, check_finite=False)
+            gained = -np.inf
+            for _ in range(HALVINGS):
+                moved = coefficients + step
+                after = self.loss(moved, penalty)
+                gained = before - after
+                if gained >= 0.0:
+                    break
+                step *= 0.5
+            if not gained >= 0.0:
+                break
+            coefficients, before = moved, after
+            if gained <= tolerance * self.scale * len(self.y):
+                break
+        return coefficients
+
+    def held_out(self, coefficients: Floats, penalty: float) -> Floats:
+        """Return the margins that rows would have without themselves, to first order."""
+        margin = self.design @ coefficients
+        mean = self.link.mean(margin)
+        along = solve_triangular(
+            self._factor(mean, penalty), self.design.T, lower=True, check_finite=False
+        )
+        own = np.einsum("ij,ij->j", along, along)
+        share = np.minimum(self.weight * self.link.curvature(mean) * own, MOST_LEVERAGE)
+        return np.asarray(margin - own * self.weight * self.link.pull(self.y, mean) / (1.0 - share))

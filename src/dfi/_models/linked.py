@@ -1,0 +1,404 @@
+r"""Networks and boosting behind a link: margins of classes, counts and positive quantities.
+
+They are the members of :mod:`dfi._models.stack` for outcomes that have a family
+(:mod:`dfi._models.families`), with the family's likelihood in the place of squared error:
+
+- the network of bent hinges minimises the likelihood itself;
+- trees are grown by Newton steps: least squares of the working response :math:`r_i / h_i` with the
+  weights :math:`\omega_i h_i`, both anew for every tree;
+- boosting after another model starts from that model's margins *without the row*, as boosting of
+  residuals starts from residuals of rows left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from scipy.optimize import minimize
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    check_random_state,
+    validate_data,
+)
+
+from dfi._models.boosting import LeastSquaresBoosting, bins_of, oblique_pairs
+from dfi._models.families import Link
+from dfi._models.network import (
+    MOST_FITTED,
+    BentHingeNetwork,
+    PenalisedSquares,
+    bent_hinge,
+    column_moments,
+)
+from dfi._models.parallel import thread_pools
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from dfi._models.families import Family
+    from dfi._types import Estimator, Floats
+
+MOST_STEP = 2.5
+"""How far a leaf may go before the learning rate: margins of 60 trees stay within 15 of the mean's.
+
+A pure leaf of rare events would go 30 and more."""
+
+LEAST_CURVATURE = 1e-6
+
+
+class LinkedNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    r"""A margin of bent hinges (:mod:`dfi._models.network`), fitted by penalised likelihood.
+
+    With columns standardised, L-BFGS minimises from a seeded random start
+
+    .. math:: \frac{1}{h_0} \sum_i \omega_i \ell(y_i, f(x_i))
+              + \tfrac{\lambda}{2} \sum_k (\lVert w_k \rVert^2 + v_k^2),
+
+    :math:`h_0` the curvature of the loss at the mean outcome, the unit of the penalty.
+
+    A class says less of its row than a quantity does: the penalty is three times that of squared
+    error. With it the search may end after 60 steps: two networks of 400 rows then lose .0024 to
+    .034 nats together beyond the true probabilities on four models, .0048 to .032 after 200 steps,
+    and each alone .05 to .10 in the place of .06 to .11, in half of the time.
+
+    Parameters
+    ----------
+    family : {"bernoulli", "poisson", "gamma"}, default="bernoulli"
+        What outcomes are.
+    n_units, penalty, max_iter, most_rows, random_state
+        As in :class:`~dfi._models.network.BentHingeNetwork`.
+
+    Attributes
+    ----------
+    directions_, offsets_, slopes_, intercept_ : ndarray and float
+        The margin, as in that class.
+    bounds_ : tuple of float
+        Between which margins are kept.
+    """
+
+    directions_: Floats
+    offsets_: Floats
+    slopes_: Floats
+    intercept_: float
+    bounds_: tuple[float, float]
+
+    def __init__(
+        self,
+        *,
+        family: Family = "bernoulli",
+        n_units: int = 50,
+        penalty: float = 10.0,
+        max_iter: int = 60,
+        most_rows: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.family = family
+        self.n_units = n_units
+        self.penalty = penalty
+        self.max_iter = max_iter
+        self.most_rows = most_rows
+        self.random_state = random_state
+
+    def suits(self, n_rows: int, n_columns: int) -> bool:
+        """Return whether a table is narrow enough to search it for directions."""
+        return BentHingeNetwork(most_rows=self.most_rows).suits(n_rows, n_columns)
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the network."""
+        rows, target = validate_data(
+            self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
+        )
+        weight = _check_sample_weight(sample_weight, rows, dtype=np.float64)
+        # the steps of the search would carry the last digit of a sum forward
+        with thread_pools().limit(limits=1, user_api="blas"):
+            return self._fit_rows(rows, np.asarray(target, dtype=float), weight)
+
+    def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
+        random = check_random_state(self.random_state)
+        link = Link(self.family)
+        counts = np.flatnonzero(weight > 0)
+        link.check(y[counts])
+        null, constant = link.null(y[counts], weight[counts])
+        self.bounds_ = link.bounds(y[counts], null)
+        if len(counts) > MOST_FITTED:
+            counts = np.sort(random.permutation(counts)[:MOST_FITTED])
+        X, y, weight = X[counts], y[counts], weight[counts]
+        weight = weight / weight.mean()
+        center, deviation = column_moments(X, weight)
+        scale = np.where(deviation > 0, deviation, 1.0)
+        p, units = X.shape[1], self.n_units
+        start = np.concatenate(
+            [
+                random.standard_normal(p * units) / np.sqrt(p),
+                random.standard_normal(units) / 2.0,
+                random.standard_normal(units) / (2.0 * np.sqrt(units)),
+                [null],
+            ]
+        )
+        Z = (X - center) / scale
+        loss = _PenalisedLikelihood(Z, y, weight, units, self.penalty, link, null)
+        if constant:
+            start[-1 - units : -1] = 0.0
+            found = start
+        else:
+            options = {"maxiter": self.max_iter, "ftol": 1e-6, "gtol": 1e-5}
+            found = minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x
+        directions, offsets, self.slopes_, self.intercept_ = loss.unpack(found)
+        self.directions_ = directions / scale[:, None]
+        self.offsets_ = offsets - center @ self.directions_
+        return self
+
+    def margin(self, rows: Floats) -> Floats:
+        """Return the margin of each row, before it is kept within bounds."""
+        hidden = bent_hinge(rows @ self.directions_ + self.offsets_)
+        return np.asarray(hidden @ self.slopes_ + self.intercept_)
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Return the mean outcome at each row."""
+        check_is_fitted(self)
+        rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
+        return Link(self.family).mean(np.clip(self.margin(rows), *self.bounds_))
+
+
+class _PenalisedLikelihood(PenalisedSquares):
+    """The mean penalised loss of a family and its gradient, in units of its curvature at the mean.
+
+    Beyond the bounds of margins the loss goes on as its tangent, so that no trial step overflows.
+    """
+
+    def __init__(
+        self,
+        X: Floats,
+        y: Floats,
+        weight: Floats,
+        n_units: int,
+        penalty: float,
+        link: Link,
+        null: float,
+    ) -> None:
+        super().__init__(X, y, weight, n_units, penalty)
+        self.link = link
+        self.scale = float(link.curvature(link.mean(np.full(1, null)))[0])
+        self.bounds = link.bounds(y, null)
+
+    def pulls(self, hidden: Floats, intercept: float) -> tuple[float, Floats]:
+        margin = hidden + intercept
+        inside = np.clip(margin, *self.bounds)
+        pull = -self.link.pull(self.y, self.link.mean(inside)) * (self.weight / self.scale)
+        lost = self.link.loss_of(self.y, inside) * (self.weight / self.scale)
+        return 2.0 * float(lost.sum() + pull @ (margin - inside)), pull
+
+
+class LinkedBoosting(LeastSquaresBoosting):
+    r"""Boosting of a family's likelihood by Newton steps, with trees of few leaves.
+
+    A leaf goes :math:`\sum r_i / \sum \omega_i h_i` times the learning rate, at most
+    :data:`MOST_STEP`. Trees are as small as under squared error, and three quarters as many
+    (:class:`~dfi._models.boosting.LeastSquaresBoosting`, whose kernel grows them).
+
+    Parameters
+    ----------
+    family : {"bernoulli", "poisson", "gamma"}, default="bernoulli"
+        What outcomes are.
+    n_trees, learning_rate, max_leaves, min_rows, max_bins
+        As in that class.
+
+    Attributes
+    ----------
+    intercept_ : float
+        The margin of the mean outcome; what is added to it where boosting goes on from margins.
+    feature_, threshold_, left_, right_, value_, roots_
+        The trees of the margin.
+    """
+
+    def __init__(
+        self,
+        *,
+        family: Family = "bernoulli",
+        n_trees: int = 60,
+        learning_rate: float = 0.1,
+        max_leaves: int = 8,
+        min_rows: int = 5,
+        max_bins: int = 64,
+    ) -> None:
+        super().__init__(
+            n_trees=n_trees,
+            learning_rate=learning_rate,
+            max_leaves=max_leaves,
+            min_rows=min_rows,
+            max_bins=max_bins,
+        )
+        self.family = family
+
+    def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
+        return self.fit_margins(X, y, weight, None)
+
+    def fit_margins(self, X: Floats, y: Floats, weight: Floats, margins: Floats | None) -> Self:
+        """Grow the trees on checked rows of positive weight, after given margins of the rows."""
+        from dfi._compiled import kernel_array
+        from dfi._models.kernels_boosting import Trees, Work, grow
+
+        link = Link(self.family)
+        link.check(y)
+        self.n_features_in_ = X.shape[1]
+        (n, d), weight = X.shape, weight / weight.mean()
+        null, constant = link.null(y, weight)
+        self.intercept_ = null if margins is None else 0.0
+        margin = np.full(n, null) if margins is None else margins.copy()
+        cuts, codes, n_bins = bins_of(X, self.max_bins)
+        self.gains_ = np.zeros(d)
+        # of a constant nothing is left to be found: one leaf that adds 0
+        count, size = 1 if constant else self.n_trees, 2 * self.max_leaves - 1
+        feature, bins, left, right = np.full((4, count * size), -1, dtype=np.intp)
+        value, self.roots_ = np.zeros(count * size), np.arange(count + 1)
+        work = Work.for_rows(n, d, int(n_bins.max()), self.max_leaves)
+        most, used = self.learning_rate * MOST_STEP, int(constant)
+        for t in range(0 if constant else count):
+            mean = link.mean(margin)
+            curvature = np.maximum(link.curvature(mean), LEAST_CURVATURE)
+            residual = link.pull(y, mean) / curvature
+            before = residual.copy()
+            part = slice(used, used + size)
+            nodes = feature[part], bins[part], left[part], right[part], value[part]
+            grown = Trees(*nodes, np.zeros(2, dtype=np.intp))
+            grow(
+                codes,
+                residual,
+                kernel_array(weight * curvature, np.float64),
+                n_bins,
+                float(self.learning_rate),
+                int(self.min_rows),
+                grown,
+                work,
+                self.gains_,
+            )
+            np.clip(grown.value, -most, most, out=grown.value)
+            margin += np.clip(before - residual, -most, most)
+            for child in (grown.left, grown.right):
+                child[child >= 0] += used
+            used += int(grown.roots[-1])
+            self.roots_[t + 1] = used
+        self.feature_, self.left_, self.right_ = (
+            nodes[:used].copy() for nodes in (feature, left, right)
+        )
+        self.value_ = value[:used].copy()
+        self.threshold_ = np.array(
+            [cuts[f][c] if f >= 0 else 0.0 for f, c in zip(self.feature_, bins[:used], strict=True)]
+        )
+        return self
+
+    def margin(self, rows: Floats) -> Floats:
+        """Return the margin of each row."""
+        return self.follow(rows)
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Return the mean outcome at each row."""
+        check_is_fitted(self)
+        rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
+        return Link(self.family).mean(self.margin(rows))
+
+
+class LinkedObliqueBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Boosting of a likelihood that may also split sums and differences of pairs of columns.
+
+    Parameters
+    ----------
+    family : {"bernoulli", "poisson", "gamma"}, default="bernoulli"
+        What outcomes are.
+    n_columns : int, default=6
+        Columns whose pairs are taken, at most.
+
+    Attributes
+    ----------
+    map_, trees_
+        As in :class:`~dfi._models.boosting.ObliqueBoosting`.
+    """
+
+    map_: Floats
+    trees_: LinkedBoosting
+
+    def __init__(self, *, family: Family = "bernoulli", n_columns: int = 6) -> None:
+        self.family = family
+        self.n_columns = n_columns
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Choose the pairs and grow the trees."""
+        rows, target = validate_data(
+            self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
+        )
+        weight = _check_sample_weight(sample_weight, rows, dtype=np.float64)
+        # which columns are split is much the same by least squares, in half the time
+        gains = LeastSquaresBoosting().fit(rows, target, weight).gains_
+        scale = column_moments(rows, weight)[1]
+        self.map_ = oblique_pairs(rows[weight > 0], scale, gains, self.n_columns)
+        self.trees_ = LinkedBoosting(family=self.family).fit(rows @ self.map_, target, weight)
+        return self
+
+    def margin(self, rows: Floats) -> Floats:
+        """Return the margin of each row."""
+        return self.trees_.follow(rows @ self.map_)
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Return the mean outcome at each row."""
+        check_is_fitted(self)
+        rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
+        return Link(self.family).mean(self.margin(rows))
+
+
+class BoostedMargins(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A model and boosting that goes on from its margins at rows that it has not seen.
+
+    Parameters
+    ----------
+    base : estimator
+        A model with ``held_out_margins_``, ``margin`` and ``bounds_``.
+    boosting : LinkedBoosting
+        Fitted after those margins.
+    """
+
+    base_: Estimator
+    boosting_: LinkedBoosting
+
+    def __init__(self, *, base: Estimator, boosting: LinkedBoosting) -> None:
+        self.base = base
+        self.boosting = boosting
+
+    @property
+    def bounds_(self) -> tuple[float, float]:
+        """Between which margins are kept."""
+        found: tuple[float, float] = self.base_.bounds_
+        return found
+
+    def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
+        """Fit the model and then the boosting."""
+        given = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return self.fit_after(clone(self.base).fit(X, y, **given), X, y, sample_weight)
+
+    def fit_after(
+        self, base: Estimator, X: Floats, y: Floats, sample_weight: Floats | None = None
+    ) -> Self:
+        """Fit the boosting only, after a model that was fitted to the rows."""
+        weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
+        counts = weight > 0
+        self.base_ = base
+        self.boosting_ = clone(self.boosting).fit_margins(
+            X[counts], y[counts], weight[counts], base.held_out_margins_[counts]
+        )
+        self.n_features_in_ = np.shape(X)[1]
+        return self
+
+    def suits(self, n_rows: int, n_columns: int) -> bool:
+        """Return whether the table is one for the model."""
+        return bool(self.base.suits(n_rows, n_columns))
+
+    def margin(self, rows: Floats) -> Floats:
+        """Return the sum of the two margins, before it is kept within bounds."""
+        return np.asarray(self.base_.margin(rows) + self.boosting_.margin(rows))
+
+    def predict(self, X: Floats) -> Floats:
+        """Return the mean outcome at each row."""
+        check_is_fitted(self, "boosting_")
+        return Link(self.boosting_.family).mean(np.clip(self.margin(X), *self.bounds_))

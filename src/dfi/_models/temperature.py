@@ -1,0 +1,301 @@
+r"""Probabilities pulled towards what held-out rows bear out, by one number.
+
+A boosting that fits its own rows too well is too sure of itself: along lines its probabilities are
+near 0 and 1, and the log-loss of each wrong one is large. With ``s_k(x)`` the classes' margins,
+probabilities with temperature :math:`\tau`
+
+.. math:: p_k(x) = \frac{e^{\tau s_k(x)}}{\sum_l e^{\tau s_l(x)}}
+
+are as sure as held-out rows allow, and keep the order of the classes. Shares of rows (forests,
+bagging, neighbours) are exactly 0 and 1 in places, which no power moves; they are drawn to the
+prevalences :math:`\bar p_k` instead,
+
+.. math:: p'_k(x) = (1 - \lambda)\, p_k(x) + \lambda\, \bar p_k .
+
+Both stay sums of trees where the classifier is one, so line means stay exact.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp, softmax
+from sklearn import ensemble as sk
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, SGDClassifier
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import _safe_indexing, check_random_state, get_tags
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    has_fit_parameter,
+)
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from numpy.typing import ArrayLike
+    from sklearn.utils import Tags
+
+    from dfi._types import Bools, Estimator, Floats, Frame, Ints
+
+SHARES = (
+    *(sk.RandomForestClassifier, sk.ExtraTreesClassifier, sk.BaggingClassifier),
+    *(KNeighborsClassifier, RadiusNeighborsClassifier, DecisionTreeClassifier),
+)
+"""Classifiers whose probabilities are shares of rows, which may be 0 and 1 exactly."""
+
+SMALLEST = 1e-12
+"""Probability that counts as the least where a logarithm is taken of it."""
+
+COOLEST, HOTTEST = 0.05, 3.0
+"""Bounds of the factor of the margins."""
+
+FEWEST_MEMBERS = 8
+"""Rows of a class below which none are held out: two of so few say nothing of it."""
+
+FEWEST_HELD = 2
+N_SHRINKAGES = 30
+
+
+class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    r"""A classifier whose probabilities are scaled by log-loss on rows that it was not fitted on.
+
+    Part of the rows is held out, the classifier fitted on the others, and one number chosen by
+    log-loss on those held out: the factor :math:`\tau` of the margins, or for classifiers whose
+    probabilities are shares of rows (forests, extra trees, bagging, neighbours, decision trees)
+    the part :math:`\lambda` of the prevalence that is mixed in. The model that was scaled is the
+    model that is used: fitted anew on all rows it would be surer of itself or less, and the number
+    would be another model's.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Any classifier with ``predict_proba``, a pipeline too.
+    fraction : float, default=0.2
+        Part of the rows of each class that is held out, at least two of them. Where a class has
+        fewer than eight rows nothing is held out, and margins are left as they are; shares
+        are then drawn to the prevalence by one part in ``n + 1``.
+    random_state : int, RandomState or None, default=None
+        Which rows are held out.
+
+    Attributes
+    ----------
+    model_ : classifier
+        The classifier, fitted on the rows that were not held out.
+    temperature_ : float
+        The factor of the margins, between 0.05 and 3; 1 where shares are shrunk.
+    shrinkage_ : float
+        The part of the prevalence in shares; 0 where margins are scaled.
+    prevalence_ : ndarray of shape (n_classes,)
+        Weight of each class among the rows that the classifier was fitted on.
+    classes_ : ndarray of shape (n_classes,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import GradientBoostingClassifier
+    >>> from dfi._models.temperature import TemperatureScaled
+    >>> random = np.random.default_rng(0)
+    >>> X = random.standard_normal((300, 2))
+    >>> y = X[:, 0] + random.standard_normal(300) > 0
+    >>> boosting = GradientBoostingClassifier(random_state=0)
+    >>> bool(TemperatureScaled(boosting, random_state=0).fit(X, y).temperature_ < 1)
+    True
+    """
+
+    model_: Estimator
+    classes_: Any
+    prevalence_: Floats
+    temperature_: float
+    shrinkage_: float
+
+    def __init__(
+        self,
+        estimator: Estimator,
+        *,
+        fraction: float = 0.2,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.fraction = fraction
+        self.random_state = random_state
+
+    def fit(self, X: Floats | Frame, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the classifier on most of the rows, and the number on the others."""
+        if not 0.0 < self.fraction < 1.0:
+            raise ValueError(f"fraction must be between 0 and 1, got {self.fraction!r}")
+        check_consistent_length(X, y)
+        labels = column_or_1d(y)
+        weight = _check_sample_weight(sample_weight, labels, dtype=np.float64)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        held = self._held_out(codes, weight)
+        kept = np.flatnonzero(~held)
+        given = None if sample_weight is None else weight[kept]
+        self.model_ = _fitted(self.estimator, _rows(X, kept), labels[kept], given)
+        for name in ("feature_names_in_", "n_features_in_"):
+            if hasattr(self.model_, name):
+                setattr(self, name, getattr(self.model_, name))
+        share = np.bincount(codes[kept], weight[kept], minlength=len(self.classes_))
+        self.prevalence_ = share / share.sum()
+        self.temperature_, self.shrinkage_ = 1.0, 0.0
+        out = np.flatnonzero(held)
+        rows = _rows(X, out)
+        if isinstance(final_step(self.model_), SHARES):
+            least = 1.0 / (len(kept) + 1)
+            self.shrinkage_ = least
+            if len(out):
+                shares = np.asarray(self.model_.predict_proba(rows), dtype=float)
+                self.shrinkage_ = _shrinkage(
+                    shares, self.prevalence_, codes[out], weight[out], least
+                )
+        elif len(out):
+            self.temperature_ = _temperature(log_odds(self.model_, rows), codes[out], weight[out])
+        return self
+
+    def _held_out(self, codes: Ints, weight: Floats) -> Bools:
+        """Return which rows are held out: the same part of each class, none of a small one's."""
+        held = np.zeros(len(codes), dtype=bool)
+        members = [np.flatnonzero((codes == k) & (weight > 0)) for k in range(len(self.classes_))]
+        if len(members) == 1 or min(len(rows) for rows in members) < FEWEST_MEMBERS:
+            return held
+        random = check_random_state(self.random_state)
+        for rows in members:
+            count = max(FEWEST_HELD, round(self.fraction * len(rows)))
+            held[random.permutation(rows)[: min(count, len(rows) - FEWEST_HELD)]] = True
+        return held
+
+    def predict_proba(self, X: Floats | Frame) -> Floats:
+        """Return the scaled probability of each class."""
+        check_is_fitted(self, "model_")
+        if self.shrinkage_ > 0.0:
+            shares = np.asarray(self.model_.predict_proba(X), dtype=float)
+            return (1.0 - self.shrinkage_) * shares + self.shrinkage_ * self.prevalence_
+        return np.asarray(softmax(self.temperature_ * log_odds(self.model_, X), axis=1))
+
+    def predict(self, X: Floats | Frame) -> Any:
+        """Return the most probable class of each row."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        if hasattr(self.estimator, "__sklearn_tags__"):
+            tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+
+def _fitted(estimator: Estimator, rows: Floats | Frame, y: Any, weight: Floats | None) -> Estimator:
+    """Fit a classifier, handing on weights only where there are some."""
+    given = {}
+    if weight is not None:
+        final = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+        if not has_fit_parameter(final, "sample_weight") and not isinstance(final, BaseSearchCV):
+            raise ValueError(
+                f"{type(final).__name__}.fit takes no sample_weight: choose a classifier that "
+                "takes them, or drop sample_weight"
+            )
+        prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+        given = {f"{prefix}sample_weight": weight}
+    return clone(estimator).fit(rows, y, **given)
+
+
+def _rows(X: Floats | Frame, places: Ints) -> Floats | Frame:
+    return _safe_indexing(X, places)
+
+
+def final_step(model: Estimator) -> Estimator:
+    """Return what predicts at the end of a pipeline or inside a search."""
+    model = getattr(model, "best_estimator_", model)
+    return final_step(model.steps[-1][1]) if isinstance(model, Pipeline) else model
+
+
+def _temperature(margins: Floats, codes: Ints, weight: Floats) -> float:
+    own = margins[np.arange(len(codes)), codes]
+
+    def loss(log_factor: float) -> float:
+        factor = np.exp(log_factor)
+        return float(weight @ (logsumexp(factor * margins, axis=1) - factor * own))
+
+    bounds = np.log([COOLEST, HOTTEST])
+    found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-6})
+    return float(np.exp(found.x))
+
+
+def _shrinkage(
+    shares: Floats, prevalence: Floats, codes: Ints, weight: Floats, least: float
+) -> float:
+    own, common = shares[np.arange(len(codes)), codes], prevalence[codes]
+    candidates = np.geomspace(least, 1.0, N_SHRINKAGES)
+    mixed = own + candidates[:, None] * (common - own)
+    return float(candidates[np.argmin(-np.log(mixed) @ weight)])
+
+
+def log_odds(model: Estimator, rows: Floats | Frame) -> Floats:
+    """Return log-probabilities of the classes, up to a number for each row: its margins.
+
+    A model's own margins where it has some that are logarithms of its probabilities, which have
+    no least and largest; else logarithms of its probabilities, of 1e-12 at the least.
+    """
+    margins = _own_margins(model, rows)
+    if margins is None:
+        shares = np.asarray(model.predict_proba(rows), dtype=float)
+        return np.asarray(np.log(np.maximum(shares, SMALLEST)))
+    margins = np.asarray(margins, dtype=float)
+    if margins.ndim == 1 or margins.shape[1] == 1:
+        margins = np.column_stack([np.zeros(len(margins)), margins.reshape(-1)])
+    return margins
+
+
+def _own_margins(model: Estimator, rows: Floats | Frame) -> Floats | None:
+    model = getattr(model, "best_estimator_", model)
+    if isinstance(model, Pipeline):
+        final = model.steps[-1][1]
+        # Steps are taken only for a model that has margins: they may cost as much as it does.
+        if not _has_margins(final_step(final)):
+            return None
+        return _own_margins(final, model[:-1].transform(rows) if len(model.steps) > 1 else rows)
+    if isinstance(model, TemperatureScaled):
+        return None if model.shrinkage_ else model.temperature_ * log_odds(model.model_, rows)
+    if not _has_margins(model):
+        return None
+    library = type(model).__module__.split(".")[0]
+    if library == "lightgbm":
+        slope = model.get_params().get("sigmoid", 1.0) if model.objective_ == "binary" else 1.0
+        return np.asarray(model.predict(rows, raw_score=True)) * slope
+    if library == "xgboost":
+        return np.asarray(model.predict(rows, output_margin=True))
+    if library == "catboost":
+        return np.asarray(model.predict(rows, prediction_type="RawFormulaVal"))
+    margins = np.asarray(model.decision_function(rows))
+    halved = isinstance(model, sk.GradientBoostingClassifier) and model.loss == "exponential"
+    return 2.0 * margins if halved else margins
+
+
+def _has_margins(model: Estimator) -> bool:
+    """Return whether a fitted classifier has margins that are logarithms of its probabilities."""
+    if isinstance(model, TemperatureScaled):
+        return True
+    if isinstance(model, sk.HistGradientBoostingClassifier | sk.GradientBoostingClassifier):
+        return True
+    if isinstance(model, LogisticRegression | LogisticRegressionCV):
+        # Fitted one class against the others, or two classes as many, they are something else.
+        plain = getattr(model, "multi_class", "deprecated") in ("deprecated", "auto")
+        return plain and (model.solver != "liblinear" or len(model.classes_) == 2)
+    if isinstance(model, SGDClassifier):
+        return bool(model.loss == "log_loss" and len(model.classes_) == 2)
+    library = type(model).__module__.split(".")[0]
+    if library == "lightgbm":
+        return getattr(model, "objective_", None) in ("binary", "multiclass")
+    if library == "xgboost":
+        objective = getattr(model, "objective", None)
+        return objective in ("binary:logistic", "multi:softprob", "multi:softmax")
+    if library == "catboost":
+        return model.get_all_params().get("loss_function") in ("Logloss", "MultiClass")
+    return False
