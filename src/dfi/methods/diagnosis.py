@@ -744,7 +744,11 @@ def joined_checks(parts: Mapping[str, Mapping[str, object]]) -> dict[str, object
     found: dict[str, object] = {}
 
     def of_all(name: str) -> list[dict[str, Any]]:
-        told = [part[name] for part in parts.values() if isinstance(part.get(name), dict)]
+        told: list[dict[str, Any]] = []
+        for part in parts.values():
+            check = part.get(name)
+            if isinstance(check, dict):
+                told.append(check)
         return told if len(told) == len(parts) else []
 
     totals, floors, fidelities = (of_all(key) for key in ("totals", "noise_floor", "fidelity"))
