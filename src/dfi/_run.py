@@ -730,6 +730,7 @@ def _specification(fits: Fits, method: Method, key: str) -> dict[str, object]:
         "unit": fits.loss.unit,
         "outcome": fits.outcome.as_dict(),
         **({} if fits.scale == "response" else {"scale": fits.scale}),
+        **(fits.members[0] if fits.outcome.members else fits).calibration,
         "estimator": describe_setting(fits.settings["estimator"]),
         "cv": describe_setting(fits.settings["cv"]),
         "n_folds": len(fits.folds),
