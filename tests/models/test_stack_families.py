@@ -227,8 +227,14 @@ def test_the_best_member_gets_the_weight(loss):
     noise = rng.standard_normal((2, 4000))
     margin = np.log(truth / (1.0 - truth))
     first, second = (
-        np.column_stack([truth, 1.0 / (1.0 + np.exp(-0.3 * margin)), np.full(4000, 0.5),
-                         1.0 / (1.0 + np.exp(-margin - 2.0 * shift))])  # fmt: skip
+        np.column_stack(
+            [
+                truth,
+                1.0 / (1.0 + np.exp(-0.3 * margin)),
+                np.full(4000, 0.5),
+                1.0 / (1.0 + np.exp(-margin - 2.0 * shift)),
+            ]
+        )  # fmt: skip
         for shift in noise
     )
     weights = risk_of(loss, y, np.ones(4000), first, second).weights()

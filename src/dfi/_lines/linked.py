@@ -19,8 +19,8 @@ third.
 A line whose means change by more than :data:`TOLERANCE` of its range from one rule to the next is
 averaged by the one after that; a network's bends make rules gain more slowly, and ten times the
 change is allowed. Trees that go on from a smooth margin jump: they take the law's own values up to
-:data:`MOST_EXACT`, and :data:`STEP_NODES` nodes otherwise, with a root mean square error of about
-1e-3 of the means' spread.
+:data:`MOST_EXACT`, and :data:`STEP_NODES` nodes otherwise, with a root mean square error of 1 to 4
+thousandths of the means' spread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegr
 
 from dfi._lines.base import ROUNDING, LineMoments, Lines, Reference, blocks
 from dfi._lines.closed_form import HingeLines, LinearLines, QuadraticLines, scaled_linear
-from dfi._lines.quadrature import Lanczos, equal_nodes
+from dfi._lines.quadrature import Lanczos
 from dfi._models.families import Link, mean_of
 from dfi._models.glm import LinkedQuadratic, LinkedRidge
 from dfi._models.linked import LinkedNetwork
@@ -280,10 +280,11 @@ class _Ladder:
 
 
 def _steps(reference: Reference, j: int) -> list[Rule]:
-    """Return the one rule for a margin that jumps.
+    """Return the one rule for a margin that jumps: cells of the law, each at its mean.
 
-    Cells of a normal law are those of equal probability under N(0, 2), each at its mean: they are
-    narrow in the middle, where jumps count, and reach further than its own, for the exponential.
+    Those of a normal law have equal probability under N(0, 2). They are narrow in the middle, where
+    jumps count, and reach further than its own, for the exponential. An empirical law is cut at
+    quantiles and, for its tails, at places of equal distance.
     """
     if reference.values is None:
         ends = np.sqrt(2.0) * ndtri(np.arange(STEP_NODES + 1) / STEP_NODES)
@@ -293,9 +294,14 @@ def _steps(reference: Reference, j: int) -> list[Rule]:
     atoms, mass = reference.atoms(j)
     if len(atoms) <= MOST_EXACT:
         return [(atoms, mass)]
-    nodes, weights = equal_nodes(reference, j, STEP_NODES)
-    order = np.argsort(nodes, kind="stable")
-    return [(nodes[order], weights[order])]
+    far = STEP_NODES // 4
+    by_mass = np.cumsum(mass) * (STEP_NODES - far)
+    by_place = (atoms - atoms[0]) * (far / (atoms[-1] - atoms[0]))
+    # both numbers rise along the law, and a cell ends where one of them does
+    cell = np.floor(by_mass - 0.5 * mass * (STEP_NODES - far)) + np.floor(by_place)
+    starts = np.flatnonzero(np.diff(cell, prepend=-1.0) > 0)
+    total = np.add.reduceat(mass, starts)
+    return [(np.add.reduceat(mass * atoms, starts) / total, total)]
 
 
 def _compressed(atoms: Floats, mass: Floats) -> Rule:
