@@ -52,7 +52,7 @@ LAWS = {
 }
 
 
-def lines_of(law, rows=slice(0, 12), offsets=None):
+def lines_of(law, rows=slice(0, 8), offsets=None):
     shifts = np.zeros((1, P)) if offsets is None else offsets
     return Lines(X[rows], Z[rows], MIX, law, shifts)
 
@@ -139,8 +139,8 @@ def test_trees_after_a_smooth_margin_are_exact_where_the_law_is_short(family):
         moments = found.moments(lines)
         mean, _, _ = brute(model.predict, lines)
         error = np.sqrt(np.mean((moments.mean - mean) ** 2))
-        print(family, law, error / np.std(mean))
-        assert error < 5e-3 * np.std(mean)
+        # the fine grid errs at jumps too, by about as much
+        assert error < 4e-3 * np.std(mean)
 
 
 def test_offsets_of_a_random_kernel_shift_the_rows():
