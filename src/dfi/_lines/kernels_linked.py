@@ -77,7 +77,7 @@ def _place(
             low = middle
         else:
             high = middle
-    return low + (place - ends[low]) / (ends[low + 1] - ends[low])
+    return low + float((place - ends[low]) / (ends[low + 1] - ends[low]))
 
 
 @inlined
