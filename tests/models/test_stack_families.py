@@ -227,8 +227,14 @@ def test_the_best_member_gets_the_weight(loss):
     noise = rng.standard_normal((2, 4000))
     margin = np.log(truth / (1.0 - truth))
     first, second = (
-        np.column_stack([truth, 1.0 / (1.0 + np.exp(-0.3 * margin)), np.full(4000, 0.5),
-                         1.0 / (1.0 + np.exp(-margin - 2.0 * shift))])  # fmt: skip
+        np.column_stack(
+            [
+                truth,
+                1.0 / (1.0 + np.exp(-0.3 * margin)),
+                np.full(4000, 0.5),
+                1.0 / (1.0 + np.exp(-margin - 2.0 * shift)),
+            ]
+        )
         for shift in noise
     )
     weights = risk_of(loss, y, np.ones(4000), first, second).weights()
@@ -269,7 +275,7 @@ def test_weights_minimise_the_risk_that_they_are_said_to(family):
 
 
 def test_a_square_is_weighed_by_its_quadratic_form():
-    X, rng = table(100, 2)
+    rng = np.random.default_rng(0)
     y = (rng.random(100) < 0.5).astype(float)
     members = rng.random((100, 3))
     found = risk_of(BRIER, y, np.ones(100), members, members)

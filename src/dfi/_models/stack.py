@@ -182,6 +182,11 @@ def family_members(family: Family, random_state: int) -> Members:
     boosting after the network changed nothing on any of them by more than .001, and its line means
     are the costliest of all. The stiff network is for weak signals and many columns: alone its
     log-loss is .081 on the breast cancer data from 228 rows, and .110 with a third of the penalty.
+
+    Log-loss out of five folds, this stack, the one of squared error (its probabilities kept within
+    [.001, .999]), scikit-learn's histogram boosting and logistic regression: breast cancer .073,
+    .085, .105, .074; 1,000 rows of a linear log-odds .494, .503, .670, .494; of one with a product
+    .553, .552, .721, .648.
     """
     quadratic = LinkedQuadratic(family=family)
     network = LinkedNetwork(family=family, random_state=random_state)
