@@ -16,6 +16,7 @@ from dfi._compiled import kernel_array, run_tasks
 from dfi._lines.base import LineMoments, blocks
 from dfi._lines.trees.ensemble import tree_rows
 from dfi._lines.trees.kernels_blocks import (
+    Arena,
     Jumps,
     Nodes,
     arena_for,
@@ -294,7 +295,7 @@ class Merging:
         classes = self.ensemble.classes
         sizes = np.diff([*self.nodes.roots.tolist(), len(self.nodes.feature)])
         self._capacity = FEWEST_JUMPS + JUMPS_PER_TREE * len(sizes) + int(sizes.max(initial=0))
-        self._free: list[Jumps] = []
+        self._free: list[tuple[Jumps, Arena]] = []
         if classes is None:
             of_tree: ArrayLike = np.zeros(len(sizes))
             intercepts: ArrayLike = [self.ensemble.intercept]
@@ -308,12 +309,11 @@ class Merging:
         n = len(rows)
         mean, hermite, square = np.empty((3, len(self._intercepts) * self.q, n))
         latent, steepness, law, shifts, low, high, step = common
-        jumps = self._free.pop() if self._free else jumps_for(LINES_AT_ONCE, self._capacity)
+        jumps, arena = self._free.pop() if self._free else self._memory()
         for part in blocks(n, LINES_AT_ONCE):
             size = part.stop - part.start
             columns = np.ascontiguousarray(rows[part].T)
             ends = low[part], high[part]
-            arena = arena_for(size, self.nodes.depth)
             place = latent[part], steepness, law.below, *ends, step
             finished = np.zeros(1, np.int64)
             while True:
@@ -325,8 +325,12 @@ class Merging:
                 jumps = jumps_for(LINES_AT_ONCE, 2 * jumps.place.shape[1])
             found = self._merge(jumps, first, law, shifts, ends)
             mean[:, part], hermite[:, part], square[:, part] = found
-        self._free.append(jumps)
+        self._free.append((jumps, arena))
         return mean, hermite, square
+
+    def _memory(self) -> tuple[Jumps, Arena]:
+        arena = arena_for(LINES_AT_ONCE, self.nodes.depth)
+        return jumps_for(LINES_AT_ONCE, self._capacity), arena
 
     def _merge(
         self,

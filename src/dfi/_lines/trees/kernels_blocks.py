@@ -443,6 +443,7 @@ def collect_jumps(
     line, upper, at, left_value, _, stack = arena
     place, change, owner, n_jumps = jumps
     capacity = place.shape[1]
+    several = len(first) > 1
     finished[0] = 0
     for k in range(n_lines):
         n_jumps[k] = 0
@@ -475,7 +476,9 @@ def collect_jumps(
                     jump = value - left_value[i]
                     m = np.uint64(n_jumps[i])
                     # Without a branch: what is no jump is written over by the next one.
-                    place[i, m], change[i, m], owner[i, m] = here, jump, klass
+                    place[i, m], change[i, m] = here, jump
+                    if several:
+                        owner[i, m] = klass
                     is_first = here <= low[i]
                     begin[i] += jump if is_first else 0.0
                     n_jumps[i] = m + np.uint64((not is_first) & (jump != 0.0))
