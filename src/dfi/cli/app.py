@@ -594,7 +594,7 @@ def show(
             }
         )
         return
-    outcome = outcome_of(scores.spec)
+    outcome = outcome_of(scores.spec, scores.by_outcome)
     about = "" if outcome is None or outcome.text is None else f"{outcome.text}; "
     Console(quiet=False).say(f"{about}{quality.n_rows} rows, out-of-fold {quality_text(quality)}")
     null = null_label(scores.spec)

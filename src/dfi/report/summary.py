@@ -67,7 +67,7 @@ def summarize(
     spec = thaw(result.spec)
     if target is None and isinstance(spec.get("target"), str):
         target = spec["target"]
-    outcome = words.outcome_of(spec)
+    outcome = words.outcome_of(spec, result.by_outcome)
     if target is None and outcome is not None:
         target = outcome.name or None
     about = target if outcome is None else outcome.subject(target) or None
@@ -490,7 +490,7 @@ def summarize_comparison(
             }
         )
     singular, plural = views.SPACES[first.space]
-    outcome = words.outcome_of(first.spec)
+    outcome = words.outcome_of(first.spec, first.by_outcome)
     if target is None and outcome is not None:
         target = outcome.name or None
     return {
