@@ -658,7 +658,7 @@ def _summed_parts(fits: Fits, method: Method) -> dict[str, Part]:
             told.add(key)
             warn(key[0], key[1])
     return {
-        key: summed(dict(zip(names, [parts[key] for parts in found], strict=True)))
+        key: summed(dict(zip(names, [parts[key] for parts in found], strict=True)), method.join)
         for key in found[0]
     }
 

@@ -622,8 +622,10 @@ def quality_sentences(quality: Quality, positive: str | None = None, level: floa
             f"{percent(quality.auc)} of all pairs (AUC {quality.auc:.3f}, {percent(level)} "
             f"interval {low:.3f} to {high:.3f})."
         )
-        if quality.brier is not None and quality.log_loss is not None:
-            text += f" Brier score {number(quality.brier)}, log-loss {number(quality.log_loss)}."
+        if quality.log_loss is not None and quality.loss == "brier":
+            text += f" Its log-loss is {number(quality.log_loss)}."
+        elif quality.brier is not None:
+            text += f" Its Brier score is {number(quality.brier)}."
     warning = None
     if quality.loss != "squared-error":
         warning = _weak_sentence(quality)
