@@ -198,8 +198,11 @@ def _deal(
     Part sizes differ by at most one, and so does each class's share of them.
     """
     order = generator.permutation(n_rows)
-    if y is not None and 2 <= len(np.unique(y)) <= n_classes:
-        order = order[np.argsort(y[order], kind="stable")]
+    if y is not None:
+        distinct, first, code = np.unique(y, return_index=True, return_inverse=True)
+        if 2 <= len(distinct) <= n_classes:
+            # by their first row: what classes are called, and which is explained, moves no row
+            order = order[np.argsort(first[code][order], kind="stable")]
     number = np.empty(n_rows, dtype=np.intp)
     number[order] = np.arange(n_rows) % n_parts
     return number
