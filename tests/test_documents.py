@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+COLUMNS = ["feature", "share", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj"]
 
 
 @pytest.mark.filterwarnings("ignore::dfi.warnings.TransportWarning")
@@ -23,7 +24,7 @@ def test_readme_runs_as_it_stands(tmp_path, monkeypatch, capsys):
         quick = block.replace("dfi.explain(X, y)", "dfi.explain(X, y, estimator='ridge')")
         exec(compile(quick, "README.md", "exec"), namespace)  # noqa: S102
     printed = capsys.readouterr().out
-    assert printed.split()[:8] == ["feature", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj"]
+    assert printed.split()[:9] == COLUMNS
     assert (tmp_path / "report.html").exists()
     assert (tmp_path / "result.dfi").exists()
 
@@ -31,7 +32,7 @@ def test_readme_runs_as_it_stands(tmp_path, monkeypatch, capsys):
 def test_readme_shows_the_table_it_promises():
     text = (ROOT / "README.md").read_text()
     shown = re.search(r"```text\n(.*?)```", text, re.DOTALL).group(1)
-    assert shown.split()[:8] == ["feature", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj"]
+    assert shown.split()[:9] == COLUMNS
     assert len(shown.strip().splitlines()) == 11
 
 
