@@ -123,3 +123,19 @@ def test_curves_are_jackknifed_either_way(error):
         transport_error=error, cv=2, diagnose=False,
     )  # fmt: skip
     assert found.diagnostics["standard_errors"].startswith("transport jackknife (20 groups")
+
+
+@pytest.mark.parametrize("components", ["auto", None])
+def test_a_column_may_be_constant_among_the_rows_of_a_refit(components):
+    """One row differs, as in a pixel at the edge: without its group the column does not vary."""
+    random = np.random.default_rng(0)
+    X = np.column_stack([random.standard_normal((400, 3)), np.arange(400) == 7])
+    y = X[:, 0] + random.standard_normal(400)
+    transport = dfi.transports.Gaussian(components=components)
+    refitted, derived = (
+        dfi.explain(X, y, "ridge", transport=transport, transport_error=error, diagnose=False)
+        for error in ("jackknife", "derived")
+    )
+    np.testing.assert_allclose(refitted.scores, derived.scores, atol=1e-12)
+    np.testing.assert_allclose(refitted.se[0], derived.se[0], rtol=0.1)
+    assert np.isfinite(refitted.se).all()

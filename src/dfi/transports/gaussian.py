@@ -577,9 +577,8 @@ class _LinearDesign(Whitening):
         centered = matrix[:, active] - center[active]
         scale = np.ones(matrix.shape[1])
         deviation = np.sqrt(share @ centered**2)
-        if blocks is not None:
-            # a unit may not vary among the rows of a refit
-            deviation = np.where(deviation > 0, deviation, 1.0)
+        # a column may not vary among the rows of a refit
+        deviation = np.where(deviation > 0, deviation, 1.0)
         if standardize:
             scale[active] = deviation
         rows = centered / scale[active]
