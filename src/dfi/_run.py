@@ -658,7 +658,7 @@ def _summed_parts(fits: Fits, method: Method) -> dict[str, Part]:
             told.add(key)
             warn(key[0], key[1])
     return {
-        key: summed(dict(zip(names, [parts[key] for parts in found], strict=True)))
+        key: summed(dict(zip(names, [parts[key] for parts in found], strict=True)), method.join)
         for key in found[0]
     }
 
@@ -730,6 +730,7 @@ def _specification(fits: Fits, method: Method, key: str) -> dict[str, object]:
         "unit": fits.loss.unit,
         "outcome": fits.outcome.as_dict(),
         **({} if fits.scale == "response" else {"scale": fits.scale}),
+        **(fits.members[0] if fits.outcome.members else fits).calibration,
         "estimator": describe_setting(fits.settings["estimator"]),
         "cv": describe_setting(fits.settings["cv"]),
         "n_folds": len(fits.folds),

@@ -76,7 +76,17 @@ def test_outputs_agree_with_each_other(table, run, place):
         pl.read_csv(folder / "importance.csv"),
         pl.read_parquet(folder / "importance.parquet"),
     )
-    assert csv.columns == ["feature", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj"]
+    assert csv.columns == [
+        "feature",
+        "share",
+        "score",
+        "se",
+        "ci_low",
+        "ci_high",
+        "z",
+        "p",
+        "p_adj",
+    ]
     assert parquet.equals(result.table())
     np.testing.assert_allclose(csv["score"], parquet["score"])
     page = (folder / "report.html").read_text(encoding="utf-8")

@@ -29,10 +29,10 @@ BAD_FILES = {
     "tabs": (BASE.replace(",", "\t").encode(), 3, "read it with --format tsv"),
     "damaged gzip": (gzip.compress(BASE.encode())[:-20], 3, "is a damaged gzip file"),
     "no target": (BASE.replace("y\n", "z\n", 1).encode(), 4, "there is no column 'y'"),
-    "text target": (
-        b"a,b,y\n" + b"1,2,high\n2,1,low\n" * 30,
+    "date as target": (
+        b"a,b,y\n" + b"1,2,2020-01-01\n2,1,2020-01-02\n" * 30,
         4,
-        "'y' is not numeric (for instance",
+        "'y' is of type Date (for instance '2020-01-01'): it must be a quantity, or labels",
     ),
     "no outcome at all": (b"a,b,y\n" + b"1,2,\n2,1,\n" * 30, 4, "'y' is missing in every row"),
     "constant target": (b"a,b,y\n" + b"1,2,3\n2,5,3\n3,1,3\n" * 20, 4, "constant"),

@@ -106,7 +106,7 @@ def test_two_labels(y: object) -> None:
     assert outcome.classes == ("yes", "no")
     with pytest.raises(TypeError, match=re.escape("y holds classes or strings ('no', 'yes') and")):
         read_outcome(y, 3, task="regression")
-    with pytest.raises(ValueError, match="positive='yess' is no class of y.*did you mean 'yes'"):
+    with pytest.raises(ValueError, match=r"positive='yess' is no class of y.*did you mean 'yes'"):
         read_outcome(y, 3, positive="yess")
 
 

@@ -95,11 +95,11 @@ def test_score_above_the_variance_is_named():
 @pytest.mark.parametrize(
     ("changes", "category", "words"),
     [
-        ({"above_variance": ("mnth",)}, ImplausibleScoreWarning, "'mnth' scores more than the who"),
+        ({"above_variance": ("mnth",)}, ImplausibleScoreWarning, "'mnth' scores more than the out"),
         (
             {"above_variance": ("a", "b")},
             ImplausibleScoreWarning,
-            "'a' and 'b' score more than the whole variance of the outcome, which no feature can "
+            "'a' and 'b' score more than the outcome's variance, which no feature can "
             "carry: these scores are too large",
         ),
         (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dfi._models import network
-from dfi._models.network import BentHingeNetwork, _Loss
+from dfi._models.network import BentHingeNetwork, PenalisedSquares
 from dfi.datasets import m2, m3
 
 GENERATOR = np.random.default_rng(0)
@@ -20,7 +20,7 @@ def fitted(X, y, weight=None, **options):
 
 def test_gradient_is_the_derivative_of_the_loss():
     X, y = GENERATOR.standard_normal((30, 3)), GENERATOR.standard_normal(30)
-    loss = _Loss(X, y, GENERATOR.uniform(0.5, 2.0, 30), n_units=4, penalty=2.0)
+    loss = PenalisedSquares(X, y, GENERATOR.uniform(0.5, 2.0, 30), n_units=4, penalty=2.0)
     theta = GENERATOR.standard_normal(3 * 4 + 4 + 4 + 1)
     slow = [
         (loss(theta + step)[0] - loss(theta - step)[0]) / 2e-5 for step in 1e-5 * np.eye(len(theta))
@@ -39,7 +39,7 @@ def test_loss_is_that_of_the_definition():
     theta = np.concatenate([directions.ravel(), offsets, slopes, [intercept]])
     residual = (SAMPLE.y - model.predict(SAMPLE.X)) / SAMPLE.y.std()
     slow = residual @ residual / 2 + 1.5 * (np.sum(directions**2) + np.sum(slopes**2))
-    assert _Loss(Z, y, np.ones(300), 50, 3.0)(theta)[0] == pytest.approx(slow / 300)
+    assert PenalisedSquares(Z, y, np.ones(300), 50, 3.0)(theta)[0] == pytest.approx(slow / 300)
 
 
 def test_it_finds_curves_and_products():
@@ -112,7 +112,7 @@ def test_held_out_residuals_are_close_to_those_of_refits():
 def test_leverages_are_those_of_a_ridge_regression_on_the_gradients():
     X, y = GENERATOR.standard_normal((12, 2)), GENERATOR.standard_normal(12)
     weight = GENERATOR.uniform(0.5, 2.0, 12)
-    loss = _Loss(X, y, weight, n_units=3, penalty=2.0)
+    loss = PenalisedSquares(X, y, weight, n_units=3, penalty=2.0)
     theta = GENERATOR.standard_normal(2 * 3 + 3 + 3 + 1)
 
     def value(theta):

@@ -1,5 +1,6 @@
 import inspect
 import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
@@ -10,7 +11,10 @@ from matplotlib.colors import to_hex
 
 import dfi
 from dfi import plots
+from dfi._data.weights import Weights
+from dfi.inference.influence import InfluenceRows
 from dfi.plots.style import BLUE
+from dfi.results.importance import Importance, Quality
 
 SINGLE = ["importance", "latent_attributed", "attribution", "amplification", "diagnostics"]
 
@@ -357,3 +361,73 @@ def test_group_panels_say_how_groups_are_scored(how, words):
     panels = result.plot("groups", groups=groups, how=how)
     assert words in panels[0].get_xlabel()
     assert words in result.group(groups, how=how).plot().get_xlabel()
+
+
+def by_class(p=5, n=200, classes=("Adelie", "Chinstrap", "Gentoo"), totals=True):
+    """A result of three classes, whose influence values are their sums."""
+    ones = Weights(np.ones(n), "frequency")
+    outcome = {"name": "species", "kind": "classes", "classes": list(classes), "positive": None}
+    parts = {}
+    for k, name in enumerate(classes):
+        rng = np.random.default_rng(k)
+        u = rng.normal(size=(n, p)) * 0.1 + np.linspace(0.2, 0.0, p)
+        explained = np.column_stack([np.full(n, 0.6), u.sum(axis=1) + 0.05])
+        parts[name] = Importance(
+            InfluenceRows(u, ones),
+            tuple(f"f{k}" for k in range(p)),
+            {"loss": "log-loss", "outcome": outcome},
+            Quality(0.5, (0.5,), 0.1, 0.1, 0.2, n, "log-loss", 0.3, 0.6),
+            library="pandas",
+            totals=InfluenceRows(explained, ones) if totals else None,
+        )
+    held = list(parts.values())
+    return replace(
+        held[0],
+        basis=InfluenceRows(sum(part.influence for part in held), ones),
+        totals=InfluenceRows(sum(p.totals.values for p in held), ones) if totals else None,
+        by_outcome=parts,
+    )
+
+
+def test_classes_are_drawn_with_their_shares_and_add_up():
+    result = by_class()
+    data = plots.classes_data(result)
+    assert list(data.columns)[:4] == ["feature", "outcome", "share", "score"]
+    summed = data.groupby("feature")["score"].sum()
+    np.testing.assert_allclose(summed[list(result.names)], result.scores)
+    ax = result.plot("classes")
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["Adelie", "Chinstrap", "Gentoo"]
+    texts = [text.get_text() for text in ax.texts]
+    assert texts[0].startswith(f"{100 * data['share'][0]:.0f} %")
+    assert texts[0].endswith("*")
+    assert "share of what can be explained of the class" in ax.get_title(loc="left")
+    assert len(plots.classes_data(result, top=2)) == 6
+    assert "the 2 largest of 5" in result.plot("classes", top=2).get_title(loc="left")
+
+
+def test_classes_without_totals_show_scores_and_one_outcome_has_none():
+    result = by_class(totals=False)
+    first = plots.classes_data(result)["score"][0]
+    assert result.plot("classes").texts[0].get_text().startswith(f"{first:.2g}")
+    with pytest.raises(ValueError, match="of one outcome: there are no classes"):
+        plots.classes(next(iter(result.by_outcome.values())))
+
+
+def test_many_classes_have_names_but_no_numbers():
+    ax = by_class(classes=tuple(f"class number {k}" for k in range(14))).plot("classes")
+    assert not ax.texts
+    assert len(ax.get_xticklabels()) == 14
+
+
+def test_scores_tell_shares_unit_and_outcome():
+    result = by_class()
+    ax = result.plot()
+    assert "nats attributed to the feature" in ax.get_xlabel()
+    assert "three classes: Adelie, Chinstrap, Gentoo" in ax.get_xlabel()
+    (above,) = ax.child_axes
+    assert above.get_xlabel() == "share of what can be explained (%)"
+    ax.figure.draw_without_rendering()
+    score, share = ax.get_xlim()[1], above.get_xlim()[1]
+    assert share == pytest.approx(100 * score / result.explained.value)
+    assert "share" in plots.importance_data(result).columns
+    assert not by_class(totals=False).plot().child_axes

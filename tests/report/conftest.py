@@ -1,12 +1,15 @@
 import os
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from dfi._data.groups import read_groups
 from dfi._data.weights import Weights
+from dfi._models.quality import combined_quality, regression_quality
 from dfi.inference.influence import InfluenceRows
+from dfi.losses import BRIER, LOG_LOSS
 from dfi.results.importance import Importance, Quality
 
 EVIL = [
@@ -71,6 +74,69 @@ def build(p=10, n=150, seed=0, names=None, r2=0.5, groups=None, **changes):
 @pytest.fixture(name="build")
 def build_fixture():
     return build
+
+
+def with_totals(result, loss, outcome, seed=0, **changes):
+    """The same under another loss: small scores, a null loss of .5, and most of it explained."""
+    n, p = result.basis.n_rows, len(result.names)
+    rng = np.random.default_rng(seed)
+    u = np.linspace(0.1, 0.0, p) + 0.05 * rng.standard_normal((n, p))
+    totals = np.column_stack([np.full(n, 0.5), 0.9 * u.sum(axis=1) + 0.05 * rng.uniform(size=n)])
+    ones = Weights(np.ones(n), "frequency")
+    return replace(
+        result,
+        basis=InfluenceRows(u, ones),
+        totals=InfluenceRows(totals, ones),
+        spec={**result.spec, "loss": loss, "outcome": outcome},
+        **changes,
+    )
+
+
+def binary(seed=0, **changes):
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.02, 0.98, 150)
+    y = (rng.uniform(size=150) < p).astype(float)
+    ones = Weights(np.ones(150), "frequency")
+    folds = [(np.arange(150)[k::3], p[k::3]) for k in range(3)]
+    outcome = {
+        "name": "default", "kind": "binary", "classes": ["No", "Yes"], "positive": "Yes",
+    }  # fmt: skip
+    quality = regression_quality(folds, y, ones, loss=BRIER)
+    return with_totals(build(p=4), "brier", outcome, quality=quality, **changes)
+
+
+def multiclass(classes=("Adelie", "Chinstrap", "Gentoo"), p=4, **changes):
+    rng = np.random.default_rng(3)
+    label = rng.integers(0, len(classes), 150)
+    guess = rng.dirichlet(np.ones(len(classes)), 150) * 0.5 + 0.5 * np.eye(len(classes))[label]
+    ones = Weights(np.ones(150), "frequency")
+    outcome = {"name": "species", "kind": "classes", "classes": list(classes), "positive": None}
+    parts = {}
+    for k, name in enumerate(classes):
+        folds = [(np.arange(150)[f::3], guess[f::3, k]) for f in range(3)]
+        y = (label == k).astype(float)
+        quality = regression_quality(folds, y, ones, loss=LOG_LOSS.each_class, warns=False)
+        part = with_totals(build(p=p), "log-loss", outcome, seed=k, quality=quality)
+        parts[name] = replace(part, latent=None, attribution=None)
+    held = list(parts.values())
+    whole = {
+        "basis": InfluenceRows(sum(part.influence for part in held), ones),
+        "totals": InfluenceRows(sum(part.totals.values for part in held), ones),
+        "quality": combined_quality({name: part.quality for name, part in parts.items()}),
+        "spec": held[0].spec,
+        "by_outcome": parts,
+    }
+    return replace(build(p=p), **(whole | changes))
+
+
+@pytest.fixture(name="binary")
+def binary_fixture():
+    return binary
+
+
+@pytest.fixture(name="multiclass")
+def multiclass_fixture():
+    return multiclass
 
 
 @pytest.fixture

@@ -58,7 +58,8 @@ def test_summary_has_the_numbers_of_the_result(build):
         np.testing.assert_allclose([row[key] for row in summary["features"]], table[key])
     assert summary["n_significant"] == int((table["p_adj"] <= 0.05).sum())
     first = summary["features"][0]
-    assert first["share"] == pytest.approx(first["score"] / 4.0)
+    assert first["of_null"] == pytest.approx(first["score"] / 4.0)
+    assert first["share"] is None
     assert first["latent"] == pytest.approx(result.latent.scores[result.names.index(first["name"])])
 
 

@@ -179,9 +179,17 @@ def test_differences_have_no_totals_and_are_refused_between_losses():
     other = replace(second, spec={**second.spec, "loss": "brier"})
     with pytest.raises(ValueError, match="loss: 'log-loss' and 'brier'"):
         first.minus(other)
+    words = {"kind": "binary", "classes": ["No", "Yes"]}
+    yes, no = (
+        replace(part, spec={**part.spec, "outcome": {**words, "positive": label}})
+        for part, label in ((first, "Yes"), (second, "No"))
+    )
+    with pytest.raises(ValueError, match=r"outcome: .*'Yes'.* and .*'No'"):
+        yes.minus(no)
     # the loss of older files is the same under its new name
     old = replace(first, spec={**first.spec, "loss": "squared error"})
-    new = replace(second, spec={**second.spec, "loss": "squared-error"})
+    new_spec = {"loss": "squared-error", "unit": "variance of the outcome"}
+    new = replace(second, spec={**second.spec, **new_spec})
     assert old.minus(new).difference
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,10 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 import dfi
+from dfi._data import read_table
+from dfi._lines.base import Lines, Reference
+from dfi._lines.choose import Quadrature, line_model
+from dfi._models.predictor import predictor_for
 from dfi._scoring.forms import influence, loco
 from dfi.losses import (
     BRIER,
@@ -147,7 +153,7 @@ def root(rho: float, d: int) -> np.ndarray:
 
 def scores(model, X, y, **options):
     """Scores of a true regression: with the outcome's mean for outcomes nothing is random."""
-    result = dfi.explain(
+    return dfi.explain(
         X,
         y,
         estimator=model,
@@ -157,7 +163,6 @@ def scores(model, X, y, **options):
         diagnose=False,
         **options,
     )
-    return result
 
 
 def logit_a(X):
@@ -239,12 +244,6 @@ def test_three_classes_add_up() -> None:
 
 def test_shrinking_commutes_with_line_means() -> None:
     """The affine shrink of the log-loss: averages of shrunk predictions are shrunk averages."""
-    from dataclasses import replace
-
-    from dfi._data import read_table
-    from dfi._lines.base import Lines, Reference
-    from dfi._lines.choose import Quadrature, line_model
-    from dfi._models.predictor import predictor_for
 
     X = gaussian_rows(64, 0.8, 3)
     plain = predictor_for(logit_a, read_table(X), prefit=True)

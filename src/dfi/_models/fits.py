@@ -109,6 +109,8 @@ class Fits:
         What scores are differences of.
     scale : {"response", "margin"}
         Whether a classifier is explained by its probability or by its log-odds.
+    described : Outcome, optional
+        The classes themselves, where the outcome is a working response on the scale of margins.
     whole : Fits, optional
         Fits of all classes (or of several outcomes), of which this is one, where their models
         predict all of them at once.
@@ -126,6 +128,7 @@ class Fits:
     halvings: tuple[int, ...] = ()
     loss: Loss = SQUARED_ERROR
     scale: Scale = "response"
+    described: Outcome | None = None
     whole: Fits | None = field(default=None, repr=False)
     place: int = 0
     _kept: dict[Hashable, Any] = field(default_factory=dict, repr=False)
@@ -259,7 +262,8 @@ class Fits:
         fits.check_clusters()
         if scale == "margin":
             predictor, response = _on_margin(predictor, fits)
-            fits = replace(fits, data=replace(data, outcome=response), loss=SQUARED_ERROR)
+            data, classes = replace(data, outcome=response), data.outcome
+            fits = replace(fits, data=data, loss=SQUARED_ERROR, described=classes)
         elif data.outcome.kind == "binary" and data.outcome.named:
             predictor = replace(predictor, column=class_column(model, data.outcome.labels[-1]))
         fits.keep(
@@ -393,6 +397,28 @@ class Fits:
         if self.loss.domain == "real" or self.loss.is_square or not self.loss.has_generator:
             return None
         return 1.0 / (self.weights.total + 1.0), float(self.weights.mean(self.data.y)[0])
+
+    @property
+    def calibration(self) -> dict[str, float]:
+        """What was done to probabilities or rates so that the loss can take them.
+
+        The share of the outcome's mean in every prediction, and the mean of the numbers that
+        margins of classifiers were multiplied by (their inverse temperatures).
+        """
+        found = {} if self._shrink is None else {"prediction_shrinkage": self._shrink[0]}
+        source = self.whole or self
+        models: list[FoldModels] = []
+        if "fitted full" in source._kept:
+            models += source._fitted_full
+        if "fitted halves" in source._kept:
+            models += source._halves[1].folds
+        scaled = [
+            predictor.model.temperature_
+            for fold in models
+            for predictor in fold.predictors
+            if isinstance(predictor.model, TemperatureScaled)
+        ]
+        return {**found, "temperature": float(np.mean(scaled))} if scaled else found
 
     def guarded(self, value: Floats) -> Floats:
         """Return predictions within the domain of the loss, as those of the models are."""
@@ -546,6 +572,11 @@ class Fits:
 
     def judged(self, predictions: Sequence[tuple[Ints, Floats]]) -> Quality:
         """Return how well held-out rows are predicted, in the words of the loss."""
+        if self.described is not None:
+            # a working response says nothing of how well classes are told apart
+            chances = [(rows, 1.0 / (1.0 + np.exp(-margin))) for rows, margin in predictions]
+            y = self.described.values
+            return regression_quality(chances, y, self.weights, prefit=True, loss=BRIER)
         return regression_quality(
             predictions, self.data.y, self.weights, prefit=self.given, loss=self.loss
         )

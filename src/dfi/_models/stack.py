@@ -72,9 +72,18 @@ weak."""
 _LEAST_CURVATURE = 1e-3
 """Share of the largest variance below which a direction of the weights is not told from noise."""
 
+_FLAT = 1e-7
+"""The same for a Newton step, which is halved where it goes too far."""
+
 _MOST_STEPS = 50
 _STILL = 1e-7
 """Change of all weights at which the search for those of a loss that is no square ends."""
+
+_NOTHING = 1e-12
+"""Relative decrease of a risk that may be rounding, and differ by processor."""
+
+_EQUAL = 1e-10
+"""Relative difference of members that is rounding."""
 
 _NEAR = 1e-5
 """Relative difference of two predictions below which they are one to a derivative."""
@@ -173,6 +182,12 @@ def family_members(family: Family, random_state: int) -> Members:
     boosting after the network changed nothing on any of them by more than .001, and its line means
     are the costliest of all. The stiff network is for weak signals and many columns: alone its
     log-loss is .081 on the breast cancer data from 228 rows, and .110 with a third of the penalty.
+
+    Log-loss out of five folds, this stack, the one of squared error (its probabilities kept within
+    [.001, .999]), scikit-learn's histogram boosting and logistic regression: breast cancer .073,
+    .085, .105, .074; 1,000 rows of a linear log-odds .494, .503, .670, .494; of one with a product
+    .553, .552, .721, .648. These models also chose among the members, so the figures lean towards
+    this stack; counts and positive quantities took the settings of classes over untuned.
     """
     quadratic = LinkedQuadratic(family=family)
     network = LinkedNetwork(family=family, random_state=random_state)
@@ -414,11 +429,11 @@ class Risk:
     def __add__(self, other: Risk) -> Risk:
         return Risk(self.linear + other.linear, self.quadratic + other.quadratic)
 
-    def weights(self) -> Floats:
+    def weights(self, least: float = _LEAST_CURVATURE) -> Floats:
         r"""Return the weights of least risk that are not negative and sum to 1.
 
         Sampling error can make the quadratic form flat or bend it down: its eigenvalues are kept
-        above a thousandth of the largest diagonal entry, and with
+        above a thousandth (``least``) of the largest diagonal entry, and with
         :math:`Q = C'C` the weights solve :math:`\min |C w - C^{-T} b|` by non-negative least
         squares with a row that makes them sum to 1.
         """
@@ -427,7 +442,7 @@ class Risk:
         if not np.isfinite(scale) or scale <= 0.0:
             return np.full(len(Q), 1.0 / len(Q))
         values, vectors = np.linalg.eigh(Q / scale)
-        root = np.sqrt(np.maximum(values, _LEAST_CURVATURE))
+        root = np.sqrt(np.maximum(values, least))
         design = (vectors * root).T
         target = (vectors.T @ (self.linear / scale)) / root
         penalty = 1e3
@@ -469,15 +484,19 @@ class LossRisk:
         """
         count = self.first.shape[1]
         weights = np.full(count, 1.0 / count)
+        if self._all_agree():
+            return weights
         risk = self.at(weights)
         for _ in range(_MOST_STEPS):
             gradient, quadratic = self._derivatives(weights)
-            aim = Risk(quadratic @ weights - 0.5 * gradient, quadratic).weights()
+            # of a gradient what is the same for all is no matter, where weights sum to 1
+            gradient = gradient - gradient @ weights
+            aim = Risk(quadratic @ weights - 0.5 * gradient, quadratic).weights(_FLAT)
             step = aim - weights
             while np.abs(step).max() > _STILL:
                 moved = weights + step
                 after = self.at(moved)
-                if after < risk:
+                if after < risk - _NOTHING * abs(risk):
                     break
                 step *= 0.5
             else:
@@ -485,6 +504,11 @@ class LossRisk:
             weights, risk = moved, after
         weights[weights < _LEAST_SHARE] = 0.0
         return np.asarray(weights / weights.sum())
+
+    def _all_agree(self) -> bool:
+        """Return whether members differ by rounding alone."""
+        spread = max(float(np.ptp(f, axis=1).max()) for f in (self.first, self.second))
+        return spread <= _EQUAL * float(np.abs(self.first).max())
 
     def at(self, weights: Floats) -> float:
         """Return the risk of an average."""
@@ -500,10 +524,14 @@ class LossRisk:
         by_first = self._slopes(a, b)
         by_second = self._slopes(b, a)
         gradient = (self.mass * by_first) @ self.first + (self.mass * by_second) @ self.second
-        curvature = self.mass * self._bend(0.5 * (a + b))
-        weighted = curvature[:, None] * self.first
-        cross = weighted.T @ self.second
-        own = 0.5 * (weighted.T @ self.first + (curvature[:, None] * self.second).T @ self.second)
+        middle = 0.5 * (a + b)
+        curvature = self.mass * self._bend(middle)
+        # weights sum to 1, so a shift of all members is no matter, but to the scale of the form
+        level = float(curvature @ middle / curvature.sum())
+        first, second = self.first - level, self.second - level
+        weighted = curvature[:, None] * first
+        cross = weighted.T @ second
+        own = 0.5 * (weighted.T @ first + (curvature[:, None] * second).T @ second)
         quadratic = (1.0 - VARIANCE_SHARE) * 0.5 * (cross + cross.T) + VARIANCE_SHARE * own
         return np.asarray(gradient), np.asarray(quadratic)
 

@@ -34,8 +34,13 @@ from dfi.cli.reproduce import reproduce
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import polars as pl
+
+    from dfi._models.quality import Quality
+
 EXPLAIN_FILES = ("importance.csv", "importance.parquet", "result.dfi", "report.html", "log.txt")
 GROUP_FILES = ("groups.csv", "groups.parquet")
+CLASS_FILES = ("classes.csv", "classes.parquet")
 COMPARE_FILES = ("comparison.csv", "comparison.parquet", "report.html")
 SENSITIVITY_FILES = ("sensitivity.csv", "sensitivity.parquet", "ranks.png", "report.html")
 MODEL_FILES = (".joblib", ".pkl", ".pickle")
@@ -98,6 +103,11 @@ class Run:
         that is fitted already.
         """
         request = self.request
+        if request.loss not in options.LOSSES:
+            close = difflib.get_close_matches(request.loss, options.LOSSES, n=1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            known = ", ".join(options.LOSSES)
+            raise Failure(f"unknown loss {request.loss!r}; {hint}known are {known}", REFUSED)
         if request.weights is not None and request.frequency_weights is not None:
             raise Failure("pass --weights or --frequency-weights, not both", REFUSED)
         if request.units is UnitsKind.groups and request.groups is None:
@@ -120,6 +130,7 @@ class Run:
         return {
             "X": rows.features,
             "y": rows.target,
+            **self._about_outcome(rows.target),
             "estimator": model,
             "groups": groups,
             "units": request.units.value,
@@ -133,6 +144,20 @@ class Run:
             "n_jobs": request.jobs,
             "progress": self.console.progress,
         }
+
+    def _about_outcome(self, target: pl.Series) -> dict[str, object]:
+        """Return what was said of the target; the library decides about the rest."""
+        from dfi.cli.tables import label
+
+        request = self.request
+        said: dict[str, object] = {}
+        if request.task is not options.Task.auto:
+            said["task"] = request.task.value
+        if request.positive is not None:
+            said["positive"] = label(target, request.positive)
+        if request.loss != "auto":
+            said["loss"] = request.loss
+        return said
 
     def named(self, result: dfi.Importance) -> dfi.Importance:
         """Record the command and the outcome's name in the specification of a result."""
@@ -163,6 +188,9 @@ def explain(
     context: typer.Context,
     data: options.Data,
     target: options.Target,
+    task: options.OutcomeTask = options.Task.auto,
+    positive: options.Positive = None,
+    loss: options.ScoreLoss = "auto",
     groups: options.Groups = None,
     units: options.Units = options.UnitsKind.columns,
     drop: options.Drop = None,
@@ -193,7 +221,9 @@ def explain(
 ) -> None:
     """Explain a column of a table by its other columns.
 
-    Writes importance.csv, importance.parquet, result.dfi, report.html and log.txt into a folder.
+    The target may be a quantity, a count, or labels of two or more classes. Writes importance.csv,
+    importance.parquet, result.dfi, report.html and log.txt into a folder, for three classes and
+    more also classes.csv and classes.parquet.
     """
     summed = groups is not None and units is UnitsKind.columns
     run = Run(context, Request.among(locals()), "", EXPLAIN_FILES + (GROUP_FILES if summed else ()))
@@ -202,6 +232,7 @@ def explain(
         arguments = run.read(f"explaining {target!r}")
         from dfi.cli.tables import write_tables
         from dfi.results.views import finite, unit_rows
+        from dfi.results.words import null_label, quality_text
 
         result = run.named(
             dfi.explain(
@@ -217,11 +248,13 @@ def explain(
         errors = "" if words == "independent rows" else f", {words}"
         line = (
             f"explained {quality.n_rows} rows x {len(rows)} {unit}s, "
-            f"R2 {quality.r2:.3f}{errors}: {leading(rows)} ({run.seconds:.1f} s) -> {run.out}"
+            f"{quality_text(quality)}{errors}: {leading(rows)} ({run.seconds:.1f} s) -> {run.out}"
         )
         console.say(f"writing {run.out}")
         with run.folder.filling() as stage:
             write_tables(result.table(), stage, "importance")
+            if result.by_outcome:
+                write_tables(result.table(by="outcome"), stage, "classes")
             if result.default_groups is not None:
                 write_tables(result.group().table(), stage, "groups")
             result.save(stage / "result.dfi")
@@ -229,19 +262,23 @@ def explain(
             stamp = datetime.now(UTC).isoformat(timespec="seconds")
             (stage / "log.txt").write_text(f"{stamp} {line}\n", encoding="utf-8")
     written = run.folder.written
-    stale = [name for name in GROUP_FILES if name not in written and (run.out / name).exists()]
-    if stale:
-        console.warn(f"{' and '.join(stale)} in {run.out} are not of this run, which has no groups")
+    for names, what in ((GROUP_FILES, "groups"), (CLASS_FILES, "several classes")):
+        stale = [name for name in names if name not in written and (run.out / name).exists()]
+        if stale:
+            console.warn(
+                f"{' and '.join(stale)} in {run.out} are not of this run, which has no {what}"
+            )
     r2 = finite(quality.r2)
     run.end(
         {
             "n_rows": quality.n_rows,
             "r2": r2,
+            **quality_facts(quality),
             "level": result.level,
             "standard_errors": words,
             "features": rows,
         },
-        lambda: print_table(rows, level=level, top=top, unit=unit),
+        lambda: print_table(rows, level=level, top=top, unit=unit, null=null_label(result.spec)),
         line,
     )
 
@@ -251,6 +288,9 @@ def compare(
     context: typer.Context,
     data: options.Data,
     target: options.Target,
+    task: options.OutcomeTask = options.Task.auto,
+    positive: options.Positive = None,
+    loss: options.ScoreLoss = "auto",
     groups: options.Groups = None,
     units: options.Units = options.UnitsKind.columns,
     drop: options.Drop = None,
@@ -307,6 +347,9 @@ def sensitivity(
     context: typer.Context,
     data: options.Data,
     target: options.Target,
+    task: options.OutcomeTask = options.Task.auto,
+    positive: options.Positive = None,
+    loss: options.ScoreLoss = "auto",
     groups: options.Groups = None,
     units: options.Units = options.UnitsKind.columns,
     drop: options.Drop = None,
@@ -368,6 +411,20 @@ def sensitivity(
         lambda: typer.echo("\n".join(f"{k:{width}s}  {leading(v)}" for k, v in rows.items())),
         f"explained under {len(results)} settings ({run.seconds:.1f} s) -> {run.out}",
     )
+
+
+def quality_facts(quality: Quality) -> dict[str, object]:
+    """Return the loss and how much of it is explained, for machines."""
+    from dfi.results.views import finite
+
+    facts: dict[str, object] = {
+        "loss": quality.loss,
+        "skill": finite(quality.skill),
+        "skill_name": quality.skill_name,
+    }
+    if quality.auc is not None:
+        facts["auc"] = [finite(value) for value in (quality.auc, *quality.auc_interval())]
+    return facts
 
 
 def read_grid(
@@ -521,6 +578,7 @@ def show(
         scores = scores.latent
     from dfi.results.file import thaw
     from dfi.results.views import SPACES, finite, unit_rows
+    from dfi.results.words import null_label, outcome_of, quality_text
 
     rows, quality = unit_rows(scores), scores.quality
     if as_json:
@@ -529,14 +587,18 @@ def show(
                 "space": scores.space,
                 "n_rows": quality.n_rows,
                 "r2": finite(quality.r2),
+                **quality_facts(quality),
                 "level": scores.level,
                 "features": rows,
                 "spec": thaw(scores.spec),
             }
         )
         return
-    Console(quiet=False).say(f"{quality.n_rows} rows, out-of-fold R2 {quality.r2:.3f}")
-    print_table(rows, level=scores.level, top=top, unit=SPACES[scores.space][0])
+    outcome = outcome_of(scores.spec, scores.by_outcome)
+    about = "" if outcome is None or outcome.text is None else f"{outcome.text}; "
+    Console(quiet=False).say(f"{about}{quality.n_rows} rows, out-of-fold {quality_text(quality)}")
+    null = null_label(scores.spec)
+    print_table(rows, level=scores.level, top=top, unit=SPACES[scores.space][0], null=null)
 
 
 @guarded

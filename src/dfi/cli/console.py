@@ -166,26 +166,35 @@ def print_json(summary: Mapping[str, object]) -> None:
     typer.echo(json.dumps(summary, ensure_ascii=False, allow_nan=False))
 
 
-def print_table(rows: Rows, *, level: float, top: int, unit: str) -> None:
-    """Print the leading units as an aligned table on standard output."""
+def print_table(
+    rows: Rows, *, level: float, top: int, unit: str, null: str = "of variance"
+) -> None:
+    """Print the leading units as an aligned table on standard output.
+
+    ``null`` is the heading of shares of what the mean outcome loses.
+    """
     from rich.table import Table
 
     from dfi.report.numbers import number, p_value, percent
     from dfi.results.importance import SEEN, UNRELATED
     from dfi.results.views import shorten
+    from dfi.results.words import SHARE
 
     table = Table(box=None, pad_edge=False)
     table.add_column(unit, overflow="fold")
     gaps = any(row["missing"] is not None for row in rows[:top])
-    for heading in ("score", "interval", "adjusted p", "of variance", *["missing"] * gaps):
+    shared = any(row["share"] is not None for row in rows)
+    headings = (*["share"] * shared, "score", "interval", "adjusted p", null)
+    for heading in (*headings, *["missing"] * gaps):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows[:top]:
         table.add_row(
             Text(shorten(row["name"], 48), style="bold" if row["significant"] else ""),
+            *[percent(row["share"])] * shared,
             number(row["score"]),
             f"{number(row['ci_low'])} to {number(row['ci_high'])}",
             p_value(row["p_adj"]),
-            percent(row["share"]),
+            percent(row["of_null"]),
             *["" if row["missing"] is None else percent(row["missing"])] * gaps,
         )
     out = RichConsole(highlight=False)
@@ -195,7 +204,8 @@ def print_table(rows: Rows, *, level: float, top: int, unit: str) -> None:
     out.print(table)
     if len(rows) > top:
         out.print(Text(f"... and {len(rows) - top} more"))
-    out.print(Text(f"{percent(level)} intervals; p adjusted by Holm over all {len(rows)}"))
+    told = f"{percent(level)} intervals; p adjusted by Holm over all {len(rows)}"
+    out.print(Text(f"{SHARE}, {told}" if shared else told))
     if gaps:
         out.print(Text(SEEN))
     unrelated = sum(row["unrelated"] for row in rows)
@@ -204,12 +214,13 @@ def print_table(rows: Rows, *, level: float, top: int, unit: str) -> None:
 
 
 def leading(rows: Rows) -> str:
-    """Return the first three units with their scores and intervals on one line."""
-    from dfi.report.numbers import number
+    """Return the first three units with their shares, scores and intervals on one line."""
+    from dfi.report.numbers import number, percent
     from dfi.results.views import shorten
 
     return "; ".join(
-        f"{shorten(row['name'], 30)} {number(row['score'])} "
+        f"{shorten(row['name'], 30)} "
+        f"{'' if row['share'] is None else percent(row['share']) + ', '}{number(row['score'])} "
         f"[{number(row['ci_low'])}, {number(row['ci_high'])}]"
         for row in rows[:3]
     )

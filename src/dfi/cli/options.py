@@ -14,6 +14,18 @@ MODELS = ("auto", "linear", "ridge", "boosting", "forest", "extra_trees")
 TRANSPORTS = ("gaussian", "copula", "entropic", "knothe-rosenblatt", "semicontinuous", "auto")
 """The library's own names, written again so that help and completion need not load it."""
 
+LOSSES = (
+    "auto",
+    "squared-error",
+    "brier",
+    "log-loss",
+    "poisson",
+    "gamma",
+    "absolute",
+    "pinball",
+    "zero-one",
+)
+
 EPSILONS = "0,0.01,0.1,0.5,1"
 
 _reading = partial(typer.Option, rich_help_panel="Reading")
@@ -54,6 +66,14 @@ class ScoreForm(StrEnum):
     cpi = "cpi"
 
 
+class Task(StrEnum):
+    """What the target is."""
+
+    auto = "auto"
+    classification = "classification"
+    regression = "regression"
+
+
 class Space(StrEnum):
     """Which scores to show."""
 
@@ -64,6 +84,10 @@ class Space(StrEnum):
 
 def _models(incomplete: str) -> list[str]:
     return [name for name in MODELS if name.startswith(incomplete)]
+
+
+def _losses(incomplete: str) -> list[str]:
+    return [name for name in LOSSES if name.startswith(incomplete)]
 
 
 def _transports(incomplete: str) -> list[str]:
@@ -78,6 +102,14 @@ Data = Annotated[
     ),
 ]
 Target = Annotated[str, _reading("--target", "-y", help="column to explain")]
+OutcomeTask = Annotated[
+    Task,
+    _reading("--task", help="whether whole numbers are classes or quantities; auto: as they look"),
+]
+Positive = Annotated[
+    str | None,
+    _reading(help="of two classes, the one whose probability is explained", show_default=False),
+]
 Groups = Annotated[
     str | None, _reading(help="table of groups: columns feature and group, or a 0/1 table")
 ]
@@ -166,6 +198,15 @@ Form = Annotated[
         "rows, else cross, or loco for a fitted model",
     ),
 ]
+ScoreLoss = Annotated[
+    str,
+    _method(
+        "--loss",
+        help=f"what scores are differences of: {', '.join(LOSSES)}; auto: squared-error for "
+        "quantities, brier for classes",
+        autocompletion=_losses,
+    ),
+]
 Level = Annotated[float, _method(help="level of the intervals")]
 Seed = Annotated[int, _method(help="seed of splits, fits and draws")]
 
@@ -215,6 +256,9 @@ class Request:
 
     data: str
     target: str
+    task: Task
+    positive: str | None
+    loss: str
     groups: str | None
     units: UnitsKind
     drop: list[str] | None

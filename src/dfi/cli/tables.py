@@ -277,7 +277,7 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
         frame = frame.sort(time, maintain_order=True)
     return Selection(
         features=frame.select(features),
-        target=_numeric(frame[target]),
+        target=_explainable(frame[target]),
         weights=None if weights is None else frame[weights],
         frequency_weights=None if counts is None else frame[counts],
         row_groups=None if row_groups is None else frame[row_groups],
@@ -299,14 +299,36 @@ def _require(frame: pl.DataFrame, name: str, option: str) -> None:
     )
 
 
-def _numeric(target: pl.Series) -> pl.Series:
-    if target.dtype == pl.Boolean or target.dtype.is_numeric():
+def _explainable(target: pl.Series) -> pl.Series:
+    """Return a target of numbers or labels; dates, lists and the like are neither."""
+    labels = (pl.String, pl.Categorical, pl.Enum)
+    if target.dtype == pl.Boolean or target.dtype.is_numeric() or target.dtype in labels:
         return target
     example = target.drop_nulls().head(1).to_list()
     shown = f" (for instance {str(example[0])[:30]!r})" if example else ""
     raise Failure(
-        f"the target {target.name!r} is not numeric{shown}: it must be a quantity or 0/1", REFUSED
+        f"the target {target.name!r} is of type {target.dtype}{shown}: it must be a quantity, or "
+        "labels of classes",
+        REFUSED,
     )
+
+
+def label(target: pl.Series, text: str) -> object:
+    """Return the value of a target that a text of the command line means."""
+    values = target.drop_nulls().unique().to_list()
+    for value in values:
+        if str(value) == text or (isinstance(value, bool) and str(value).lower() == text.lower()):
+            return value
+    if target.dtype.is_numeric():
+        try:
+            return next(value for value in values if float(value) == float(text))
+        except (ValueError, StopIteration):
+            pass
+    shown = sorted(map(str, values))[:10]
+    close = difflib.get_close_matches(text, map(str, values), n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"its labels are {', '.join(shown)}"
+    more = ", ..." if not close and len(values) > len(shown) else ""
+    raise Failure(f"--positive: {target.name!r} has no label {text!r}; {hint}{more}", REFUSED)
 
 
 def _without(frame: pl.DataFrame, names: list[str], console: Console) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from dfi._lines.closed_form import as_linear
 from dfi._models.quality import combined_quality
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from dfi._lines.base import LineModel
     from dfi._models.fits import Fits
@@ -127,13 +127,24 @@ class Method(Protocol):
     def compute(self, fits: Fits) -> dict[str, Part]:
         """Return the method's importances by name (most methods have one)."""
 
+    def join(self, diagnostics: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
+        """Return the diagnostics of several classes, or outcomes, as those of all."""
+        return joined_diagnostics(diagnostics)
 
-def summed(parts: Mapping[str, Part]) -> Part:
+
+def summed(
+    parts: Mapping[str, Part],
+    join: Callable[[Mapping[str, Mapping[str, object]]], dict[str, object]] | None = None,
+) -> Part:
     """Return the importance of all classes, or outcomes, together: the sum of single ones.
 
     Influence values add up, so scores do exactly, and standard errors account for what classes have
-    in common. What differs between splits of the rows differs for all classes alike.
+    in common. What differs between splits of the rows differs for all classes alike. ``join`` puts
+    their diagnostics together.
     """
+    diagnostics = (join or joined_diagnostics)(
+        {name: part.diagnostics for name, part in parts.items()}
+    )
     first = next(iter(parts.values()))
     every = tuple(parts.values())
 
@@ -152,13 +163,13 @@ def summed(parts: Mapping[str, Part]) -> Part:
     latent = None
     if first.latent is not None:
         inner = {name: part.latent for name, part in parts.items() if part.latent is not None}
-        latent = summed(inner)
+        latent = summed(inner, join)
     qualities = {name: part.quality for name, part in parts.items() if part.quality is not None}
     return replace(
         first,
         influence=influence,
         monte_carlo_se=np.sqrt(np.sum(np.square(errors), axis=0)) if errors else None,
-        diagnostics=joined_diagnostics({name: part.diagnostics for name, part in parts.items()}),
+        diagnostics=diagnostics,
         quality=combined_quality(qualities) if len(qualities) == len(parts) else None,
         unrelated=np.logical_and.reduce([part.unrelated for part in every]),
         undetected=total("undetected"),

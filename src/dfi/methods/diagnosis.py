@@ -28,7 +28,7 @@ are 1 and 0, whatever the model. Far from it, the model was asked about rows it 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -50,7 +50,7 @@ from dfi.warnings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
@@ -411,13 +411,13 @@ def check_result(
     pair = [task.columns[unit].name for unit in left.most_dependent]
     alarms = [
         *_of_totals(totals, design, straight=transport.shares_variance),
-        *_of_noise(floor, below, totals.variance),
+        *_of_noise(floor, below, totals),
     ]
     if fidelity is not None and fidelity.far:
         alarms.append(Alarm(_far(design, fidelity), TransportWarning))
     if left.dependent and say:
         text = _dependent(design, left, pair)
-        tried = _tried(design, scored, task, left, totals.variance, carries, seed)
+        tried = _tried(design, scored, task, left, totals, carries, seed)
         alarms.append(Alarm(f"{text}. {tried}", TransportWarning))
     for category in (ImplausibleScoreWarning, TransportWarning):
         texts = [alarm.text for alarm in alarms if alarm.category is category]
@@ -477,13 +477,13 @@ def _of_totals(totals: Totals, design: Transport, *, straight: bool) -> list[Ala
     if totals.above_variance:
         several = len(totals.above_variance) > 1
         who = f"{_listed(totals.above_variance)} {'score' if several else 'scores'}"
-        text = f"{who} more than the whole variance of the outcome"
+        text = f"{who} more than {totals.whole}"
         text += (
             f", which no feature can carry: {'these scores are' if several else 'this score is'} "
-            "too large, and no share of the variance"
+            "too large, and no share of it"
             if straight
             else f": transport={design.name!r} weighs scores by the slopes of its curves, and they "
-            "are not shares of the variance"
+            "are not shares of it"
         )
         alarms.append(Alarm(text, ImplausibleScoreWarning if straight else None))
     if totals.impossible or totals.doubtful:
@@ -504,7 +504,7 @@ def _of_totals(totals: Totals, design: Transport, *, straight: bool) -> list[Ala
         alarms.append(
             Alarm(
                 f"the scores add up to only {_percent(totals.total / totals.explained)} of the "
-                "variance that the regression explains"
+                f"{'variance' if totals.square else 'loss'} that the regression explains"
                 + (
                     f": transport={design.name!r} with epsilon = {design.epsilon:g} blurs the "
                     "rows, and what is blurred is attributed to nothing"
@@ -517,7 +517,7 @@ def _of_totals(totals: Totals, design: Transport, *, straight: bool) -> list[Ala
     return alarms
 
 
-def _of_noise(floor: NoiseFloor | None, below: tuple[str, ...], variance: float) -> list[Alarm]:
+def _of_noise(floor: NoiseFloor | None, below: tuple[str, ...], totals: Totals) -> list[Alarm]:
     """Say where noise would be taken for a finding."""
     if floor is None:
         return []
@@ -527,7 +527,7 @@ def _of_noise(floor: NoiseFloor | None, below: tuple[str, ...], variance: float)
         alarms.append(
             Alarm(
                 f"a column of pure noise ({describe_probe(worst)}) scores "
-                f"{_percent(worst.share)} of the outcome's variance here, and a test would call "
+                f"{_percent(worst.share)} of {totals.whole} here, and a test would call "
                 f"it significant (adjusted p {worst.p_adj:.2g}): no score of that size or below is "
                 "a finding",
                 ImplausibleScoreWarning,
@@ -539,7 +539,7 @@ def _of_noise(floor: NoiseFloor | None, below: tuple[str, ...], variance: float)
             Alarm(
                 f"{_listed(below)} {'are' if several else 'is'} called significant, but "
                 f"{'score' if several else 'scores'} less than a column of pure noise does here "
-                f"({_percent(floor.raised / variance)} of the outcome's variance)",
+                f"({_percent(floor.raised / totals.variance)} of {totals.whole})",
                 ImplausibleScoreWarning,
             )
         )
@@ -576,7 +576,7 @@ def _tried(
     scored: Scores,
     task: Task,
     before: LatentDiagnostics,
-    variance: float,
+    totals: Totals,
     carries: Bools,
     seed: np.random.SeedSequence,
 ) -> str:
@@ -601,10 +601,12 @@ def _tried(
     found = fitted.score(trial)
     chosen = task.weights.take(found.rows)
     same = scored.attributed[np.searchsorted(scored.rows, found.rows)]
-    shares = [chosen.mean(part.sum(axis=1))[0] / variance for part in (same, found.attributed)]
+    shares = [
+        chosen.mean(part.sum(axis=1))[0] / totals.variance for part in (same, found.attributed)
+    ]
     return (
         f"transport='copula' was tried and leaves less ({leaves}): on {len(found.rows)} rows the "
-        f"scores add up to {_percent(shares[1])} of the outcome's variance with it, and to "
+        f"scores add up to {_percent(shares[1])} of {totals.whole} with it, and to "
         f"{_percent(shares[0])} with {design.name!r}. {compare}"
     )
 
@@ -648,16 +650,26 @@ class Totals:
     order: float | None
     n_latent: int
     above_variance: tuple[str, ...]
+    square: bool = True
+
+    @property
+    def whole(self) -> str:
+        """What there is to explain, in words."""
+        return "the outcome's variance" if self.square else "what the outcome's mean alone loses"
 
     @property
     def impossible(self) -> bool:
         """Whether interactions of all orders could not add up to this sum."""
-        return self.exceeds(float(self.n_latent))
+        return self.square and self.exceeds(float(self.n_latent))
 
     @property
     def doubtful(self) -> bool:
-        """Whether the sum needs interactions of more than two coordinates on average."""
-        return self.exceeds(HIGH_ORDER)
+        """Whether the sum needs interactions of more than two coordinates on average.
+
+        Under another loss than squared error sums exceed what is explained without interactions:
+        1.4 times for a steep logistic regression.
+        """
+        return self.square and self.exceeds(HIGH_ORDER)
 
     @property
     def low(self) -> bool:
@@ -718,6 +730,88 @@ def score_totals(
         order=float(latent_total) / explained if explained > 0 else None,
         n_latent=n_latent,
         above_variance=tuple(name for name, over in zip(names, above, strict=True) if over),
+        square=loss.is_square,
+    )
+
+
+def joined_checks(parts: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
+    """Return the checks of several classes, or outcomes, as one, where all of them have been made.
+
+    Scores of probes and totals add up as those of features do. Their errors are added up too, as if
+    they went together, so that what is called noise here is noise whatever classes have in common.
+    Of the fidelities the one that is furthest off is told.
+    """
+    found: dict[str, object] = {}
+
+    def of_all(name: str) -> list[dict[str, Any]]:
+        told: list[dict[str, Any]] = []
+        for part in parts.values():
+            check = part.get(name)
+            if isinstance(check, dict):
+                told.append(check)
+        return told if len(told) == len(parts) else []
+
+    totals, floors, fidelities = (of_all(key) for key in ("totals", "noise_floor", "fidelity"))
+    if totals:
+        joined = _joined_totals(totals)
+        found["totals"] = joined.as_dict()
+        if all("probes" in floor for floor in floors) and floors:
+            found["noise_floor"] = _joined_floor(floors, joined.variance).as_dict()
+    if fidelities and all("variance_ratio" in told for told in fidelities):
+        found["fidelity"] = max(
+            fidelities, key=lambda told: abs(np.log(max(told["variance_ratio"], 1e-300)))
+        )
+    return found
+
+
+def _joined_floor(floors: Sequence[dict[str, Any]], variance: float) -> NoiseFloor:
+    probes = list(zip(*(floor["probes"] for floor in floors), strict=True))
+    scores = np.array([sum(probe["score"] for probe in of_one) for of_one in probes])
+    errors = np.array([sum(probe["se"] for probe in of_one) for of_one in probes])
+    p = p_values(scores, errors, alternative="greater")
+    adjusted = adjust_p_values(p, "holm")
+    return NoiseFloor(
+        tuple(
+            Probe(
+                kind=of_one[0]["kind"],
+                like=of_one[0]["like"],
+                score=float(scores[k]),
+                se=float(errors[k]),
+                p=float(p[k]),
+                p_adj=float(adjusted[k]),
+                latent=float(sum(probe["latent"] for probe in of_one)),
+                share=float(scores[k]) / variance if variance > 0 else float("nan"),
+            )
+            for k, of_one in enumerate(probes)
+        ),
+        n_rows=min(floor["n_rows"] for floor in floors),
+    )
+
+
+def _joined_totals(parts: Sequence[dict[str, Any]]) -> Totals:
+    def added(name: str) -> float:
+        return float(sum(part[name] for part in parts))
+
+    explained, variance = added("explained"), added("variance")
+    return Totals(
+        total=added("total"),
+        total_se=added("total_se"),
+        explained=explained,
+        explained_se=added("explained_se"),
+        variance=variance,
+        of_variance=added("total") / variance if variance > 0 else 0.0,
+        of_explained=added("total") / explained if explained > 0 else None,
+        latent_total=added("latent_total"),
+        latent_total_se=added("latent_total_se"),
+        order=added("latent_total") / explained if explained > 0 else None,
+        n_latent=parts[0]["n_latent"],
+        # a feature is above the whole only where it is for every class
+        above_variance=tuple(
+            name
+            for name in parts[0]["above_variance"]
+            if all(name in part["above_variance"] for part in parts)
+        ),
+        square=parts[0]["square"],
     )
 
 

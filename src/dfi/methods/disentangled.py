@@ -16,10 +16,11 @@ from dfi._models.quality import averaged
 from dfi._scoring.forms import CROSSED
 from dfi._scoring.orders import ORDERS
 from dfi._scoring.scores import Readings, Task, pool
-from dfi.methods.base import Method, Part
+from dfi.methods.base import Method, Part, joined_diagnostics
 from dfi.methods.diagnosis import (
     calibration_of,
     explain_diagnostics,
+    joined_checks,
     learning_curve,
     score_membership,
     small_sample,
@@ -30,7 +31,7 @@ from dfi.transports import resolve_transport
 from dfi.transports.base import STRAIGHT_ONLY, resolve_form
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dfi._data.columns import Column
     from dfi._data.groups import Groups
@@ -187,6 +188,10 @@ class Disentangled(Method):
     def compute(self, fits: Fits) -> dict[str, Part]:
         """Return the attributed scores as ``"dfi"``, the latent ones inside."""
         return {self.name: self.explain(fits).part}
+
+    def join(self, diagnostics: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
+        """Return the diagnostics of several classes as those of all, noise and totals added up."""
+        return {**joined_diagnostics(diagnostics), **joined_checks(diagnostics)}
 
     def explain(self, fits: Fits) -> Explained:
         """Fit the transport on the explained rows and score them.

@@ -133,7 +133,8 @@ def importance(
         )
     style.zero_line(ax)
     style.label_rows(ax, shown["feature"])
-    unit, outcome = words.unit_of(result.spec), words.outcome_of(result.spec)
+    unit = words.unit_of(result.spec)
+    outcome = words.outcome_of(result.spec, result.by_outcome)
     label, how = AXIS_LABEL[result.space].format(unit=unit), views.group_score(result)
     if result.space == "group" and how is not None:
         label = f"importance of the group ({how})"

@@ -134,7 +134,7 @@ def report_html(
 def compact_html(result: Importance, *, rows: int = 10) -> str:
     """Return a small table with bars for notebooks: no script, no style outside of itself."""
     features = unit_rows(result)
-    outcome = words.outcome_of(result.spec)
+    outcome = words.outcome_of(result.spec, result.by_outcome)
     template = _templates().get_template("compact.html")
     return template.render(
         chart=charts.bars(features, rows),

@@ -67,7 +67,7 @@ def summarize(
     spec = thaw(result.spec)
     if target is None and isinstance(spec.get("target"), str):
         target = spec["target"]
-    outcome = words.outcome_of(spec)
+    outcome = words.outcome_of(spec, result.by_outcome)
     if target is None and outcome is not None:
         target = outcome.name or None
     about = target if outcome is None else outcome.subject(target) or None
@@ -490,7 +490,7 @@ def summarize_comparison(
             }
         )
     singular, plural = views.SPACES[first.space]
-    outcome = words.outcome_of(first.spec)
+    outcome = words.outcome_of(first.spec, first.by_outcome)
     if target is None and outcome is not None:
         target = outcome.name or None
     return {
@@ -622,8 +622,10 @@ def quality_sentences(quality: Quality, positive: str | None = None, level: floa
             f"{percent(quality.auc)} of all pairs (AUC {quality.auc:.3f}, {percent(level)} "
             f"interval {low:.3f} to {high:.3f})."
         )
-        if quality.brier is not None and quality.log_loss is not None:
-            text += f" Brier score {number(quality.brier)}, log-loss {number(quality.log_loss)}."
+        if quality.log_loss is not None and quality.loss == "brier":
+            text += f" Its log-loss is {number(quality.log_loss)}."
+        elif quality.brier is not None:
+            text += f" Its Brier score is {number(quality.brier)}."
     warning = None
     if quality.loss != "squared-error":
         warning = _weak_sentence(quality)

@@ -892,7 +892,7 @@ class Importance:
         order = self._ranking
         columns = {key: values[order] for key, values in self._shared_table().items()}
         fit = words.quality_text(self.quality)
-        outcome = words.outcome_of(self.spec)
+        outcome = words.outcome_of(self.spec, self.by_outcome)
         explained = None if outcome is None else outcome.text
         unit = words.unit_of(self.spec)
         if unit != words.VARIANCE:
@@ -1049,6 +1049,8 @@ def _check_comparable(first: Importance, second: Importance) -> None:
         raise ValueError(f"the results are about different units: {what}")
     unlike = [] if first.space == second.space else ["space"]
     unlike += [key for key in MUST_AGREE if _entry(first, key) != _entry(second, key)]
+    if None not in (ours := _class_of(first), theirs := _class_of(second)) and ours != theirs:
+        unlike.append("outcome")
     if unlike:
         pairs = "; ".join(
             f"{key}: {_value(first, key)!r} and {_value(second, key)!r}" for key in unlike
@@ -1060,7 +1062,15 @@ def _entry(result: Importance, key: str) -> object:
     """Return an entry of the specification, losses by the name that they have now."""
     if key == "loss" and "loss" in result.spec:
         return words.loss_of(result.spec)
+    if key == "unit" and words.unit_of(result.spec) == words.VARIANCE:
+        return None  # as it is in files from before other losses
     return result.spec.get(key)
+
+
+def _class_of(result: Importance) -> tuple[str | None, tuple[str, ...]] | None:
+    """Return the class that scores are of, and the classes; None where nothing is told."""
+    outcome = words.outcome_of(result.spec)
+    return None if outcome is None else (outcome.positive, outcome.classes)
 
 
 def _value(result: Importance, key: str) -> object:

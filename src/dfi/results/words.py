@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -63,8 +63,11 @@ class OutcomeWords:
         return name
 
 
-def outcome_of(spec: Mapping[str, object]) -> OutcomeWords | None:
-    """Return the outcome that a specification tells of; None for those from before it did."""
+def outcome_of(spec: Mapping[str, object], parts: Iterable[str] = ()) -> OutcomeWords | None:
+    """Return the outcome that a specification tells of; None for those from before it did.
+
+    ``parts`` are the names of its classes, or of several outcomes, where it does not say them.
+    """
     told = spec.get("outcome")
     if not isinstance(told, Mapping):
         return None
@@ -72,7 +75,7 @@ def outcome_of(spec: Mapping[str, object]) -> OutcomeWords | None:
     return OutcomeWords(
         str(told.get("name") or ""),
         str(told.get("kind", "real")),
-        tuple(str(name) for name in told.get("classes") or ()),
+        tuple(str(name) for name in told.get("classes") or told.get("outcomes") or parts),
         None if positive is None else str(positive),
     )
 
@@ -84,11 +87,11 @@ def loss_of(spec: Mapping[str, object]) -> str:
 
 def unit_of(spec: Mapping[str, object]) -> str:
     """Return what scores are measured in."""
-    loss = loss_of(spec)
-    if loss in LOSSES:
-        return LOSSES[loss].unit
     told = spec.get("unit")
-    return str(told) if isinstance(told, str) else f"{loss} loss"
+    if isinstance(told, str):
+        return told
+    loss = loss_of(spec)
+    return LOSSES[loss].unit if loss in LOSSES else f"{loss} loss"
 
 
 def null_of(spec: Mapping[str, object], target: str | None = None) -> str:

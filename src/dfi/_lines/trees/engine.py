@@ -16,9 +16,13 @@ from dfi._compiled import kernel_array, run_tasks
 from dfi._lines.base import LineMoments, blocks
 from dfi._lines.trees.ensemble import tree_rows
 from dfi._lines.trees.kernels_blocks import (
+    Arena,
+    Jumps,
     Nodes,
     arena_for,
     arena_moments,
+    collect_jumps,
+    jumps_for,
     lay_out,
     places_for,
     predict_sums,
@@ -27,16 +31,18 @@ from dfi._lines.trees.kernels_lines import (
     SortedDirections,
     class_sums_for,
     detours_for,
-    jumps_for,
     merged_moments,
     path_moments,
     softmax_moments,
+    sorting_for,
 )
 from dfi._lines.trees.kernels_pieces import pieces_of
 from dfi._lines.trees.law import Law, coordinate_law, step_below, tabulate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
 
     from dfi._lines.base import Lines
     from dfi._lines.trees.ensemble import Category, TreeEnsemble
@@ -54,8 +60,10 @@ NEGLIGIBLE = 1e-12
 ROWS_PER_BLOCK = 1024
 ROWS_PER_PATH_TASK = 16
 # Room for the jumps along a line, to begin with.
-JUMPS_PER_TREE = 16
-FEWEST_JUMPS = 4096
+JUMPS_PER_TREE = 8
+FEWEST_JUMPS = 256
+# Lines whose jumps are kept at once: those of a few hundred trees then stay in the cache.
+LINES_AT_ONCE = 128
 # Part of the directions that cross at a split, below which the path kernel is quicker.
 SPARSE = 0.02
 
@@ -229,6 +237,8 @@ def _by_direction(
         ]
     )
 
+    merging = Merging(ensemble, nodes, q)
+
     def task(where: tuple[int, slice]) -> None:
         j, block = where
         low, high = geometry.lows[j], geometry.highs[j]
@@ -248,7 +258,7 @@ def _by_direction(
         common = (at, steepness[j], laws[j], shifts[j], *ends, step)
         moments: tuple[Floats, ...]
         if merged:
-            moments = _merged(ensemble, nodes, rows, common, q)
+            moments = merging.moments(rows, common)
         else:
             part = columns[:, block] if pieces is None else rows.T
             sums = (np.zeros((q, len(rows))), np.zeros((q, len(rows))))
@@ -270,30 +280,78 @@ def _by_direction(
     return LineMoments(mean, hermite, square)
 
 
-def _merged(
-    ensemble: TreeEnsemble, nodes: Nodes, rows: Floats, common: Block, q: int
-) -> tuple[Floats, Floats, Floats]:
-    """Return the three moments along lines of one direction, with as much memory as it takes."""
-    n, n_sums = len(rows), ensemble.n_sums
-    shape = (n_sums, q, n)
-    mean, hermite, square = np.empty((3, n_sums * q, n))
-    done = np.zeros(1, np.int64)
-    capacity = max(FEWEST_JUMPS, JUMPS_PER_TREE * len(nodes.roots))
-    while done[0] < n:
-        jumps = jumps_for(capacity, nodes.depth)
-        if ensemble.classes is None:
-            intercept, link = float(ensemble.intercept), LINKS[ensemble.link]
-            out = mean, hermite, square
-            merged_moments(nodes, intercept, link, rows, *common, jumps, done, *out)
+@dataclass
+class Merging:
+    """What merges the jumps of an ensemble, with memory that tasks hand to each other.
+
+    A task that takes memory of its own pays as much for its pages as for what it does in them.
+    """
+
+    ensemble: TreeEnsemble
+    nodes: Nodes
+    q: int
+
+    def __post_init__(self) -> None:
+        classes = self.ensemble.classes
+        sizes = np.diff([*self.nodes.roots.tolist(), len(self.nodes.feature)])
+        self._capacity = FEWEST_JUMPS + JUMPS_PER_TREE * len(sizes) + int(sizes.max(initial=0))
+        self._free: list[tuple[Jumps, Arena]] = []
+        if classes is None:
+            of_tree: ArrayLike = np.zeros(len(sizes))
+            intercepts: ArrayLike = [self.ensemble.intercept]
         else:
-            of_tree = kernel_array(ensemble.classes.of_tree, np.int32)
-            intercepts = kernel_array(ensemble.classes.intercepts, np.float64)
-            sums, ends = class_sums_for(n_sums, q, capacity), np.empty((2, q))
-            by_class = mean.reshape(shape), hermite.reshape(shape), square.reshape(shape)
-            memory = jumps, sums, ends, done
-            softmax_moments(nodes, of_tree, intercepts, rows, *common, *memory, *by_class)
-        capacity *= 2
-    return mean, hermite, square
+            of_tree, intercepts = classes.of_tree, classes.intercepts
+        self._of_tree = kernel_array(of_tree, np.int32)
+        self._intercepts = kernel_array(intercepts, np.float64)
+
+    def moments(self, rows: Floats, common: Block) -> tuple[Floats, Floats, Floats]:
+        """Return the three moments along lines of one direction, class by class."""
+        n = len(rows)
+        mean, hermite, square = np.empty((3, len(self._intercepts) * self.q, n))
+        latent, steepness, law, shifts, low, high, step = common
+        jumps, arena = self._free.pop() if self._free else self._memory()
+        for part in blocks(n, LINES_AT_ONCE):
+            size = part.stop - part.start
+            columns = np.ascontiguousarray(rows[part].T)
+            ends = low[part], high[part]
+            place = latent[part], steepness, law.below, *ends, step
+            finished = np.zeros(1, np.int64)
+            while True:
+                first = np.repeat(self._intercepts[:, None], size, axis=1)
+                memory = arena, jumps, first, finished
+                collect_jumps(self.nodes, self._of_tree, columns, *place, *memory)
+                if finished[0]:
+                    break
+                jumps = jumps_for(LINES_AT_ONCE, 2 * jumps.place.shape[1])
+            found = self._merge(jumps, first, law, shifts, ends)
+            mean[:, part], hermite[:, part], square[:, part] = found
+        self._free.append((jumps, arena))
+        return mean, hermite, square
+
+    def _memory(self) -> tuple[Jumps, Arena]:
+        arena = arena_for(LINES_AT_ONCE, self.nodes.depth)
+        return jumps_for(LINES_AT_ONCE, self._capacity), arena
+
+    def _merge(
+        self,
+        jumps: Jumps,
+        first: Floats,
+        law: CoordinateLaw,
+        shifts: Floats,
+        ends: tuple[Floats, Floats],
+    ) -> Floats:
+        n_sums, size = first.shape
+        capacity = int(jumps.n_jumps[:size].max(initial=0)) + 1
+        sorting = sorting_for(capacity)
+        if self.ensemble.classes is None:
+            found = np.empty((3, self.q, size))
+            link = LINKS[self.ensemble.link]
+            merged_moments(jumps, first[0], link, law, shifts, *ends, sorting, *found)
+            return found
+        by_class = np.empty((3, n_sums, self.q, size))
+        sums, at = class_sums_for(n_sums, self.q, capacity), np.empty((2, self.q))
+        softmax_moments(jumps, first, law, shifts, *ends, sorting, sums, at, *by_class)
+        return by_class.reshape(3, n_sums * self.q, size)
 
 
 def _copies(steepness: Floats, categories: Sequence[Category]) -> list[Floats]:

@@ -12,7 +12,9 @@ meets its leaves in the order of ``t``: its lower end is where its last leaf end
 ``E[f; a < t <= b] = v_K F(b) - sum_k (v_{k+1} - v_k) F(t_k) - v_1 F(a)``,
 
 so that the law is evaluated once for every crossing. The ends ``a`` and ``b`` are those of the law,
-or of a piece of the line.
+or of a piece of the line. What is no sum (a link, a square) needs the values of all trees at once:
+then the crossings of each line are collected (:func:`collect_jumps`), and merged line by line
+(:mod:`dfi._lines.trees.kernels_lines`).
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dfi._compiled import SOURCES, Kernel, kernel_array
+from dfi._compiled import SOURCES, Kernel, inlined, kernel_array
 from dfi._lines.trees.law import evaluate_coordinate
 
 if TYPE_CHECKING:
@@ -245,6 +247,77 @@ def arena_for(n_lines: int, depth: int) -> Arena:
     )
 
 
+@inlined
+def split_lines(
+    nodes: Nodes,
+    node: np.uint64,
+    columns: Floats,
+    latent: Floats,
+    steepness: Floats,
+    slack: float,
+    step: float,
+    arena: Arena,
+    start: np.uint64,
+    end: np.uint64,
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Partition the lines ``start`` to ``end`` of the arena, which reach a node, by its split.
+
+    Returns the child that lies lower on the lines and the higher one, and where the lines of
+    either end. The higher side is compacted in place, the lower side written behind the segment.
+    """
+    one = np.uint64(1)
+    width = len(columns)
+    line, upper, at = arena[:3]
+    f = nodes.feature[node]
+    cut = nodes.cut[node]
+    lower_child = node + one
+    higher_child = np.uint64(nodes.right[node])
+    n_higher = start
+    n_lower = end
+    if f < width:
+        steep = steepness[np.uint32(f)]
+        column = columns[np.uint32(f)]
+    else:
+        steep = 0.0
+        column = columns[nodes.source[np.uint32(f - width)]]
+    if f >= width:
+        seen = nodes.seen[np.uint32(f - width)]
+        for k in range(start, end):
+            i, b = line[k], upper[k]
+            goes_left = np.uint64(seen[np.uint32(column[i])] <= cut)
+            line[n_lower], upper[n_lower] = i, b
+            line[n_higher], upper[n_higher] = i, b
+            n_lower += goes_left
+            n_higher += one - goes_left
+    elif steep == 0.0:
+        for k in range(start, end):
+            i, b = line[k], upper[k]
+            goes_left = np.uint64(column[i] <= cut)
+            line[n_lower], upper[n_lower] = i, b
+            line[n_higher], upper[n_higher] = i, b
+            n_lower += goes_left
+            n_higher += one - goes_left
+    elif steep > 0.0:
+        for k in range(start, end):
+            i, b = line[k], upper[k]
+            t = latent[i] + (cut - column[i]) * steep
+            line[n_lower], upper[n_lower] = i, b if b < t else t
+            line[n_higher], upper[n_higher] = i, b
+            n_lower += np.uint64(t > at[i])
+            n_higher += np.uint64(t < b)
+    else:
+        lower_child, higher_child = higher_child, lower_child
+        for k in range(start, end):
+            i, b = line[k], upper[k]
+            t = latent[i] + (cut - column[i]) * steep
+            t -= abs(t) * slack + step
+            line[n_lower], upper[n_lower] = i, b if b < t else t
+            line[n_higher], upper[n_higher] = i, b
+            n_lower += np.uint64(t > at[i])
+            n_higher += np.uint64(t < b)
+    return lower_child, higher_child, n_lower, n_higher
+
+
 @Kernel
 def arena_moments(
     nodes: Nodes,
@@ -273,7 +346,6 @@ def arena_moments(
     one = np.uint64(1)
     n_lines = np.uint64(latent.size)
     n_shifts = np.uint64(shifts.size)
-    width = len(columns)
     line, upper, at, left_value, last, stack = arena
     # Left of a split is closed: along a falling coordinate it is t >= b, which is t > b-.
     slack = law.below
@@ -307,52 +379,9 @@ def arena_moments(
                             left_value[i] = cut
                             at[i] = upper[k]
                 continue
-            # The higher side is compacted in place, the lower side written behind the segment.
-            lower_child = node + one
-            higher_child = np.uint64(nodes.right[node])
-            n_higher = start
-            n_lower = end
-            if f < width:
-                steep = steepness[np.uint32(f)]
-                column = columns[np.uint32(f)]
-            else:
-                steep = 0.0
-                column = columns[nodes.source[np.uint32(f - width)]]
-            if f >= width:
-                seen = nodes.seen[np.uint32(f - width)]
-                for k in range(start, end):
-                    i, b = line[k], upper[k]
-                    goes_left = np.uint64(seen[np.uint32(column[i])] <= cut)
-                    line[n_lower], upper[n_lower] = i, b
-                    line[n_higher], upper[n_higher] = i, b
-                    n_lower += goes_left
-                    n_higher += one - goes_left
-            elif steep == 0.0:
-                for k in range(start, end):
-                    i, b = line[k], upper[k]
-                    goes_left = np.uint64(column[i] <= cut)
-                    line[n_lower], upper[n_lower] = i, b
-                    line[n_higher], upper[n_higher] = i, b
-                    n_lower += goes_left
-                    n_higher += one - goes_left
-            elif steep > 0.0:
-                for k in range(start, end):
-                    i, b = line[k], upper[k]
-                    t = latent[i] + (cut - column[i]) * steep
-                    line[n_lower], upper[n_lower] = i, b if b < t else t
-                    line[n_higher], upper[n_higher] = i, b
-                    n_lower += np.uint64(t > at[i])
-                    n_higher += np.uint64(t < b)
-            else:
-                lower_child, higher_child = higher_child, lower_child
-                for k in range(start, end):
-                    i, b = line[k], upper[k]
-                    t = latent[i] + (cut - column[i]) * steep
-                    t -= abs(t) * slack + step
-                    line[n_lower], upper[n_lower] = i, b if b < t else t
-                    line[n_higher], upper[n_higher] = i, b
-                    n_lower += np.uint64(t > at[i])
-                    n_higher += np.uint64(t < b)
+            lower_child, higher_child, n_lower, n_higher = split_lines(
+                nodes, node, columns, latent, steepness, slack, step, arena, start, end
+            )
             if n_higher > start:
                 stack[top, 0], stack[top, 1], stack[top, 2] = higher_child, start, n_higher
                 top += 1
@@ -366,3 +395,103 @@ def arena_moments(
             f_t, h_t = evaluate_coordinate(law, high[k] + shifts[s])
             mean[s, k] += last[k] * f_t
             hermite[s, k] += last[k] * h_t
+
+
+class Jumps(NamedTuple):
+    """The jumps of the trees along a block of lines, as they come from the trees.
+
+    ``place`` and ``change`` (lines, capacity) are where the value of a tree changes and by how
+    much, ``owner`` the class that the tree adds to, and ``n_jumps`` (lines,) how many there are.
+    """
+
+    place: Floats
+    change: Floats
+    owner: NDArray[np.uint16]
+    n_jumps: NDArray[np.uint32]
+
+
+def jumps_for(n_lines: int, capacity: int) -> Jumps:
+    size = (n_lines, capacity)
+    n_jumps = np.empty(n_lines, np.uint32)
+    return Jumps(np.empty(size), np.empty(size), np.empty(size, np.uint16), n_jumps)
+
+
+@Kernel
+def collect_jumps(
+    nodes: Nodes,
+    of_tree: NDArray[np.int32],
+    columns: Floats,
+    latent: Floats,
+    steepness: Floats,
+    slack: float,
+    low: Floats,
+    high: Floats,
+    step: float,
+    arena: Arena,
+    jumps: Jumps,
+    first: Floats,
+    finished: NDArray[np.int64],
+    _sources: int = SOURCES,
+) -> None:
+    """Write the jumps of all trees along a block of lines, and add up their first values.
+
+    Parameters are those of :func:`arena_moments`, with the ``slack`` of the law and the class
+    ``of_tree``. To ``first`` (classes, n_lines) the values where the lines begin are added.
+    ``finished`` is 1 at the end, and 0 where ``jumps`` may have no room for those of the next tree.
+    """
+    n_lines = np.uint64(latent.size)
+    line, upper, at, left_value, _, stack = arena
+    place, change, owner, n_jumps = jumps
+    capacity = place.shape[1]
+    several = len(first) > 1
+    finished[0] = 0
+    for k in range(n_lines):
+        n_jumps[k] = 0
+    for tree in range(nodes.roots.size):
+        most = np.int64(0)
+        for k in range(n_lines):
+            line[k] = k
+            upper[k] = high[k]
+            at[k] = low[k]
+            left_value[k] = 0.0
+            if n_jumps[k] > most:
+                most = np.int64(n_jumps[k])
+        # A line meets every leaf once at the most.
+        is_last = tree + 1 == nodes.roots.size
+        stop = np.int64(nodes.feature.size if is_last else nodes.roots[tree + 1])
+        if most + (stop - np.int64(nodes.roots[tree]) + 1) // 2 >= capacity:
+            return
+        klass = of_tree[tree]
+        begin = first[klass]
+        stack[0, 0], stack[0, 1], stack[0, 2] = nodes.roots[tree], 0, n_lines
+        top = 1
+        while top > 0:
+            top -= 1
+            node, start, end = stack[top, 0], stack[top, 1], stack[top, 2]
+            if nodes.feature[node] < 0:
+                value = nodes.cut[node]
+                for k in range(start, end):
+                    i = line[k]
+                    here = at[i]
+                    jump = value - left_value[i]
+                    m = np.uint64(n_jumps[i])
+                    # Without a branch: what is no jump is written over by the next one.
+                    place[i, m], change[i, m] = here, jump
+                    if several:
+                        owner[i, m] = klass
+                    is_first = here <= low[i]
+                    begin[i] += jump if is_first else 0.0
+                    n_jumps[i] = m + np.uint64((not is_first) & (jump != 0.0))
+                    left_value[i] = value
+                    at[i] = upper[k]
+                continue
+            lower_child, higher_child, n_lower, n_higher = split_lines(
+                nodes, node, columns, latent, steepness, slack, step, arena, start, end
+            )
+            if n_higher > start:
+                stack[top, 0], stack[top, 1], stack[top, 2] = higher_child, start, n_higher
+                top += 1
+            if n_lower > end:
+                stack[top, 0], stack[top, 1], stack[top, 2] = lower_child, end, n_lower
+                top += 1
+    finished[0] = 1

@@ -7,9 +7,9 @@ In ``s = t - z_ij`` the crossing of a node is ``g / L_fj`` with ``g = c - x_if``
 of the directions sorted by ``|L_fj|``. A direction that leaves walks the other side alone, in the
 order of the line, so that the law is evaluated once at every crossing, for all shifts together.
 
-**Second moments and nonlinear links** (:func:`merged_moments`): each tree is walked in the order of
-the line and leaves its jumps (place, change of value). Sorted together, they make the whole
-ensemble a step function, of which any function has an exact mean.
+**Second moments and nonlinear links** (:func:`merged_moments`): each tree leaves its jumps along
+the line (place, change of value; :func:`dfi._lines.trees.kernels_blocks.collect_jumps`). Sorted
+together, they make the whole ensemble a step function, of which any function has an exact mean.
 
 **Probabilities of K classes** (:func:`softmax_moments`): the jumps of the trees of all classes are
 merged. On each piece ``p_k = e_k / S`` with ``e_k = exp(s_k)`` and ``S`` their sum. Along the line
@@ -31,7 +31,7 @@ from dfi._lines.trees.law import evaluate_coordinate, evaluate_law
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfi._lines.trees.kernels_blocks import Nodes
+    from dfi._lines.trees.kernels_blocks import Jumps, Nodes
     from dfi._lines.trees.law import CoordinateLaw, Law
     from dfi._types import Bools, Floats
 
@@ -312,22 +312,21 @@ def path_moments(
                 hermite[i, coordinate, s] += base * law.total[coordinate]
 
 
-class Jumps(NamedTuple):
-    """Memory for the jumps along one line, twice, and for sorting them; the nodes to visit."""
+CELLS_PER_JUMP = 2
+"""Cells that jumps are sorted into, for each of them: few cells then hold more than one."""
+
+
+class Sorting(NamedTuple):
+    """Memory for sorting the jumps of one line."""
 
     place: Floats
-    jump: Floats
-    other: Floats
-    other_jump: Floats
-    counts: NDArray[np.int64]
-    stack_node: NDArray[np.uint64]
-    stack_high: Floats
+    change: Floats
+    counts: NDArray[np.uint32]
 
 
-def jumps_for(capacity: int, depth: int) -> Jumps:
-    place, jump, other, other_jump = np.empty((4, capacity))
-    counts = np.empty(capacity + 1, np.int64)
-    return Jumps(place, jump, other, other_jump, counts, *stack_for(depth))
+def sorting_for(capacity: int) -> Sorting:
+    counts = np.empty(CELLS_PER_JUMP * capacity + 2, np.uint32)
+    return Sorting(np.empty(capacity), np.empty(capacity), counts)
 
 
 @inlined
@@ -343,50 +342,50 @@ def apply_link(link: int, margin: float) -> float:
 
 
 @inlined
-def sort_jumps(jumps: Jumps, n: int, low: float, high: float) -> None:
+def sort_jumps(place: Floats, change: Floats, n: np.int64, sorting: Sorting) -> None:
     """Sort jumps by place: into equal cells first, then by insertion, which moves little."""
-    place, jump, other, other_jump, counts = jumps[:5]
-    n_cells = max(n, 1)
-    scale = n_cells / (high - low)
-    for cell in range(n_cells + 1):
-        counts[cell] = 0
+    other, other_change, counts = sorting
+    low = high = place[0]
     for k in range(n):
-        cell = min(max(int((place[k] - low) * scale), 0), n_cells - 1)
-        counts[cell + 1] += 1
-    for cell in range(n_cells):
-        counts[cell + 1] += counts[cell]
+        low = min(low, place[k])
+        high = max(high, place[k])
+    n_cells = CELLS_PER_JUMP * n
+    scale = (n_cells - 0.5) / (high - low) if high > low else 0.0
+    one = np.uint64(1)
+    for k in range(n_cells + 1):
+        counts[k] = 0
     for k in range(n):
-        cell = min(max(int((place[k] - low) * scale), 0), n_cells - 1)
-        other[counts[cell]] = place[k]
-        other_jump[counts[cell]] = jump[k]
-        counts[cell] += 1
+        counts[np.uint64(np.int64((place[k] - low) * scale)) + one] += 1
+    for k in range(n_cells):
+        counts[k + 1] += counts[k]
+    for k in range(n):
+        cell = np.uint64(np.int64((place[k] - low) * scale))
+        where = np.uint64(counts[cell])
+        counts[cell] = where + one
+        other[where] = place[k]
+        other_change[where] = change[k]
     for k in range(n):
         t = other[k]
-        v = other_jump[k]
+        v = other_change[k]
         m = k
         while m > 0 and place[m - 1] > t:
             place[m] = place[m - 1]
-            jump[m] = jump[m - 1]
+            change[m] = change[m - 1]
             m -= 1
         place[m] = t
-        jump[m] = v
+        change[m] = v
 
 
 @Kernel
 def merged_moments(
-    nodes: Nodes,
-    intercept: float,
+    jumps: Jumps,
+    first: Floats,
     link: int,
-    points: Floats,
-    latent: Floats,
-    steepness: Floats,
     law: CoordinateLaw,
     shifts: Floats,
     low: Floats,
     high: Floats,
-    step: float,
-    jumps: Jumps,
-    done: NDArray[np.int64],
+    sorting: Sorting,
     mean: Floats,
     hermite: Floats,
     square: Floats,
@@ -394,55 +393,23 @@ def merged_moments(
 ) -> None:
     """Write mean, first Hermite and second moment of ``link(sum)`` along lines of one direction.
 
-    Parameters are those of :func:`dfi._lines.trees.kernels_blocks.arena_moments`, with rows instead
-    of columns, the intercept and the link. ``done`` holds the number of lines done; the kernel ends
-    early where ``jumps`` has no room for those of the next line.
+    ``jumps`` are those of the lines, which are sorted in place, ``first`` (n_lines,) the sum where
+    each line begins. Other parameters are those of
+    :func:`dfi._lines.trees.kernels_blocks.arena_moments`.
     """
     n_shifts = shifts.size
-    slack = law.below
-    place, jump, other, _, _, stack_node, stack_high = jumps
-    for i in range(done[0], latent.size):
-        x = points[i]
-        z = latent[i]
-        margin = intercept
-        n = 0
-        for tree in range(nodes.roots.size):
-            at = low[i]
-            previous = 0.0
-            is_first = True
-            stack_node[0] = nodes.roots[tree]
-            stack_high[0] = high[i]
-            top = 1
-            while top > 0:
-                leaf, end, top = next_leaf(
-                    nodes, x, z, steepness, slack, step, at, stack_node, stack_high, top
-                )
-                value = nodes.cut[leaf]
-                if is_first:
-                    margin += value
-                    is_first = False
-                elif value != previous:
-                    if n == place.size:
-                        return
-                    place[n] = at
-                    jump[n] = value - previous
-                    n += 1
-                previous = value
-                at = end
-        sort_jumps(jumps, n, low[i], high[i])
-        # other: the value of the model on each piece.
-        other[0] = apply_link(link, margin)
-        if n >= 1:
-            last = 0.0
-            for k in range(n):
-                margin += jump[k]
-                value = apply_link(link, margin)
-                if k + 1 < n:
-                    other[k + 1] = value
-                else:
-                    last = value
-        else:
-            last = other[0]
+    values = sorting.place
+    for i in range(np.uint64(first.size)):
+        place, change = jumps.place[i], jumps.change[i]
+        n = np.int64(jumps.n_jumps[i])
+        sort_jumps(place, change, n, sorting)
+        # What is sorted leaves its memory to the value of the model on each piece but the last.
+        margin = first[i]
+        last = apply_link(link, margin)
+        for k in range(n):
+            values[k] = last
+            margin += change[k]
+            last = apply_link(link, margin)
         for s in range(n_shifts):
             f_at, h_at = evaluate_coordinate(law, low[i] + shifts[s])
             f_end, h_end = evaluate_coordinate(law, high[i] + shifts[s])
@@ -451,7 +418,7 @@ def merged_moments(
             second_moment = 0.0
             for k in range(n):
                 f_t, h_t = evaluate_coordinate(law, place[k] + shifts[s])
-                value = other[k]
+                value = values[k]
                 first_moment += value * (f_t - f_at)
                 second_moment += value * value * (f_t - f_at)
                 hermite_moment += value * (h_t - h_at)
@@ -460,19 +427,17 @@ def merged_moments(
             mean[s, i] = first_moment + last * (f_end - f_at)
             square[s, i] = second_moment + last * last * (f_end - f_at)
             hermite[s, i] = hermite_moment + last * (h_end - h_at)
-        done[0] = i + 1
 
 
 class ClassSums(NamedTuple):
     """Memory for the classes along one line.
 
-    ``change`` and ``owner`` (capacity,) are the jumps and their classes in the order of the trees;
-    ``margin`` and ``odds`` (K,) the classes' sums and their exponentials; ``done`` (K, 3, q) the
-    three integrals at each class's last jump, ``now`` (3, q) where the line stands.
+    ``change`` (capacity,) are the jumps in the order of the trees; ``margin`` and ``odds`` (K,) the
+    classes' sums and their exponentials; ``done`` (K, 3, q) the three integrals at each class's
+    last jump, ``now`` (3, q) where the line stands.
     """
 
     change: Floats
-    owner: NDArray[np.int64]
     margin: Floats
     odds: Floats
     done: Floats
@@ -482,7 +447,6 @@ class ClassSums(NamedTuple):
 def class_sums_for(n_classes: int, n_shifts: int, capacity: int) -> ClassSums:
     return ClassSums(
         np.empty(capacity),
-        np.empty(capacity, np.int64),
         np.empty(n_classes),
         np.empty(n_classes),
         np.empty((n_classes, 3, n_shifts)),
@@ -492,7 +456,13 @@ def class_sums_for(n_classes: int, n_shifts: int, capacity: int) -> ClassSums:
 
 @inlined
 def credit(
-    k: int, i: int, sums: ClassSums, n_shifts: int, mean: Floats, hermite: Floats, square: Floats
+    k: int | np.uint64,
+    i: int,
+    sums: ClassSums,
+    n_shifts: int,
+    mean: Floats,
+    hermite: Floats,
+    square: Floats,
 ) -> None:
     """Add to class ``k`` what it owes since its last jump, on which its margin was the same."""
     odds, done, now = sums.odds[k], sums.done, sums.now
@@ -523,21 +493,15 @@ def largest_anew(sums: ClassSums, n_shifts: int) -> tuple[float, float]:
 
 @Kernel
 def softmax_moments(
-    nodes: Nodes,
-    of_tree: NDArray[np.int32],
-    intercepts: Floats,
-    points: Floats,
-    latent: Floats,
-    steepness: Floats,
+    jumps: Jumps,
+    first: Floats,
     law: CoordinateLaw,
     shifts: Floats,
     low: Floats,
     high: Floats,
-    step: float,
-    jumps: Jumps,
+    sorting: Sorting,
     sums: ClassSums,
     ends: Floats,
-    done: NDArray[np.int64],
     mean: Floats,
     hermite: Floats,
     square: Floats,
@@ -545,50 +509,25 @@ def softmax_moments(
 ) -> None:
     """Write the three moments of the probability of every class along lines of one direction.
 
-    Parameters are those of :func:`merged_moments`, with the class ``of_tree`` and the
-    ``intercepts`` (K,). ``mean``, ``hermite`` and ``square`` are (K, q, n_lines); ``ends`` (2, q)
-    is memory for the law where the line stands.
+    Parameters are those of :func:`merged_moments`, with ``first`` (K, n_lines) for each class.
+    ``mean``, ``hermite`` and ``square`` are (K, q, n_lines); ``ends`` (2, q) is memory for the law
+    where the line stands.
     """
     n_shifts = shifts.size
-    n_classes = intercepts.size
-    slack = law.below
-    place, number, _, _, _, stack_node, stack_high = jumps
-    change, owner, margin, odds, _, now = sums
-    for i in range(done[0], latent.size):
-        x = points[i]
-        z = latent[i]
+    n_classes = len(first)
+    change, margin, odds, _, now = sums
+    for i in range(np.uint64(low.size)):
         for k in range(n_classes):
-            margin[k] = intercepts[k]
+            margin[k] = first[k, i]
             for s in range(n_shifts):
                 mean[k, s, i], hermite[k, s, i], square[k, s, i] = 0.0, 0.0, 0.0
-        n = 0
-        for tree in range(nodes.roots.size):
-            k = of_tree[tree]
-            at = low[i]
-            previous = 0.0
-            is_first = True
-            stack_node[0] = nodes.roots[tree]
-            stack_high[0] = high[i]
-            top = 1
-            while top > 0:
-                leaf, end, top = next_leaf(
-                    nodes, x, z, steepness, slack, step, at, stack_node, stack_high, top
-                )
-                value = nodes.cut[leaf]
-                if is_first:
-                    margin[k] += value
-                    is_first = False
-                elif value != previous:
-                    if n == place.size:
-                        return
-                    place[n] = at
-                    number[n] = n
-                    change[n] = value - previous
-                    owner[n] = k
-                    n += 1
-                previous = value
-                at = end
-        sort_jumps(jumps, n, low[i], high[i])
+        place, number, owner = jumps.place[i], jumps.change[i], jumps.owner[i]
+        n = np.int64(jumps.n_jumps[i])
+        # Jumps are sorted with their numbers, by which their classes are found as well.
+        for m in range(n):
+            change[m] = number[m]
+            number[m] = m
+        sort_jumps(place, number, n, sorting)
         for s in range(n_shifts):
             ends[0, s], ends[1, s] = evaluate_coordinate(law, low[i] + shifts[s])
         largest, total = largest_anew(sums, n_shifts)
@@ -602,14 +541,14 @@ def softmax_moments(
                 now[1, s] += share * (h_t - ends[1, s])
                 now[2, s] += share * mass
                 ends[0, s], ends[1, s] = f_t, h_t
-            jump = int(number[m])
-            k = owner[jump]
-            credit(k, i, sums, n_shifts, mean, hermite, square)
-            margin[k] += change[jump]
-            if margin[k] - largest < HIGHEST:
-                before = odds[k]
-                odds[k] = exp(margin[k] - largest)
-                total += odds[k] - before
+            jump = np.uint64(np.int64(number[m]))
+            own = np.uint64(owner[jump])
+            credit(own, i, sums, n_shifts, mean, hermite, square)
+            margin[own] += change[jump]
+            if margin[own] - largest < HIGHEST:
+                before = odds[own]
+                odds[own] = exp(margin[own] - largest)
+                total += odds[own] - before
                 until_sum -= 1
                 if until_sum == 0:
                     until_sum = JUMPS_PER_SUM
@@ -620,7 +559,7 @@ def softmax_moments(
                     continue
                 # What was credited above stands at this jump: the new exponential owes nothing.
             for other in range(n_classes):
-                if other != k:
+                if other != own:
                     credit(other, i, sums, n_shifts, mean, hermite, square)
             largest, total = largest_anew(sums, n_shifts)
             until_sum = JUMPS_PER_SUM
@@ -633,4 +572,3 @@ def softmax_moments(
             now[2, s] += share * mass
         for k in range(n_classes):
             credit(k, i, sums, n_shifts, mean, hermite, square)
-        done[0] = i + 1

@@ -20,6 +20,7 @@ of the outcome, which are not followed.
 
 from __future__ import annotations
 
+import functools
 import json
 import tempfile
 from dataclasses import replace
@@ -445,9 +446,9 @@ def _lightgbm(model: Any, column: int) -> TreeEnsemble:
     fields = dict(line.split("=", 1) for line in lines if "=" in line)
     n_sums = int(fields["num_tree_per_iteration"])
     n_features = int(fields["max_feature_idx"]) + 1
-    trees = [_lightgbm_tree(block, n_features) for block in blocks]
-    # Each round adds a tree to every class.
-    sums = [add_ensembles(trees[k::n_sums]) for k in range(n_sums)]
+    # All classes are read for each of them: they come one after the other.
+    read = _lightgbm_sums if n_sums == 1 else _lightgbm_sums_kept
+    sums = list(read(tuple(blocks), n_sums, n_features))
     if "average_output" in lines:
         sums = [part.scaled(1.0 / part.n_trees) for part in sums]
     ensemble = sums[0]
@@ -469,6 +470,17 @@ def _lightgbm(model: Any, column: int) -> TreeEnsemble:
     if objective == "cross_entropy":
         return _finish(ensemble, "logistic", column)
     raise Unreadable(f"the LightGBM objective {' '.join([objective, *options])!r} is not followed")
+
+
+def _lightgbm_sums(
+    blocks: tuple[str, ...], n_sums: int, n_features: int
+) -> tuple[TreeEnsemble, ...]:
+    """Return the sum of trees of each class; each round of boosting adds a tree to every one."""
+    trees = [_lightgbm_tree(block, n_features) for block in blocks]
+    return tuple(add_ensembles(trees[k::n_sums]) for k in range(n_sums))
+
+
+_lightgbm_sums_kept = functools.lru_cache(maxsize=1)(_lightgbm_sums)
 
 
 def _lightgbm_tree(block: str, n_features: int) -> TreeEnsemble:
