@@ -395,11 +395,12 @@ class Fits:
     def _shrink(self) -> tuple[float, float] | None:
         r"""A share :math:`1/(n + 1)` and the outcome's mean, for losses that grow without bound.
 
-        An affine shrink and not a clip: it commutes with averages along lines.
+        An affine shrink and not a clip: it commutes with averages along lines. ``n`` counts what
+        rows stand for, so that one of frequency weight ``w`` is ``w`` equal rows here too.
         """
         if self.loss.domain == "real" or self.loss.is_square or not self.loss.has_generator:
             return None
-        return 1.0 / (self.table.n_rows + 1.0), float(self.weights.mean(self.data.y)[0])
+        return 1.0 / (self.weights.total + 1.0), float(self.weights.mean(self.data.y)[0])
 
     @property
     def calibration(self) -> dict[str, float]:
