@@ -50,6 +50,20 @@ if TYPE_CHECKING:
 
     from dfi._types import Floats
 
+__all__ = [
+    "BRIER",
+    "GAMMA",
+    "LOG_LOSS",
+    "LOSSES",
+    "POISSON",
+    "SQUARED_ERROR",
+    "Loss",
+    "absolute",
+    "custom",
+    "pinball",
+    "zero_one",
+]
+
 Domain = Literal["real", "probability", "positive"]
 LossLike: TypeAlias = "str | Loss | Callable[[Floats, Floats], Floats]"
 
@@ -57,7 +71,7 @@ SERIES = 1e-2
 """Relative difference of two predictions below which a divided difference is a series."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Loss:
     """A loss, by its generator ``f`` and its derivatives.
 
@@ -114,6 +128,9 @@ class Loss:
                 f"the loss {self.name!r} needs generator, slope and secant, or else a "
                 "function of outcome and prediction"
             )
+
+    def __repr__(self) -> str:
+        return f"Loss({self.name!r})"
 
     @property
     def is_square(self) -> bool:
