@@ -134,11 +134,6 @@ def test_missing_outcome():
         explain(y=np.where(np.arange(60) == 3, np.nan, Y))
 
 
-def test_outcome_of_strings():
-    with refuses(r"y holds classes or strings \('no', 'yes'\).*Encode two classes", TypeError):
-        explain(y=np.where(Y > 0, "yes", "no"))
-
-
 def test_three_classes_given_as_integers_are_warned_of():
     with pytest.warns(OutcomeWarning, match=r"only 3 different values \(0, 1, 2\): they look"):
         explain(y=pd.qcut(Y, 3, labels=False))
@@ -152,18 +147,6 @@ def test_lengths_differ():
 def test_constant_outcome():
     with refuses("y is constant"):
         explain(y=np.ones(60))
-
-
-@pytest.mark.filterwarnings("ignore::dfi.warnings.WeakModelWarning")
-def test_boolean_outcome_is_a_probability_with_a_warning():
-    with pytest.warns(OutcomeWarning, match="y is boolean; it is explained as the probability"):
-        result = explain(y=Y > 0)
-    assert np.allclose(result.scores, explain(y=(Y > 0).astype(float)).scores)
-
-
-def test_two_outcomes_at_once():
-    with refuses("y has 2 columns; it must be one"):
-        explain(y=np.column_stack([Y, Y]))
 
 
 # --- weights, groups, level, names -------------------------------------------------------------
