@@ -130,6 +130,7 @@ class Loss:
             )
 
     def __repr__(self) -> str:
+        # functions are shown with where they lie in memory, which no file should hold
         return f"Loss({self.name!r})"
 
     @property
@@ -166,6 +167,20 @@ class Loss:
             raise TypeError(f"the loss {self.name!r} has no generator, and so no cross form")
         level = 0.5 * (self.generator(first) + self.generator(second))
         return np.asarray(-level - self.secant(first, second) * (y - 0.5 * (first + second)))
+
+    def check(self, *predictions: Floats) -> None:
+        """Raise if predictions, or averages of them, are none that the loss can take."""
+        if self.domain == "real" or self.is_square or not self.has_generator:
+            return
+        high = np.inf if self.domain == "positive" else 1.0
+        for value in predictions:
+            outside = ~((value > 0.0) & (value < high))
+            if outside.any():
+                what = "positive numbers" if self.domain == "positive" else "probabilities"
+                raise ValueError(
+                    f"the model predicted {value[outside][0]:.4g}, and loss={self.name!r} needs "
+                    f"{what}: choose a model that predicts them, or another loss"
+                )
 
     def half_slope(self, prediction: Floats) -> Floats:
         """Return ``f'/2``: the prediction itself for the square."""
