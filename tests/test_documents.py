@@ -1,4 +1,4 @@
-"""The examples of the README and of the docstrings run as they stand."""
+"""The examples of the README, of pages and of the docstrings run as they stand."""
 
 import doctest
 import importlib
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+COLUMNS = ["feature", "share", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj"]
 PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 COLUMNS = ["feature", "share", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj"]
 
@@ -34,6 +35,16 @@ def test_readme_shows_the_table_it_promises():
     shown = re.search(r"```text\n(.*?)```", text, re.DOTALL).group(1)
     assert shown.split()[:9] == COLUMNS
     assert len(shown.strip().splitlines()) == 11
+
+
+def test_page_on_outcomes_runs_as_it_stands():
+    blocks = PYTHON_BLOCK.findall((ROOT / "docs" / "outcomes.md").read_text())
+    assert len(blocks) >= 4
+    namespace = {}
+    for block in blocks:
+        exec(compile(block, "outcomes.md", "exec"), namespace)  # noqa: S102
+    result = namespace["result"]
+    assert set(result.by_outcome) == {"Barolo", "Grignolino", "Barbera"}
 
 
 @pytest.mark.parametrize("name", ["dfi._run", "dfi._sklearn", "dfi.results.importance"])
