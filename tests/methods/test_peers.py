@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import dfi
 from dfi.methods import CPI
@@ -87,3 +87,21 @@ def test_nloco_agrees_with_vimpys_r_squared(split: dict[str, Any]) -> None:
     theirs, error = float(peer.vimp_), float(np.hypot(peer.se_full_, peer.se_redu_))
     ours = dfi.compare(X, y, "nloco", estimator="linear", cv=[(train, test)])["nloco"]
     assert abs(theirs - ours.scores[0]) < 3 * np.hypot(error, ours.se[0])
+
+
+def test_shapley_values_of_log_loss_are_sages() -> None:
+    """Independent features: a refit without a feature is the model averaged over it, nearly."""
+    sage = pytest.importorskip("sage")
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 3))
+    y = (rng.random(2000) < 1.0 / (1.0 + np.exp(-1.5 * X[:, 0] - X[:, 1]))).astype(int)
+    model = LogisticRegression(C=1e4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        imputer = sage.MarginalImputer(model.fit(X, y), X[:256])
+        estimator = sage.PermutationEstimator(imputer, "cross entropy", random_state=0)
+        theirs = estimator(X, y, bar=False, thresh=0.03)
+    ours = dfi.compare(X, y, "shapley", estimator=model, loss="log-loss")["shapley"]
+    room = 3.0 * theirs.std + 0.02 * theirs.values.max()
+    assert (np.abs(ours.scores - theirs.values) < room).all()
+    assert ours.scores[0] > 2 * ours.scores[1] > 0.05
