@@ -134,9 +134,9 @@ def test_missing_outcome():
         explain(y=np.where(np.arange(60) == 3, np.nan, Y))
 
 
-def test_outcome_of_strings():
-    with refuses(r"y holds classes or strings \('no', 'yes'\).*Encode two classes", TypeError):
-        explain(y=np.where(Y > 0, "yes", "no"))
+def test_outcome_of_strings_as_a_quantity():
+    with refuses(r"y holds classes or strings \('no', 'yes'\) and task='regression'", TypeError):
+        explain(y=np.where(Y > 0, "yes", "no"), task="regression")
 
 
 def test_three_classes_given_as_integers_are_warned_of():
@@ -155,15 +155,14 @@ def test_constant_outcome():
 
 
 @pytest.mark.filterwarnings("ignore::dfi.warnings.WeakModelWarning")
-def test_boolean_outcome_is_a_probability_with_a_warning():
-    with pytest.warns(OutcomeWarning, match="y is boolean; it is explained as the probability"):
-        result = explain(y=Y > 0)
+def test_boolean_outcome_is_a_probability():
+    result = explain(y=Y > 0)
     assert np.allclose(result.scores, explain(y=(Y > 0).astype(float)).scores)
 
 
-def test_two_outcomes_at_once():
-    with refuses("y has 2 columns; it must be one"):
-        explain(y=np.column_stack([Y, Y]))
+def test_two_outcomes_at_once_are_quantities():
+    with refuses("several outcomes are explained as quantities"):
+        explain(y=np.column_stack([Y, Y]), task="classification")
 
 
 # --- weights, groups, level, names -------------------------------------------------------------

@@ -29,7 +29,7 @@ def comparison() -> dfi.Results:
 def test_table_is_long_with_the_columns_of_a_result(comparison: dfi.Results) -> None:
     table = comparison.table()
     assert list(table.columns) == [
-        "method", "feature", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj",
+        "method", "feature", "share", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj",
         "monte_carlo_se",
     ]  # fmt: skip
     assert len(table) == 4 * len(comparison.results)

@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 COLUMNS = ["feature", "share", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj"]
 PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+COLUMNS = ["feature", "share", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj"]
 
 
 @pytest.mark.filterwarnings("ignore::dfi.warnings.TransportWarning")

@@ -15,7 +15,9 @@ import dfi
 
 FILE = Path(__file__).with_name("public_surface.txt")
 RESULTS = (dfi.Importance, dfi.Results)
-NAMESPACES = ("methods", "datasets", "inference", "plots", "report", "transports", "warnings")
+NAMESPACES = (
+    "methods", "datasets", "inference", "losses", "plots", "report", "transports", "warnings",
+)  # fmt: skip
 
 
 def parameter(given):

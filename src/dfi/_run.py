@@ -14,7 +14,7 @@ from dfi._models.fits import prepare
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
 from dfi.methods import resolve_methods
-from dfi.methods.base import summed
+from dfi.methods.base import summed, with_totals
 from dfi.methods.disentangled import Disentangled
 from dfi.results.collection import MethodRecord, Results
 from dfi.results.file import describe_setting, versions
@@ -621,7 +621,7 @@ def importances(fits: Fits, method: Method, level: float) -> dict[str, Importanc
     reason = refusal(method, fits)
     if reason is not None:
         raise ValueError(reason)
-    parts = _summed_parts(fits, method) if fits.outcome.members else method.compute(fits)
+    parts = _summed_parts(fits, method) if fits.outcome.members else _parts(fits, method)
     return {key: importance(fits, method, key, part, level) for key, part in parts.items()}
 
 
@@ -645,12 +645,19 @@ def refusal(method: Method, fits: Fits) -> str | None:
     return method.refuses(fits.members[0] if fits.outcome.members else fits)
 
 
+def _parts(fits: Fits, method: Method) -> dict[str, Part]:
+    found = method.compute(fits)
+    if not method.adds_up:
+        return found
+    return {key: with_totals(part, fits) for key, part in found.items()}
+
+
 def _summed_parts(fits: Fits, method: Method) -> dict[str, Part]:
     """Compute a method for each class or outcome, and add up; warnings are given once."""
     names = [member.name for member in fits.outcome.members]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = [method.compute(member) for member in fits.members]
+        found = [_parts(member, method) for member in fits.members]
     told: set[tuple[str, type[Warning]]] = set()
     for caution in caught:
         key = str(caution.message), caution.category

@@ -50,6 +50,20 @@ if TYPE_CHECKING:
 
     from dfi._types import Floats
 
+__all__ = [
+    "BRIER",
+    "GAMMA",
+    "LOG_LOSS",
+    "LOSSES",
+    "POISSON",
+    "SQUARED_ERROR",
+    "Loss",
+    "absolute",
+    "custom",
+    "pinball",
+    "zero_one",
+]
+
 Domain = Literal["real", "probability", "positive"]
 LossLike: TypeAlias = "str | Loss | Callable[[Floats, Floats], Floats]"
 
@@ -57,7 +71,7 @@ SERIES = 1e-2
 """Relative difference of two predictions below which a divided difference is a series."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Loss:
     """A loss, by its generator ``f`` and its derivatives.
 
@@ -115,6 +129,10 @@ class Loss:
                 "function of outcome and prediction"
             )
 
+    def __repr__(self) -> str:
+        # functions are shown with where they lie in memory, which no file should hold
+        return f"Loss({self.name!r})"
+
     @property
     def is_square(self) -> bool:
         """Whether the generator is the square: products of errors, and what rests on them."""
@@ -149,6 +167,20 @@ class Loss:
             raise TypeError(f"the loss {self.name!r} has no generator, and so no cross form")
         level = 0.5 * (self.generator(first) + self.generator(second))
         return np.asarray(-level - self.secant(first, second) * (y - 0.5 * (first + second)))
+
+    def check(self, *predictions: Floats) -> None:
+        """Raise if predictions, or averages of them, are none that the loss can take."""
+        if self.domain == "real" or self.is_square or not self.has_generator:
+            return
+        high = np.inf if self.domain == "positive" else 1.0
+        for value in predictions:
+            outside = ~((value > 0.0) & (value < high))
+            if outside.any():
+                what = "positive numbers" if self.domain == "positive" else "probabilities"
+                raise ValueError(
+                    f"the model predicted {value[outside][0]:.4g}, and loss={self.name!r} needs "
+                    f"{what}: choose a model that predicts them, or another loss"
+                )
 
     def half_slope(self, prediction: Floats) -> Floats:
         """Return ``f'/2``: the prediction itself for the square."""

@@ -165,3 +165,11 @@ def test_nodes_of_a_law_are_found_once_for_all_blocks_of_rows(rule, monkeypatch)
     whole = model.moments(lines).mean
     monkeypatch.setattr(Reference, "atoms", None)
     np.testing.assert_array_equal(model.moments(lines.take(slice(0, 9))).mean, whole[:, :9])
+
+
+@pytest.mark.parametrize("m", [255, 257, 509])
+def test_gauss_rules_of_many_nodes_integrate_moments(m):
+    """numpy's own weights overflow from about 370 nodes on; checks of a rule double its nodes."""
+    nodes, weights = gauss_nodes(Reference.gaussian(), 0, m)
+    moments = [weights @ nodes**power for power in (0, 1, 2, 4, 6)]
+    np.testing.assert_allclose(moments, [1.0, 0.0, 1.0, 3.0, 15.0], rtol=1e-10, atol=1e-12)

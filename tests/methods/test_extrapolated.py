@@ -22,7 +22,8 @@ class OfQuarters:
 
     def __new__(cls, fits):
         found = replace(fits, _kept={})
-        found._kept["halves"] = None, type("Fitted", (), {"folds": fits.quarters, "weights": {}})
+        fitted = type("Fitted", (), {"folds": fits.quarters, "weights": {}})
+        found._kept["fitted halves"] = None, fitted
         return found
 
 

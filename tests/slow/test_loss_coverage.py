@@ -119,8 +119,6 @@ class Cell:
             return LGBMClassifier(
                 n_estimators=100,
                 num_leaves=7,
-                learning_rate=0.05,
-                min_child_samples=20,
                 verbose=-1,
                 n_jobs=1,
             )

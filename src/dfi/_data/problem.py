@@ -302,11 +302,15 @@ def read_data(
         raise ValueError(
             "units='groups' makes groups the units: pass groups={'name': ['column', ...], ...}"
         )
-    if isinstance(y, str):
-        X, y = split_target(X, y)
+    target = y if isinstance(y, str) else None
+    if target is not None:
+        X, y = split_target(X, target)
     table, kept = read_complete(X, missing=missing)
     n_rows = table.n_rows if kept is None else len(kept)
     outcome = read_outcome(y, n_rows, kept, task=task, positive=positive)
+    if target is not None:
+        # columns of pyarrow do not know their names
+        outcome = replace(outcome, name=target)
     weights = read_weights(sample_weight, n_rows, frequency_weight, kept)
     if kept is not None:
         warn(

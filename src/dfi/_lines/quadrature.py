@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy import linalg, stats
+from scipy.special import roots_hermitenorm
 
 from dfi._lines.base import ROUNDING, LineMoments, Lines, Reference, blocks
 
@@ -90,10 +91,15 @@ def _weighted(nodes: Floats, shares: Floats, mean: float, deviation: float) -> F
     return shares * factor if factor.min() >= MIN_FACTOR else None
 
 
+MOST_BY_NUMPY = 256
+"""Nodes of a Gauss rule of the normal law by numpy, whose weights overflow above 370."""
+
+
 def gauss_nodes(reference: Reference, j: int, m: int) -> tuple[Floats, Floats]:
     """Return the ``m``-point Gauss rule of coordinate ``j``."""
     if reference.values is None:
-        nodes, weights = np.polynomial.hermite_e.hermegauss(m)
+        rule = np.polynomial.hermite_e.hermegauss if m <= MOST_BY_NUMPY else roots_hermitenorm
+        nodes, weights = rule(m)
         return nodes, weights / weights.sum()
     atoms, mass = reference.atoms(j)
     return (atoms, mass) if len(atoms) <= m else Lanczos(atoms, mass).rule(m)

@@ -114,6 +114,8 @@ class Fits:
     whole : Fits, optional
         Fits of all classes (or of several outcomes), of which this is one, where their models
         predict all of them at once.
+    member : bool
+        Whether this is one of several classes or outcomes.
     place : int
         Which of them.
     """
@@ -130,6 +132,7 @@ class Fits:
     scale: Scale = "response"
     described: Outcome | None = None
     whole: Fits | None = field(default=None, repr=False)
+    member: bool = False
     place: int = 0
     _kept: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
@@ -381,6 +384,7 @@ class Fits:
                 data=replace(self.data, outcome=member),
                 loss=self.loss.each_class if classes else self.loss,
                 whole=self if together else None,
+                member=True,
                 place=place,
                 _kept=self.keep(("member", place), dict),
             )
@@ -391,11 +395,12 @@ class Fits:
     def _shrink(self) -> tuple[float, float] | None:
         r"""A share :math:`1/(n + 1)` and the outcome's mean, for losses that grow without bound.
 
-        An affine shrink and not a clip: it commutes with averages along lines.
+        An affine shrink and not a clip: it commutes with averages along lines. ``n`` counts what
+        rows stand for, so that one of frequency weight ``w`` is ``w`` equal rows here too.
         """
         if self.loss.domain == "real" or self.loss.is_square or not self.loss.has_generator:
             return None
-        return 1.0 / (self.table.n_rows + 1.0), float(self.weights.mean(self.data.y)[0])
+        return 1.0 / (self.weights.total + 1.0), float(self.weights.mean(self.data.y)[0])
 
     @property
     def calibration(self) -> dict[str, float]:
@@ -570,14 +575,22 @@ class Fits:
         return self.judged([(fold.test, self.predictions[fold.test]) for fold in self.folds])
 
     def judged(self, predictions: Sequence[tuple[Ints, Floats]]) -> Quality:
-        """Return how well held-out rows are predicted, in the words of the loss."""
+        """Return how well held-out rows are predicted, in the words of the loss.
+
+        A warning that this is not at all is given for all classes together, not for each.
+        """
         if self.described is not None:
             # a working response says nothing of how well classes are told apart
             chances = [(rows, 1.0 / (1.0 + np.exp(-margin))) for rows, margin in predictions]
             y = self.described.values
             return regression_quality(chances, y, self.weights, prefit=True, loss=BRIER)
         return regression_quality(
-            predictions, self.data.y, self.weights, prefit=self.given, loss=self.loss
+            predictions,
+            self.data.y,
+            self.weights,
+            prefit=self.given,
+            loss=self.loss,
+            warns=not self.member,
         )
 
     def require_one_split(self) -> None:
@@ -797,6 +810,8 @@ def prepare(
             "scale='margin' describes a fitted classifier by squared errors of its log-odds: pass "
             "cv='prefit' and leave loss at 'auto'"
         )
+    if chosen is not None and chosen.domain == "positive" and task == "auto":
+        task = "regression"  # a loss of counts says that numbers are no classes
     data = read_data(
         X,
         y,

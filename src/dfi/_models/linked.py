@@ -62,8 +62,8 @@ class LinkedNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     A class says less of its row than a quantity does: the penalty is three times that of squared
     error. With it the search may end after 60 steps: two networks of 400 rows then lose .0024 to
     .034 nats together beyond the true probabilities on four models, .0048 to .032 after 200 steps,
-    and each alone .05 to .10 in the place of .06 to .11, in half of the time. The penalty was chosen
-    on the same models, three samples each.
+    and each alone .05 to .10 in the place of .06 to .11, in half of the time. The penalty was
+    chosen on the same models, three samples each.
 
     Parameters
     ----------

@@ -258,6 +258,8 @@ class _Block:
         offsets, weights = transport.offsets()
         lines = Lines(self.matrix, latent, transport.directions, transport.reference, offsets)
         evaluations = _evaluated(self.models, lines, self.form)
+        for evaluation in evaluations:
+            self.loss.check(evaluation.value, evaluation.moments.mean)
         pair = self._slopes(evaluations)
         sums.sensitivity.add(latent, self.mass, pair, weights, offsets, transport.kernel_loadings)
         if self.loss.is_square:

@@ -10,12 +10,15 @@ import numpy as np
 
 from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.closed_form import as_linear
+from dfi._models.predictor import predict_once
 from dfi._models.quality import combined_quality
+from dfi._scoring.scores import pool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from dfi._lines.base import LineModel
+    from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
     from dfi._models.quality import Quality
     from dfi._types import Bools, Floats, Ints
@@ -117,7 +120,7 @@ class Method(Protocol):
     any_function: ClassVar[bool] = True
     """Whether a loss without a generator does."""
     adds_up: ClassVar[bool] = True
-    """Whether the scores of single classes, or outcomes, add up to those of all."""
+    """Whether scores are parts of the loss: those of single classes add up, and have shares."""
 
     def refuses(self, fits: Fits) -> str | None:
         """Return why these data have no such importance, or None, as for most methods."""
@@ -130,6 +133,34 @@ class Method(Protocol):
     def join(self, diagnostics: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
         """Return the diagnostics of several classes, or outcomes, as those of all."""
         return joined_diagnostics(diagnostics)
+
+
+def loss_totals(fits: Fits, models: Sequence[FoldModels], *, crossed: bool) -> Floats:
+    r"""Return what the prevalence loses, and what models explain of it, row by row, (n, 2).
+
+    :math:`u_T = \ell(y, \bar y)`, less what a perfect prediction loses, and
+    :math:`u_E = \ell(y, \bar y) - \ell(y; \eta^a, \eta^b)`, the secant where two models are
+    ``crossed``. The mean is where its own loss is least, so that its error is of second order.
+    """
+    y, loss = fits.outcome.values, fits.loss
+    level = fits.weights.take(fits.rows).mean(y[fits.rows])
+    explained = []
+    for fold in models:
+        own = y[fold.test]
+        values = [predict_once(model, fits.table.matrix[fold.test]) for model in fold.predictors]
+        lost = loss.of_two(own, values[0], values[-1]) if crossed else loss.of(own, values[0])
+        explained.append(loss.of(own, np.broadcast_to(level, len(own))) - lost)
+    rows, gained, _ = pool(models, explained, fits.weights.values)
+    null = loss.of(y[rows], np.broadcast_to(level, len(rows))) - loss.least(y[rows])
+    return np.column_stack([null, gained])
+
+
+def with_totals(part: Part, fits: Fits) -> Part:
+    """Return a part with what the full models explain, where it has no totals of its own."""
+    if part.totals is not None or not np.array_equal(part.rows, fits.rows):
+        return part
+    totals = fits.keep("totals", lambda: loss_totals(fits, fits.full, crossed=False))
+    return replace(part, totals=totals)
 
 
 def summed(

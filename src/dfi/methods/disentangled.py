@@ -11,12 +11,11 @@ import numpy as np
 from dfi._data.problem import covering, group_blocks
 from dfi._lines.choose import Quadrature
 from dfi._models.parallel import progress_bar
-from dfi._models.predictor import predict_once
 from dfi._models.quality import averaged
 from dfi._scoring.forms import CROSSED
 from dfi._scoring.orders import ORDERS
-from dfi._scoring.scores import Readings, Task, pool
-from dfi.methods.base import Method, Part, joined_diagnostics
+from dfi._scoring.scores import Readings, Task
+from dfi.methods.base import Method, Part, joined_diagnostics, loss_totals
 from dfi.methods.diagnosis import (
     calibration_of,
     explain_diagnostics,
@@ -305,9 +304,9 @@ class Disentangled(Method):
         told = calibration_of(scores, membership, task)
         if told is not None:
             diagnostics["calibration"] = told
-        totals = _totals(fits, models, task.form)
+        totals = loss_totals(fits, models, crossed=form in CROSSED)
         if extrapolates:
-            totals[:, 1] = 2.0 * totals[:, 1] - _totals(fits, smaller, task.form)[:, 1]
+            totals[:, 1] = 2.0 * totals[:, 1] - loss_totals(fits, smaller, crossed=True)[:, 1]
         part = _part(fits, task, transport, scores, membership, diagnostics, specification)
         part = replace(part, totals=totals)
         if part.latent is not None:
@@ -362,27 +361,6 @@ def _part(
         ),
         **shared,
     )
-
-
-def _totals(fits: Fits, models: Sequence[FoldModels], form: ScoreForm) -> Floats:
-    r"""Return what the prevalence loses, and what the models explain of it, row by row, (n, 2).
-
-    :math:`u_T = \ell(y, \bar y)`, less what a perfect prediction loses, and
-    :math:`u_E = \ell(y, \bar y) - \ell(y; \eta^a, \eta^b)`, the secant where there are two models.
-    The mean is where its own loss is least, so that its error is of second order.
-    """
-    y, loss, mass = fits.outcome.values, fits.loss, fits.weights.values
-    level = fits.weights.take(fits.rows).mean(y[fits.rows])
-    explained = []
-    for fold in models:
-        own = y[fold.test]
-        values = [predict_once(model, fits.table.matrix[fold.test]) for model in fold.predictors]
-        crossed = form in CROSSED
-        lost = loss.of_two(own, values[0], values[-1]) if crossed else loss.of(own, values[0])
-        explained.append(loss.of(own, np.broadcast_to(level, len(own))) - lost)
-    rows, gained, _ = pool(models, explained, mass)
-    null = loss.of(y[rows], np.broadcast_to(level, len(rows))) - loss.least(y[rows])
-    return np.column_stack([null, gained])
 
 
 def with_spread(influence: Floats, spread: Floats, repeats: int, weights: Weights) -> Floats:

@@ -276,9 +276,11 @@ class Game:
 
         That is the Shapley values of each held-out row's values over all coalitions, (n_test, d),
         and those values, (n_test, 2 ** d): a coalition stands at the number whose digits are its
-        members.
+        members. Of squared errors only: lines leave the range that other losses are of.
         """
         fits, fold = self.fits, self.fits.folds[k]
+        if not fits.loss.is_square:
+            return None
         width = fits.table.matrix.shape[1]
         small = self.d <= EXACT_LIMIT and 2**self.d * len(fold.test) <= MOST_NUMBERS
         if not small or 2**self.d * width**3 > MOST_OPERATIONS:
