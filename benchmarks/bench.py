@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
+import classes
 import dfi
 from dfi._data.weights import Weights
 from dfi._lines.base import Lines
@@ -294,7 +295,8 @@ def write_page(
         for size, seconds, memory in points
     ]
     page = DOCS / "benchmarks.md"
-    kept = kept_section(page.read_text()) if page.exists() else ""
+    known = page.read_text() if page.exists() else ""
+    kept = "\n".join(filter(None, (kept_section(known), classes.kept_section(known))))
     page.write_text("\n".join(lines) + "\n" + ("\n" + kept if kept else ""))
     raw = {"methods": rows, "first call": starts, "growth": curves}
     (DOCS / "benchmarks.json").write_text(json.dumps(raw, indent=1) + "\n")

@@ -18,13 +18,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from catboost import CatBoostRegressor
-from lightgbm import LGBMRegressor
+from lightgbm import LGBMClassifier, LGBMRegressor
+from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import (
     GradientBoostingRegressor,
     HistGradientBoostingRegressor,
     RandomForestRegressor,
 )
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from xgboost import XGBRegressor
 
 import dfi
@@ -175,6 +178,81 @@ def test_planted_units_are_not_called_signal(name, n):
     """At most one of the twelve cells of a table; 5 % of them give two in an eighth of tables."""
     cells = [(learner, prefit) for learner in LEARNERS for prefit in (False, True)]
     p = {cell: smallest_p(name, n, cell[0], prefit=cell[1]) for cell in cells}
+    assert sum(value < 0.05 for value in p.values()) <= 1, p
+
+
+# classes -----------------------------------------------------------------------------------------
+
+NOISE = ("planted_normal", "planted_labels")
+
+
+def class_table(name: str, n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return a table with two noise units and an outcome of two or three classes.
+
+    Wage: the health of a worker; College: private or not; Bikeshare: few, some or many riders.
+    """
+    random = np.random.default_rng([seed, n, sum(map(ord, name)), 15])
+    rows = complete_rows(name)
+    rows = rows.iloc[random.permutation(len(rows))[:n]].reset_index(drop=True)
+    if name == "Bikeshare":
+        y = pd.qcut(rows.pop("bikers"), 3, labels=["few", "some", "many"]).astype(str)
+    else:
+        y = rows.pop({"Wage": "health", "College": "Private"}[name]).astype(str)
+    rows["planted_normal"] = random.standard_normal(n)
+    rows["planted_labels"] = random.choice([f"label {k:02d}" for k in range(20)], n)
+    return rows, y.to_numpy()
+
+
+CLASSIFIERS = {
+    "default": lambda: "auto",
+    "boosting": lambda: "boosting",
+    "logistic": lambda: make_pipeline(
+        make_column_transformer(
+            (OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_exclude="number")),
+            remainder=StandardScaler(),
+        ),
+        LogisticRegression(max_iter=500),
+    ),
+    "lightgbm": lambda: LGBMClassifier(
+        n_estimators=30, num_leaves=7, min_child_samples=10, verbose=-1, n_jobs=1, random_state=0
+    ),
+}
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize(
+    ("name", "n", "loss", "learners"),
+    [
+        ("Wage", 600, "brier", ("boosting", "logistic", "lightgbm")),
+        ("College", 500, "log-loss", ("boosting", "logistic", "lightgbm")),
+        ("College", 250, "brier", ("default",)),
+        ("Bikeshare", 300, "log-loss", ("logistic", "lightgbm")),
+    ],
+)
+def test_planted_units_are_not_called_signal_of_classes(name, n, loss, learners):
+    """At most one of the cells of a table, as above.
+
+    Most of the variance of a class is chance, so that the share which a planted unit may have of
+    it is not bounded here: LightGBM on Wage gave the normal column .006 on average of 20 tables,
+    and none of them called it.
+    """
+    p = {}
+    for learner in learners:
+        X, y = class_table(name, n, 0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dfi.warnings.DFIWarning)
+            result = dfi.explain(
+                X,
+                y,
+                CLASSIFIERS[learner](),
+                loss=loss,
+                cv=3,
+                n_repeats=1,
+                diagnose=False,
+                progress=False,
+            )
+        tested = result.test(alternative="greater", adjust="holm").set_index("feature")
+        p[learner] = tested.loc[list(NOISE), "p_adj"].min()
     assert sum(value < 0.05 for value in p.values()) <= 1, p
 
 
