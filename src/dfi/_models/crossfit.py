@@ -25,7 +25,8 @@ from dfi._models.predictor import (
     predictor_for,
     rows_seen,
 )
-from dfi._models.stack import SuperLearner, risk_of, weight_arguments
+from dfi._models.stack import VARIANCE_SHARE, SuperLearner, risk_of, weight_arguments
+from dfi._models.temperature import ScaleRisk, TemperatureScaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -207,8 +208,9 @@ def cross_fit(
 
     Each set has a seed by name, so that results do not depend on scheduling. The members of a
     stack are fitted once: a fold weighs them by their risk on the rows that the other folds of its
-    split hold out, so neither its own rows nor further fits are needed. ``weights``, by split and
-    fold, are taken where they are known.
+    split hold out, so neither its own rows nor further fits are needed. Classifiers that are scaled
+    take their temperature from there as well. ``weights``, by split and fold, are taken where they
+    are known.
     """
     if data.weighted:
         check_takes_weights(learner)
@@ -217,6 +219,9 @@ def cross_fit(
     )
     weigh = isinstance(learner, SuperLearner) and len(learner.members or ("default",) * 2) > 1
     weigh = weigh and (several or weights is not None)
+    scale = isinstance(learner, TemperatureScaled) and (several or weights is not None)
+    if scale:
+        learner = clone(learner).set_params(fraction=0.0)
     if weigh:
         learner = clone(learner).set_params(n_folds=0)
         if weights is not None:
@@ -227,9 +232,15 @@ def cross_fit(
         for rows, name in training.sets
     )
     predictors = list(gathered(jobs, n_jobs, advance))
-    if not weigh:
+    known: Mapping[tuple[int, int], Floats] = {}
+    if scale:
+        known = _temperatures(training, predictors, data) if weights is None else weights
+        chosen = [
+            tuple(_scaled(predictors[k], known[use.split, use.fold]) for k in use.sets)
+            for use in training.uses
+        ]
+    elif not weigh:
         chosen = [tuple(predictors[k] for k in use.sets) for use in training.uses]
-        known: Mapping[tuple[int, int], Floats] = {}
     else:
         with thread_pools().limit(limits=1, user_api="blas"):
             known = _weights(training, predictors, data) if weights is None else weights
@@ -269,6 +280,38 @@ def _weights(
         weights[split, fold] = np.zeros(len(used))
         weights[split, fold][used] = reduce(add, others).weights()
     return weights
+
+
+def _temperatures(
+    training: Training, predictors: Sequence[Predictor], data: Data
+) -> dict[tuple[int, int], Floats]:
+    """Return the number that scales the classifiers of each fold, by the risk of the others."""
+    risks: dict[tuple[int, int], ScaleRisk] = {}
+    count = max(2, data.outcome.n_classes)
+    for use in training.uses:
+        model = predictors[use.sets[0]].model
+        codes = data.y[use.test].astype(np.intp)
+        found = [predictors[k].unscaled(data.matrix[use.test]) for k in use.sets]
+        risk = ScaleRisk(
+            np.eye(count)[codes],
+            data.weights.values[use.test],
+            found[0],
+            found[-1],
+            model.prevalence_,
+            model.gives_shares,
+            VARIANCE_SHARE,
+        )
+        key = use.split, use.fold
+        risks[key] = risks[key] + risk if key in risks else risk
+    numbers = {}
+    for split, fold in risks:
+        others = [risks[key] for key in risks if key[0] == split and key[1] != fold]
+        numbers[split, fold] = np.array([reduce(add, others).number() if others else 1.0])
+    return numbers
+
+
+def _scaled(predictor: Predictor, number: Floats) -> Predictor:
+    return replace(predictor, model=predictor.model.with_scale(float(number[0])))
 
 
 def _weighted(predictor: Predictor, weights: Floats) -> Predictor:

@@ -151,6 +151,12 @@ class Predictor:
             )
         return value
 
+    def unscaled(self, points: Floats) -> Floats:
+        """Return what a scaled classifier scales, (n, classes)."""
+        own = np.array(points, dtype=np.float64, order="C")
+        found = self.model.unscaled(rows_seen(self.table, own, self.view, self.levels))
+        return np.asarray(found, dtype=np.float64)
+
     def _of_class(self, value: Native) -> Floats:
         """Return the probability of the explained class, or its log-odds, from all classes'."""
         classes, k = np.asarray(value), self.explained_class

@@ -25,6 +25,7 @@ from dfi._models.crossfit import fit_model
 from dfi._models.encoders import column_names, keeps_columns, reads_raw_columns, takes_levels
 from dfi._models.predictor import forest_values, is_plain_forest, predict_once, predictor_for
 from dfi._models.stack import SuperLearner, fit_members, rows_for
+from dfi._models.temperature import TemperatureScaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -353,7 +354,14 @@ class FixedStack(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def submodel_learner(learner: Learner, full: object) -> Learner:
-    """Return the learner of a fold's submodels: a stack keeps the weights of its full model."""
+    """Return the learner of a fold's submodels.
+
+    A stack keeps the weights of its full model, a scaled classifier its temperature.
+    """
+    if isinstance(learner, TemperatureScaled) and isinstance(full, TemperatureScaled):
+        numbers = {"temperature": full.temperature_, "shrinkage": full.shrinkage_}
+        scaled: Learner = clone(learner).set_params(**numbers)
+        return scaled
     if not isinstance(learner, SuperLearner) or not isinstance(full, SuperLearner):
         return learner
     seed = full.random_state if isinstance(full.random_state, int) else 0

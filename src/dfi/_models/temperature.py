@@ -17,6 +17,8 @@ Both stay sums of trees where the classifier is one, so line means stay exact.
 
 from __future__ import annotations
 
+import copy
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +39,8 @@ from sklearn.utils.validation import (
     column_or_1d,
     has_fit_parameter,
 )
+
+from dfi.losses import LOG_LOSS
 
 if TYPE_CHECKING:
     from typing import Self
@@ -78,6 +82,13 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     model that is used: fitted anew on all rows it would be surer of itself or less, and the number
     would be another model's.
 
+    Cross-fitted models need no rows held out of their own: those that other folds hold out tell
+    the number, and by what two models lose together (:class:`ScaleRisk`,
+    :func:`~dfi._models.crossfit.cross_fit`). That number is closer to 1. A single model is cooled
+    because it is noisy, and noise is what two models do not have in common; cooled for its own sake
+    it finds too little. LightGBM (100 trees of 31 leaves) on 1000 rows of a logistic model with
+    scores of .107, .053 and .074 nats: bias -.012, -.004, -.010 with rows held out of each half.
+
     Parameters
     ----------
     estimator : classifier
@@ -85,7 +96,9 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     fraction : float, default=0.2
         Part of the rows of each class that is held out, at least two of them. Where a class has
         fewer than eight rows nothing is held out, and margins are left as they are; shares
-        are then drawn to the prevalence by one part in ``n + 1``.
+        are then drawn to the prevalence by one part in ``n + 1``. So it is with 0.
+    temperature, shrinkage : float, optional
+        The numbers themselves, where they are known: nothing is held out.
     random_state : int, RandomState or None, default=None
         Which rows are held out.
 
@@ -125,16 +138,20 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         estimator: Estimator,
         *,
         fraction: float = 0.2,
+        temperature: float | None = None,
+        shrinkage: float | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.estimator = estimator
         self.fraction = fraction
+        self.temperature = temperature
+        self.shrinkage = shrinkage
         self.random_state = random_state
 
     def fit(self, X: Floats | Frame, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the classifier on most of the rows, and the number on the others."""
-        if not 0.0 < self.fraction < 1.0:
-            raise ValueError(f"fraction must be between 0 and 1, got {self.fraction!r}")
+        if not 0.0 <= self.fraction < 1.0:
+            raise ValueError(f"fraction must be at least 0 and below 1, got {self.fraction!r}")
         check_consistent_length(X, y)
         labels = column_or_1d(y)
         weight = _check_sample_weight(sample_weight, labels, dtype=np.float64)
@@ -161,11 +178,37 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 )
         elif len(out):
             self.temperature_ = _temperature(log_odds(self.model_, rows), codes[out], weight[out])
+        if self.temperature is not None:
+            self.temperature_ = self.temperature
+        if self.shrinkage is not None:
+            self.shrinkage_ = self.shrinkage
         return self
+
+    @property
+    def gives_shares(self) -> bool:
+        """Whether probabilities are shares of rows, and are shrunk, not cooled."""
+        return isinstance(final_step(self.model_), SHARES)
+
+    def unscaled(self, X: Floats | Frame) -> Floats:
+        """Return what is scaled, of each row and class: margins, or shares of rows."""
+        if self.gives_shares:
+            return np.asarray(self.model_.predict_proba(X), dtype=float)
+        return log_odds(self.model_, X)
+
+    def with_scale(self, number: float) -> TemperatureScaled:
+        """Return the same fitted classifier with another temperature, or shrinkage for shares."""
+        found = copy.copy(self)
+        if self.gives_shares:
+            found.shrinkage_ = number
+        else:
+            found.temperature_ = number
+        return found
 
     def _held_out(self, codes: Ints, weight: Floats) -> Bools:
         """Return which rows are held out: the same part of each class, none of a small one's."""
         held = np.zeros(len(codes), dtype=bool)
+        if not self.fraction or self.temperature is not None or self.shrinkage is not None:
+            return held
         members = [np.flatnonzero((codes == k) & (weight > 0)) for k in range(len(self.classes_))]
         if len(members) == 1 or min(len(rows) for rows in members) < FEWEST_MEMBERS:
             return held
@@ -237,6 +280,64 @@ def _temperature(margins: Floats, codes: Ints, weight: Floats) -> float:
     bounds = np.log([COOLEST, HOTTEST])
     found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-6})
     return float(np.exp(found.x))
+
+
+@dataclass(frozen=True)
+class ScaleRisk:
+    r"""What two classifiers lose together, and each alone, for every number that scales them.
+
+    .. math:: R(\tau) = \sum_i \omega_i \Big\{(1 - \kappa)\, \ell(y_i; p^a_i, p^b_i)
+              + \tfrac{\kappa}{2} \big(\ell(y_i, p^a_i) + \ell(y_i, p^b_i)\big)\Big\},
+
+    :math:`p_i` the scaled probabilities of all classes, :math:`\kappa` the share of the variance
+    that counts for a stack's weights too. Risks of different rows add up: the rows are kept.
+    """
+
+    outcomes: Floats  # (n, classes), 0 and 1
+    mass: Floats
+    first: Floats
+    second: Floats
+    prevalence: Floats
+    shares: bool
+    variance_share: float
+
+    def __add__(self, other: ScaleRisk) -> ScaleRisk:
+        return replace(
+            self,
+            outcomes=np.vstack([self.outcomes, other.outcomes]),
+            mass=np.concatenate([self.mass, other.mass]),
+            first=np.vstack([self.first, other.first]),
+            second=np.vstack([self.second, other.second]),
+        )
+
+    def number(self) -> float:
+        """Return the number of least risk, a temperature with the weak pull towards 1."""
+        least = 1.0 / (len(self.mass) + 1.0)
+        if self.shares:
+            candidates = np.geomspace(least, 1.0, N_SHRINKAGES)
+            return float(candidates[np.argmin([self.at(number) for number in candidates])])
+
+        def penalised(log_factor: float) -> float:
+            return self.at(np.exp(log_factor)) + 0.5 * (log_factor / PRIOR_DEVIATION) ** 2
+
+        bounds = np.log([COOLEST, HOTTEST])
+        found = minimize_scalar(penalised, bounds=bounds, method="bounded", options={"xatol": 1e-6})
+        return float(np.exp(found.x))
+
+    def at(self, number: float) -> float:
+        """Return the risk of a number."""
+        a, b = (self._scaled(values, number) for values in (self.first, self.second))
+        loss, y = LOG_LOSS.each_class, self.outcomes
+        alone = loss.of(y, a) + loss.of(y, b)
+        both = (1.0 - self.variance_share) * loss.of_two(y, a, b)
+        lost = np.sum(both + 0.5 * self.variance_share * alone, axis=1)
+        return float(self.mass @ lost) * len(self.mass) / float(self.mass.sum())
+
+    def _scaled(self, values: Floats, number: float) -> Floats:
+        if self.shares:
+            mixed = (1.0 - number) * values + number * self.prevalence
+            return np.maximum(mixed, SMALLEST)
+        return np.maximum(softmax(number * values, axis=1), SMALLEST)
 
 
 def _shrinkage(
