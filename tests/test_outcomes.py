@@ -153,11 +153,19 @@ def test_new_names_of_classes_permute_them_and_leave_the_sum(loss):
         )
 
 
-@pytest.mark.parametrize("transport", ["gaussian", "copula", "knothe-rosenblatt"])
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    ("transport", "loss"),
+    [
+        ("gaussian", "brier"),
+        ("gaussian", "log-loss"),
+        ("copula", "brier"),
+        ("copula", "log-loss"),
+        ("knothe-rosenblatt", "log-loss"),
+    ],
+)
 def test_class_scores_add_up_under_every_transport(transport, loss):
     """Scores, influence values of every row, totals and shares."""
-    result = explain(y=SPECIES, loss=loss, transport=transport)
+    result = explain(y=SPECIES, loss=loss, transport=transport, cv=2)
     np.testing.assert_allclose(added_up(result), result.scores, rtol=0, atol=1e-12)
     each = np.sum([part.influence for part in result.by_outcome.values()], axis=0)
     np.testing.assert_allclose(each, result.influence, rtol=0, atol=1e-12)

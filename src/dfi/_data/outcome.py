@@ -210,8 +210,9 @@ def _read_labels(vector: Vector, kept: Bools | None, task: Task, positive: objec
     shown = ", ".join(levels[:5]) + (", ..." if len(levels) > 5 else "")
     if task == "regression":
         raise TypeError(
-            f"y holds classes or strings ({shown}) and task='regression' explains a quantity: "
-            "encode them as numbers, or leave task at 'auto'"
+            f"y holds classes or strings ({shown}) and task='regression', or a loss of counts and "
+            "positive quantities, explains a quantity: encode them as numbers, or leave task at "
+            "'auto' and use 'brier' or 'log-loss'"
         )
     used = np.ones(len(reading), dtype=bool) if kept is None else kept
     gaps = reading.gaps & used
