@@ -625,6 +625,21 @@ def importances(fits: Fits, method: Method, level: float) -> dict[str, Importanc
     return {key: importance(fits, method, key, part, level) for key, part in parts.items()}
 
 
+def _warn_of_members(category: type[Warning], texts: dict[str, list[str]], count: int) -> None:
+    """Warn once of what was found for several classes or outcomes.
+
+    Texts of one kind differ by their numbers: the first is given, with the classes that have
+    others like it.
+    """
+    text, names = next(iter(texts.items()))
+    if len(texts) == 1 and len(names) == count:
+        warn(text, category)
+        return
+    others = [name for more in list(texts.values())[1:] for name in more if name not in names]
+    same = f" (much the same for {', '.join(dict.fromkeys(others))})" if others else ""
+    warn(f"{', '.join(names)}: {text}{same}", category)
+
+
 def refusal(method: Method, fits: Fits) -> str | None:
     """Return why these data, or their loss, have no such importance, or None."""
     if not fits.loss.is_square and not method.any_loss:
@@ -655,15 +670,17 @@ def _parts(fits: Fits, method: Method) -> dict[str, Part]:
 def _summed_parts(fits: Fits, method: Method) -> dict[str, Part]:
     """Compute a method for each class or outcome, and add up; warnings are given once."""
     names = [member.name for member in fits.outcome.members]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        found = [_parts(member, method) for member in fits.members]
-    told: set[tuple[str, type[Warning]]] = set()
-    for caution in caught:
-        key = str(caution.message), caution.category
-        if key not in told:
-            told.add(key)
-            warn(key[0], key[1])
+    found: list[dict[str, Part]] = []
+    told: dict[type[Warning], dict[str, list[str]]] = {}
+    for name, member in zip(names, fits.members, strict=True):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found.append(_parts(member, method))
+        for caution in caught:
+            texts = told.setdefault(caution.category, {})
+            texts.setdefault(str(caution.message), []).append(name)
+    for category, texts in told.items():
+        _warn_of_members(category, texts, len(names))
     return {
         key: summed(dict(zip(names, [parts[key] for parts in found], strict=True)), method.join)
         for key in found[0]

@@ -439,7 +439,13 @@ class Fits:
         def own(predictor: Predictor) -> Predictor:
             column = predictor.column if self.whole is None else self._column(predictor)
             domain = self.loss.domain if self._shrink is not None else "real"
-            return replace(predictor, column=column, shrink=self._shrink, domain=domain)
+            return replace(
+                predictor,
+                column=column,
+                shrink=self._shrink,
+                domain=domain,
+                of_classes=self.whole is not None and self.outcome.kind == "binary",
+            )
 
         return tuple(
             replace(fold, predictors=tuple(own(predictor) for predictor in fold.predictors))
@@ -673,7 +679,7 @@ def loss_for(outcome: Outcome, loss: Loss | None) -> Loss:
             need = "positive" if loss.name == GAMMA.name else "non-negative"
             raise ValueError(
                 f"loss={loss.name!r} needs {need} outcomes, and the smallest value of y is "
-                f"{least:g}: use 'squared-error', or shift nothing and explain what it counts"
+                f"{least:g}: use 'squared-error'"
             )
     return loss
 

@@ -57,7 +57,8 @@ class Predictor:
     classifier the second class by default; with ``scale="margin"`` its log-odds, of two classes.
     With ``shrink``, a share :math:`\lambda` and a level :math:`\bar y`,
     predictions are :math:`(1 - \lambda) p + \lambda \bar y`: no class has probability 0, and
-    averages along lines shrink alike. Predictions outside of the ``domain`` are refused.
+    averages along lines shrink alike. Predictions outside of the ``domain`` are refused, and so are
+    numbers ``of_classes`` that do not add up to 1.
     """
 
     model: Any
@@ -68,6 +69,7 @@ class Predictor:
     scale: Scale = "probability"
     shrink: tuple[float, float] | None = None
     domain: Domain = "real"
+    of_classes: bool = False
 
     @property
     def name(self) -> str:
@@ -117,7 +119,7 @@ class Predictor:
             raise ValueError(
                 f"{self.name} could not predict {len(points)} rows. {reason}"
             ) from error
-        if predicts_classes(self.model):
+        if predicts_classes(self.model) or (self.of_classes and self.column is not None):
             value = self._of_class(value)
         found = self._checked(value, len(points))
         if self.shrink is not None:
@@ -135,7 +137,7 @@ class Predictor:
         table = np.asarray(value)
         if table.ndim != 2 or self.column >= table.shape[1]:
             raise ValueError(f"a column for each class or outcome is needed, got {table.shape}")
-        return table[:, self.column]
+        return table if self.of_classes else table[:, self.column]
 
     def _within_domain(self, value: Floats) -> Floats:
         """Raise if a loss is given predictions that it cannot take."""

@@ -337,7 +337,7 @@ class ScaleRisk:
         if self.shares:
             mixed = (1.0 - number) * values + number * self.prevalence
             return np.maximum(mixed, SMALLEST)
-        return np.maximum(softmax(number * values, axis=1), SMALLEST)
+        return np.asarray(np.maximum(softmax(number * values, axis=1), SMALLEST))
 
 
 def _shrinkage(

@@ -757,11 +757,37 @@ def joined_checks(parts: Mapping[str, Mapping[str, object]]) -> dict[str, object
         found["totals"] = joined.as_dict()
         if all("probes" in floor for floor in floors) and floors:
             found["noise_floor"] = _joined_floor(floors, joined.variance).as_dict()
+    alarms = _joined_alarms(parts)
+    if alarms:
+        found["alarms"] = alarms
+    curves, units = of_all("learning_curve"), of_all("units")
+    if curves:
+        # the class that is furthest from having learned enough speaks for all
+        found["learning_curve"] = max(
+            curves, key=lambda told: np.nan_to_num(told["gained"], nan=-np.inf)
+        )
+    if units:
+        # levels have a mean outcome, which several classes do not: those of the first are shown
+        name = next(iter(parts))
+        found["units"] = {unit: {**told, "outcome": name} for unit, told in units[0].items()}
     if fidelities and all("variance_ratio" in told for told in fidelities):
         found["fidelity"] = max(
             fidelities, key=lambda told: abs(np.log(max(told["variance_ratio"], 1e-300)))
         )
     return found
+
+
+def _joined_alarms(parts: Mapping[str, Mapping[str, object]]) -> list[str]:
+    """Return the alarms of all classes, each once, those of single ones with their names."""
+    told: dict[str, list[str]] = {}
+    for name, part in parts.items():
+        alarms = part.get("alarms")
+        for text in alarms if isinstance(alarms, list | tuple) else ():
+            told.setdefault(str(text), []).append(name)
+    return [
+        text if len(names) == len(parts) else f"{', '.join(names)}: {text}"
+        for text, names in told.items()
+    ]
 
 
 def _joined_floor(floors: Sequence[dict[str, Any]], variance: float) -> NoiseFloor:

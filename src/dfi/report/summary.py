@@ -131,6 +131,9 @@ def _mean_name(outcome: words.OutcomeWords | None) -> str:
     """Return what the mean of the outcome is called."""
     if outcome is not None and outcome.kind == "binary" and outcome.positive is not None:
         return f"share of {outcome.positive}"
+    if outcome is not None and outcome.kind == "classes" and outcome.classes:
+        # what is inside of a unit is shown for the first class
+        return f"share of {outcome.classes[0]}"
     return "mean outcome"
 
 
@@ -305,8 +308,9 @@ def _inside_sentence(unit: Plain) -> str | None:
     if share <= 0:
         return "Missing in every row."
     mean = sum(member["share"] * member["mean"] for member in observed) / share
+    name = f"mean of {unit['outcome']}" if "outcome" in unit else "mean outcome"
     return (
-        f"Missing in {percent(gap['share'])} of the rows. The mean outcome is {number(mean)} where "
+        f"Missing in {percent(gap['share'])} of the rows. The {name} is {number(mean)} where "
         f"it is observed and {number(gap['mean'])} where it is missing. The score is of what is "
         "seen, value and missingness together, not of the complete variable."
     )
