@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import reduce
+from operator import add
 
 import lightgbm
 import numpy as np
@@ -36,8 +38,11 @@ from dfi._lines.quadrature import QuadratureLines
 from dfi._lines.trees.model import TreeLines
 from dfi._models.crossfit import check_takes_weights, seed_estimator
 from dfi._models.encoders import encoded_columns, reads_raw_columns, takes_missing
+from dfi._models.fits import prepare
 from dfi._models.predictor import learner_view, predictor_for
-from dfi._models.temperature import COOLEST, HOTTEST, TemperatureScaled, log_odds
+from dfi._models.stack import VARIANCE_SHARE
+from dfi._models.submodels import submodel_learner
+from dfi._models.temperature import COOLEST, HOTTEST, ScaleRisk, TemperatureScaled, log_odds
 
 OVERFITTED = {"n_estimators": 150, "num_leaves": 31, "verbose": -1, "n_jobs": 1}
 
@@ -163,7 +168,7 @@ def test_it_is_a_classifier_like_others():
     assert set(first.predict(x)) <= {"no", "yes"}
     assert first.n_features_in_ == 4
     check_takes_weights(copy)
-    with pytest.raises(ValueError, match=r"fraction must be between 0 and 1, got 1\.5"):
+    with pytest.raises(ValueError, match=r"fraction must be at least 0 and below 1, got 1\.5"):
         TemperatureScaled(GaussianNB(), fraction=1.5).fit(x, y)
     with pytest.raises(ValueError, match=r"KNeighborsClassifier\.fit takes no sample_weight"):
         TemperatureScaled(KNeighborsClassifier()).fit(x, y, np.ones(150))
@@ -351,3 +356,50 @@ def test_missing_values_and_categories_inside():
         np.testing.assert_allclose(found.moments(lines).mean, truth.mean, atol=1e-9)
         total = total + found.moments(lines).mean
     np.testing.assert_allclose(total, 1.0, atol=1e-12)
+
+
+def test_folds_take_the_temperature_from_each_others_rows():
+    """Nothing is held out of a half, a fold's own rows have no say, and two models decide."""
+    random = np.random.default_rng(5)
+    X = random.standard_normal((400, 3))
+    y = (random.random(400) < 1.0 / (1.0 + np.exp(-1.5 * X[:, 0]))).astype(float)
+    boosting = GradientBoostingClassifier(n_estimators=150, max_depth=4)
+    fits = prepare(X, y, estimator=boosting, cv=4, loss="log-loss", random_state=0)
+    folds = fits.halves
+    models = [predictor.model for fold in folds for predictor in fold.predictors]
+    assert all(model.temperature_ < 0.7 for model in models)
+    for one, other in zip(models[::2], models[1::2], strict=True):
+        assert one.temperature_ == other.temperature_
+        assert one.model_ is not other.model_
+    # another outcome of the fold's own rows: only the other folds' numbers may move
+    first, count = folds[0], 2
+    eye = np.eye(count)
+
+    def risk(rows, pair, share):
+        found = [predictor.unscaled(X[rows]) for predictor in pair]
+        codes = y[rows].astype(int)
+        prevalence = pair[0].model.prevalence_
+        return ScaleRisk(eye[codes], np.ones(len(rows)), *found, prevalence, False, share)
+
+    others = [risk(fold.test, fold.predictors, VARIANCE_SHARE) for fold in folds[1:]]
+    joined = reduce(add, others)
+    assert first.predictors[0].model.temperature_ == pytest.approx(joined.number(), rel=1e-9)
+    # a single model is cooled for its noise too
+    alone = reduce(add, [risk(fold.test, fold.predictors, 1.0) for fold in folds[1:]])
+    assert alone.number() < joined.number()
+    assert set(fits.calibration) == {"prediction_shrinkage", "temperature"}
+
+
+def test_a_refit_without_a_column_keeps_the_temperature():
+    random = np.random.default_rng(6)
+    X = random.standard_normal((200, 2))
+    y = (random.random(200) < 1.0 / (1.0 + np.exp(-X[:, 0]))).astype(int)
+    known = TemperatureScaled(GradientBoostingClassifier(random_state=0), temperature=0.5)
+    fitted = known.fit(X, y)
+    assert fitted.temperature_ == 0.5
+    assert np.isclose(fitted.prevalence_[1], y.mean())
+    plain = GradientBoostingClassifier(random_state=0).fit(X, y)
+    margin = plain.decision_function(X)
+    np.testing.assert_allclose(fitted.predict_proba(X)[:, 1], 1.0 / (1.0 + np.exp(-0.5 * margin)))
+    learner = submodel_learner(clone(known).set_params(temperature=None), fitted)
+    assert (learner.temperature, learner.shrinkage) == (0.5, 0.0)

@@ -25,6 +25,7 @@ root mean square error is below 2 thousandths of the means' spread.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -244,9 +245,13 @@ class LinkedLines:
 
 
 class _Ladder:
-    """Rules of one coordinate of a law, each made when it is first asked for."""
+    """Rules of one coordinate of a law, each made when it is first asked for.
+
+    Folds are scored by threads that share the law: one of them makes a rule, and the others wait.
+    """
 
     def __init__(self, reference: Reference, j: int) -> None:
+        self.making = threading.Lock()
         self.made: list[Rule] = []
         self.process: Lanczos | None = None
         self.atoms: Rule | None = None
@@ -257,11 +262,12 @@ class _Ladder:
     def __iter__(self) -> Iterator[Rule]:
         count, last = 0, False
         while not last:
-            if count == len(self.made):
-                rule = self._rule(count)
-                if rule is None:
-                    return
-                self.made.append(rule)
+            with self.making:
+                if count == len(self.made):
+                    rule = self._rule(count)
+                    if rule is None:
+                        return
+                    self.made.append(rule)
             yield self.made[count]
             last = self.atoms is not None and len(self.made[count][0]) == len(self.atoms[0])
             count += 1
