@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 # Of the two variances: a difference that varies less is that of duplicates, up to rounding.
 _ROUNDING = 1e-12
-_BYTES = 2**22
+_BYTES = 2**20  # of statistics held at a time: they stay in the processor's cache
 
 
 def rank_sets(
@@ -181,7 +181,7 @@ def _draws(
     generator = np.random.default_rng(random_state)
     g = generator.standard_normal((n_draws, len(chosen)))
     normal = (root * error[:, None]) @ g.T
-    return normal * studentised(np.ones(n_draws), degrees, generator)
+    return np.asarray(normal * studentised(np.ones(n_draws), degrees, generator))
 
 
 def _maxima(

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from dfi.results.views import Plain, ResultsByLabel
 
 TABLE_COLUMNS = (
+    ("rank_low", "rank from"),
+    ("rank_high", "rank to"),
     ("share", "share"),
     ("score", "score"),
     ("se", "std. error"),
