@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from dfi.results.views import Plain, ResultsByLabel
 
 TABLE_COLUMNS = (
-    ("rank_low", "rank from"),
-    ("rank_high", "rank to"),
     ("share", "share"),
     ("score", "score"),
     ("se", "std. error"),
@@ -37,6 +35,8 @@ TABLE_COLUMNS = (
     ("z", "z"),
     ("p", "p"),
     ("p_adj", "adjusted p"),
+    ("rank_low", "rank from"),
+    ("rank_high", "rank to"),
     ("of_null", "of variance"),
     ("latent", "latent"),
     ("missing", "missing"),
