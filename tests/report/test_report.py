@@ -21,7 +21,7 @@ from dfi.report import (
 )
 from dfi.report.charts import Scale, bars, scatter
 from dfi.report.numbers import nice_ticks, number, p_value, percent
-from dfi.report.summary import call_text
+from dfi.report.summary import call_text, ranks_text
 from dfi.results.file import thaw
 
 
@@ -72,6 +72,31 @@ def test_leading_sentences_carry_score_and_interval(build):
     assert f"interval {number(row['ci_low'])} to {number(row['ci_high'])}" in lead["text"]
     assert "of the variance of yield" in lead["text"]
     assert "clearly above zero (adjusted p < 0.001)" in lead["text"]
+
+
+def test_ranks_are_told_in_words_and_in_the_table(build):
+    result = build()
+    summary = summarize(result)
+    sets = result.ranks().set_index("feature")
+    for row, lead in zip(summary["features"], summary["leading"], strict=False):
+        low, high = sets.loc[row["name"], ["rank_low", "rank_high"]]
+        assert (row["rank_low"], row["rank_high"]) == (low, high)
+        assert f"Its rank is {ranks_text(low, high)}." in lead["text"]
+    assert any("between" in lead["text"] for lead in summary["leading"])
+    page = report_html(result)
+    assert 'data-key="rank_low"' in page
+    assert "for all of them at once with 95 % confidence" in page
+
+
+def test_ranks_are_not_told_where_intervals_are_not_valid_or_there_is_one_feature(build):
+    plain = build()
+    for result in (
+        dataclasses.replace(plain, spec={**plain.spec, "valid_intervals": False}),
+        build(p=1),
+    ):
+        page = report_html(result)
+        assert "Its rank is" not in page
+        assert 'data-key="rank_low"' not in page
 
 
 def test_own_share_of_a_feature(build):

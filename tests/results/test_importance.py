@@ -111,6 +111,7 @@ def test_tables_come_in_the_callers_library(library, kind):
         result.interval(),
         result.test(),
         result.top(2),
+        result.ranks(),
         result.group({"g": ["a"]}).table(),
     ):
         assert isinstance(frame, kind)
@@ -291,7 +292,9 @@ def test_a_unit_the_model_ignores_still_counts_as_a_hypothesis():
 
 def test_top():
     result = build()
-    pd.testing.assert_frame_equal(result.top(2), result.table().head(2))
+    top = result.top(2)
+    pd.testing.assert_frame_equal(top.drop(columns="certain"), result.table().head(2))
+    assert top["certain"].dtype == bool
     assert len(result.top(99)) == 4
     for k in (0, -1, True, 1.5):
         with pytest.raises(ValueError, match=f"k must be a positive integer, got {k!r}"):

@@ -270,10 +270,10 @@ def max_t_statistics(
             # call, so the stream would depend on the chunks; random() does not.
             g = np.where(generator.random((stop - start, n)) < 0.5, -1.0, 1.0)
         maxima[start:stop] = _largest(g @ standardised, alternative)
-    return _studentised(maxima, weights.degrees, generator)
+    return studentised(maxima, weights.degrees, generator)
 
 
-def _studentised(maxima: Floats, degrees: float, generator: np.random.Generator) -> Floats:
+def studentised(maxima: Floats, degrees: float, generator: np.random.Generator) -> Floats:
     """Return maxima of t statistics: the standard errors that they are divided by err too."""
     if degrees == math.inf:
         return maxima
@@ -314,7 +314,7 @@ def max_t_from_covariance(
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     generator = np.random.default_rng(random_state)
     g = generator.standard_normal((n_draws, len(root)))
-    return _studentised(_largest(g @ root.T, alternative), degrees, generator)
+    return studentised(_largest(g @ root.T, alternative), degrees, generator)
 
 
 def critical_value(maxima: Floats, level: float = 0.95) -> float:

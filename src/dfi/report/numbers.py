@@ -37,6 +37,12 @@ def p_value(value: float | None) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
+def ordinal(value: int) -> str:
+    """Return 1st, 2nd, 3rd, 4th, ..., 11th, ..., 21st."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
+    return f"{value:,}{'th' if value % 100 in (11, 12, 13) else ending}"
+
+
 def nice_ticks(low: float, high: float, count: int = 4) -> list[float]:
     """Return about ``count`` round numbers between ``low`` and ``high``."""
     span = high - low

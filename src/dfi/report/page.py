@@ -35,6 +35,8 @@ TABLE_COLUMNS = (
     ("z", "z"),
     ("p", "p"),
     ("p_adj", "adjusted p"),
+    ("rank_low", "rank from"),
+    ("rank_high", "rank to"),
     ("of_null", "of variance"),
     ("latent", "latent"),
     ("missing", "missing"),

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import stats
 
 from dfi._data.dependence import FEW_CLUSTERS
-from dfi.report.numbers import number, p_value, percent
+from dfi.report.numbers import number, ordinal, p_value, percent
 from dfi.results import views, words
 from dfi.results.file import thaw
 from dfi.results.importance import UNRELATED, missing_text
@@ -73,7 +73,7 @@ def summarize(
     about = target if outcome is None else outcome.subject(target) or None
     unit = words.unit_of(spec)
     singular, plural = views.SPACES[result.space]
-    features = views.unit_rows(result)
+    features = _with_ranks(result, views.unit_rows(result))
     total = result.total
     return {
         "title": title or (f"What explains {about}?" if about else "Feature importance"),
@@ -125,6 +125,18 @@ def summarize(
         "data_sha256": spec.get("data_sha256"),
         "call": call_text(spec),
     }
+
+
+def _with_ranks(result: Importance, rows: list[Plain]) -> list[Plain]:
+    """Return rows with the ranks that units may have; None where intervals are not valid."""
+    if len(rows) < 2 or not result.spec.get("valid_intervals", True):
+        return [{**row, "rank_low": None, "rank_high": None} for row in rows]
+    sets = result._ranks()
+    order = views.ranking(result.scores)
+    return [
+        {**row, **{key: int(sets[key][unit]) for key in ("rank_low", "rank_high")}}
+        for row, unit in zip(rows, order, strict=True)
+    ]
 
 
 def _mean_name(outcome: words.OutcomeWords | None) -> str:
@@ -578,6 +590,8 @@ def _leading(row: Plain, level: float, target: str | None, spec: Mapping[str, ob
         text += f"; clearly above zero (adjusted p {_p(row['p_adj'])})."
     else:
         text += f"; cannot be told apart from zero (adjusted p {_p(row['p_adj'])})."
+    if row.get("rank_low") is not None:
+        text += f" Its rank is {ranks_text(row['rank_low'], row['rank_high'])}."
     if row["significant"] and row["own"] is not None:
         if row["own"] > 0.95:
             text += " Nearly all of it is its own latent signal."
@@ -592,6 +606,12 @@ def _leading(row: Plain, level: float, target: str | None, spec: Mapping[str, ob
             "value and missingness together."
         )
     return text
+
+
+def ranks_text(low: int, high: int) -> str:
+    """Return the ranks that a unit may have, in words."""
+    first, last = ordinal(low), ordinal(high)
+    return f"clearly {first}" if low == high else f"between {first} and {last}"
 
 
 def _p(value: float | None) -> str:

@@ -16,6 +16,7 @@ from dfi._models.quality import Quality
 from dfi._types import Space
 from dfi.inference.influence import Influence, InfluenceRows, read_only
 from dfi.inference.intervals import check_level
+from dfi.inference.ranks import rank_sets
 from dfi.inference.shares import Shares, beside, is_clear, shares_of
 from dfi.inference.tests import Estimate, UnitInference, estimate_one
 from dfi.results import words
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi._data.weights import Weights
-    from dfi._types import Bools, Floats, Frame, Ints
+    from dfi._types import Array, Bools, Floats, Frame, Ints
     from dfi.inference.intervals import Alternative, Expansion
     from dfi.inference.tests import Adjustment
     from dfi.results.file import Json
@@ -386,7 +387,7 @@ class Importance:
     def _ranking(self) -> Ints:
         return np.argsort(-self.scores, kind="stable")
 
-    def _frame(self, columns: Mapping[str, Floats], order: Ints | None = None) -> Frame:
+    def _frame(self, columns: Mapping[str, Array], order: Ints | None = None) -> Frame:
         """Return columns beside the units' names as a dataframe, in an order of the rows."""
         full = {"feature": np.array(self.names, dtype=object), **columns}
         rows = slice(None) if order is None else order
@@ -482,10 +483,62 @@ class Importance:
         return share | self._table(**options)
 
     def top(self, k: int) -> Frame:
-        """Return the first ``k`` rows of :meth:`table`; ``p_adj`` still counts all units."""
+        """Return the first ``k`` rows of :meth:`table`; ``p_adj`` still counts all units.
+
+        A column ``certain`` tells which are surely among the first ``k`` (``rank_high <= k`` in
+        :meth:`ranks`, at the level of the result). Those that may be among them are the units with
+        ``rank_low <= k`` there, and can be more than ``k``.
+        """
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise ValueError(f"k must be a positive integer, got {k!r}")
-        return self._frame(self._shared_table(), self._ranking[:k])
+        columns: dict[str, Array] = dict(self._shared_table())
+        columns["certain"] = self._ranks()["rank_high"] <= k
+        return self._frame(columns, self._ranking[:k])
+
+    def ranks(self, level: float | None = None, *, random_state: int = 0) -> Frame:
+        r"""Return the rank of each unit and the ranks that it may have, the largest score first.
+
+        The rank of a unit is 1 and the number of units above it; equal scores share one. The sets
+        hold all ranks at once: by the standard errors of all differences of two units and the
+        largest of their t statistics, step by step (:mod:`dfi.inference.ranks`). Units with
+        ``rank_high <= k`` are surely among the first ``k``, those with ``rank_low <= k`` may be.
+
+        Parameters
+        ----------
+        level : float, optional
+            Confidence level of all sets together; that of the result by default.
+        random_state : int, default=0
+            Seed of the normal draws behind the critical value.
+
+        Returns
+        -------
+        frame
+            Columns feature, rank, rank_low, rank_high.
+
+        Notes
+        -----
+        The sets are those of the errors that ``se`` has: where the transport was taken as known
+        (``transport_error="ignore"``) they are too narrow, and the bias of a regression is not in
+        them. A unit without variation, or one that no model reads, is taken to be exactly 0.
+        """
+        return self._frame(self._ranks(level, random_state), self._ranking)
+
+    def _ranks(self, level: float | None = None, random_state: int = 0) -> dict[str, Ints]:
+        """Return the columns of :meth:`ranks` in the order of ``names``."""
+        scale = self.quality.null_loss / self.basis.size
+        undetected = None
+        if self.undetected is not None:
+            undetected = np.where(self.unrelated, self.undetected, 0.0)
+        return rank_sets(
+            self.basis,
+            level=self.level if level is None else level,
+            remainder=scale if np.isfinite(scale) else 0.0,
+            undetected=undetected,
+            # a column that varies in one of two results may differ by any amount
+            unknown=self.degenerate if self.difference else None,
+            nonnegative=self.nonnegative,
+            random_state=random_state,
+        )
 
     def interval(
         self,
