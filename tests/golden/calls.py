@@ -303,7 +303,7 @@ CALLS = {
     "classifier, tree": explain(
         "binary", DecisionTreeClassifier(min_samples_leaf=10, random_state=0)
     ),
-    "binary, linear": explain("binary"),
+    "binary, linear": explain("binary", **LOGISTIC),
     "function": explain("curved", product, **PREFIT),
     "function, cpi": explain("curved", product, form="cpi", **PREFIT),
     "fitted forest": explain("curved", Fitted(forest()), **PREFIT),

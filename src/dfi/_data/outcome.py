@@ -88,6 +88,7 @@ def read_outcome(
     *,
     task: Task = "auto",
     positive: object = None,
+    counted: bool = False,
 ) -> Outcome:
     """Read the outcome of the ``kept`` rows (None: all).
 
@@ -104,6 +105,8 @@ def read_outcome(
         Whether values are classes. ``"auto"``: labels, booleans and numbers that are only 0 and 1.
     positive : object, optional
         The class of two that is explained; by default the last in their order.
+    counted : bool
+        Whether the loss says that numbers are counts or amounts, no classes.
     """
     one_of("task", task, get_args(Task))
     several = _several(y)
@@ -119,6 +122,8 @@ def read_outcome(
         raise ValueError("y has no values.")
     if reading.kind == "categorical":
         return _read_labels(vector, kept, task, positive)
+    if counted and task == "auto":
+        task = "regression"
     values = _numbers(vector, kept)
     distinct = np.unique(values)
     if constant_columns(distinct[:, None])[0]:
@@ -210,9 +215,8 @@ def _read_labels(vector: Vector, kept: Bools | None, task: Task, positive: objec
     shown = ", ".join(levels[:5]) + (", ..." if len(levels) > 5 else "")
     if task == "regression":
         raise TypeError(
-            f"y holds classes or strings ({shown}) and task='regression', or a loss of counts and "
-            "positive quantities, explains a quantity: encode them as numbers, or leave task at "
-            "'auto' and use 'brier' or 'log-loss'"
+            f"y holds classes or strings ({shown}) and task='regression' explains a quantity: "
+            "encode them as numbers, or leave task at 'auto'"
         )
     used = np.ones(len(reading), dtype=bool) if kept is None else kept
     gaps = reading.gaps & used

@@ -265,6 +265,7 @@ def read_data(
     missing: Missing = "unit",
     task: Task = "auto",
     positive: object = None,
+    counted: bool = False,
 ) -> Data:
     """Read a table, its outcome and what belongs to its rows and columns.
 
@@ -284,8 +285,8 @@ def read_data(
     missing : {"unit", "error", "drop"}, default="unit"
         Missing values of ``X``: part of what is seen of their column, an error, or a reason to
         leave a row out.
-    task, positive
-        Whether the outcome is a class, and which of two is explained
+    task, positive, counted
+        Whether the outcome is a class, which of two is explained, and whether numbers are counts
         (:func:`~dfi._data.outcome.read_outcome`).
 
     Warns
@@ -307,7 +308,7 @@ def read_data(
         X, y = split_target(X, target)
     table, kept = read_complete(X, missing=missing)
     n_rows = table.n_rows if kept is None else len(kept)
-    outcome = read_outcome(y, n_rows, kept, task=task, positive=positive)
+    outcome = read_outcome(y, n_rows, kept, task=task, positive=positive, counted=counted)
     if target is not None:
         # columns of pyarrow do not know their names
         outcome = replace(outcome, name=target)

@@ -816,8 +816,6 @@ def prepare(
             "scale='margin' describes a fitted classifier by squared errors of its log-odds: pass "
             "cv='prefit' and leave loss at 'auto'"
         )
-    if chosen is not None and chosen.domain == "positive" and task == "auto":
-        task = "regression"  # a loss of counts says that numbers are no classes
     data = read_data(
         X,
         y,
@@ -829,6 +827,7 @@ def prepare(
         missing=missing,
         task=task,
         positive=positive,
+        counted=chosen is not None and chosen.domain == "positive",
     )
     if data.dropped and not (isinstance(cv, int | np.integer | str) or hasattr(cv, "split")):
         raise ValueError(

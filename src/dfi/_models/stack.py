@@ -292,7 +292,8 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31 - 1))
-        self._check_family(y if weight is None else y[weight > 0])
+        counted = slice(None) if weight is None or weight.shape != y.shape else weight > 0
+        self._check_family(y[counted])
         members = self.member_list(seed)
         used = [k for k, (_, member) in enumerate(members) if _suits(member, X)]
         used = list(self.only or used or range(len(members)))
