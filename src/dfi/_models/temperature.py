@@ -89,9 +89,9 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     :func:`~dfi._models.crossfit.cross_fit`). That number is closer to 1. A single model is cooled
     because it is noisy, and noise is what two models do not have in common; cooled for its own sake
     it finds too little. LightGBM (100 trees of 7 leaves) on 1000 rows of a logistic model with
-    scores of .107, .053 and .074 nats, 100 samples: bias -.012, -.004, -.010 and 90 % intervals that
-    cover .55, .73, .58 of the time with rows held out of each half; -.006, -.002, -.005 and .80,
-    .89, .86 with those of other folds.
+    scores of .107, .053 and .074 nats, 100 samples: bias -.012, -.004, -.010 and 90 % intervals
+    that cover .55, .73, .58 of the time with rows held out of each half; -.006, -.002, -.005 and
+    .80, .89, .86 with those of other folds.
 
     Parameters
     ----------
