@@ -154,9 +154,15 @@ def _explained(result: Importance) -> Plain | None:
     explained, null, overlap = result.explained, result.null_loss, result.overlap
     if explained is None or null is None:
         return None
+    # two models have no noise in common: what they explain together is more than either does
+    crossed = result.spec.get("form") in ("cross", "extrapolated")
+    who = (
+        "Without the noise of single fits, the models explain" if crossed else "The model explains"
+    )
     text = (
-        f"The model explains {number(explained.value)} of {number(null.value)}, which is "
-        f"{words.null_of(result.spec)} ({percent(explained.value / null.value)})."
+        f"{who} {number(explained.value)} of {number(null.value)}, which is "
+        f"{words.null_of(result.spec)} ({percent(explained.value / null.value)}); shares are of "
+        "this."
     )
     if overlap is not None:
         text += (
