@@ -354,7 +354,7 @@ def test_predictions_of_the_wrong_kind(function, error, message):
 
 
 def test_classifier_where_a_regressor_is_needed():
-    with refuses("LogisticRegression is a classifier, but y is a quantity: pass a regressor"):
+    with refuses("LogisticRegression is a classifier, but y is a quantity: pass task="):
         explain(estimator=LogisticRegression())
     with refuses("LogisticRegression is a classifier, but y is a quantity"):
         explain(estimator=LogisticRegression().fit(X, Y > 0), cv="prefit")

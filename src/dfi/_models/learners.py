@@ -164,8 +164,8 @@ def check_learner_suits_outcome(model: Estimator, outcome: Outcome) -> None:
         return
     if not outcome.is_classes:
         raise ValueError(
-            f"{name} is a classifier, but y is a quantity: pass a regressor "
-            "(its squared error is what the scores decompose), or classes"
+            f"{name} is a classifier, but y is a quantity: pass task='classification' if its "
+            "numbers are classes, or a regressor"
         )
     # where a final step decides whether there are probabilities, only the fitted model knows
     if not hasattr(model, "predict_proba"):
