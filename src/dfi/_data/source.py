@@ -1,0 +1,188 @@
+"""Rows in blocks, wherever they are: in memory, in files, on the workers of a cluster.
+
+What needs every row of a table is a sum over rows: moments of the columns, and how many rows fall
+into each cell of a law. Such a sum is a *state*: ``partial(block)`` makes one of some rows,
+``merge`` puts two together, and neither the size of the blocks nor where they are computed matters
+but for rounding. Everything else goes by a random sample of the rows, and which rows those are
+depends on their places in the table and a seed, never on how the table is cut.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dfi._data.weights import WeightKind, Weights
+    from dfi._types import Floats, Ints
+
+LARGE_ROWS = 20_000
+"""Rows beyond which a table is large: its moments are summed in blocks, its laws are binned, and
+what tests need of the rows is taken from a sample of them."""
+
+BLOCK_ROWS = 16_384
+TICKETS_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class RowBlock:
+    """Some rows of a table that follow each other.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (rows, p)
+        The rows as numbers; categories take one column for each level.
+    mass : ndarray of shape (rows,)
+        Their weights, on one scale in all blocks.
+    first : int
+        The place of the first of them in the table.
+    """
+
+    matrix: Floats
+    mass: Floats
+    first: int
+
+
+class Mergeable(Protocol):
+    """A sum over rows."""
+
+    def merge(self, other: Self) -> Self:
+        """Return the sum over the rows of both."""
+
+
+State = TypeVar("State", bound=Mergeable)
+Answer = TypeVar("Answer", bound=Mergeable, covariant=True)
+
+
+class Partial(Protocol[Answer]):
+    """A function of a block that can be sent to where the block is: picklable, no callbacks."""
+
+    def __call__(self, block: RowBlock) -> Answer:
+        """Return the state of a block's rows."""
+
+
+class RowSource(ABC):
+    """The rows that a transport is fitted to.
+
+    Attributes
+    ----------
+    n_rows : int
+        How many there are.
+    width : int
+        How many numbers each has.
+    kind : {"frequency", "sampling"}
+        What their weights mean (:class:`~dfi._data.weights.Weights`).
+    """
+
+    if TYPE_CHECKING:  # fields or properties
+
+        @property
+        def n_rows(self) -> int:
+            """How many rows there are."""
+
+        @property
+        def width(self) -> int:
+            """How many numbers each has."""
+
+        @property
+        def kind(self) -> WeightKind:
+            """What their weights mean."""
+
+    @abstractmethod
+    def blocks(self) -> Iterator[RowBlock]:
+        """Yield all rows, in the order of the table."""
+
+    def reduce(self, partial: Partial[State], label: str = "") -> State:
+        """Return the merged state of all blocks; the ``label`` is for who watches."""
+        del label
+        return reduce(lambda one, other: one.merge(other), map(partial, self.blocks()))
+
+    @abstractmethod
+    def take(self, places: Ints) -> tuple[Floats, Weights]:
+        """Return the rows in some places, ascending, and their weights."""
+
+    def sample(self, count: int, seed: np.random.SeedSequence) -> tuple[Ints, Floats, Weights]:
+        """Return the places, the rows and the weights of a random sample, in the table's order."""
+        places = sampled_places(self.n_rows, count, seed)
+        return places, *self.take(places)
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixSource(RowSource):
+    """Some rows of a matrix in memory: those in ``rows``, ascending, or all."""
+
+    matrix: Floats
+    weights: Weights
+    rows: Ints | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.matrix) if self.rows is None else len(self.rows)
+
+    @property
+    def width(self) -> int:
+        return int(self.matrix.shape[1])
+
+    @property
+    def kind(self) -> WeightKind:
+        return self.weights.kind
+
+    def blocks(self) -> Iterator[RowBlock]:
+        for start in range(0, self.n_rows, BLOCK_ROWS):
+            part: slice | Ints = slice(start, start + BLOCK_ROWS)
+            if self.rows is not None:
+                part = self.rows[part]
+            yield RowBlock(self.matrix[part], self.weights.values[part], start)
+
+    def take(self, places: Ints) -> tuple[Floats, Weights]:
+        rows = places if self.rows is None else self.rows[places]
+        return self.matrix[rows], self.weights.take(rows)
+
+
+def tickets(
+    places: Ints, seed: np.random.SeedSequence
+) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    """Return a random number for each place of a table: the same however the table is cut.
+
+    SplitMix64 of the place and a key from the seed.
+    """
+    key = seed.generate_state(1, np.uint64)[0]
+    with np.errstate(over="ignore"):
+        z = (places.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + key
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return np.asarray(z ^ (z >> np.uint64(31)))
+
+
+def sampled_order(n: int, count: int, seed: np.random.SeedSequence) -> Ints:
+    """Return the ``count`` places of smallest tickets among ``n``, in the order of their tickets.
+
+    The first ones are themselves a random sample, so that a sample can grow. Memory goes with
+    ``count``, not with ``n``.
+    """
+    places, drawn = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.uint64)
+    for start in range(0, n, TICKETS_AT_ONCE):
+        more = np.arange(start, min(n, start + TICKETS_AT_ONCE), dtype=np.intp)
+        own = tickets(more, seed)
+        if len(drawn) >= count:
+            low = own < drawn.max(initial=0)
+            more, own = more[low], own[low]
+        places, drawn = np.concatenate([places, more]), np.concatenate([drawn, own])
+        if len(drawn) > count:
+            kept = (
+                np.argpartition(drawn, count - 1)[:count] if count else np.empty(0, dtype=np.intp)
+            )
+            places, drawn = places[kept], drawn[kept]
+    # two places never share a ticket: the mixing is one to one
+    return np.asarray(places[np.argsort(drawn)])
+
+
+def sampled_places(n: int, count: int, seed: np.random.SeedSequence) -> Ints:
+    """Return the same places, ascending."""
+    return np.sort(sampled_order(n, count, seed))
