@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from dfi._data import source
 from dfi._data.groups import read_groups
 from dfi._models.fits import prepare
 from dfi.inference.influence import InfluenceRows
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     )
     from dfi.losses import LossLike
     from dfi.methods.base import Method, Part
+    from dfi.methods.disentangled import ExplainRows
     from dfi.transports.base import Transport
 
 
@@ -62,6 +64,9 @@ def explain(
     transport_error: TransportError = "auto",
     integration: Quadrature | Literal["auto"] = "auto",
     diagnose: bool = True,
+    explain_rows: ExplainRows = "default",
+    max_seconds: float | None = None,
+    keep_rows: bool = False,
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
@@ -137,6 +142,19 @@ def explain(
         Check the result: what noise scores here, whether the scores exceed the variance, how far
         the model was taken from its rows, what dependence the transport leaves. The scores do not
         depend on it; switch it off in simulations.
+    explain_rows : {"default", "auto"}, int or None, default="default"
+        How many rows are explained, drawn at random; the transport and the models use all rows.
+        ``"auto"`` goes on in blocks of 4096 until the standard error of the total is 1 % of it and
+        that of every score above 5 % of the total is 5 % of the score, or until there are no more
+        rows; a number is that many, None all. By default all rows of a table of up to 20,000, and
+        ``"auto"`` beyond. How many were explained, and why no more, is in ``result.spec``.
+    max_seconds : float, optional
+        After so many seconds no further rows are explained: the answer is that of the rows so far,
+        with the error of so many. The first 4096 rows are explained whatever it takes.
+    keep_rows : bool, default=False
+        Keep the influence values of every explained row of a table of more than 20,000 rows.
+        Without it the result has their moments and a sample of them, and a file of it is small;
+        differences of results on the same rows need the rows.
     sample_weight : array-like of shape (n,), optional
         Sampling weights: how many units of the population a row stands for. They reach the
         regression, the transport and the variance, which is robust.
@@ -197,6 +215,8 @@ def explain(
         transport_error=transport_error,
         integration=integration,
         diagnose=diagnose,
+        explain_rows=explain_rows,
+        max_seconds=max_seconds,
     )
     method.check(given=isinstance(cv, str) and cv == "prefit")
     fits = prepare(
@@ -219,7 +239,7 @@ def explain(
         random_state=random_state,
         progress=progress,
     )
-    return importances(fits, method, level)[method.name]
+    return importances(fits, method, level, keep_rows=keep_rows)[method.name]
 
 
 def compare(
@@ -231,6 +251,7 @@ def compare(
     groups: GroupsLike = None,
     units: UnitsKind = "columns",
     cv: SplitsLike = 5,
+    keep_rows: bool = False,
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
@@ -268,6 +289,10 @@ def compare(
         once. Groups may overlap.
     cv : int, splitter or iterable of splits, default=5
         One split that all methods share: every row is scored by models that did not see it.
+    keep_rows : bool, default=False
+        Keep the influence values of every explained row of a table of more than 20,000 rows.
+        Without it the result has their moments and a sample of them, and a file of it is small;
+        differences of results on the same rows need the rows.
     sample_weight : array-like of shape (n,), optional
         Sampling weights: how many units of the population a row stands for. They reach the
         regression, the transport and the variance, which is robust.
@@ -356,7 +381,7 @@ def compare(
         reason = refusal(method, fits)
         if reason is not None and not everything:
             raise ValueError(reason)
-        found = {} if reason is not None else importances(fits, method, level)
+        found = {} if reason is not None else importances(fits, method, level, keep_rows=keep_rows)
         results |= {
             key: result if result.default_groups is None else result.group()
             for key, result in found.items()
@@ -392,6 +417,9 @@ def sensitivity(
     transport_error: TransportError = "auto",
     integration: Quadrature | Literal["auto"] = "auto",
     diagnose: bool = True,
+    explain_rows: ExplainRows = "default",
+    max_seconds: float | None = None,
+    keep_rows: bool = False,
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
@@ -469,6 +497,19 @@ def sensitivity(
         Check the result: what noise scores here, whether the scores exceed the variance, how far
         the model was taken from its rows, what dependence the transport leaves. The scores do not
         depend on it; switch it off in simulations.
+    explain_rows : {"default", "auto"}, int or None, default="default"
+        How many rows are explained, drawn at random; the transport and the models use all rows.
+        ``"auto"`` goes on in blocks of 4096 until the standard error of the total is 1 % of it and
+        that of every score above 5 % of the total is 5 % of the score, or until there are no more
+        rows; a number is that many, None all. By default all rows of a table of up to 20,000, and
+        ``"auto"`` beyond. How many were explained, and why no more, is in ``result.spec``.
+    max_seconds : float, optional
+        After so many seconds no further rows are explained: the answer is that of the rows so far,
+        with the error of so many. The first 4096 rows are explained whatever it takes.
+    keep_rows : bool, default=False
+        Keep the influence values of every explained row of a table of more than 20,000 rows.
+        Without it the result has their moments and a sample of them, and a file of it is small;
+        differences of results on the same rows need the rows.
     sample_weight : array-like of shape (n,), optional
         Sampling weights: how many units of the population a row stands for. They reach the
         regression, the transport and the variance, which is robust.
@@ -528,6 +569,8 @@ def sensitivity(
             transport_error=transport_error,
             integration=integration,
             diagnose=diagnose,
+            explain_rows=explain_rows,
+            max_seconds=max_seconds,
         )
         for label, transport in _settings(transports, epsilons, solved).items()
     }
@@ -555,7 +598,7 @@ def sensitivity(
     skipped: dict[str, str] = {}
     for label, method in settings.items():
         try:
-            results[label] = importances(fits, method, level)[method.name]
+            results[label] = importances(fits, method, level, keep_rows=keep_rows)[method.name]
         except (UnsuitableTransportError, ImportError) as error:
             skipped[label] = str(error)
             warn(f"{label} is left out: {error}", TransportWarning)
@@ -596,6 +639,11 @@ def _settings(
     return found
 
 
+KEPT_CELLS, FEWEST_KEPT = 100_000, 200
+"""Influence values of single rows that a result of a large table keeps, of each kind: 800 kB; and
+the rows at least. They are for the skewness of groups."""
+
+
 @dataclass(frozen=True)
 class FittedSource:
     """The fitted models behind a result, which can be asked about groups again.
@@ -606,6 +654,7 @@ class FittedSource:
     fits: Fits
     method: Disentangled
     level: float
+    keep_rows: bool = False
 
     def grouped(self, groups: GroupsLike, how: Literal["joint", "shapley"]) -> Importance:
         """Return the importance of groups that are the units of the transport."""
@@ -613,16 +662,21 @@ class FittedSource:
         found = data.groups if groups is None else read_groups(groups, data.table.names)
         fits = replace(self.fits, data=replace(data, groups=found, joint=True))
         method = replace(self.method, additive=how == "shapley")
-        return importances(fits, method, self.level)[method.name]
+        return importances(fits, method, self.level, keep_rows=self.keep_rows)[method.name]
 
 
-def importances(fits: Fits, method: Method, level: float) -> dict[str, Importance]:
+def importances(
+    fits: Fits, method: Method, level: float, *, keep_rows: bool = False
+) -> dict[str, Importance]:
     """Compute a method and put each of its parts into a result with its specification."""
     reason = refusal(method, fits)
     if reason is not None:
         raise ValueError(reason)
     parts = _summed_parts(fits, method) if fits.outcome.members else _parts(fits, method)
-    return {key: importance(fits, method, key, part, level) for key, part in parts.items()}
+    return {
+        key: importance(fits, method, key, part, level, keep_rows=keep_rows)
+        for key, part in parts.items()
+    }
 
 
 def _warn_of_members(category: type[Warning], texts: dict[str, list[str]], count: int) -> None:
@@ -676,6 +730,9 @@ def _summed_parts(fits: Fits, method: Method) -> dict[str, Part]:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found.append(_parts(member, method))
+        if isinstance(method, Disentangled):
+            # all classes are explained on the rows that the first one asks for: they are added up
+            method = _same_rows(method, found[0][method.name])
         for caution in caught:
             texts = told.setdefault(caution.category, {})
             texts.setdefault(str(caution.message), []).append(name)
@@ -687,8 +744,30 @@ def _summed_parts(fits: Fits, method: Method) -> dict[str, Part]:
     }
 
 
-def importance(fits: Fits, method: Method, key: str, part: Part, level: float) -> Importance:
-    """Put influence values into a result, with what they depend on."""
+def _same_rows(method: Disentangled, part: Part) -> Disentangled:
+    """Return a method that explains the rows of a part, in the same random order of the rows."""
+    if "explained_rows" not in part.specification:
+        return method
+    return replace(method, explain_rows=len(part.rows), max_seconds=None)
+
+
+def importance(
+    fits: Fits, method: Method, key: str, part: Part, level: float, *, keep_rows: bool = False
+) -> Importance:
+    """Put influence values into a result, with what they depend on.
+
+    Of a large table a result keeps moments and a sample of the rows, unless ``keep_rows``.
+    """
+    result = _by_row(fits, method, key, part, level, keep_rows=keep_rows)
+    if keep_rows or fits.n_rows <= source.LARGE_ROWS:
+        return result
+    return result.moments(max(FEWEST_KEPT, KEPT_CELLS // max(1, len(result.names))))
+
+
+def _by_row(
+    fits: Fits, method: Method, key: str, part: Part, level: float, *, keep_rows: bool
+) -> Importance:
+    """Put influence values into a result, row by row."""
     diagnostics = dict(part.diagnostics)
     if part.monte_carlo_se is not None:
         diagnostics["monte_carlo_se"] = part.monte_carlo_se.tolist()
@@ -711,7 +790,11 @@ def importance(fits: Fits, method: Method, key: str, part: Part, level: float) -
         degenerate=fits.units.constant if part.degenerate is None else part.degenerate,
         spread=part.spread,
         nonnegative=part.nonnegative,
-        latent=None if part.latent is None else importance(fits, method, key, part.latent, level),
+        latent=(
+            None
+            if part.latent is None
+            else _by_row(fits, method, key, part.latent, level, keep_rows=keep_rows)
+        ),
         attribution=part.attribution,
         default_groups=None if grouped else fits.data.groups,
         unrelated=part.unrelated,
@@ -723,11 +806,11 @@ def importance(fits: Fits, method: Method, key: str, part: Part, level: float) -
             else InfluenceRows(part.totals, fits.weights.take(part.rows), part.rows)
         ),
         by_outcome={
-            name: importance(member, method, key, part.members[name], level)
+            name: _by_row(member, method, key, part.members[name], level, keep_rows=keep_rows)
             for name, member in zip(part.members, fits.members, strict=bool(part.members))
         },
         source=(
-            FittedSource(fits, method, level)
+            FittedSource(fits, method, level, keep_rows)
             if isinstance(method, Disentangled) and part.space != "latent"
             else None
         ),
@@ -762,7 +845,7 @@ def _specification(fits: Fits, method: Method, key: str) -> dict[str, object]:
         "weights": fits.weights.kind if fits.data.weighted else "none",
         **({"missing": fits.missing} if fits.missing else {}),
         "random_state": fits.settings["random_state"],
-        "n_rows": fits.table.n_rows,
+        "n_rows": fits.n_rows,
         "n_features": len(fits.table.columns),
         "units": "groups" if fits.data.joint else "columns",
         "versions": versions(),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         VectorLike,
     )
     from dfi.losses import LossLike
+    from dfi.methods.disentangled import ExplainRows
     from dfi.results.importance import Importance
     from dfi.transports.base import FittedTransport
 
@@ -98,6 +99,19 @@ class DFI(BaseEstimator):
         Check the result: what noise scores here, whether the scores exceed the variance, how far
         the model was taken from its rows, what dependence the transport leaves. The scores do not
         depend on it; switch it off in simulations.
+    explain_rows : {"default", "auto"}, int or None, default="default"
+        How many rows are explained, drawn at random; the transport and the models use all rows.
+        ``"auto"`` goes on in blocks of 4096 until the standard error of the total is 1 % of it and
+        that of every score above 5 % of the total is 5 % of the score, or until there are no more
+        rows; a number is that many, None all. By default all rows of a table of up to 20,000, and
+        ``"auto"`` beyond. How many were explained, and why no more, is in ``result_.spec``.
+    max_seconds : float, optional
+        After so many seconds no further rows are explained: the answer is that of the rows so far,
+        with the error of so many. The first 4096 rows are explained whatever it takes.
+    keep_rows : bool, default=False
+        Keep the influence values of every explained row of a table of more than 20,000 rows.
+        Without it the result has their moments and a sample of them, and a file of it is small;
+        differences of results on the same rows need the rows.
     missing : {"unit", "error", "drop"}, default="unit"
         Missing values of ``X``. ``"unit"``: part of what is seen of their column, whose score is
         that of value and missingness together; models that take NaN, and pipelines with imputers,
@@ -166,6 +180,9 @@ class DFI(BaseEstimator):
         transport_error: TransportError = "auto",
         integration: Quadrature | Literal["auto"] = "auto",
         diagnose: bool = True,
+        explain_rows: ExplainRows = "default",
+        max_seconds: float | None = None,
+        keep_rows: bool = False,
         missing: Missing = "unit",
         loss: LossLike = "auto",
         task: OutcomeTask = "auto",
@@ -186,6 +203,9 @@ class DFI(BaseEstimator):
         self.transport_error = transport_error
         self.integration = integration
         self.diagnose = diagnose
+        self.explain_rows = explain_rows
+        self.max_seconds = max_seconds
+        self.keep_rows = keep_rows
         self.missing = missing
         self.loss = loss
         self.task = task
@@ -234,6 +254,8 @@ class DFI(BaseEstimator):
             transport_error=self.transport_error,
             integration=self.integration,
             diagnose=self.diagnose,
+            explain_rows=self.explain_rows,
+            max_seconds=self.max_seconds,
         )
         method.check(given=isinstance(self.cv, str) and self.cv == "prefit")
         fits = prepare(
@@ -261,7 +283,8 @@ class DFI(BaseEstimator):
             self.feature_names_in_ = np.asarray(fits.table.names, dtype=object)
         if fits.outcome.members:
             # the parts of several classes are their own explanations, and the result has them all
-            self.result_ = importances(fits, method, self.level)[method.name]
+            found = importances(fits, method, self.level, keep_rows=self.keep_rows)
+            self.result_ = found[method.name]
             return self
         reason = refusal(method, fits)
         if reason is not None:
@@ -272,7 +295,10 @@ class DFI(BaseEstimator):
         self.scores_ = explained.scores
         self._membership = explained.membership
         self.pooled_ = explained.scores.known
-        self.result_ = importance(fits, method, method.name, explained.part, self.level)
+        self._weights = fits.weights.take(explained.scores.rows)
+        self.result_ = importance(
+            fits, method, method.name, explained.part, self.level, keep_rows=self.keep_rows
+        )
         return self
 
     def with_fixed_transport(self) -> Importance:
@@ -316,7 +342,7 @@ class DFI(BaseEstimator):
             told = {key: item for key, item in result.diagnostics.items() if key != "sensitivity"}
             return replace(
                 result,
-                basis=InfluenceRows(by_unit, result.weights, result.rows),
+                basis=InfluenceRows(by_unit, self._weights, self.pooled_.rows),
                 spec={**result.spec, "transport_error": "ignore"},
                 source=None,  # it would count the transport's error
                 diagnostics={

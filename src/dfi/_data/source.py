@@ -78,6 +78,8 @@ class RowSource(ABC):
         How many numbers each has.
     kind : {"frequency", "sampling"}
         What their weights mean (:class:`~dfi._data.weights.Weights`).
+    total : float
+        Their effective number: the sum of frequency weights, else the rows of positive weight.
     """
 
     if TYPE_CHECKING:  # fields or properties
@@ -93,6 +95,10 @@ class RowSource(ABC):
         @property
         def kind(self) -> WeightKind:
             """What their weights mean."""
+
+        @property
+        def total(self) -> float:
+            """Their effective number, as of :class:`~dfi._data.weights.Weights`."""
 
     @abstractmethod
     def blocks(self) -> Iterator[RowBlock]:
@@ -132,6 +138,12 @@ class MatrixSource(RowSource):
     @property
     def kind(self) -> WeightKind:
         return self.weights.kind
+
+    @property
+    def total(self) -> float:
+        if self.rows is None:
+            return self.weights.total
+        return self.weights.take(self.rows).total
 
     def blocks(self) -> Iterator[RowBlock]:
         for start in range(0, self.n_rows, BLOCK_ROWS):

@@ -339,6 +339,11 @@ class Fits:
         """The rows that are held out at least once, ascending: those that are explained."""
         return np.unique(np.concatenate([fold.test for fold in self.folds]))
 
+    @property
+    def n_rows(self) -> int:
+        """How many rows the whole table has, of which not all may be here."""
+        return self.table.n_rows
+
     @cached_property
     def constant(self) -> Bools:
         """The matrix columns that do not vary among the explained rows."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,11 +30,12 @@ class Workers:
     """Who does the work: how many tasks at a time, and whether somebody watches.
 
     Results do not depend on ``n_jobs``, in joblib's counting; progress bars are shown by default at
-    a terminal only.
+    a terminal only. ``started`` is the moment from which a time limit counts.
     """
 
     n_jobs: int | None = None
     progress: bool | None = None
+    started: float = field(default_factory=time.monotonic, compare=False)
 
     def run(
         self,
@@ -70,6 +72,35 @@ def progress_bar(progress: bool | None, label: str, total: int) -> Iterator[Adva
         return
     with tqdm(total=total, desc=label, leave=False) as bar:
         yield bar.update
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A progress bar that can say how far the answer has settled; none where nobody watches."""
+
+    bar: tqdm | None
+
+    @property
+    def advance(self) -> Advance | None:
+        """What moves it."""
+        return None if self.bar is None else self.bar.update
+
+    def tell(self, text: str, total: int) -> None:
+        """Show a text beside it, and how much there is to do as far as that is known."""
+        if self.bar is not None:
+            self.bar.total = total
+            self.bar.set_postfix_str(text)
+
+
+@contextmanager
+def telling_bar(progress: bool | None, label: str, total: int) -> Iterator[Bar]:
+    """Yield a progress bar with a text that changes."""
+    shown = sys.stderr.isatty() if progress is None else progress
+    if not shown:
+        yield Bar(None)
+        return
+    with tqdm(total=total, desc=label, leave=False) as bar:
+        yield Bar(bar)
 
 
 @cache

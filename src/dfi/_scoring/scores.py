@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from dfi._data.columns import Column
     from dfi._data.problem import Target
+    from dfi._data.source import RowSource
     from dfi._data.table import Table
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel
@@ -101,8 +102,11 @@ class Readings:
 class Task:
     """Everything that scoring needs besides the transport.
 
-    ``rows`` are explained, and the transport was fitted on them; ``constant`` are the columns that
-    do not vary among them. ``transport_error="auto"`` is the Hermite short cut with differences on
+    The transport was fitted on ``rows``, or on those of a ``population`` that is not all here;
+    ``sample`` are the rows that are explained, where these are not all, with the rows of the
+    ``folds`` among them. ``constant`` are the columns that do not vary among the fitted rows.
+    ``settled`` tells that these are further rows of a sample, whose first rows have settled nodes
+    and differences. ``transport_error="auto"`` is the Hermite short cut with differences on
     a sample of the rows beside it. The ``seed`` is for random encoders and the jackknife's groups.
     ``units`` are groups of columns, where these are disentangled in place of columns; ``targets``
     sets of units that are scored as one, where groups overlap. With ``orders`` units are given
@@ -129,6 +133,33 @@ class Task:
     factors: Floats | None = None
     loss: Loss = SQUARED_ERROR
     readings: Readings = field(default_factory=Readings, repr=False, compare=False)
+    sample: Ints | None = None
+    settled: bool = False
+    population: RowSource | None = None
+
+    @property
+    def explained(self) -> Ints:
+        """The rows that are explained, ascending."""
+        return self.rows if self.sample is None else self.sample
+
+    @property
+    def n_fitted(self) -> int:
+        """How many rows the transport was fitted on."""
+        return len(self.rows) if self.population is None else self.population.n_rows
+
+    @property
+    def total(self) -> float:
+        """The effective number of observations that the transport was fitted on."""
+        if self.population is not None:
+            return self.population.total
+        return self.weights.take(self.rows).total
+
+    @property
+    def share(self) -> float:
+        """The share of the transport's observations that are explained."""
+        if self.sample is None and self.population is None:
+            return 1.0
+        return min(1.0, self.weights.take(self.explained).total / self.total)
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -129,7 +129,7 @@ def explain_diagnostics(
         "lines": scored.rule,
         "n_latent": transport.n_latent,
         "standard_errors": scored.standard_errors,
-        "asymptotics": warn_of_few_rows(len(task.rows), transport),
+        "asymptotics": warn_of_few_rows(task.n_fitted, transport),
         **scored.diagnostics,
     }
     found |= transport.diagnostics(transport.owner(task.columns))
@@ -440,7 +440,7 @@ def _some_folds(
     task: Task, n_probes: int, n_latent: int, seed: np.random.SeedSequence
 ) -> tuple[ReadFold, ...]:
     """Read as many folds as keep the probes' lines a small share of the features'."""
-    lines = SHARE_OF_LINES * len(task.rows) * n_latent
+    lines = SHARE_OF_LINES * len(task.explained) * n_latent
     return read_some_folds(
         task,
         count=int(np.clip(lines / n_probes, FEWEST_ROWS, MOST_ROWS)),

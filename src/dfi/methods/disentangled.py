@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from dfi._checks import one_of, whole
+from dfi._data import source
 from dfi._data.problem import covering, group_blocks
+from dfi._data.source import sampled_order
 from dfi._lines.choose import Quadrature
-from dfi._models.parallel import progress_bar
+from dfi._models.parallel import telling_bar
 from dfi._models.quality import averaged
 from dfi._scoring.forms import CROSSED
 from dfi._scoring.orders import ORDERS
+from dfi._scoring.sampling import Plan, restricted, sampled_scores
 from dfi._scoring.scores import Readings, Task
 from dfi.methods.base import Method, Part, joined_diagnostics, loss_totals
 from dfi.methods.diagnosis import (
@@ -38,11 +42,21 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
+    from dfi._models.parallel import Bar
     from dfi._scoring.forms import AskedForm, ScoreForm
+    from dfi._scoring.sampling import Sampled, Told
     from dfi._scoring.scores import Scores, TransportError
     from dfi._types import Bools, Floats, Ints, TransportLike
     from dfi.transports.base import FittedTransport, Transport
 
+
+ExplainRows = int | Literal["default", "auto"] | None
+
+FEWEST_EXPLAINED = 50
+"""Rows below which a sample has no standard errors worth the name."""
+
+LEADING = 3
+"""Scores that are shown as they settle."""
 
 MEMBERS = 30
 """Levels or columns of a unit that a result tells of."""
@@ -97,6 +111,11 @@ class Disentangled(Method):
         Where groups are units: Shapley values in place of joint scores
         (:mod:`dfi._scoring.orders`), which add up to R2 times the variance. What several groups
         share is divided evenly between them; columns of no group are one more unit.
+    explain_rows : {"default", "auto"}, int or None, default="default"
+        How many rows are explained, drawn at random, under a transport and models of all: see
+        :func:`dfi.explain`.
+    max_seconds : float, optional
+        No further rows are explained after so many seconds.
     """
 
     transport: TransportLike = "gaussian"
@@ -105,6 +124,8 @@ class Disentangled(Method):
     integration: Quadrature | Literal["auto"] = "auto"
     diagnose: bool = True
     additive: bool = False
+    explain_rows: ExplainRows = "default"
+    max_seconds: float | None = None
 
     name = "dfi"
     question = (
@@ -138,6 +159,41 @@ class Disentangled(Method):
             Whether the model was fitted elsewhere.
         """
         self._form(resolve_transport(self.transport), given=given)
+        if isinstance(self.explain_rows, str):
+            one_of("explain_rows", self.explain_rows, ("default", "auto"))
+        elif self.explain_rows is not None:
+            whole("explain_rows", self.explain_rows, FEWEST_EXPLAINED)
+        limit: object = self.max_seconds
+        real = isinstance(limit, int | float | np.number) and not isinstance(limit, bool)
+        if limit is not None and not (real and limit > 0):  # type: ignore[operator]
+            raise ValueError(
+                f"max_seconds must be a number of seconds above 0, got {limit!r}: leave it out for "
+                "no limit"
+            )
+
+    def _plan(self, fits: Fits) -> Plan | None:
+        """Return which rows are explained and when to stop; None for all of them at once."""
+        rows, asked = fits.rows, self.explain_rows
+        n = len(rows)
+        if asked == "default":
+            asked = "auto" if n > source.LARGE_ROWS else None
+        every = asked is None or (not isinstance(asked, str) and asked >= n)
+        if every and self.max_seconds is None:
+            return None
+        if fits.weights.dependence is not None:
+            if self.explain_rows == "default" and self.max_seconds is None:
+                return None
+            raise ValueError(
+                "explain_rows and max_seconds take a random sample of rows that are independent, "
+                "and these depend on each other (cv_groups, or folds along time): leave both out"
+            )
+        count = n if every or isinstance(asked, str) else int(asked or n)
+        deadline = None
+        if self.max_seconds is not None:
+            deadline = fits.workers.started + self.max_seconds
+        order = rows[sampled_order(n, count, fits.child("explained rows"))]
+        reason = "all rows" if count == n else "asked for"
+        return Plan(order, n, reason, precise=asked == "auto", deadline=deadline)
 
     def _form(self, design: Transport, *, given: bool) -> ScoreForm:
         form = resolve_form(self.form, prefit=given)
@@ -246,7 +302,9 @@ class Disentangled(Method):
             transport = design.fit_matrix(*explained, columns=columns)
         smaller = fits.quarters if extrapolates else ()
         total = sum(len(fold.test) for fold in (*models, *smaller))
-        with progress_bar(fits.workers.progress, "explaining rows", total) as advance:
+        plan = self._plan(fits)
+        sampled: Sampled | None = None
+        with telling_bar(fits.workers.progress, "explaining rows", total) as bar:
             task = Task(
                 folds=models,
                 table=table,
@@ -259,13 +317,21 @@ class Disentangled(Method):
                 transport_error=self.transport_error,
                 seed=fits.child("transport"),
                 n_jobs=fits.workers.n_jobs,
-                advance=advance,
+                advance=bar.advance,
                 units=columns,
                 targets=blocks.targets,
                 orders=ORDERS if self.additive else 0,
                 loss=fits.loss,
             )
-            scores = of_models = transport.score(task)
+            if plan is None:
+                scores = transport.score(task)
+            else:
+                of_units = score_membership(transport, task)[:, : blocks.count]
+                tell = _leading(task, of_units, bar, len(fits.repeats))
+                scores, task, sampled = sampled_scores(transport, task, plan, of_units, tell)
+                models = restricted(models, scores.rows)
+                smaller = restricted(smaller, scores.rows)
+            of_models = scores
             if extrapolates:
                 of_smaller = transport.score(
                     replace(task, folds=smaller, transport_error="ignore", readings=Readings())
@@ -291,6 +357,8 @@ class Disentangled(Method):
             "transport_error": self.transport_error,
             "unit_scores": _unit_scores(design, blocks, additive=self.additive),
         }
+        if sampled is not None:
+            specification |= sampled.as_dict()
         if fits.data.joint:
             specification["group_scores"] = "shapley" if self.additive else "joint"
         membership = score_membership(transport, task)[:, : blocks.count]
@@ -312,6 +380,20 @@ class Disentangled(Method):
         if part.latent is not None:
             part = replace(part, latent=replace(part.latent, totals=totals))
         return Explained(part, models, transport, scores, membership)
+
+
+def _leading(task: Task, membership: Floats, bar: Bar, repeats: int) -> Told:
+    """Return what shows the leading scores beside a progress bar, as they settle."""
+
+    def tell(scores: Scores, wanted: int) -> None:
+        weights = task.weights.take(scores.rows)
+        values = scores.known.attributed @ membership
+        means, errors = weights.mean(values), weights.standard_error(values)
+        first = np.argsort(-means)[:LEADING]
+        text = ", ".join(f"{task.names[k]} {means[k]:.3g} ± {errors[k]:.1g}" for k in first)
+        bar.tell(text, wanted * repeats)
+
+    return tell
 
 
 def _part(

@@ -150,7 +150,7 @@ def why_not(transport: FittedTransport, task: Task) -> str | None:
     straight = transport.straight
     if transport.blocked is not None:
         # the transport is taken as known, which with few rows would call noise significant
-        wide = FEWEST_ROWS * transport.n_latent > len(task.rows)
+        wide = FEWEST_ROWS * transport.n_latent > len(task.explained)
         return f"there are fewer than {FEWEST_ROWS} rows for each column" if wide else None
     if straight is None:
         return "a second fit of this transport would cost as much as the first"
@@ -252,7 +252,7 @@ def noise_floor(
     which the probes' lines are averaged. The rows of ``task`` are those of ``probed`` and of the
     features' ``latent_influence``; ``variance`` is the outcome's.
     """
-    rows, weights, points = task.rows, task.weights, probed.table.matrix
+    rows, weights, points = task.explained, task.weights, probed.table.matrix
     explained = weights.take(rows)
     design, constant = transport.design, probed.constant
     if transport.blocked is not None:
@@ -308,7 +308,7 @@ def _among_units(
     features = [k for k in range(len(transport.inner.blocks)) if k not in probes]
     silent = replace(task, advance=None)
     rows = np.concatenate([fold.rows for fold in folds])
-    place, explained = np.searchsorted(task.rows, rows), task.weights.take(task.rows)
+    place, explained = np.searchsorted(task.explained, rows), task.weights.take(task.explained)
     order = transport.order(transport.inner.encode(matrix))
 
     def scored(fitted: BlockTransport) -> Floats:

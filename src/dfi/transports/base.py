@@ -484,7 +484,10 @@ class FittedTransport(ABC):
 
     def score(self, task: Task) -> Scores:
         """Score held-out rows, own error included; it was fitted on ``task.rows``."""
-        scores = self.plain_scores(task)
+        return self.finished(self.plain_scores(task), task)
+
+    def finished(self, scores: Scores, task: Task) -> Scores:
+        """Add the transport's own error to scores that take it as known."""
         if task.fixed:
             return scores
         aware = self.own_error(scores, task)
@@ -559,11 +562,18 @@ def jackknifed(
     # rows of weight 0 belong to no group: one of them alone would have no mean
     counted = np.flatnonzero(weights.values)
     groups = np.zeros(len(task.rows), dtype=np.intp)
-    groups[counted] = dealt(weights.take(counted), seed)
+    at = np.searchsorted(task.rows, task.explained)
+    scored = None
+    if task.sample is not None:
+        scored = np.searchsorted(counted, at[weights.values[at] > 0])
+    groups[counted] = dealt(weights.take(counted), seed, scored)
     n_groups = int(groups.max()) + 1
     if n_groups < 2:
         return scores
     psi = group_influence(groups, rescore, rescore(None))
+    # refits leave out rows of the whole table, and are set beside means of those explained: what
+    # both have in common is as much less as these are fewer
+    groups, weights = groups[at], weights.take(at)
     d = scores.latent.shape[1]
     extra = np.zeros(psi.shape[1]) if noise is None else noise()
     return scores.with_error(

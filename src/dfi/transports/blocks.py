@@ -502,15 +502,14 @@ class BlockTransport(FittedTransport):
     def law(self, task: Task, rows: Floats | None = None, order: Ints | None = None) -> Law:
         """Return who gives to whom among the explained rows, the same for every refit.
 
-        ``rows`` are those of the matrix that the transport was fitted to, ``order`` that in which
-        donors are dealt.
+        ``rows`` are theirs of the matrix, ``order`` that in which donors are dealt.
         """
-        rows = task.matrix[task.rows] if rows is None else rows
+        rows = task.matrix[task.explained] if rows is None else rows
         whitened = self.inner.encode(rows)
         encoded = self.linear.encode(whitened)
         latent = self.linear.filled(encoded, np.random.default_rng(task.child(2)))
         order = self.order(whitened) if order is None else order
-        mass = task.weights.values[task.rows]
+        mass = task.weights.values[task.explained]
         share, counts = mass / mass.sum(), (task.options.donors, DONORS_OF_ORDER * task.orders)
         dealt = []
         for count, seed in zip(counts, (task.child(3), task.child(5)), strict=True):
@@ -573,7 +572,7 @@ class BlockTransport(FittedTransport):
 
         With its ``number``, and where orders are asked for, by Shapley values.
         """
-        place = np.searchsorted(task.rows, rows)
+        place = np.searchsorted(task.explained, rows)
         parts = []
         for start in range(0, len(rows), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
@@ -666,7 +665,8 @@ class BlockTransport(FittedTransport):
         number: int,
     ) -> Floats:
         """Return the influence values of Shapley values, along new orders for every few rows."""
-        mean = float(task.weights.take(task.rows).mean(task.y[task.rows])[0])
+        explained = task.explained
+        mean = float(task.weights.take(explained).mean(task.y[explained])[0])
         seed, found = task.child(6), []
         for start in range(0, len(rows), ROWS_OF_ORDERS):
             part = slice(start, start + ROWS_OF_ORDERS)
@@ -688,10 +688,11 @@ class BlockTransport(FittedTransport):
             )
         return np.concatenate(found)
 
-    def score(self, task: Task) -> Scores:
-        """Score the targets, own error included; the second-order bias is left in."""
+    def finished(self, scores: Scores, task: Task) -> Scores:
+        """Add the own error; the second-order bias is left in."""
         reason = FIXED if task.fixed else "not derived for units of several columns"
-        return SecondOrderBias.left_in(reason).subtracted_from(super().score(task), ())
+        found = super().finished(scores, task)
+        return SecondOrderBias.left_in(reason).subtracted_from(found, ())
 
     def plain_scores(self, task: Task) -> Scores:
         """Score the targets, the transport taken as known."""
@@ -724,7 +725,7 @@ class BlockTransport(FittedTransport):
         rows, latent, by_repeat = pool(task.folds, [part.influence for part in found], mass)
         attributed, shares = latent, np.eye(len(targets))
         if task.by_unit:
-            coordinates = law.latent[np.searchsorted(task.rows, rows)]
+            coordinates = law.latent[np.searchsorted(task.explained, rows)]
             pairs = _pooled_pairs(task.folds, found, mass)
             attributed, shares = self._attributed(
                 latent, pairs, coordinates, task.weights.take(rows), task.loss
@@ -815,7 +816,7 @@ class BlockTransport(FittedTransport):
             advance=None,
             factors=kept_factors(scores, task),
         )
-        order = self.order(self.inner.encode(task.matrix[task.rows]))
+        order = self.order(self.inner.encode(task.matrix[task.explained]))
         compared = np.unique(np.concatenate([fold.test for fold in folds]))
         weights = task.weights.take(compared)
         changes: list[Floats] = []

@@ -91,7 +91,7 @@ class CurvedTransport(FittedTransport):
 
     def plain_scores(self, task: Task) -> Scores:
         """Score along the curves, and warn where they do not pass through the rows."""
-        copies = RowCopies.of(self, task.weights, task.rows)
+        copies = RowCopies.of(self, task.weights, task.explained)
         scores = self._along_curves(task, copies)
         error = _round_trip(self, task)
         if error > ROUND_TRIP:
@@ -108,7 +108,7 @@ class CurvedTransport(FittedTransport):
         folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
         factors = kept_factors(scores, task)
         thinned = replace(task, folds=folds, options=options, advance=None, factors=factors)
-        copies = RowCopies.of(self, task.weights, task.rows)
+        copies = RowCopies.of(self, task.weights, task.explained)
 
         def rescore(keep: Ints | None) -> Floats:
             fitted = self if keep is None else task.fit(self.design, keep, self)
@@ -123,13 +123,13 @@ class CurvedTransport(FittedTransport):
         if copies is not None:
             return copies.scores(task, self, generator=generator, check=check)
         latent = np.zeros((len(matrix), self.n_latent))
-        latent[task.rows] = self.encode(matrix[task.rows], generator)
+        latent[task.explained] = self.encode(matrix[task.explained], generator)
         return curve_scores(task, self, latent=latent, check=check)
 
 
 def _round_trip(transport: FittedTransport, task: Task) -> float:
     """Return the root mean square of decode(encode(X)) - X in standard deviations."""
-    matrix, weights = task.table.matrix[task.rows], task.weights.take(task.rows)
+    matrix, weights = task.table.matrix[task.explained], task.weights.take(task.explained)
     # weighted, since rows of weight 0 were not fitted and may lie beyond all that were
     back = transport.decode(transport.encode(matrix, np.random.default_rng(task.child(0))))
     active = transport.active

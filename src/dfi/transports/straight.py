@@ -47,6 +47,7 @@ from scipy import stats
 
 from dfi._scoring.error import unspent
 from dfi._scoring.lines import row_sample, unread_coordinates
+from dfi._scoring.sampling import of_sample
 from dfi._scoring.scores import Scores, fold_lines, pooled_scores
 from dfi.transports.base import (
     STRAIGHT_ONLY,
@@ -157,9 +158,9 @@ class StraightTransport(FittedTransport):
         values = self.attributed(scores, matrix, weights)
         return np.concatenate([weights.mean(values.latent), weights.mean(values.attributed)])
 
-    def score(self, task: Task) -> Scores:
-        """Score the rows; those of components that no model reads score exactly 0."""
-        found = super().score(task)
+    def finished(self, scores: Scores, task: Task) -> Scores:
+        """Add the own error; rows of components that no model reads score exactly 0."""
+        found = super().finished(scores, task)
         if task.fixed:
             found = SecondOrderBias.left_in(FIXED).subtracted_from(found, self._names(task))
         if self.labels is None:
@@ -196,23 +197,33 @@ class StraightTransport(FittedTransport):
             found = self.jackknife(scores, task)
             told: Plain = {"sensitivity": {"used": "jackknife"}}
             found = replace(found, diagnostics={**found.diagnostics, **told})
-            reason = why_left_in(self.whitening, len(scores.rows)) or "not derived for this loss"
+            reason = why_left_in(self.whitening, task.n_fitted) or "not derived for this loss"
             return SecondOrderBias.left_in(reason).subtracted_from(found, names)
         matrix, weights = task.matrix[scores.rows], task.weights.take(scores.rows)
         influence = self.influence(matrix)
         settled = _settled(lines, influence, weights, task, names)
-        reason = why_left_in(self.whitening, len(scores.rows))
+        reason = why_left_in(self.whitening, task.n_fitted)
         squares = None
         if not reason and lines.gradients is not None:
             factor = None if scores.calibration is None else scores.calibration.factor
             squares = squared_influence(influence, lines.gradients.mean(), weights, factor)
-            squares = replace(squares, rough=lines.gradients.rough)
+            # variances of a transport that was fitted on more rows than are explained
+            squares = replace(
+                squares,
+                latent=task.share * squares.latent,
+                decoder=task.share * squares.decoder,
+                rough=lines.gradients.rough,
+            )
         trusted = None if settled.jackknife else influence
         aware = self.attributed(settled.scores, matrix, weights, influence=trusted, squares=squares)
         if settled.jackknife:
             found = self.jackknife(scores, task)
         else:
-            found = scores.with_error(aware.latent, aware.attributed, settled.words)
+            found = scores.with_error(
+                _of_share(scores.latent, aware.latent, weights, task),
+                _of_share(scores.attributed, aware.attributed, weights, task),
+                settled.words,
+            )
         found = replace(found, diagnostics={**found.diagnostics, **settled.diagnostics})
         bias = SecondOrderBias.left_in(reason or "no row has a weight")
         if squares is not None and aware.bias is not None:
@@ -286,21 +297,32 @@ class StraightTransport(FittedTransport):
             linear.smoothing < 1.0
             or linear.factors is not None
             or task.options.rule == "draws"
-            or len(task.rows) < 2 * max(map(len, linear.blocks))
+            or task.n_fitted < 2 * max(map(len, linear.blocks))
         ):
             # a smoothed regression, which single lines do not show; refits instead of terms; line
             # means whose own noise differences would show; or too small errors in any case
             error = "derived"
         step = None
-        if error != "ignore" and not task.fixed and not why_left_in(linear, len(task.rows)):
-            step = gradient_step(task.weights.take(task.rows).total)
+        if error != "ignore" and not task.fixed and not why_left_in(linear, task.n_fitted):
+            step = gradient_step(task.total)
         return pooled_scores(
             replace(task, transport_error=error),
             self,
-            gradient_step=step,
+            gradient_step=None if task.settled else step,
+            check=not task.settled,
             n_draws=self.design.n_draws,
             n_smoothing=self.design.n_smoothing,
         )
+
+
+def _of_share(plain: Floats, aware: Floats, weights: Weights, task: Task) -> Floats:
+    """Return influence values with the transport's terms, which are of all rows it was fitted on.
+
+    Without a sample they are what they are.
+    """
+    if task.share >= 1.0:
+        return aware
+    return of_sample(plain, aware - plain, weights, task.share, task.child(7))
 
 
 @dataclass(frozen=True)

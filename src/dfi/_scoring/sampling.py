@@ -1,0 +1,332 @@
+r"""As many rows as the answer needs: line means of a random sample, the transport of all rows.
+
+The transport and the models use all ``n`` rows; the influence values :math:`u_i` of the transport
+taken as known are computed for ``m`` of them, drawn at random. With :math:`T_i` the influence of a
+row through the fitted transport the estimate is :math:`\bar u_m + \bar T_n`, up to terms of second
+order, and its variance
+
+.. math:: se^2 = \frac{Var(u)}{m} + \frac{Var(u + T) - Var(u)}{n} .
+
+Both variances are taken from the ``m`` rows (:func:`of_sample`). Rows are explained in an order
+that a ticket of their place gives (:func:`dfi._data.source.sampled_order`), stage by stage: every
+stage is a random sample of its own, and what stands after any of them is a valid answer, with a
+larger error than the next. So a run can stop where the error is small enough, where time is up, or
+where somebody asks for it.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfi._scoring.scores import Scores, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dfi._data.weights import Weights
+    from dfi._models.crossfit import FoldModels
+    from dfi._scoring.lines import LineScores
+    from dfi._types import Floats, Ints
+    from dfi.transports.base import FittedTransport
+
+BLOCK = 4096
+"""Rows of the first stage, and of which later ones have a whole number."""
+
+BLOCKS_AT_ONCE = 4
+"""Blocks of a later stage at the most: what an interrupted run may lose."""
+
+OF_TOTAL = 0.01
+"""The automatic sample ends where the standard error of the total is below this share of it."""
+
+LARGE_SHARE, OF_SCORE = 0.05, 0.05
+"""And that of every score above the first share of the total is below the second share of it."""
+
+MOST_CELLS = 1 << 25
+"""Rows times coordinates that the automatic sample takes at the most: 256 MB for each matrix of
+influence values."""
+
+Told = Callable[[Scores, int], None]
+"""Who watches: is given the scores after a stage and how many rows are likely to be explained."""
+
+answers_interrupts: ContextVar[bool] = ContextVar("answers_interrupts", default=False)
+"""Whether Ctrl-C ends a run with the answer so far; a second one ends it at once."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which rows are explained, and when to stop.
+
+    Attributes
+    ----------
+    order : ndarray of int
+        Rows of the table in the order in which they are explained, no more than ``most``.
+    population : int
+        How many there are in all.
+    reason : str
+        Why no more than these are explained.
+    precise : bool
+        Whether to stop as soon as the errors are small enough.
+    deadline : float, optional
+        The moment, by :func:`time.monotonic`, after which no further stage begins.
+    """
+
+    order: Ints
+    population: int
+    reason: str
+    precise: bool = False
+    deadline: float | None = None
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """How many rows were explained, of how many, and why no more."""
+
+    rows: int
+    population: int
+    reason: str
+
+    def as_dict(self) -> dict[str, object]:
+        """Return what a specification has of it."""
+        return {"explained_rows": self.rows, "explained_of": self.population, "why": self.reason}
+
+
+def sampled_scores(
+    transport: FittedTransport,
+    task: Task,
+    plan: Plan,
+    membership: Floats,
+    told: Told | None = None,
+) -> tuple[Scores, Task, Sampled]:
+    """Explain rows stage by stage; return their scores, the task of these rows, and why no more.
+
+    ``membership`` (scores, units) tells which scores add up to those that are judged.
+    """
+    first = _some(task, plan.order[:BLOCK])
+    plain = transport.plain_scores(first)
+    stages, done = [plain], len(first.explained)
+    following = _following(task, plain)
+    # what the transport's error adds to the squared errors does not depend on the sample's size
+    extra: Floats | None = None
+    found: Scores | None = None
+    reason = plan.reason
+    with _interrupts() as interrupted:
+        while True:
+            merged = merged_scores(stages, task)
+            wanted = len(plan.order)
+            if plan.precise:
+                wanted = min(wanted, _rows_needed(merged, task, membership, extra))
+            if told is not None:
+                told(merged, max(wanted, done))
+            if plan.precise and wanted <= done < len(plan.order):
+                here = _some(task, plan.order[:done])
+                found = transport.finished(merged, here)
+                if extra is None:
+                    extra = _added(found, here, membership)
+                    if _rows_needed(merged, task, membership, extra) > done:
+                        continue
+                reason = "precise"
+                break
+            if done >= len(plan.order):
+                break
+            if interrupted():
+                reason = "interrupted"
+                break
+            if plan.deadline is not None and time.monotonic() > plan.deadline:
+                reason = "time"
+                break
+            found = None
+            size = int(np.clip(-(-(wanted - done) // BLOCK), 1, BLOCKS_AT_ONCE)) * BLOCK
+            with warnings.catch_warnings():
+                # what there is to say of the models and the transport was said of the first rows
+                warnings.simplefilter("ignore")
+                stages.append(
+                    transport.plain_scores(_some(following, plan.order[done : done + size]))
+                )
+            done = min(done + size, len(plan.order))
+    here = _some(task, plan.order[:done])
+    if found is None:
+        found = transport.finished(merged_scores(stages, task), here)
+    return found, here, Sampled(done, plan.population, reason)
+
+
+def restricted(folds: Sequence[FoldModels], rows: Ints) -> tuple[FoldModels, ...]:
+    """Return folds with those of their held-out rows that are among some, ascending."""
+    last = int(max((fold.test.max(initial=-1) for fold in folds), default=-1))
+    chosen = np.zeros(max(last, int(rows.max(initial=-1))) + 1, dtype=np.bool_)
+    chosen[rows] = True
+    return tuple(replace(fold, test=fold.test[chosen[fold.test]]) for fold in folds)
+
+
+def _some(task: Task, rows: Ints) -> Task:
+    """Return the task of explaining some of the rows."""
+    return replace(task, folds=restricted(task.folds, rows), sample=np.sort(rows))
+
+
+def _following(task: Task, first: Scores) -> Task:
+    """Return the task of further rows: what was settled on the first ones is kept."""
+    nodes = task.options.nodes if first.n_nodes is None else first.n_nodes
+    return replace(
+        task,
+        options=replace(task.options, nodes=nodes),
+        transport_error="derived" if task.transport_error == "auto" else task.transport_error,
+        factors=task.factors if first.calibration is None else first.calibration.factors,
+        settled=True,
+    )
+
+
+def _errors(influence: Floats, weights: Weights) -> tuple[Floats, Floats]:
+    """Return scores and squared standard errors of units and, last, of their total."""
+    both = np.column_stack([influence, influence.sum(axis=1)])
+    return weights.mean(both), weights.standard_error(both) ** 2
+
+
+def _rows_needed(scores: Scores, task: Task, membership: Floats, extra: Floats | None) -> int:
+    r"""Return how many rows the errors ask for, from the rows that have been explained.
+
+    :math:`m \ge m_0 \, se_0^2 / (t^2 - e)`, ``t`` the error that is small enough and ``e`` what the
+    transport adds whatever the sample.
+    """
+    known, m = scores.known, len(scores.rows)
+    mean, square = _errors(known.attributed @ membership, task.weights.take(scores.rows))
+    total = abs(float(mean[-1]))
+    wanted = np.append(OF_SCORE * np.abs(mean[:-1]), OF_TOTAL * total)
+    matters = np.append(np.abs(mean[:-1]) > LARGE_SHARE * total, True)
+    room = wanted**2 - (0.0 if extra is None else extra)
+    limit = MOST_CELLS // max(1, known.latent.shape[1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        needed = np.where(room > 0, m * square / room, np.inf)
+    needed = np.where(square > 0, needed, 0.0)
+    return int(min(np.max(needed[matters], initial=0.0), max(limit, BLOCK)))
+
+
+def _added(scores: Scores, task: Task, membership: Floats) -> Floats:
+    """Return what the transport's own error adds to the squared errors."""
+    weights = task.weights.take(scores.rows)
+    aware = _errors(scores.attributed @ membership, weights)[1]
+    return aware - _errors(scores.known.attributed @ membership, weights)[1]
+
+
+def merged_scores(stages: Sequence[Scores], task: Task) -> Scores:
+    """Put the scores of stages together, whose rows are different ones of one sample."""
+    first = stages[0]
+    if len(stages) == 1:
+        return first
+    rows = np.concatenate([stage.rows for stage in stages])
+    order = np.argsort(rows)
+    mass = np.array([float(task.weights.values[stage.rows].sum()) for stage in stages])
+    share = mass / mass.sum()
+
+    def mean(parts: Sequence[Floats]) -> Floats:
+        return np.asarray(np.tensordot(share, np.stack(parts), axes=1))
+
+    def stacked(parts: Sequence[Floats]) -> Floats:
+        return np.concatenate(parts)[order]
+
+    lines = [stage.lines for stage in stages if stage.lines is not None]
+    predictions = tuple(
+        (np.concatenate([rows for rows, _ in parts]), np.concatenate([own for _, own in parts]))
+        for parts in zip(*(stage.predictions for stage in stages), strict=True)
+    )
+    unread = [stage.unread for stage in stages if stage.unread is not None]
+    return replace(
+        first,
+        rows=rows[order],
+        latent=stacked([stage.latent for stage in stages]),
+        attributed=stacked([stage.attributed for stage in stages]),
+        latent_by_repeat=mean([stage.latent_by_repeat for stage in stages]),
+        attributed_by_repeat=mean([stage.attributed_by_repeat for stage in stages]),
+        predictions=predictions,
+        attribution=mean([stage.attribution for stage in stages]),
+        lines=_merged_lines(lines, order, mean) if lines else None,
+        unread=np.logical_and.reduce(unread) if unread else None,
+    )
+
+
+def _merged_lines(
+    parts: Sequence[LineScores], order: Ints, mean: Callable[[Sequence[Floats]], Floats]
+) -> LineScores:
+    residuals = [part.residual for part in parts if part.residual is not None]
+    return replace(
+        parts[0],
+        influence=np.concatenate([part.influence for part in parts])[order],
+        prediction=np.concatenate([part.prediction for part in parts])[order],
+        sensitivity=mean([part.sensitivity for part in parts]),
+        gradient=mean([part.gradient for part in parts]),
+        curvature=mean([part.curvature for part in parts]),
+        residual=mean(residuals) if residuals else None,
+    )
+
+
+def of_sample(
+    influence: Floats, own: Floats, weights: Weights, share: float, seed: np.random.SeedSequence
+) -> Floats:
+    r"""Return influence values of ``m`` rows with the covariance of a transport fitted on ``n``.
+
+    ``influence`` are :math:`u_i`, ``own`` are :math:`T_i`, both (m, columns), and ``share`` is
+    :math:`r = m/n`. A row of the sample enters both means, every other row that of ``T`` alone, so
+
+    .. math:: v_i = u_i + r\,(T_i - \bar T) + \sqrt{r (1 - r)}\; W_i
+
+    with :math:`W` uncorrelated with ``u`` and ``T`` and of the covariance of ``T`` stands for all
+    ``n``: :math:`\bar v = \bar u` and
+    :math:`Cov(v)/m = Cov(u)/m + \{Cov(u + T) - Cov(u)\}/n`, exactly and for all columns together.
+    ``W`` is the ``T`` of other rows of the sample, from which what goes along with ``u`` and ``T``
+    by chance is taken out.
+    """
+    if share >= 1.0 or not own.any():
+        return np.asarray(influence + own if share >= 1.0 else influence)
+    root = np.sqrt(weights.mean_variances())
+    held = root > 0
+    centre = weights.mean(influence)
+    first, second = (
+        (values - weights.mean(values))[held] * root[held, None] for values in (influence, own)
+    )
+    # sums of the rows weighted by this are their weighted means, which must not move
+    level = (weights.values[held] / root[held])[:, None]
+    gram = second.T @ second
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > 1e-10 * values[-1]
+    vectors, lengths = vectors[:, kept], np.sqrt(values[kept])
+    basis = np.linalg.qr(np.hstack([level, first, second]))[0]
+    order = np.random.default_rng(seed).permutation(len(first))
+    other = second[order] @ (vectors / lengths)
+    other -= basis @ (basis.T @ other)
+    inner, turn = np.linalg.eigh(other.T @ other)
+    other = other @ (turn / np.sqrt(np.maximum(inner, np.finfo(float).tiny))) @ turn.T
+    rest = other @ (lengths[:, None] * vectors.T)
+    steps = first + share * second + np.sqrt(share * (1.0 - share)) * rest
+    found = np.broadcast_to(centre, influence.shape).copy()
+    found[held] += steps / root[held, None]
+    return found
+
+
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Yield a question: whether Ctrl-C was heard, where it asks for the answer so far."""
+    heard = threading.Event()
+    main = threading.current_thread() is threading.main_thread()
+    if not (answers_interrupts.get() and main):
+        yield heard.is_set
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def once(number: int, frame: object) -> None:
+        del number, frame
+        heard.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, once)
+    try:
+        yield heard.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
