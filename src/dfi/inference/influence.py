@@ -558,8 +558,8 @@ class InfluenceMoments(Influence):
         self._check_units(other)
         if not independent:
             raise ValueError(
-                "moments do not say how two results on the same rows depend on each other: "
-                "combine them by rows"
+                "moments do not say how two results on the same rows depend on each other: combine "
+                "them by rows, which results of large tables have with keep_rows=True"
             )
         theirs = other if isinstance(other, InfluenceMoments) else other.moments()
         first, second = self.third, theirs.third

@@ -199,7 +199,10 @@ class Importance:
     def _by_row(self) -> InfluenceRows:
         if isinstance(self.basis, InfluenceRows):
             return self.basis
-        raise ValueError("this result keeps the moments of its influence values, not their rows")
+        raise ValueError(
+            "this result keeps the moments of its influence values, not their rows: explain with "
+            "keep_rows=True where they are needed"
+        )
 
     @property
     def influence(self) -> Floats:
