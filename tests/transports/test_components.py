@@ -26,6 +26,7 @@ from dfi.transports.components import (
     rotation_skewness,
     step_up,
 )
+from dfi.transports.covariance import RowCoordinates
 from dfi.transports.margins import count_rows
 
 
@@ -38,14 +39,16 @@ def standardized(X, mass=None):
 def sample_of(X, unit=None, weights=None):
     weights = Weights(np.ones(len(X)), "frequency") if weights is None else weights
     unit = np.arange(X.shape[1]) if unit is None else np.asarray(unit)
-    return _Sample.of(standardized(X, weights.values), weights, unit, count_rows(weights))
+    return _Sample.of(RowCoordinates(standardized(X, weights.values), weights), unit)
 
 
 def partition(X, unit=None, weights=None):
     """Return the components as a set of sets of units."""
     weights = Weights(np.ones(len(X)), "frequency") if weights is None else weights
     unit = np.arange(X.shape[1]) if unit is None else np.asarray(unit)
-    labels, _ = dependence_components(standardized(X, weights.values), weights, unit)
+    labels, _ = dependence_components(
+        RowCoordinates(standardized(X, weights.values), weights), unit
+    )
     return {frozenset(np.flatnonzero(labels == k).tolist()) for k in np.unique(labels)}
 
 

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 import dfi
 from dfi._data.weights import Weights
 from dfi.transports import Copula, Gaussian, Semicontinuous
-from dfi.transports.covariance import correlation, noise_edge, principal_factors
+from dfi.transports.covariance import (
+    RowCoordinates,
+    correlation,
+    noise_edge,
+    principal_factors,
+)
 
 SHARED = ["auto", "factor", "ledoit-wolf"]
 
@@ -54,7 +59,9 @@ def counts(n):
 @pytest.mark.parametrize("rank", [1, 3, 5])
 def test_factors_of_many_rows_are_the_true_ones(rank):
     truth = factor_model(30, rank)
-    found = correlation(standardized(sample(truth, 50_000)), counts(50_000), "factor")
+    found = correlation(
+        RowCoordinates(standardized(sample(truth, 50_000)), counts(50_000)), "factor"
+    )
     assert found.ranks == (rank,)
     assert np.max(np.abs(found.matrix - truth)) < 0.03  # sampling error: 4.5 / sqrt(n)
 
@@ -66,7 +73,7 @@ def test_a_factor_model_returns_to_itself():
 
 def test_columns_that_share_nothing_have_no_factor():
     rows = standardized(np.random.default_rng(0).standard_normal((200, 80)))
-    found = correlation(rows, counts(200), "factor")
+    found = correlation(RowCoordinates(rows, counts(200)), "factor")
     assert found.ranks == (0,)
     assert np.array_equal(found.matrix, np.eye(80))
 
@@ -80,7 +87,7 @@ def test_columns_that_share_nothing_have_no_factor():
 )
 def test_matrices_are_correlations_and_positive_definite(n, d, kind, seed):
     rows = standardized(sample(factor_model(d, 2, seed), n, seed))
-    matrix = correlation(rows, counts(n), kind).matrix
+    matrix = correlation(RowCoordinates(rows, counts(n)), kind).matrix
     assert np.array_equal(np.diag(matrix), np.ones(d))
     assert np.allclose(matrix, matrix.T)
     assert np.linalg.eigvalsh(matrix)[0] > 1e-9
@@ -90,8 +97,8 @@ def test_matrices_are_correlations_and_positive_definite(n, d, kind, seed):
 def test_the_order_of_columns_does_not_matter(kind):
     rows = standardized(sample(factor_model(30, 2), 60))
     order = np.random.default_rng(3).permutation(30)
-    given_order = correlation(rows, counts(60), kind).matrix
-    permuted = correlation(rows[:, order], counts(60), kind).matrix
+    given_order = correlation(RowCoordinates(rows, counts(60)), kind).matrix
+    permuted = correlation(RowCoordinates(rows[:, order], counts(60)), kind).matrix
     assert np.allclose(permuted, given_order[np.ix_(order, order)], atol=1e-10)
 
 
@@ -101,8 +108,8 @@ def test_counts_are_repeated_rows(kind):
     often = np.random.default_rng(0).integers(0, 4, 40)
     repeated = standardized(np.repeat(rows, often, axis=0))
     weights = Weights(often.astype(float), "frequency")
-    weighted = correlation(standardized(rows, often), weights, kind)
-    expected = correlation(repeated, counts(len(repeated)), kind)
+    weighted = correlation(RowCoordinates(standardized(rows, often), weights), kind)
+    expected = correlation(RowCoordinates(repeated, counts(len(repeated))), kind)
     assert weighted.ranks == expected.ranks
     assert np.allclose(weighted.matrix, expected.matrix, atol=1e-10)
 
@@ -110,13 +117,13 @@ def test_counts_are_repeated_rows(kind):
 def test_components_have_factors_of_their_own_and_small_ones_none():
     labels = np.array([0] * 20 + [1] * 3)
     rows = standardized(sample(factor_model(23, 2), 60))
-    found = correlation(rows, counts(60), "auto", labels=labels)
+    found = correlation(RowCoordinates(rows, counts(60)), "auto", labels=labels)
     assert found.kind == "factor"
     assert found.ranks[0] is not None
     assert found.ranks[1] is None
     assert not found.matrix[:20, 20:].any()
     assert np.allclose(found.matrix[20:, 20:], np.corrcoef(rows[:, 20:].T))
-    alone = correlation(rows[:, :20], counts(60), "factor")
+    alone = correlation(RowCoordinates(rows[:, :20], counts(60)), "factor")
     assert np.allclose(found.matrix[:20, :20], alone.matrix)
 
 
@@ -127,7 +134,7 @@ BLOCKS = np.array([0] * 6 + [1] * 4 + [2, 3, 4, 5] + [6] * 6)
 def test_blocks_are_the_identity_and_their_coding_does_not_matter(kind):
     n = 70
     rows = whitened(sample(factor_model(20, 2), n), BLOCKS)
-    found = correlation(rows, counts(n), kind, blocks=BLOCKS)
+    found = correlation(RowCoordinates(rows, counts(n)), kind, blocks=BLOCKS)
     same = BLOCKS[:, None] == BLOCKS
     assert np.array_equal(found.matrix[same], np.eye(20)[same])
     assert np.linalg.eigvalsh(found.matrix)[0] > 1e-3
@@ -137,7 +144,7 @@ def test_blocks_are_the_identity_and_their_coding_does_not_matter(kind):
         inside = np.flatnonzero(block == BLOCKS)
         normal = generator.standard_normal((len(inside), len(inside)))
         turn[np.ix_(inside, inside)] = np.linalg.qr(normal)[0]
-    turned = correlation(rows @ turn, counts(n), kind, blocks=BLOCKS)
+    turned = correlation(RowCoordinates(rows @ turn, counts(n)), kind, blocks=BLOCKS)
     assert turned.ranks == found.ranks
     assert turned.shrinkage == pytest.approx(found.shrinkage, rel=1e-9)
     assert np.allclose(turned.matrix, turn.T @ found.matrix @ turn, atol=1e-9)
@@ -146,8 +153,8 @@ def test_blocks_are_the_identity_and_their_coding_does_not_matter(kind):
 @pytest.mark.parametrize("kind", ["sample", *SHARED])
 def test_blocks_of_one_column_are_columns(kind):
     rows = standardized(sample(factor_model(20, 2), 70))
-    plain = correlation(rows, counts(70), kind)
-    blocks = correlation(rows, counts(70), kind, blocks=np.arange(20)[::-1])
+    plain = correlation(RowCoordinates(rows, counts(70)), kind)
+    blocks = correlation(RowCoordinates(rows, counts(70)), kind, blocks=np.arange(20)[::-1])
     assert np.allclose(plain.matrix, blocks.matrix, atol=1e-12)
     assert plain.ranks == blocks.ranks
 
@@ -279,7 +286,7 @@ def test_scores_of_few_shared_directions_come_out(d, n):
     for seed in range(5):
         rows = standardized(sample(truth, n, seed))
         for kind, total in bias.items():
-            total += scores(correlation(rows, counts(n), kind).matrix, rows) - exact
+            total += scores(correlation(RowCoordinates(rows, counts(n)), kind).matrix, rows) - exact
     size = {kind: np.abs(total).sum() / 5 for kind, total in bias.items()}
     assert size["factor"] < 0.1 * exact.sum()
     assert size["factor"] < 0.6 * size["sample"]

@@ -15,7 +15,7 @@ from dfi._data.weights import Weights
 from dfi._models.crossfit import FoldModels
 from dfi.datasets.simulations import correlated_gaussian, m4
 from dfi.transports import Copula, EntropicOT, Gaussian, KnotheRosenblatt, base
-from dfi.transports.covariance import ledoit_wolf
+from dfi.transports.covariance import RowCoordinates, ledoit_wolf
 from dfi.transports.curved import RowCopies, curve_scores
 from dfi.transports.margins import count_rows, fit_margin
 from tests.scoring.tasks import task_of
@@ -239,8 +239,7 @@ def test_estimated_shrinkage_of_counts_is_that_of_repeated_rows(kind, seed):
 def test_estimated_shrinkage_is_scikit_learns_where_rows_count_alike():
     X, _, _ = draw("skewed", 0)
     scaled = (X - X.mean(axis=0)) / X.std(axis=0)
-    equal = np.full(len(X), 1.0 / len(X))
-    found = ledoit_wolf(scaled, equal, float(len(X)))
+    found = ledoit_wolf(RowCoordinates(scaled, Weights(np.ones(len(X)), "frequency")))
     assert found == pytest.approx(ledoit_wolf_shrinkage(scaled), rel=1e-12)
     assert 0.0 < found < 1.0
 

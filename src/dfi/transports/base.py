@@ -33,8 +33,10 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dfi._checks import one_of
+from dfi._data import source as rows_in_blocks
 from dfi._data.dependence import Ordered
 from dfi._data.frames import build_frame, is_table
+from dfi._data.source import MatrixSource
 from dfi._data.table import Table, read_table
 from dfi._data.weights import read_weights
 from dfi._models.seeds import Seeds
@@ -42,12 +44,14 @@ from dfi._scoring.forms import CROSSED, AskedForm, ScoreForm
 from dfi._scoring.scores import TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
 
     from dfi._data.columns import Column
+    from dfi._data.moments import RowGroups
+    from dfi._data.source import RowSource
     from dfi._data.weights import Weights
     from dfi._lines.base import Reference
     from dfi._lines.choose import Quadrature
@@ -208,6 +212,54 @@ class Transport(TransformerMixin, BaseEstimator):
     ) -> FittedTransport:
         """Fit the transport for sets of units that are scored as one, where it can."""
         return self.fit_matrix(matrix, weights, constant, columns=columns)
+
+    def fit_source(
+        self,
+        source: RowSource,
+        constant: Bools,
+        *,
+        columns: Sequence[Column] | None = None,
+        like: FittedTransport | None = None,
+        every_block: bool = False,
+    ) -> FittedTransport:
+        """Fit the transport to rows wherever they are.
+
+        With ``every_block``, for sets of units that are scored as one (:meth:`fit_blocks`). Here
+        all rows are put together in memory: those of a matrix, and of a small table.
+        """
+        self.check_source(source)
+        matrix, weights = gathered(source)
+        if every_block and columns is not None:
+            return self.fit_blocks(matrix, weights, constant, columns)
+        return self.fit_matrix(matrix, weights, constant, columns=columns, like=like)
+
+    def check_source(self, source: RowSource) -> None:
+        """Raise if the rows are not in memory, and are needed there."""
+        if not isinstance(source, MatrixSource) and source.n_rows > rows_in_blocks.LARGE_ROWS:
+            raise ValueError(
+                f"transport={self.name!r} needs all rows in memory, and the {source.n_rows} of X "
+                "are read block by block: use transport='gaussian', or pass X as an array or a "
+                "data frame, of some of the rows if they are too many"
+            )
+
+    def refits(
+        self,
+        source: RowSource,
+        groups: RowGroups,
+        constant: Bools,
+        *,
+        like: FittedTransport,
+        columns: Sequence[Column] | None = None,
+    ) -> Iterator[FittedTransport]:
+        """Yield the transport fitted to all rows but those of each group, in turn."""
+        self.check_source(source)
+        matrix, weights = gathered(source)
+        group = groups(np.arange(source.n_rows))
+        for g in range(groups.count):
+            kept = np.flatnonzero(group != g)
+            yield self.fit_matrix(
+                matrix[kept], weights.take(kept), constant, columns=columns, like=like
+            )
 
     @abstractmethod
     def specification(self) -> Plain:
@@ -505,6 +557,13 @@ class FittedTransport(ABC):
     @abstractmethod
     def jackknife(self, scores: Scores, task: Task) -> Scores:
         """Add the transport's own error by fitting it again without groups of rows."""
+
+
+def gathered(source: RowSource) -> tuple[Floats, Weights]:
+    """Return all rows of a source, and their weights."""
+    if isinstance(source, MatrixSource) and source.rows is None:
+        return source.matrix, source.weights
+    return source.take(np.arange(source.n_rows))
 
 
 def repeated_rows(weights: Weights) -> Ints | None:

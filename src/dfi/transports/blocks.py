@@ -43,7 +43,7 @@ most frequent one stays.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from joblib import delayed
@@ -78,6 +78,7 @@ from dfi.transports.linear_error import FIXED, SecondOrderBias
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from dfi._data.moments import Moments
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel, Reference
     from dfi._lines.choose import Quadrature
@@ -213,8 +214,38 @@ def within_units(
     for unit, (column, positions) in enumerate(zip(columns, varying, strict=True)):
         if len(positions):
             centred = np.where(still[positions], 0.0, matrix[:, positions] - center[positions])
-            blocks.append(_block(unit, column, positions, centred, share, known.get(unit)))
+            values = _ValuesOfRows(centred, share)
+            blocks.append(_block(unit, column, positions, values, known.get(unit)))
     return WithinUnits(tuple(blocks), center)
+
+
+def units_of_moments(
+    moments: Moments,
+    constant: Bools,
+    columns: Sequence[Column],
+    *,
+    single: bool = False,
+    like: WithinUnits | None = None,
+) -> WithinUnits | None:
+    """Whiten each unit as :func:`within_units` does, from moments of all rows."""
+    varying = [
+        np.array([p for p in column.positions if not constant[p]], dtype=np.intp)
+        for column in columns
+    ]
+    if not single and all(len(positions) <= 1 for positions in varying):
+        return None
+    still = moments.constant
+    known = {} if like is None else {block.unit: block.rare for block in like.blocks}
+    blocks = []
+    for unit, (column, positions) in enumerate(zip(columns, varying, strict=True)):
+        if len(positions):
+            values = _ValuesOfMoments(
+                np.where(still[positions], 0.0, moments.deviations[:, positions]),
+                moments.mean[positions],
+                moments.first[positions],
+            )
+            blocks.append(_block(unit, column, positions, values, known.get(unit)))
+    return WithinUnits(tuple(blocks), moments.mean)
 
 
 def whitened_by(
@@ -257,29 +288,81 @@ def whitened_by(
     return inner, whole.T @ correlation @ whole
 
 
+class _UnitValues(Protocol):
+    """The values of a unit's columns, centred: what whitening asks of them."""
+
+    def deviation(self) -> Floats:
+        """Return the standard deviation of each column."""
+
+    def frequency(self) -> Floats:
+        """Return the share of the rows in which each 0/1 column is 1."""
+
+    def first(self) -> Ints:
+        """Return the place of the first row in which each 0/1 column is 1."""
+
+    def root(self, merge: Floats) -> Floats:
+        """Return rows whose cross products are the covariance of the columns times a matrix."""
+
+
+@dataclass(frozen=True)
+class _ValuesOfRows:
+    centred: Floats
+    share: Floats
+
+    def deviation(self) -> Floats:
+        return np.asarray(np.sqrt(self.share @ self.centred**2))
+
+    def frequency(self) -> Floats:
+        # the share of a 0/1 column is its mean, and p (1 - p) its variance
+        count = self.centred.shape[1]
+        return np.array([self.share @ (self.centred[:, k] > 0) for k in range(count)])
+
+    def first(self) -> Ints:
+        return np.asarray(np.argmax(self.centred > 0, axis=0))
+
+    def root(self, merge: Floats) -> Floats:
+        return np.asarray((self.centred @ merge) * np.sqrt(self.share)[:, None])
+
+
+@dataclass(frozen=True)
+class _ValuesOfMoments:
+    deviations: Floats
+    mean: Floats
+    places: Ints
+
+    def deviation(self) -> Floats:
+        return np.asarray(np.sqrt(np.sum(self.deviations**2, axis=0)))
+
+    def frequency(self) -> Floats:
+        return self.mean
+
+    def first(self) -> Ints:
+        return self.places
+
+    def root(self, merge: Floats) -> Floats:
+        return np.asarray(self.deviations @ merge)
+
+
 def _block(
     unit: int,
     column: Column,
     positions: Ints,
-    centred: Floats,
-    share: Floats,
+    values: _UnitValues,
     rare: tuple[int, ...] | None,
 ) -> UnitBlock:
-    deviation = np.sqrt(share @ centred**2)
+    deviation = values.deviation()
     inverse = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
     if len(positions) == 1 or not deviation.any():
         # a unit that does not vary keeps one coordinate, at which nothing moves
         return UnitBlock(unit, column.name, positions, inverse[:, None], deviation[None])
     merge, split = np.diag(inverse), np.diag(deviation)
     if column.kind == "categorical":
-        # the share of a 0/1 column is its mean, and p (1 - p) its variance
-        frequency = np.array([share @ (centred[:, k] > 0) for k in range(len(positions))])
+        frequency = values.frequency()
         if rare is None:
-            rare = _rare_levels(frequency, centred)
+            rare = _rare_levels(frequency, values)
         if rare:
             merge, split = _pooling(frequency, np.array(rare))
-    root = (centred @ merge) * np.sqrt(share)[:, None]
-    _, singular, right = np.linalg.svd(root, full_matrices=False)
+    _, singular, right = np.linalg.svd(values.root(merge), full_matrices=False)
     kept = singular**2 > RELATIVE_FLOOR * singular[0] ** 2
     vectors, singular = right[kept].T, singular[kept]
     return UnitBlock(
@@ -292,13 +375,13 @@ def _block(
     )
 
 
-def _rare_levels(frequency: Floats, centred: Floats) -> tuple[int, ...]:
+def _rare_levels(frequency: Floats, values: _UnitValues) -> tuple[int, ...]:
     """Return the levels to pool: none where there are fewer than two rare ones."""
     rare = np.flatnonzero(frequency < RARE)
     if len(rare) == len(frequency):
         # one stays: the first in the table of the most frequent
         most = np.flatnonzero(frequency > frequency.max() * (1.0 - 1e-9))
-        rare = np.delete(rare, most[np.argmin(np.argmax(centred[:, most] > 0, axis=0))])
+        rare = np.delete(rare, most[np.argmin(values.first()[most])])
     return tuple(int(level) for level in rare) if len(rare) > 1 else ()
 
 

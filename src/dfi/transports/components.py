@@ -61,14 +61,12 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 from scipy.special import betainc, chdtrc, fdtrc, gammainc, gammaincc, ndtr
 
-from dfi.transports.margins import count_rows
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.columns import Column
-    from dfi._data.weights import Weights
     from dfi._types import Bools, Floats, Ints
+    from dfi.transports.covariance import Coordinates
 
 Components = Literal["auto"] | tuple[tuple[str, ...], ...] | None
 
@@ -147,8 +145,7 @@ def named_labels(components: tuple[tuple[str, ...], ...], names: Sequence[str]) 
 
 def column_labels(
     components: Literal["auto"] | tuple[tuple[str, ...], ...],
-    rows: Floats,
-    weights: Weights,
+    coordinates: Coordinates,
     active: Ints,
     columns: Sequence[Column] | None,
     width: int,
@@ -156,7 +153,7 @@ def column_labels(
     """Return the component of each active column, numbered in the order of their first columns.
 
     And the bound on the squared multiple correlation of each column's component with the rest, 0
-    where the caller says what belongs together. ``rows`` (n, d) are the ``active`` columns, centred
+    where the caller says what belongs together. ``coordinates`` are the ``active`` columns, centred
     and of unit variance, ``width`` the number of all; by default every one of them is a unit,
     ``x0``, ...
     """
@@ -169,7 +166,7 @@ def column_labels(
     owner = owner[active]
     if components == "auto":
         unit = np.searchsorted(np.unique(owner), owner)
-        labels, bounds = dependence_components(rows, weights, unit)
+        labels, bounds = dependence_components(coordinates, unit)
         found, missed = labels[unit], bounds[unit]
     else:
         found, missed = named_labels(components, names)[owner], np.zeros(len(owner))
@@ -178,16 +175,16 @@ def column_labels(
     return np.array([rank[int(label)] for label in found], dtype=np.intp), missed
 
 
-def dependence_components(rows: Floats, weights: Weights, unit: Ints) -> tuple[Ints, Floats]:
+def dependence_components(coordinates: Coordinates, unit: Ints) -> tuple[Ints, Floats]:
     """Return the component of every unit, and the bound on the dependence that it may still have.
 
-    ``rows`` are centred and of unit variance (weighted); ``unit`` is that of each column, 0, 1, ...
+    Coordinates are centred and of unit variance; ``unit`` is that of each, 0, 1, ...
     """
     count = int(unit.max()) + 1
-    size = count_rows(weights)
+    size = coordinates.size
     if count == 1 or size < FEWEST_ROWS:
         return np.zeros(count, dtype=np.intp), np.zeros(count)
-    sample = _Sample.of(rows, weights, unit, size)
+    sample = _Sample.of(coordinates, unit)
     links = sample.pair_links()
     if not sample.wide:
         links |= sample.collinear_links()
@@ -218,11 +215,9 @@ class _Sample:
     null: Floats
 
     @classmethod
-    def of(cls, rows: Floats, weights: Weights, unit: Ints, size: float) -> _Sample:
+    def of(cls, coordinates: Coordinates, unit: Ints) -> _Sample:
         """Rotate every unit to an orthonormal basis of its range."""
-        share = weights.values / weights.values.sum()
-        weighted = rows * share[:, None]
-        covariance = weighted.T @ rows
+        size, covariance = coordinates.size, coordinates.second_moments(slice(None))
         bases, owner = [], []
         for k, width in enumerate(np.bincount(unit)):
             place = np.flatnonzero(unit == k)
@@ -253,8 +248,9 @@ class _Sample:
         rank = member.sum(axis=0).astype(np.intp)
         # only permutation moments ask for rows
         pairs = rank[:, None] + rank[None, :] > RANK_SHARE * size
-        squares = np.zeros((0, len(rank)))
+        squares, share = np.zeros((0, len(rank))), np.zeros(0)
         if inverse is None or pairs.any():
+            rows, share = coordinates.some_rows()
             squares = (rows @ basis) ** 2 @ member
         return cls(
             size, correlation, place, rank, member.T @ correlation**2 @ member, squares, share,

@@ -57,7 +57,8 @@ joins them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from scipy.linalg import eigh
@@ -66,10 +67,13 @@ from scipy.optimize import minimize_scalar
 from dfi.transports.margins import count_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from dfi._data.moments import RowGroups
+    from dfi._data.source import RowBlock
     from dfi._data.weights import Weights
     from dfi._types import Floats, Ints
+    from dfi.transports.cells import Encoder
 
 CovarianceKind = Literal["auto", "sample", "factor", "ledoit-wolf"]
 
@@ -88,6 +92,150 @@ FLOOR = 0.01
 MOST_SHRINKAGE = 1.0 - 1e-9
 
 
+class Coordinates(Protocol):
+    """Coordinates of weighted rows, centred: what estimates of their correlations ask of them."""
+
+    @property
+    def width(self) -> int:
+        """How many coordinates there are."""
+
+    @property
+    def size(self) -> float:
+        """The effective number of rows (:func:`~dfi.transports.margins.count_rows`)."""
+
+    @property
+    def total(self) -> float:
+        """The number of observations (:attr:`~dfi._data.weights.Weights.total`)."""
+
+    def second_moments(self, place: slice | Ints) -> Floats:
+        """Return the mean products of some coordinates."""
+
+    def root(self, place: slice | Ints) -> Floats:
+        """Return rows whose cross products are the second moments of some coordinates."""
+
+    def fourth_moments(self, some: Sequence[slice | Ints]) -> list[float]:
+        r"""Return :math:`E\|x\|^4` for each set of coordinates."""
+
+    def some_rows(self) -> tuple[Floats, Floats]:
+        """Return rows (m, width) that stand for all, and their shares."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowCoordinates:
+    """The coordinates of rows in memory, (n, d)."""
+
+    rows: Floats
+    weights: Weights
+
+    @property
+    def width(self) -> int:
+        """How many coordinates there are."""
+        return int(self.rows.shape[1])
+
+    @property
+    def size(self) -> float:
+        """The effective number of rows."""
+        return count_rows(self.weights)
+
+    @property
+    def total(self) -> float:
+        """The number of observations."""
+        return self.weights.total
+
+    @cached_property
+    def share(self) -> Floats:
+        """The rows' weights, of sum 1."""
+        return np.asarray(self.weights.values / self.weights.values.sum())
+
+    @cached_property
+    def _root(self) -> Floats:
+        return np.asarray(self.rows * np.sqrt(self.share)[:, None])
+
+    def second_moments(self, place: slice | Ints) -> Floats:
+        """Return the mean products of some coordinates."""
+        rows = self.rows[:, place]
+        return np.asarray((self.share[:, None] * rows).T @ rows)
+
+    def root(self, place: slice | Ints) -> Floats:
+        """Return rows whose cross products are the second moments of some coordinates."""
+        return np.asarray(self._root[:, place])
+
+    def fourth_moments(self, some: Sequence[slice | Ints]) -> list[float]:
+        r"""Return :math:`E\|x\|^4` for each set of coordinates."""
+        return [float(self.share @ np.sum(self.rows[:, place] ** 2, axis=1) ** 2) for place in some]
+
+    def some_rows(self) -> tuple[Floats, Floats]:
+        """Return all rows and their shares."""
+        return self.rows, self.share
+
+
+@dataclass(frozen=True, eq=False)
+class SummedCoordinates:
+    """Coordinates of rows that only sums are known of, and a sample.
+
+    ``deviations`` (k, d) is a root of their second moments (:class:`dfi._data.moments.Moments`),
+    ``sample`` some of the rows, and ``fourth`` goes through all of them again.
+    """
+
+    deviations: Floats
+    size: float
+    total: float
+    sample: Callable[[], tuple[Floats, Floats]]
+    fourth: Callable[[Sequence[slice | Ints]], list[float]]
+
+    @property
+    def width(self) -> int:
+        """How many coordinates there are."""
+        return int(self.deviations.shape[1])
+
+    def second_moments(self, place: slice | Ints) -> Floats:
+        """Return the mean products of some coordinates."""
+        return np.asarray(self.deviations[:, place].T @ self.deviations[:, place])
+
+    def root(self, place: slice | Ints) -> Floats:
+        """Return rows whose cross products are the second moments of some coordinates."""
+        return np.asarray(self.deviations[:, place])
+
+    def fourth_moments(self, some: Sequence[slice | Ints]) -> list[float]:
+        r"""Return :math:`E\|x\|^4` for each set of coordinates."""
+        return self.fourth(some)
+
+    def some_rows(self) -> tuple[Floats, Floats]:
+        """Return the sample and its shares."""
+        return self.sample()
+
+
+@dataclass(frozen=True, eq=False)
+class FourthPowers:
+    """The sum of the weights of some rows, and of their fourth powers for sets of coordinates."""
+
+    mass: float
+    values: Floats
+
+    def merge(self, other: FourthPowers) -> FourthPowers:
+        """Return the sums over the rows of both."""
+        return FourthPowers(self.mass + other.mass, self.values + other.values)
+
+
+@dataclass(frozen=True, eq=False)
+class FourthPowersOf:
+    """What makes the sums of a block's rows, those of one group left out where it is given."""
+
+    encoder: Encoder
+    some: tuple[slice | Ints, ...]
+    without: tuple[RowGroups, int] | None = None
+
+    def __call__(self, block: RowBlock) -> FourthPowers:
+        """Return the sums of a block's rows."""
+        mass = block.mass
+        if self.without is not None:
+            groups, left_out = self.without
+            mass = np.where(groups(np.arange(len(mass)) + block.first) == left_out, 0.0, mass)
+        squares = self.encoder.encode(block.matrix) ** 2
+        powers = [mass @ np.sum(squares[:, place], axis=1) ** 2 for place in self.some]
+        return FourthPowers(float(mass.sum()), np.array(powers))
+
+
 @dataclass(frozen=True)
 class Correlation:
     """A correlation matrix (d, d) and how it was found.
@@ -103,8 +251,7 @@ class Correlation:
 
 
 def correlation(
-    rows: Floats,
-    weights: Weights,
+    coordinates: Coordinates,
     kind: CovarianceKind = "auto",
     *,
     labels: Ints | None = None,
@@ -115,10 +262,8 @@ def correlation(
 
     Parameters
     ----------
-    rows : ndarray of shape (n, d)
-        Coordinates, centred and of unit (weighted) variance; whitened within blocks.
-    weights : Weights
-        Of the rows.
+    coordinates : Coordinates
+        Centred and of unit (weighted) variance; whitened within blocks.
     kind : {"auto", "sample", "factor", "ledoit-wolf"}, default="auto"
         ``"auto"`` takes factors for components of more than ``n / 5`` coordinates, ``n`` the
         effective number of rows, and the sample correlation for the others.
@@ -129,19 +274,18 @@ def correlation(
     ranks : sequence of int or None, optional
         Those of an earlier fit, to be kept: which components have factors, and how many.
     """
-    d = rows.shape[1]
-    share = weights.values / weights.values.sum()
+    d = coordinates.width
     own = np.arange(d) if blocks is None else blocks
     if ranks is None:
-        ranks = component_ranks(rows, weights, kind, labels, blocks)
+        ranks = component_ranks(coordinates, kind, labels, blocks)
     matrix, amount = np.zeros((d, d)), 0.0
     for at, rank in zip(places(labels), ranks, strict=True):
         inside = np.arange(d)[at]
-        sample = _second_moments(rows[:, at], share)
+        sample = coordinates.second_moments(at)
         part = sample if rank is None else principal_factors(sample, rank, own[at])
         matrix[np.ix_(inside, inside)] = part
     if kind == "ledoit-wolf":
-        amount = ledoit_wolf(rows, share, weights.total, labels, blocks)
+        amount = ledoit_wolf(coordinates, labels, blocks)
         matrix = (1.0 - amount) * matrix + amount * np.eye(d)
     factors = any(rank is not None for rank in ranks)
     same = own[:, None] == own[None, :]
@@ -155,22 +299,20 @@ def correlation(
 
 
 def component_ranks(
-    rows: Floats,
-    weights: Weights,
+    coordinates: Coordinates,
     kind: CovarianceKind,
     labels: Ints | None = None,
     blocks: Ints | None = None,
 ) -> tuple[int | None, ...]:
     """Return the number of factors of each component; None for those that are to have none."""
-    size, root = count_rows(weights), np.sqrt(weights.values / weights.values.sum())
+    size = coordinates.size
     ranks: list[int | None] = []
     for at in places(labels):
-        part = rows[:, at]
-        d = part.shape[1]
+        d = coordinates.width if isinstance(at, slice) else len(at)
         if kind in ("sample", "ledoit-wolf") or (kind == "auto" and d <= WIDE * size):
             ranks.append(None)
             continue
-        values = np.linalg.svd(part * root[:, None], compute_uv=False) ** 2
+        values = np.linalg.svd(coordinates.root(at), compute_uv=False) ** 2
         sizes = np.ones(d) if blocks is None else np.unique(blocks[at], return_counts=True)[1]
         ranks.append(min(int(np.sum(values > noise_edge(sizes, size))), d - 1))
     return tuple(ranks)
@@ -239,11 +381,7 @@ def _leading(matrix: Floats, rank: int, near: Floats | None) -> tuple[Floats, Fl
 
 
 def ledoit_wolf(
-    rows: Floats,
-    share: Floats,
-    total: float,
-    labels: Ints | None = None,
-    blocks: Ints | None = None,
+    coordinates: Coordinates, labels: Ints | None = None, blocks: Ints | None = None
 ) -> float:
     r"""Return Ledoit and Wolf's share of the identity, with weighted moments.
 
@@ -256,21 +394,23 @@ def ledoit_wolf(
     of several coordinates are known too, and their part of ``b`` is taken off.
     """
     square = trace = error = 0.0
-    for place in places(labels):
-        part = rows[:, place]
-        covariance = _second_moments(part, share)
+    components = places(labels)
+    several: list[Ints] = []
+    if blocks is not None:
+        inside = (np.flatnonzero(blocks == block) for block in np.unique(blocks))
+        several = [place for place in inside if len(place) > 1]
+    fourth = coordinates.fourth_moments([*components, *several])
+    for place, power in zip(components, fourth, strict=False):
+        covariance = coordinates.second_moments(place)
         square += float(np.sum(covariance**2))
         trace += float(np.trace(covariance))
-        error += float(share @ np.sum(part**2, axis=1) ** 2)
+        error += power
     error -= square
-    if blocks is not None:
-        for block in np.unique(blocks):
-            part = rows[:, blocks == block]
-            if part.shape[1] > 1:
-                error -= float(share @ np.sum(part**2, axis=1) ** 2)
-                error += float(np.sum(_second_moments(part, share) ** 2))
-    spread = square - trace**2 / rows.shape[1]
-    error /= total
+    for place, power in zip(several, fourth[len(components) :], strict=True):
+        error -= power
+        error += float(np.sum(coordinates.second_moments(place) ** 2))
+    spread = square - trace**2 / coordinates.width
+    error /= coordinates.total
     # single columns of unit variance are the identity already, up to rounding
     if spread <= 1e-12 * square or error <= 0:
         return 0.0
@@ -283,7 +423,3 @@ def places(labels: Ints | None) -> list[slice | Ints]:
     if labels is None or not labels.any():
         return [slice(None)]
     return [np.flatnonzero(labels == k) for k in range(int(labels.max()) + 1)]
-
-
-def _second_moments(rows: Floats, share: Floats) -> Floats:
-    return np.asarray((share[:, None] * rows).T @ rows)

@@ -23,21 +23,27 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
 from dfi._checks import one_of
+from dfi._data import source as rows_in_blocks
 from dfi._data.levels import constant_columns
+from dfi._data.moments import GroupedMomentsOf, MomentsOf
+from dfi._data.source import MatrixSource
 from dfi._lines.base import Reference, ReferenceKind
 from dfi.transports.base import Transport
 from dfi.transports.blocks import (
     BlockAttribution,
     BlockTransport,
     WithinUnits,
+    units_of_moments,
     whitened_by,
     within_units,
 )
+from dfi.transports.cells import CELLS, CellsWithoutEachOf, LawCellsOf, cell_edges
 from dfi.transports.components import (
     RELATIVE_FLOOR,
     Components,
@@ -48,6 +54,9 @@ from dfi.transports.components import (
 from dfi.transports.covariance import (
     WIDE,
     CovarianceKind,
+    FourthPowersOf,
+    RowCoordinates,
+    SummedCoordinates,
     component_ranks,
     correlation,
     ledoit_wolf,
@@ -59,15 +68,28 @@ from dfi.transports.margins import count_rows
 from dfi.transports.straight import Attributed, StraightTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from dfi._data.columns import Column
+    from dfi._data.moments import Moments, RowGroups
+    from dfi._data.source import RowSource
     from dfi._data.weights import Weights
     from dfi._lines.choose import Quadrature
     from dfi._scoring.lines import LineScores
     from dfi._types import Bools, Floats, Ints, Plain
     from dfi.transports.base import FittedTransport
+    from dfi.transports.cells import Encoder, LawCells
+    from dfi.transports.covariance import Coordinates
     from dfi.transports.linear_error import MapInfluence, SquaredInfluence
+
+SAMPLE_ROWS = 32_768
+"""Rows of a large table from which cells of its laws, and permutation moments, are taken."""
+
+SAMPLE_SEED = 20_250_101
+"""Which these are is no choice of the caller's: the same for every seed of a run."""
+
+REFIT_BYTES = 2**28
+"""What the laws of refits may take while rows are counted."""
 
 KERNEL_NODES = 5
 """Gauss-Hermite nodes for the random part of a rank-deficient transport."""
@@ -82,7 +104,8 @@ class LinearTransport(StraightTransport):
     belongs to the component of the k-th coordinate, and is 0 outside of it. ``smoothing`` is the
     bridge's correlation ``s``, 1 for a deterministic map; the attribution matrix is
     ``weight_factor * L``; ``shrinkage`` the share of the identity that was mixed in; ``ranks`` the
-    number of factors of each component, None where its correlations are the sample's.
+    number of factors of each component, None where its correlations are the sample's; ``edges``
+    those of the cells that the law of a large table is in (:mod:`dfi.transports.cells`).
     """
 
     design: Transport
@@ -99,6 +122,7 @@ class LinearTransport(StraightTransport):
     labels: Ints | None = None
     missed: Floats | None = None
     ranks: tuple[int | None, ...] = (None,)
+    edges: Floats | None = None
     decoder: Floats = field(init=False)
     encoder: Floats = field(init=False)
 
@@ -110,6 +134,11 @@ class LinearTransport(StraightTransport):
 
     @property
     def whitening(self) -> LinearTransport:
+        """Itself."""
+        return self
+
+    @property
+    def between(self) -> LinearTransport:
         """Itself."""
         return self
 
@@ -429,8 +458,11 @@ class _LinearDesign(Whitening):
     ) -> LinearTransport | BlockTransport:
         """Fit the transport to the rows of a numeric matrix; components are those of ``like``.
 
-        Units of several columns (categories) are disentangled from each other as blocks.
+        Units of several columns (categories) are disentangled from each other as blocks. A large
+        table is summed up in blocks of rows, as one that is not in memory (:meth:`fit_source`).
         """
+        if is_summed(len(matrix), like):
+            return self._fit_sums(MatrixSource(matrix, weights), constant, columns, like)
         if columns is not None and self.disentangles_units:
             single = isinstance(like, BlockTransport)
             found = self._fit_units(matrix, weights, constant, columns, like, single=single)
@@ -442,8 +474,159 @@ class _LinearDesign(Whitening):
         self, matrix: Floats, weights: Weights, constant: Bools, columns: Sequence[Column]
     ) -> FittedTransport:
         """Fit the transport with every unit as a block, those of one column too."""
+        if is_summed(len(matrix)):
+            source = MatrixSource(matrix, weights)
+            return self._fit_sums(source, constant, columns, None, single=True)
         found = self._fit_units(matrix, weights, constant, columns, None, single=True)
         return super().fit_blocks(matrix, weights, constant, columns) if found is None else found
+
+    def fit_source(
+        self,
+        source: RowSource,
+        constant: Bools,
+        *,
+        columns: Sequence[Column] | None = None,
+        like: FittedTransport | None = None,
+        every_block: bool = False,
+    ) -> FittedTransport:
+        """Fit the transport to rows wherever they are, from sums over blocks of them.
+
+        In two passes and a sample of the rows: moments (:mod:`dfi._data.moments`), of which the
+        map follows, and the cells of the empirical law (:mod:`dfi.transports.cells`); Ledoit and
+        Wolf's shrinkage takes a third.
+        """
+        if is_summed(source.n_rows, like):
+            return self._fit_sums(source, constant, columns, like, single=every_block)
+        return super().fit_source(
+            source, constant, columns=columns, like=like, every_block=every_block
+        )
+
+    def refits(
+        self,
+        source: RowSource,
+        groups: RowGroups,
+        constant: Bools,
+        *,
+        like: FittedTransport,
+        columns: Sequence[Column] | None = None,
+    ) -> Iterator[FittedTransport]:
+        """Yield the transport without each group: moments of the others, merged.
+
+        All refits share the passes over the rows, as many of them as fit into ``REFIT_BYTES``.
+        """
+        linear = like.between
+        if linear is None or not is_summed(source.n_rows, like):
+            yield from super().refits(source, groups, constant, like=like, columns=columns)
+            return
+        sample = _Sampled.of(source)
+        each = source.reduce(
+            GroupedMomentsOf(sample.pivot, groups), "moments without each group"
+        ).without_each()
+        single = isinstance(like, BlockTransport)
+        at_once = max(1, REFIT_BYTES // (16 * CELLS * linear.n_latent))
+        for start in range(0, len(each), at_once):
+            fitted = [
+                self._from_moments(
+                    _Sums(source, sample, moments, without=(groups, g)),
+                    constant,
+                    columns,
+                    like,
+                    single=single,
+                )
+                for g, moments in enumerate(each[start : start + at_once], start)
+            ]
+            yield from self._laws_without(fitted, start, source, sample, groups, linear)
+
+    def _laws_without(
+        self,
+        fitted: Sequence[LinearTransport | BlockTransport],
+        first: int,
+        source: RowSource,
+        sample: _Sampled,
+        groups: RowGroups,
+        like: LinearTransport,
+    ) -> Iterator[LinearTransport | BlockTransport]:
+        """Yield refits without the groups from ``first`` on, with their laws."""
+        if self.coupling()[0] != "empirical":
+            yield from fitted
+            return
+        edges = [_edges_like(transport, like, sample) for transport in fitted]
+        cells = source.reduce(
+            CellsWithoutEachOf(tuple(fitted), tuple(edges), groups, first),
+            "laws without each group",
+        ).cells
+        for transport, own in zip(fitted, cells, strict=True):
+            yield _with_cells(transport, own)
+
+    def _fit_sums(
+        self,
+        source: RowSource,
+        constant: Bools,
+        columns: Sequence[Column] | None,
+        like: FittedTransport | None,
+        *,
+        single: bool = False,
+    ) -> LinearTransport | BlockTransport:
+        """Fit the transport to sums over all rows of a source."""
+        sample = _Sampled.of(source)
+        moments = source.reduce(MomentsOf(sample.pivot), "moments")
+        single = single or isinstance(like, BlockTransport)
+        sums = _Sums(source, sample, moments)
+        found = self._from_moments(sums, constant, columns, like, single=single)
+        if self.coupling()[0] != "empirical":
+            return found
+        edges = _edges_like(found, None if like is None else like.between, sample)
+        return _with_cells(found, source.reduce(LawCellsOf(found, edges), "laws"))
+
+    def _from_moments(
+        self,
+        sums: _Sums,
+        constant: Bools,
+        columns: Sequence[Column] | None,
+        like: FittedTransport | None,
+        *,
+        single: bool,
+    ) -> LinearTransport | BlockTransport:
+        """Fit all but the law."""
+        moments, active = sums.moments, np.flatnonzero(~constant)
+        if columns is not None and (self.disentangles_units or single):
+            known = like.inner if isinstance(like, BlockTransport) else None
+            inner = units_of_moments(moments, constant, columns, single=single, like=known)
+            if inner is not None:
+                even = self.attribution == "isotropic"
+                if self._has_factors(inner, sums.size):
+                    inner, linear = self._among_factors(
+                        *sums.standardized(active), active, columns, like
+                    )
+                    return BlockTransport(self, active, inner, linear, even)
+                kept = selected_units(like, inner.owner)
+                deviations = np.hstack(
+                    [moments.deviations[:, b.positions] @ b.encoder for b in inner.blocks]
+                )
+                d = deviations.shape[1]
+                linear = self._whitened(
+                    lambda scale: sums.coordinates(
+                        deviations / scale, _Standardized(np.zeros(d), scale, None, inner)
+                    ),
+                    np.arange(d),
+                    np.zeros(d),
+                    np.sqrt(np.sum(deviations**2, axis=0)),
+                    inner.units,
+                    kept,
+                    inner.owner,
+                )
+                return BlockTransport(self, active, inner, linear, even)
+        deviations = moments.deviations[:, active]
+        return self._whitened(
+            lambda scale: sums.coordinates(
+                deviations / scale, _Standardized(moments.mean[active], scale, active)
+            ),
+            active,
+            moments.mean,
+            np.sqrt(np.sum(deviations**2, axis=0)),
+            columns,
+            _selected(like),
+        )
 
     def _fit_units(
         self,
@@ -472,12 +655,7 @@ class _LinearDesign(Whitening):
         like: FittedTransport | None = None,
     ) -> LinearTransport:
         """Fit the transport with a latent coordinate for each column of the matrix."""
-        kept = Selected()
-        if like is not None:
-            straight = like.straight
-            ranks = None if straight is None else straight.whitening.ranks
-            kept = Selected(like.labels, like.missed, ranks)
-        return self._fit(matrix, weights, constant, columns, kept)
+        return self._fit(matrix, weights, constant, columns, _selected(like))
 
     def _between_units(
         self,
@@ -491,9 +669,19 @@ class _LinearDesign(Whitening):
         """Fit the transport to rows that are whitened within units."""
         active = np.flatnonzero(~constant)
         even = self.attribution == "isotropic"
-        wide = self.covariance == "factor" or len(inner.owner) > WIDE * count_rows(weights)
-        if wide and self.estimator in ("auto", "factor"):
-            inner, linear = self._among_factors(matrix, weights, active, columns, like)
+        if self._has_factors(inner, count_rows(weights)):
+            share = weights.values / weights.values.sum()
+            center = share @ matrix
+            deviation = np.sqrt(share @ (matrix - center) ** 2)
+            deviation[constant_columns(matrix[share > 0])] = 0.0
+            rows = ((matrix - center) / np.where(deviation > 0, deviation, 1.0))[:, active]
+            inner, linear = self._among_factors(
+                RowCoordinates(rows, weights), center, deviation, active, columns, like
+            )
+            if self.coupling()[0] == "empirical":
+                whitened = inner.encode(matrix)
+                law = _empirical_law(linear, whitened, weights.values)
+                linear = replace(linear, reference=law)
             return BlockTransport(self, active, inner, linear, even)
         whitened = inner.encode(matrix)
         all_vary = np.zeros(whitened.shape[1], dtype=np.bool_)
@@ -501,36 +689,35 @@ class _LinearDesign(Whitening):
         linear = self._fit(whitened, weights, all_vary, inner.units, kept, inner.owner)
         return BlockTransport(self, active, inner, linear, even)
 
+    def _has_factors(self, inner: WithinUnits, size: float) -> bool:
+        """Return whether factors of all columns whiten within units as well."""
+        wide = self.covariance == "factor" or len(inner.owner) > WIDE * size
+        return wide and self.estimator in ("auto", "factor")
+
     def _among_factors(
         self,
-        matrix: Floats,
-        weights: Weights,
+        coordinates: Coordinates,
+        center: Floats,
+        deviation: Floats,
         active: Ints,
         columns: Sequence[Column],
         like: FittedTransport | None,
     ) -> tuple[WithinUnits, LinearTransport]:
-        """Fit the transport where factors of all columns whiten within units as well."""
-        share = weights.values / weights.values.sum()
-        center = share @ matrix
-        deviation = np.sqrt(share @ (matrix - center) ** 2)
-        deviation[constant_columns(matrix[share > 0])] = 0.0
-        rows = ((matrix - center) / np.where(deviation > 0, deviation, 1.0))[:, active]
-        unit = np.zeros(matrix.shape[1], dtype=np.intp)
+        """Fit all but the law where factors of all columns whiten within units as well."""
+        unit = np.zeros(len(center), dtype=np.intp)
         for number, column in enumerate(columns):
             unit[list(column.positions)] = number
         owner = np.searchsorted(np.unique(unit[active]), unit[active])
         labels, missed, ranks = selected_units(like, owner)
         components = check_components(self.components)
         if labels is None and components is not None:
-            labels, missed = column_labels(
-                components, rows, weights, active, columns, matrix.shape[1]
-            )
-        found = correlation(rows, weights, self.estimator, labels=labels, ranks=ranks)
+            labels, missed = column_labels(components, coordinates, active, columns, len(center))
+        found = correlation(coordinates, self.estimator, labels=labels, ranks=ranks)
         inner, between = whitened_by(found.matrix, center, deviation, active, columns)
         if labels is not None and missed is not None:
             first = [int(np.searchsorted(active, block.positions[0])) for block in inner.blocks]
             labels, missed = labels[first][inner.owner], missed[first][inner.owner]
-        law, smoothing, weight_factor = self.coupling()
+        _, smoothing, weight_factor = self.coupling()
         d = len(between)
         vectors, values = np.zeros((d, d)), np.zeros(d)
         for place in places(labels):
@@ -538,7 +725,7 @@ class _LinearDesign(Whitening):
             values[inside], vectors[np.ix_(inside, inside)] = np.linalg.eigh(
                 between[np.ix_(inside, inside)]
             )
-        linear = LinearTransport(
+        return inner, LinearTransport(
             design=self,
             active=np.arange(d),
             center=np.zeros(d),
@@ -554,10 +741,6 @@ class _LinearDesign(Whitening):
             missed=missed,
             ranks=found.ranks,
         )
-        if law == "empirical":
-            whitened = inner.encode(matrix)
-            linear = replace(linear, reference=_empirical_law(linear, whitened, weights.values))
-        return inner, linear
 
     def _fit(
         self,
@@ -569,39 +752,58 @@ class _LinearDesign(Whitening):
         blocks: Ints | None = None,
     ) -> LinearTransport:
         """Fit the transport; within ``blocks`` of coordinates rows are white already."""
-        standardize, components = self.standardize, check_components(self.components)
-        law, smoothing, weight_factor = self.coupling()
         share = weights.values / weights.values.sum()
         active = np.flatnonzero(~constant)
         center = share @ matrix
         centered = matrix[:, active] - center[active]
-        scale = np.ones(matrix.shape[1])
-        deviation = np.sqrt(share @ centered**2)
+        transport = self._whitened(
+            lambda scale: RowCoordinates(centered / scale, weights),
+            active,
+            center,
+            np.sqrt(share @ centered**2),
+            columns,
+            kept,
+            blocks,
+        )
+        if self.coupling()[0] == "empirical":
+            return replace(transport, reference=_empirical_law(transport, matrix, weights.values))
+        return transport
+
+    def _whitened(
+        self,
+        coordinates: Callable[[Floats], Coordinates],
+        active: Ints,
+        center: Floats,
+        deviation: Floats,
+        columns: Sequence[Column] | None,
+        kept: Selected,
+        blocks: Ints | None = None,
+    ) -> LinearTransport:
+        """Fit all but the law; ``coordinates`` are the centred columns over a scale."""
+        standardize, components = self.standardize, check_components(self.components)
+        _, smoothing, weight_factor = self.coupling()
+        scale = np.ones(len(center))
         # a column may not vary among the rows of a refit
         deviation = np.where(deviation > 0, deviation, 1.0)
         if standardize:
             scale[active] = deviation
-        rows = centered / scale[active]
-        unit_rows = rows if standardize else centered / deviation
+        rows = coordinates(scale[active])
+        unit_rows = rows if standardize else coordinates(deviation)
         labels, missed, ranks = kept
         if labels is None and components is not None:
-            labels, missed = column_labels(
-                components, unit_rows, weights, active, columns, matrix.shape[1]
-            )
+            labels, missed = column_labels(components, unit_rows, active, columns, len(center))
         estimator = self.estimator
         if ranks is None:
-            ranks = component_ranks(unit_rows, weights, estimator, labels, blocks)
+            ranks = component_ranks(unit_rows, estimator, labels, blocks)
         amount = 0.0
         if estimator == "ledoit-wolf":
-            amount = ledoit_wolf(rows, share, weights.total, labels, blocks)
+            amount = ledoit_wolf(rows, labels, blocks)
         elif not isinstance(self.shrinkage, str):
             amount = float(self.shrinkage or 0.0)
-        eigenvectors, eigenvalues = _block_eigensystem(
-            rows * np.sqrt(share)[:, None], labels, ranks, blocks
-        )
+        eigenvectors, eigenvalues = _block_eigensystem(rows, labels, ranks, blocks)
         if amount > 0:
             eigenvalues = (1 - amount) * eigenvalues + amount * eigenvalues.mean()
-        transport = LinearTransport(
+        return LinearTransport(
             design=self,
             active=active,
             center=center,
@@ -617,9 +819,6 @@ class _LinearDesign(Whitening):
             missed=missed,
             ranks=ranks,
         )
-        if law == "empirical":
-            return replace(transport, reference=_empirical_law(transport, matrix, weights.values))
-        return transport
 
 
 @dataclass(kw_only=True)
@@ -754,6 +953,130 @@ class Semicontinuous(_LinearDesign):
         return "empirical" if self.reference == "auto" else self.reference, 1.0, s / (tau + s**2)
 
 
+def _selected(like: FittedTransport | None) -> Selected:
+    """Return what was selected for columns."""
+    if like is None:
+        return Selected()
+    straight = like.straight
+    return Selected(
+        like.labels, like.missed, None if straight is None else straight.whitening.ranks
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Sampled:
+    """A random sample of a source's rows, those without weight left out."""
+
+    rows: Floats
+    share: Floats
+
+    @classmethod
+    def of(cls, source: RowSource) -> _Sampled:
+        _, rows, weights = source.sample(SAMPLE_ROWS, np.random.SeedSequence(SAMPLE_SEED))
+        counted = weights.values > 0
+        if not counted.any():
+            # the few rows with weight may not be among them
+            return cls(rows, np.full(len(rows), 1.0 / len(rows)))
+        rows, mass = rows[counted], weights.values[counted]
+        return cls(rows, mass / mass.sum())
+
+    @cached_property
+    def pivot(self) -> Floats:
+        """The mean of the sample: near that of all rows."""
+        return np.asarray(self.share @ self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class _Standardized:
+    """Rows whitened within units, or some of their columns, centred and over a scale."""
+
+    center: Floats
+    scale: Floats
+    active: Ints | None
+    inner: WithinUnits | None = None
+
+    def encode(self, matrix: Floats) -> Floats:
+        """Return the coordinates of rows."""
+        rows = matrix if self.inner is None else self.inner.encode(matrix)
+        rows = rows if self.active is None else rows[:, self.active]
+        return np.asarray((rows - self.center) / self.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """The moments of a source's rows, or of those ``without`` a group, with a sample of them."""
+
+    source: RowSource
+    sample: _Sampled
+    moments: Moments
+    without: tuple[RowGroups, int] | None = None
+
+    @property
+    def size(self) -> float:
+        """The effective number of rows."""
+        return self.moments.size(self.source.kind)
+
+    def coordinates(self, deviations: Floats, encoder: Encoder) -> SummedCoordinates:
+        """Return coordinates by a root of their second moments and what encodes rows to them."""
+        source, sample, without = self.source, self.sample, self.without
+
+        def fourth(some: Sequence[slice | Ints]) -> list[float]:
+            found = source.reduce(FourthPowersOf(encoder, tuple(some), without), "fourth moments")
+            return [float(each) for each in found.values / found.mass]
+
+        return SummedCoordinates(
+            deviations,
+            self.size,
+            self.moments.total(source.kind),
+            lambda: (encoder.encode(sample.rows), sample.share),
+            fourth,
+        )
+
+    def standardized(self, active: Ints) -> tuple[SummedCoordinates, Floats, Floats]:
+        """Return the active columns at unit variance, the mean and the deviation of all."""
+        deviation = np.sqrt(np.sum(self.moments.deviations**2, axis=0))
+        deviation[self.moments.constant] = 0.0
+        scale, mean = np.where(deviation > 0, deviation, 1.0)[active], self.moments.mean
+        rows = self.coordinates(
+            self.moments.deviations[:, active] / scale, _Standardized(mean[active], scale, active)
+        )
+        return rows, mean, deviation
+
+
+def is_summed(n_rows: int, like: FittedTransport | None = None) -> bool:
+    """Return whether a linear transport is fitted from sums: that of a large table, and its refits.
+
+    A refit has the law of what it is compared with, in cells or not.
+    """
+    if like is not None and like.between is not None:
+        if like.between.edges is not None:
+            return True
+        if like.between.reference.kind == "empirical":
+            return False
+    return n_rows > rows_in_blocks.LARGE_ROWS
+
+
+def _edges_like(
+    fitted: LinearTransport | BlockTransport, like: LinearTransport | None, sample: _Sampled
+) -> Floats:
+    """Return the edges of the cells: those of ``like`` where it has the same coordinates.
+
+    What refits differ by is multiplied by the number of groups: it should be the rows.
+    """
+    if like is not None and like.edges is not None and like.n_latent == fitted.n_latent:
+        return like.edges
+    return cell_edges(fitted.encode(sample.rows))
+
+
+def _with_cells(
+    fitted: LinearTransport | BlockTransport, cells: LawCells
+) -> LinearTransport | BlockTransport:
+    """Return a transport with its empirical law."""
+    linear = fitted.between
+    linear = replace(linear, reference=cells.reference(*linear.offsets()), edges=cells.edges)
+    return replace(fitted, linear=linear) if isinstance(fitted, BlockTransport) else linear
+
+
 def _empirical_law(transport: LinearTransport, matrix: Floats, mass: Floats) -> Reference:
     """Return the empirical law of the latent coordinates, random part of the kernel included."""
     latent = transport.encode(matrix)
@@ -765,21 +1088,21 @@ def _empirical_law(transport: LinearTransport, matrix: Floats, mass: Floats) -> 
 
 
 def _block_eigensystem(
-    root: Floats,
+    rows: Coordinates,
     labels: Ints | None,
     ranks: Sequence[int | None],
     blocks: Ints | None = None,
 ) -> tuple[Floats, Floats]:
-    """Return the eigensystem of ``root.T @ root``, component by component, collinear ones at 0.
+    """Return the eigensystem of second moments, component by component, collinear ones at 0.
 
     The k-th pair belongs to the component of column k. Whether columns are collinear is
     a question within a component: its own largest eigenvalue is the measure. A component with a
     rank has that many factors, and none of its columns are collinear.
     """
-    d = root.shape[1]
+    d = rows.width
     vectors, values = np.zeros((d, d)), np.zeros(d)
     for place, rank in zip(places(labels), ranks, strict=True):
-        part = root[:, place]
+        part = rows.root(place)
         if rank is None:
             found, spectrum = _eigensystem(part)
         else:

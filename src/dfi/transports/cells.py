@@ -1,0 +1,164 @@
+r"""The empirical law of latent coordinates in cells: a sum over rows, of the same size for any.
+
+Each coordinate has up to 4096 cells. The rows of a cell are one atom of the law: their mass, at
+their mean, so that the mean of the law is exact, and a value that many rows share (a coordinate of
+few levels) stays what it is. Half of the edges between cells are quantiles of a sample of the rows,
+which resolve the law wherever its mass is; the others are equally spaced in :math:`asinh(z)`, which
+resolve the tails that a sample does not reach: the values of a cell differ by 1.3 % there, and the
+second moment that the atoms leave out is :math:`10^{-5}` of itself.
+
+Edges are fixed before the rows are counted, and counts merge: the law does not depend on how the
+table is cut. No edge lies where a value is likely to lie, in the middle between two others or at 0:
+there rounding would decide which cell a row is in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from dfi._lines.base import Reference
+
+if TYPE_CHECKING:
+    from dfi._data.moments import RowGroups
+    from dfi._data.source import RowBlock
+    from dfi._types import Floats, Ints
+
+CELLS = 4096
+"""Cells of each coordinate."""
+
+FARTHEST = 13.0
+"""The asinh of the farthest edge: 200,000 standard deviations."""
+
+UNEVEN = 0.3819660112501051
+"""Where an edge lies between two values: at no simple fraction of the way."""
+
+
+def cell_edges(latent: Floats) -> Floats:
+    """Return the edges (d, CELLS - 1), ascending, from the latent rows (m, d) of a sample."""
+    spaced = (CELLS - 1) // 2
+    step = 2.0 * FARTHEST / spaced
+    grid = np.sinh(-FARTHEST + step * (np.arange(spaced) + UNEVEN))
+    quantiles = CELLS - 1 - spaced
+    # the sample's values that a quantile lies between
+    at = (np.arange(quantiles) + 0.5) * (len(latent) / quantiles)
+    below = np.clip(np.ceil(at).astype(np.intp) - 1, 0, max(len(latent) - 2, 0))
+    ordered = np.sort(latent, axis=0)
+    low, high = ordered[below], ordered[np.minimum(below + 1, len(latent) - 1)]
+    edges = np.empty((latent.shape[1], CELLS - 1))
+    for j in range(latent.shape[1]):
+        # among equal values there is nothing to cut: the edge moves up to where they end
+        end = np.searchsorted(ordered[:, j], low[:, j], side="right")
+        tied = high[:, j] <= low[:, j]
+        next_value = ordered[np.minimum(end, len(latent) - 1), j]
+        upper = np.where(tied, next_value, high[:, j])
+        own = np.where(upper > low[:, j], low[:, j] + UNEVEN * (upper - low[:, j]), np.nan)
+        # beyond the last value an edge cuts nothing
+        edges[j] = np.sort(np.concatenate([grid, np.where(np.isnan(own), grid[-1], own)]))
+    return edges
+
+
+class Encoder(Protocol):
+    """What takes rows to latent coordinates, and can be sent to where they are."""
+
+    def encode(self, matrix: Floats) -> Floats:
+        """Return latent rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class LawCells:
+    """The rows of each cell: their ``mass`` (d, CELLS), and the sum of their ``moment``.
+
+    The moment is of the distance from the lower edge of a cell (the upper one of the first), so
+    that the mean of equal values is that value up to one rounding.
+    """
+
+    edges: Floats
+    mass: Floats
+    moment: Floats
+
+    def merge(self, other: LawCells) -> LawCells:
+        """Return the cells of the rows of both."""
+        return LawCells(self.edges, self.mass + other.mass, self.moment + other.moment)
+
+    def reference(self, offsets: Floats, offset_weights: Floats) -> Reference:
+        """Return the law; ``offsets`` (q, d) are nodes of the random part of each coordinate."""
+        filled = self.mass > 0.0
+        most = int(filled.sum(axis=1).max()) * len(offsets)
+        d = len(self.mass)
+        values, cumulative = np.empty((most, d)), np.ones((most, d))
+        start = self.edges[:, np.concatenate([[0], np.arange(self.edges.shape[1])])]
+        for j in range(d):
+            own = filled[j]
+            mass = self.mass[j, own]
+            atoms = start[j, own] + self.moment[j, own] / mass
+            atoms = (atoms[None] + offsets[:, j, None]).ravel()
+            mass = np.outer(offset_weights, mass).ravel()
+            # means of neighbouring cells may be equal up to rounding, and in either order
+            order = np.argsort(atoms, kind="stable")
+            below = np.cumsum(mass[order])
+            values[: len(atoms), j], values[len(atoms) :, j] = atoms[order], atoms[order[-1]]
+            cumulative[: len(atoms), j] = below / below[-1]
+        return Reference("empirical", values, cumulative)
+
+
+@dataclass(frozen=True, eq=False)
+class LawCellsOf:
+    """What counts a block's rows into cells."""
+
+    encoder: Encoder
+    edges: Floats
+
+    def __call__(self, block: RowBlock) -> LawCells:
+        """Return the cells of a block's rows."""
+        return self.of(block.matrix, block.mass)
+
+    def of(self, matrix: Floats, mass: Floats) -> LawCells:
+        """Return the cells of some rows."""
+        d, count = self.edges.shape
+        found = np.zeros((2, d, count + 1))
+        if len(matrix):
+            latent = np.ascontiguousarray(self.encoder.encode(matrix).T)
+            for j in range(d):
+                cell = np.searchsorted(self.edges[j], latent[j], side="right")
+                found[0, j] = np.bincount(cell, mass, count + 1)
+                distance = latent[j] - self.edges[j, np.maximum(cell - 1, 0)]
+                found[1, j] = np.bincount(cell, mass * distance, count + 1)
+        return LawCells(self.edges, found[0], found[1])
+
+
+@dataclass(frozen=True, eq=False)
+class CellsWithoutEach:
+    """The cells of all rows but those of one group, for each."""
+
+    cells: tuple[LawCells, ...]
+
+    def merge(self, other: CellsWithoutEach) -> CellsWithoutEach:
+        """Return the cells of the rows of both."""
+        pairs = zip(self.cells, other.cells, strict=True)
+        return CellsWithoutEach(tuple(one.merge(two) for one, two in pairs))
+
+
+@dataclass(frozen=True, eq=False)
+class CellsWithoutEachOf:
+    """What counts all rows of a block but those of one group, each time encoded anew.
+
+    The groups are those from ``first`` on, as many as there are encoders.
+    """
+
+    encoders: tuple[Encoder, ...]
+    edges: tuple[Floats, ...]
+    groups: RowGroups
+    first: int = 0
+
+    def __call__(self, block: RowBlock) -> CellsWithoutEach:
+        """Return the cells of a block's rows."""
+        group: Ints = self.groups(np.arange(len(block.mass)) + block.first)
+        found = []
+        pairs = zip(self.encoders, self.edges, strict=True)
+        for g, (encoder, edges) in enumerate(pairs, self.first):
+            kept = group != g
+            found.append(LawCellsOf(encoder, edges).of(block.matrix[kept], block.mass[kept]))
+        return CellsWithoutEach(tuple(found))
