@@ -1,27 +1,54 @@
-"""Parallel tasks and their progress bars; workers that leave Ctrl-C to their caller."""
+"""Parallel tasks and their progress bars; workers that leave Ctrl-C to their caller.
+
+Where tasks run is joblib's business, and so the caller's: ``joblib.parallel_config`` may send them
+to a cluster. Threads share what they are given, and joblib's own processes map large arrays from a
+file. Every other backend is a far one, of which nothing is known: tasks are pickled here, what
+several of them share once, and their results there (:class:`_Parcel`). Arrays that engines hand out
+of buffers of their own may be neither aligned nor writable, which compiled kernels and models mind;
+those from a parcel always are.
+"""
 
 from __future__ import annotations
 
+import importlib
+import io
+import pickle
 import signal
 import sys
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
+from itertools import chain
 from multiprocessing import resource_tracker
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import BuiltinFunctionType, FunctionType
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
+from joblib.parallel import BACKENDS, get_active_backend
 from threadpoolctl import ThreadpoolController
 from tqdm.auto import tqdm
 
+try:
+    import cloudpickle
+except ImportError:  # joblib before 1.6 brings its own
+    from joblib.externals import cloudpickle
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from dfi._types import Advance
 
 Answer = TypeVar("Answer")
+Call: TypeAlias = "tuple[Callable[..., object], tuple[object, ...], dict[str, object]]"
+"""What ``joblib.delayed`` makes: a function, its arguments, and those by name."""
+
+SMALL_PARCEL = 1 << 20
+"""Bytes that go along with every task: to put them on a cluster first would take longer."""
+
+ATOMS = (int, float, complex, str, bytes, type, type(None), FunctionType, BuiltinFunctionType)
+"""Kinds of objects that are no shorter as a reference."""
 
 
 @dataclass(frozen=True)
@@ -79,12 +106,23 @@ def thread_pools() -> ThreadpoolController:
 
 
 def in_parallel(
-    tasks: Iterable[object], n_jobs: int | None, *, threads: bool = False, ordered: bool = True
+    tasks: Iterable[Any],
+    n_jobs: int | None,
+    *,
+    threads: bool = False,
+    here: bool = False,
+    ordered: bool = True,
+    advance: Advance | None = None,
+    steps: Iterable[int] = (),
 ) -> Iterator[Any]:
     """Run delayed calls through joblib and return their results one by one.
 
-    ``threads`` where tasks only predict: the models stay where they are. Unless ``ordered``,
+    ``threads`` where tasks only predict: the models stay where they are, unless the caller has
+    chosen a backend; ``here`` where tasks must not leave this process at all. Unless ``ordered``,
     results come in the order in which they are done.
+
+    Tasks may tell a progress bar how far they are only while they are in its process.
+    ``advance`` is told the ``steps`` of each result that comes back from elsewhere.
 
     A terminal sends Ctrl-C to every process of the foreground job. The caller alone should act on
     it, and joblib then ends its workers; a worker that hears it too dies with a traceback of its
@@ -94,15 +132,132 @@ def in_parallel(
     """
     if n_jobs == 0:
         raise ValueError("n_jobs must be 1 or more, or -1 for all processors, got 0")
-    parallel = Parallel(
-        n_jobs=n_jobs,
-        prefer="threads" if threads else None,
-        return_as="generator" if ordered else "generator_unordered",
+    prefer = "threads" if threads or here else None
+    require = "sharedmem" if here else None
+    backend, _ = get_active_backend(prefer=prefer, require=require)
+    lists = not backend.supports_return_generator and not isinstance(
+        backend, BACKENDS["sequential"]
     )
-    with _interrupts_held(processes=not threads and effective_n_jobs(n_jobs) > 1):
-        # A generator starts its workers in the call, and runs nothing here until it is read.
-        results: Iterator[Any] = parallel(tasks)
-    return results
+    kind = "list" if lists else "generator" if ordered else "generator_unordered"
+    parallel = Parallel(n_jobs=n_jobs, prefer=prefer, require=require, return_as=kind)
+    shares = getattr(backend, "supports_sharedmem", False)
+    results: Iterator[Any]
+    if not shares and not isinstance(backend, BACKENDS["loky"]):
+        results = chain.from_iterable(
+            map(pickle.loads, parallel(_packed(list(tasks), backend, effective_n_jobs(n_jobs))))
+        )
+    elif lists:
+        results = iter(parallel(tasks))
+    else:
+        with _interrupts_held(processes=not threads and effective_n_jobs(n_jobs) > 1):
+            # A generator starts its workers in the call, and runs nothing here until it is read.
+            results = parallel(tasks)
+    return results if shares or advance is None else _told(results, advance, steps)
+
+
+def _told(results: Iterator[Answer], advance: Advance, steps: Iterable[int]) -> Iterator[Answer]:
+    for result, step in zip(results, steps, strict=True):
+        advance(step)
+        yield result
+
+
+class _Parcel:
+    """Objects that several tasks share, pickled once and opened once wherever it is sent to."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    @cached_property
+    def objects(self) -> tuple[object, ...]:
+        found: tuple[object, ...] = pickle.loads(self.content)  # noqa: S301
+        return found
+
+    def __reduce__(self) -> tuple[type[_Parcel], tuple[bytes]]:
+        return _Parcel, (self.content,)
+
+
+class _Packer(cloudpickle.CloudPickler):  # type: ignore[misc]
+    """Pickles tasks with their numbers in place of the objects that lie in a parcel."""
+
+    def __init__(self, file: io.BytesIO, places: Mapping[int, int]) -> None:
+        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
+        self.places = places
+
+    def persistent_id(self, thing: object) -> int | None:
+        return self.places.get(id(thing))
+
+
+class _Unpacker(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, objects: Sequence[object]) -> None:
+        super().__init__(file)
+        self.objects = objects
+
+    def persistent_load(self, place: int) -> object:
+        return self.objects[place]
+
+
+def _packed(calls: Sequence[Call], backend: object, n_workers: int) -> Iterator[object]:
+    """Return the tasks as they are sent to a far backend, with what they share on its way."""
+    shared = _shared(calls)
+    parcel = _Parcel(cloudpickle.dumps(shared, protocol=pickle.HIGHEST_PROTOCOL))
+    sent, count = _sent(parcel, backend), len(calls)
+    if sent is parcel and len(parcel.content) > SMALL_PARCEL:
+        # the parcel goes with the tasks: with as few as keep all workers busy
+        count = min(count, n_workers)
+    places = {id(thing): place for place, thing in enumerate(shared)}
+    for k in range(count):
+        file = io.BytesIO()
+        part = slice(k * len(calls) // count, (k + 1) * len(calls) // count)
+        _Packer(file, places).dump(calls[part])
+        yield delayed(_run_packed)(sent, file.getvalue())
+
+
+def _shared(calls: Sequence[Call]) -> tuple[object, ...]:
+    """Return the objects that more than one call is given, as an argument or as its own."""
+    found: dict[int, object] = {}
+    often: dict[int, int] = {}
+    for function, arguments, named in calls:
+        things = (getattr(function, "__self__", None), *arguments, *named.values())
+        own = {id(thing): thing for thing in things if not isinstance(thing, ATOMS)}
+        found |= own
+        for key in own:
+            often[key] = often.get(key, 0) + 1
+    return tuple(thing for key, thing in found.items() if often[key] > 1)
+
+
+def _sent(parcel: _Parcel, backend: object) -> object:
+    """Put a large parcel on a cluster that keeps objects, and return what stands for it there.
+
+    On Dask every worker gets a copy, since what only one of them had would be lost with it.
+    """
+    if len(parcel.content) <= SMALL_PARCEL:
+        return parcel
+    scatter: Callable[..., object] | None
+    scatter = getattr(getattr(backend, "client", None), "scatter", None)
+    if scatter is not None:
+        return scatter(parcel, broadcast=True, hash=False)
+    if type(backend).__module__.startswith("ray."):
+        return _InRay(importlib.import_module("ray").put(parcel))
+    return parcel
+
+
+@dataclass(frozen=True)
+class _InRay:
+    """A parcel in Ray's store of objects."""
+
+    reference: object
+
+    @property
+    def objects(self) -> tuple[object, ...]:
+        parcel: _Parcel = importlib.import_module("ray").get(self.reference)
+        return parcel.objects
+
+
+def _run_packed(parcel: _Parcel | _InRay, packed: bytes) -> bytes:
+    calls: Sequence[Call] = _Unpacker(io.BytesIO(packed), parcel.objects).load()
+    results = [function(*arguments, **named) for function, arguments, named in calls]
+    found: bytes = cloudpickle.dumps(results, protocol=pickle.HIGHEST_PROTOCOL)
+    return found
 
 
 @contextmanager

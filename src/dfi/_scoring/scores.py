@@ -130,6 +130,10 @@ class Task:
     loss: Loss = SQUARED_ERROR
     readings: Readings = field(default_factory=Readings, repr=False, compare=False)
 
+    def __getstate__(self) -> dict[str, object]:
+        # Workers are sent the models that they need, and a progress bar stays with its terminal.
+        return {**self.__dict__, "folds": (), "advance": None}
+
     @property
     def columns(self) -> tuple[Column, ...]:
         """The units that the transport disentangles: the table's columns, or groups of them."""
@@ -410,7 +414,7 @@ def pooled_scores(
     if prepared is None:
         # Prediction releases the interpreter's lock.
         read = (delayed(fold_lines)(fold, task, transport) for fold in task.folds)
-        prepared = list(in_parallel(read, task.n_jobs, threads=True))
+        prepared = list(in_parallel(read, task.n_jobs, here=True))
     # A model that is asked for every node may be slow, and the progress bar moves by blocks.
     asked = _most_nodes(prepared) > 0
     together = ROWS_AT_ONCE if asked else rows_at_once(transport.whitening)
@@ -423,7 +427,11 @@ def pooled_scores(
         delayed(_score_fold)(lines, size, task, transport, gradient_step, passes)
         for lines, size in zip(prepared, sizes, strict=True)
     )
-    results = list(in_parallel(tasks, task.n_jobs, threads=True))
+    results = list(
+        in_parallel(
+            tasks, task.n_jobs, threads=True, advance=task.advance, steps=rows_held_out(task.folds)
+        )
+    )
     calibration = calibrate(
         task, [result.influence for result in results], [result.product for result in results]
     )
@@ -500,6 +508,11 @@ def sample_sizes(folds: Sequence[FoldModels], weights: Weights, d: int) -> list[
     held = [weights.take(fold.test).total for fold in folds]
     share = checked_rows(sum(held), d) / max(1.0, sum(held))
     return [int(np.ceil(share * count)) for count in held]
+
+
+def rows_held_out(folds: Sequence[FoldModels]) -> list[int]:
+    """Return how many rows each fold holds out."""
+    return [len(fold.test) for fold in folds]
 
 
 def _joint_rule(prepared: Sequence[FoldLines]) -> str:
