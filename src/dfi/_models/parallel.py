@@ -16,14 +16,16 @@ import pickle
 import signal
 import sys
 import threading
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import chain
 from multiprocessing import resource_tracker
 from types import BuiltinFunctionType, FunctionType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
+import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from joblib.parallel import BACKENDS, get_active_backend
@@ -38,11 +40,18 @@ except ImportError:  # joblib before 1.6 brings its own
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from dfi._types import Advance
+
+    AnyArray: TypeAlias = NDArray[Any]
 
 Answer = TypeVar("Answer")
 Call: TypeAlias = "tuple[Callable[..., object], tuple[object, ...], dict[str, object]]"
 """What ``joblib.delayed`` makes: a function, its arguments, and those by name."""
+
+LARGE_ARRAY = 1 << 14
+"""Bytes from which an array that several tasks need is sent once, wherever in them it lies."""
 
 SMALL_PARCEL = 1 << 20
 """Bytes that go along with every task: to put them on a cluster first would take longer."""
@@ -161,68 +170,133 @@ def _told(results: Iterator[Answer], advance: Advance, steps: Iterable[int]) -> 
         yield result
 
 
+class _Arrays:
+    """Numbers for the large arrays that are met while tasks are pickled."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[int, int] = {}
+        # arrays that are made for the pickle are kept too, so that no other gets their identity
+        self.met: list[AnyArray] = []
+
+    def number(self, array: AnyArray) -> int:
+        key = id(array)
+        if key not in self.numbers:
+            self.numbers[key] = len(self.met)
+            self.met.append(array)
+        return self.numbers[key]
+
+
+class _Packer(cloudpickle.CloudPickler):  # type: ignore[misc]
+    """Pickles with numbers in place of what is sent apart: shared objects and large arrays."""
+
+    def __init__(self, file: io.BytesIO, objects: Mapping[int, int], arrays: _Arrays) -> None:
+        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
+        self.objects, self.arrays, self.used = objects, arrays, set[int]()
+
+    def persistent_id(self, thing: object) -> tuple[str, int] | None:
+        if type(thing) is np.ndarray and thing.nbytes >= LARGE_ARRAY and not thing.dtype.hasobject:
+            number = self.arrays.number(thing)
+            self.used.add(number)
+            return "array", number
+        place = self.objects.get(id(thing))
+        return None if place is None else ("object", place)
+
+    @classmethod
+    def pack(cls, thing: object, objects: Mapping[int, int], arrays: _Arrays) -> _Packed:
+        file = io.BytesIO()
+        packer = cls(file, objects, arrays)
+        packer.dump(thing)
+        return _Packed(file.getvalue(), frozenset(packer.used))
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """Something pickled, and the numbers of the arrays that it needs."""
+
+    content: bytes
+    used: frozenset[int]
+
+    def open(self, objects: Sequence[object], arrays: Mapping[int, AnyArray]) -> object:
+        return _Unpacker(io.BytesIO(self.content), objects, arrays).load()
+
+
+class _Unpacker(pickle.Unpickler):
+    def __init__(
+        self, file: io.BytesIO, objects: Sequence[object], arrays: Mapping[int, AnyArray]
+    ) -> None:
+        super().__init__(file)
+        self.found: dict[str, Any] = {"object": objects, "array": arrays}
+
+    def persistent_load(self, key: tuple[str, int]) -> object:
+        kind, number = key
+        return self.found[kind][number]
+
+
 class _Parcel:
-    """Objects that several tasks share, pickled once and opened once wherever it is sent to."""
+    """Objects and arrays that several tasks share: pickled once, opened once where they are sent.
+
+    What is pickled again on the way, by whatever engine, is bytes: so what comes out is in memory
+    of its own, aligned and writable.
+    """
 
     def __init__(self, content: bytes) -> None:
         self.content = content
 
+    @classmethod
+    def of(cls, objects: _Packed, arrays: Mapping[int, AnyArray]) -> _Parcel:
+        return cls(_pickled((objects, arrays)))
+
     @cached_property
-    def objects(self) -> tuple[object, ...]:
-        found: tuple[object, ...] = pickle.loads(self.content)  # noqa: S301
-        return found
+    def opened(self) -> tuple[Sequence[object], Mapping[int, AnyArray]]:
+        packed: _Packed
+        packed, arrays = pickle.loads(self.content)  # noqa: S301
+        return cast("Sequence[object]", packed.open((), arrays)), arrays
 
     def __reduce__(self) -> tuple[type[_Parcel], tuple[bytes]]:
         return _Parcel, (self.content,)
 
 
-class _Packer(cloudpickle.CloudPickler):  # type: ignore[misc]
-    """Pickles tasks with their numbers in place of the objects that lie in a parcel."""
+@dataclass(frozen=True)
+class _InRay:
+    """A parcel in Ray's store of objects."""
 
-    def __init__(self, file: io.BytesIO, places: Mapping[int, int]) -> None:
-        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
-        self.places = places
+    reference: object
 
-    def persistent_id(self, thing: object) -> int | None:
-        return self.places.get(id(thing))
-
-
-class _Unpacker(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, objects: Sequence[object]) -> None:
-        super().__init__(file)
-        self.objects = objects
-
-    def persistent_load(self, place: int) -> object:
-        return self.objects[place]
+    @property
+    def opened(self) -> tuple[Sequence[object], Mapping[int, AnyArray]]:
+        parcel: _Parcel = importlib.import_module("ray").get(self.reference)
+        return parcel.opened
 
 
 def _packed(calls: Sequence[Call], backend: object, n_workers: int) -> Iterator[object]:
     """Return the tasks as they are sent to a far backend, with what they share on its way."""
-    shared = _shared(calls)
-    parcel = _Parcel(cloudpickle.dumps(shared, protocol=pickle.HIGHEST_PROTOCOL))
+    arrays, objects = _Arrays(), _shared(calls)
+    places = {id(thing): place for place, thing in enumerate(objects)}
+    core = _Packer.pack(objects, {}, arrays)
+    tasks = [_Packer.pack(call, places, arrays) for call in calls]
+    often = Counter(chain(core.used, core.used, *(task.used for task in tasks)))
+    parcel = _Parcel.of(core, {k: arrays.met[k] for k, count in often.items() if count > 1})
     sent, count = _sent(parcel, backend), len(calls)
     if sent is parcel and len(parcel.content) > SMALL_PARCEL:
         # the parcel goes with the tasks: with as few as keep all workers busy
         count = min(count, n_workers)
-    places = {id(thing): place for place, thing in enumerate(shared)}
     for k in range(count):
-        file = io.BytesIO()
-        part = slice(k * len(calls) // count, (k + 1) * len(calls) // count)
-        _Packer(file, places).dump(calls[part])
-        yield delayed(_run_packed)(sent, file.getvalue())
+        part = tasks[k * len(tasks) // count : (k + 1) * len(tasks) // count]
+        own = {key for task in part for key in task.used if often[key] == 1}
+        content = _pickled((part, {key: arrays.met[key] for key in own}))
+        yield delayed(_run_packed)(sent, content)
 
 
-def _shared(calls: Sequence[Call]) -> tuple[object, ...]:
+def _shared(calls: Sequence[Call]) -> list[object]:
     """Return the objects that more than one call is given, as an argument or as its own."""
     found: dict[int, object] = {}
-    often: dict[int, int] = {}
+    often: Counter[int] = Counter()
     for function, arguments, named in calls:
         things = (getattr(function, "__self__", None), *arguments, *named.values())
         own = {id(thing): thing for thing in things if not isinstance(thing, ATOMS)}
         found |= own
-        for key in own:
-            often[key] = often.get(key, 0) + 1
-    return tuple(thing for key, thing in found.items() if often[key] > 1)
+        often.update(own.keys())
+    return [thing for key, thing in found.items() if often[key] > 1]
 
 
 def _sent(parcel: _Parcel, backend: object) -> object:
@@ -241,22 +315,19 @@ def _sent(parcel: _Parcel, backend: object) -> object:
     return parcel
 
 
-@dataclass(frozen=True)
-class _InRay:
-    """A parcel in Ray's store of objects."""
+def _run_packed(parcel: _Parcel | _InRay, content: bytes) -> bytes:
+    objects, shared = parcel.opened
+    tasks: Sequence[_Packed]
+    tasks, own = pickle.loads(content)  # noqa: S301
+    arrays, results = {**shared, **own}, []
+    for task in tasks:
+        function, arguments, named = cast("Call", task.open(objects, arrays))
+        results.append(function(*arguments, **named))
+    return _pickled(results)
 
-    reference: object
 
-    @property
-    def objects(self) -> tuple[object, ...]:
-        parcel: _Parcel = importlib.import_module("ray").get(self.reference)
-        return parcel.objects
-
-
-def _run_packed(parcel: _Parcel | _InRay, packed: bytes) -> bytes:
-    calls: Sequence[Call] = _Unpacker(io.BytesIO(packed), parcel.objects).load()
-    results = [function(*arguments, **named) for function, arguments, named in calls]
-    found: bytes = cloudpickle.dumps(results, protocol=pickle.HIGHEST_PROTOCOL)
+def _pickled(thing: object) -> bytes:
+    found: bytes = cloudpickle.dumps(thing, protocol=pickle.HIGHEST_PROTOCOL)
     return found
 
 

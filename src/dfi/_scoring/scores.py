@@ -392,6 +392,10 @@ class FoldLines:
     models: tuple[LineModel, ...]
     kernel_seed: np.random.SeedSequence
 
+    def __getstate__(self) -> dict[str, object]:
+        # Workers are sent the models as lines need them, and not beside that as they were fitted.
+        return {**self.__dict__, "fold": replace(self.fold, predictors=())}
+
 
 def pooled_scores(
     task: Task,
