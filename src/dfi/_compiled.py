@@ -172,10 +172,11 @@ def _is_private_group(number: int) -> bool:
 def kernel_array(values: ArrayLike, dtype: type[Scalar]) -> NDArray[Scalar]:
     """Return an array as kernels take it, copied only where it must be.
 
-    An array that is not contiguous, or that cannot be written to (memory-mapped rows of a parallel
-    worker, a column of pandas), would be another kind of argument, for which numba compiles anew.
+    An array that is not contiguous or not aligned, or that cannot be written to (memory-mapped rows
+    of a parallel worker, a buffer of a cluster's own, a column of pandas), would be another kind of
+    argument, for which numba compiles anew.
     """
-    return np.require(values, dtype, ["C", "W"])
+    return np.require(values, dtype, ["C", "A", "W"])
 
 
 def run_tasks(

@@ -231,7 +231,10 @@ def cross_fit(
         delayed(_fit_set)(learner, data, rows, seeds.child(*name).sequence())
         for rows, name in training.sets
     )
-    predictors = list(gathered(jobs, n_jobs, advance))
+    # a predictor knows its table, which workers would send back with every model
+    predictors = [
+        predictor_for(model, data.table, prefit=False) for model in gathered(jobs, n_jobs, advance)
+    ]
     known: Mapping[tuple[int, int], Floats] = {}
     if scale:
         known = _temperatures(training, predictors, data) if weights is None else weights
@@ -255,9 +258,8 @@ def cross_fit(
     return CrossFit(folds, known)
 
 
-def _fit_set(learner: Estimator, data: Data, rows: Ints, seed: np.random.SeedSequence) -> Predictor:
-    model = fit_model(learner, data.table, data.outcome, data.fit_weights, rows, seed)
-    return predictor_for(model, data.table, prefit=False)
+def _fit_set(learner: Estimator, data: Data, rows: Ints, seed: np.random.SeedSequence) -> Estimator:
+    return fit_model(learner, data.table, data.outcome, data.fit_weights, rows, seed)
 
 
 def _weights(

@@ -1,28 +1,64 @@
-"""Parallel tasks and their progress bars; workers that leave Ctrl-C to their caller."""
+"""Parallel tasks and their progress bars; workers that leave Ctrl-C to their caller.
+
+Where tasks run is joblib's business, and so the caller's: ``joblib.parallel_config`` may send them
+to a cluster. Threads share what they are given, and joblib's own processes map large arrays from a
+file. Every other backend is a far one, of which nothing is known: tasks are pickled here, what
+several of them share once, and their results there (:class:`_Parcel`). Arrays that engines hand out
+of buffers of their own may be neither aligned nor writable, which compiled kernels and models mind;
+those from a parcel always are.
+"""
 
 from __future__ import annotations
 
+import importlib
+import io
+import pickle
 import signal
 import sys
 import threading
 import time
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
+from itertools import chain
 from multiprocessing import resource_tracker
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import BuiltinFunctionType, FunctionType
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
+import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
+from joblib.parallel import BACKENDS, get_active_backend
 from threadpoolctl import ThreadpoolController
 from tqdm.auto import tqdm
 
+try:
+    import cloudpickle
+except ImportError:  # joblib before 1.6 brings its own
+    from joblib.externals import cloudpickle
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from dfi._types import Advance
 
+    AnyArray: TypeAlias = NDArray[Any]
+
 Answer = TypeVar("Answer")
+Call: TypeAlias = "tuple[Callable[..., object], tuple[object, ...], dict[str, object]]"
+"""What ``joblib.delayed`` makes: a function, its arguments, and those by name."""
+
+LARGE_ARRAY = 1 << 14
+"""Bytes from which an array that several tasks need is sent once, wherever in them it lies."""
+
+SMALL_PARCEL = 1 << 20
+"""Bytes that go along with every task: to put them on a cluster first would take longer."""
+
+ATOMS = (int, float, complex, str, bytes, type, type(None), FunctionType, BuiltinFunctionType)
+"""Kinds of objects that are no shorter as a reference."""
 
 
 @dataclass(frozen=True)
@@ -110,12 +146,23 @@ def thread_pools() -> ThreadpoolController:
 
 
 def in_parallel(
-    tasks: Iterable[object], n_jobs: int | None, *, threads: bool = False, ordered: bool = True
+    tasks: Iterable[Any],
+    n_jobs: int | None,
+    *,
+    threads: bool = False,
+    here: bool = False,
+    ordered: bool = True,
+    advance: Advance | None = None,
+    steps: Iterable[int] = (),
 ) -> Iterator[Any]:
     """Run delayed calls through joblib and return their results one by one.
 
-    ``threads`` where tasks only predict: the models stay where they are. Unless ``ordered``,
+    ``threads`` where tasks only predict: the models stay where they are, unless the caller has
+    chosen a backend; ``here`` where tasks must not leave this process at all. Unless ``ordered``,
     results come in the order in which they are done.
+
+    Tasks may tell a progress bar how far they are only while they are in its process.
+    ``advance`` is told the ``steps`` of each result that comes back from elsewhere.
 
     A terminal sends Ctrl-C to every process of the foreground job. The caller alone should act on
     it, and joblib then ends its workers; a worker that hears it too dies with a traceback of its
@@ -125,15 +172,194 @@ def in_parallel(
     """
     if n_jobs == 0:
         raise ValueError("n_jobs must be 1 or more, or -1 for all processors, got 0")
-    parallel = Parallel(
-        n_jobs=n_jobs,
-        prefer="threads" if threads else None,
-        return_as="generator" if ordered else "generator_unordered",
+    prefer = "threads" if threads or here else None
+    require = "sharedmem" if here else None
+    backend, _ = get_active_backend(prefer=prefer, require=require)
+    lists = not backend.supports_return_generator and not isinstance(
+        backend, BACKENDS["sequential"]
     )
-    with _interrupts_held(processes=not threads and effective_n_jobs(n_jobs) > 1):
-        # A generator starts its workers in the call, and runs nothing here until it is read.
-        results: Iterator[Any] = parallel(tasks)
-    return results
+    kind = "list" if lists else "generator" if ordered else "generator_unordered"
+    parallel = Parallel(n_jobs=n_jobs, prefer=prefer, require=require, return_as=kind)
+    shares = getattr(backend, "supports_sharedmem", False)
+    results: Iterator[Any]
+    if not shares and not isinstance(backend, BACKENDS["loky"]):
+        results = chain.from_iterable(
+            map(pickle.loads, parallel(_packed(list(tasks), backend, effective_n_jobs(n_jobs))))
+        )
+    elif lists:
+        results = iter(parallel(tasks))
+    else:
+        with _interrupts_held(processes=not threads and effective_n_jobs(n_jobs) > 1):
+            # A generator starts its workers in the call, and runs nothing here until it is read.
+            results = parallel(tasks)
+    return results if shares or advance is None else _told(results, advance, steps)
+
+
+def _told(results: Iterator[Answer], advance: Advance, steps: Iterable[int]) -> Iterator[Answer]:
+    for result, step in zip(results, steps, strict=True):
+        advance(step)
+        yield result
+
+
+class _Arrays:
+    """Numbers for the large arrays that are met while tasks are pickled."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[int, int] = {}
+        # arrays that are made for the pickle are kept too, so that no other gets their identity
+        self.met: list[AnyArray] = []
+
+    def number(self, array: AnyArray) -> int:
+        key = id(array)
+        if key not in self.numbers:
+            self.numbers[key] = len(self.met)
+            self.met.append(array)
+        return self.numbers[key]
+
+
+class _Packer(cloudpickle.CloudPickler):  # type: ignore[misc]
+    """Pickles with numbers in place of what is sent apart: shared objects and large arrays."""
+
+    def __init__(self, file: io.BytesIO, objects: Mapping[int, int], arrays: _Arrays) -> None:
+        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
+        self.objects, self.arrays, self.used = objects, arrays, set[int]()
+
+    def persistent_id(self, thing: object) -> tuple[str, int] | None:
+        if type(thing) is np.ndarray and thing.nbytes >= LARGE_ARRAY and not thing.dtype.hasobject:
+            number = self.arrays.number(thing)
+            self.used.add(number)
+            return "array", number
+        place = self.objects.get(id(thing))
+        return None if place is None else ("object", place)
+
+    @classmethod
+    def pack(cls, thing: object, objects: Mapping[int, int], arrays: _Arrays) -> _Packed:
+        file = io.BytesIO()
+        packer = cls(file, objects, arrays)
+        packer.dump(thing)
+        return _Packed(file.getvalue(), frozenset(packer.used))
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """Something pickled, and the numbers of the arrays that it needs."""
+
+    content: bytes
+    used: frozenset[int]
+
+    def open(self, objects: Sequence[object], arrays: Mapping[int, AnyArray]) -> object:
+        return _Unpacker(io.BytesIO(self.content), objects, arrays).load()
+
+
+class _Unpacker(pickle.Unpickler):
+    def __init__(
+        self, file: io.BytesIO, objects: Sequence[object], arrays: Mapping[int, AnyArray]
+    ) -> None:
+        super().__init__(file)
+        self.found: dict[str, Any] = {"object": objects, "array": arrays}
+
+    def persistent_load(self, key: tuple[str, int]) -> object:
+        kind, number = key
+        return self.found[kind][number]
+
+
+class _Parcel:
+    """Objects and arrays that several tasks share: pickled once, opened once where they are sent.
+
+    What is pickled again on the way, by whatever engine, is bytes: so what comes out is in memory
+    of its own, aligned and writable.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    @classmethod
+    def of(cls, objects: _Packed, arrays: Mapping[int, AnyArray]) -> _Parcel:
+        return cls(_pickled((objects, arrays)))
+
+    @cached_property
+    def opened(self) -> tuple[Sequence[object], Mapping[int, AnyArray]]:
+        packed: _Packed
+        packed, arrays = pickle.loads(self.content)  # noqa: S301
+        return cast("Sequence[object]", packed.open((), arrays)), arrays
+
+    def __reduce__(self) -> tuple[type[_Parcel], tuple[bytes]]:
+        return _Parcel, (self.content,)
+
+
+@dataclass(frozen=True)
+class _InRay:
+    """A parcel in Ray's store of objects."""
+
+    reference: object
+
+    @property
+    def opened(self) -> tuple[Sequence[object], Mapping[int, AnyArray]]:
+        parcel: _Parcel = importlib.import_module("ray").get(self.reference)
+        return parcel.opened
+
+
+def _packed(calls: Sequence[Call], backend: object, n_workers: int) -> Iterator[object]:
+    """Return the tasks as they are sent to a far backend, with what they share on its way."""
+    arrays, objects = _Arrays(), _shared(calls)
+    places = {id(thing): place for place, thing in enumerate(objects)}
+    core = _Packer.pack(objects, {}, arrays)
+    tasks = [_Packer.pack(call, places, arrays) for call in calls]
+    often = Counter(chain(core.used, core.used, *(task.used for task in tasks)))
+    parcel = _Parcel.of(core, {k: arrays.met[k] for k, count in often.items() if count > 1})
+    sent, count = _sent(parcel, backend), len(calls)
+    if sent is parcel and len(parcel.content) > SMALL_PARCEL:
+        # the parcel goes with the tasks: with as few as keep all workers busy
+        count = min(count, n_workers)
+    for k in range(count):
+        part = tasks[k * len(tasks) // count : (k + 1) * len(tasks) // count]
+        own = {key for task in part for key in task.used if often[key] == 1}
+        content = _pickled((part, {key: arrays.met[key] for key in own}))
+        yield delayed(_run_packed)(sent, content)
+
+
+def _shared(calls: Sequence[Call]) -> list[object]:
+    """Return the objects that more than one call is given, as an argument or as its own."""
+    found: dict[int, object] = {}
+    often: Counter[int] = Counter()
+    for function, arguments, named in calls:
+        things = (getattr(function, "__self__", None), *arguments, *named.values())
+        own = {id(thing): thing for thing in things if not isinstance(thing, ATOMS)}
+        found |= own
+        often.update(own.keys())
+    return [thing for key, thing in found.items() if often[key] > 1]
+
+
+def _sent(parcel: _Parcel, backend: object) -> object:
+    """Put a large parcel on a cluster that keeps objects, and return what stands for it there.
+
+    On Dask every worker gets a copy, since what only one of them had would be lost with it.
+    """
+    if len(parcel.content) <= SMALL_PARCEL:
+        return parcel
+    scatter: Callable[..., object] | None
+    scatter = getattr(getattr(backend, "client", None), "scatter", None)
+    if scatter is not None:
+        return scatter(parcel, broadcast=True, hash=False)
+    if type(backend).__module__.startswith("ray."):
+        return _InRay(importlib.import_module("ray").put(parcel))
+    return parcel
+
+
+def _run_packed(parcel: _Parcel | _InRay, content: bytes) -> bytes:
+    objects, shared = parcel.opened
+    tasks: Sequence[_Packed]
+    tasks, own = pickle.loads(content)  # noqa: S301
+    arrays, results = {**shared, **own}, []
+    for task in tasks:
+        function, arguments, named = cast("Call", task.open(objects, arrays))
+        results.append(function(*arguments, **named))
+    return _pickled(results)
+
+
+def _pickled(thing: object) -> bytes:
+    found: bytes = cloudpickle.dumps(thing, protocol=pickle.HIGHEST_PROTOCOL)
+    return found
 
 
 @contextmanager

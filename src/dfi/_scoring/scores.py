@@ -161,6 +161,10 @@ class Task:
             return 1.0
         return min(1.0, self.weights.take(self.explained).total / self.total)
 
+    def __getstate__(self) -> dict[str, object]:
+        # Workers are sent the models that they need, and a progress bar stays with its terminal.
+        return {**self.__dict__, "folds": (), "advance": None}
+
     @property
     def columns(self) -> tuple[Column, ...]:
         """The units that the transport disentangles: the table's columns, or groups of them."""
@@ -419,6 +423,10 @@ class FoldLines:
     models: tuple[LineModel, ...]
     kernel_seed: np.random.SeedSequence
 
+    def __getstate__(self) -> dict[str, object]:
+        # Workers are sent the models as lines need them, and not beside that as they were fitted.
+        return {**self.__dict__, "fold": replace(self.fold, predictors=())}
+
 
 def pooled_scores(
     task: Task,
@@ -441,7 +449,7 @@ def pooled_scores(
     if prepared is None:
         # Prediction releases the interpreter's lock.
         read = (delayed(fold_lines)(fold, task, transport) for fold in task.folds)
-        prepared = list(in_parallel(read, task.n_jobs, threads=True))
+        prepared = list(in_parallel(read, task.n_jobs, here=True))
     # A model that is asked for every node may be slow, and the progress bar moves by blocks.
     asked = _most_nodes(prepared) > 0
     together = ROWS_AT_ONCE if asked else rows_at_once(transport.whitening)
@@ -454,7 +462,11 @@ def pooled_scores(
         delayed(_score_fold)(lines, size, task, transport, gradient_step, passes)
         for lines, size in zip(prepared, sizes, strict=True)
     )
-    results = list(in_parallel(tasks, task.n_jobs, threads=True))
+    results = list(
+        in_parallel(
+            tasks, task.n_jobs, threads=True, advance=task.advance, steps=rows_held_out(task.folds)
+        )
+    )
     calibration = calibrate(
         task, [result.influence for result in results], [result.product for result in results]
     )
@@ -531,6 +543,11 @@ def sample_sizes(folds: Sequence[FoldModels], weights: Weights, d: int) -> list[
     held = [weights.take(fold.test).total for fold in folds]
     share = checked_rows(sum(held), d) / max(1.0, sum(held))
     return [int(np.ceil(share * count)) for count in held]
+
+
+def rows_held_out(folds: Sequence[FoldModels]) -> list[int]:
+    """Return how many rows each fold holds out."""
+    return [len(fold.test) for fold in folds]
 
 
 def _joint_rule(prepared: Sequence[FoldLines]) -> str:

@@ -71,7 +71,7 @@ from dfi._scoring.orders import (
     draw_orders,
     order_influence,
 )
-from dfi._scoring.scores import Scores, calibrate, pool, read_fold
+from dfi._scoring.scores import Scores, calibrate, pool, read_fold, rows_held_out
 from dfi.transports.base import FittedTransport, jackknifed, kept_factors, thin
 from dfi.transports.linear_error import FIXED, SecondOrderBias
 
@@ -782,7 +782,7 @@ class BlockTransport(FittedTransport):
         read = (delayed(read_fold)(fold, task) for fold in task.folds)
         prepared = [
             tuple(self.line_model(model) for model in models)
-            for models in in_parallel(read, task.n_jobs, threads=True)
+            for models in in_parallel(read, task.n_jobs, here=True)
         ]
         return self._scores(task, prepared, self.law(task))
 
@@ -797,7 +797,10 @@ class BlockTransport(FittedTransport):
             delayed(self.fold_scores)(models, fold.test, task, law, joints, number)
             for number, (fold, models) in enumerate(zip(task.folds, prepared, strict=True))
         )
-        found = list(in_parallel(jobs, task.n_jobs, threads=True))
+        steps = rows_held_out(task.folds)
+        found = list(
+            in_parallel(jobs, task.n_jobs, threads=True, advance=task.advance, steps=steps)
+        )
         mass = task.weights.values
         calibration = calibrate(
             task, [part.influence for part in found], [part.product for part in found]

@@ -41,7 +41,14 @@ from dfi._models.parallel import in_parallel
 from dfi._models.predictor import Predictor
 from dfi._scoring.error import CheckedRows, LineError, same, settle_nodes
 from dfi._scoring.forms import calibrated, change_product, influence
-from dfi._scoring.scores import FoldScores, Scores, Task, calibrate, put_together
+from dfi._scoring.scores import (
+    FoldScores,
+    Scores,
+    Task,
+    calibrate,
+    put_together,
+    rows_held_out,
+)
 from dfi.transports.base import (
     FittedTransport,
     Transport,
@@ -341,7 +348,12 @@ class _Curves:
         """Return what curves tell of the rows of folds."""
         laws = self.laws(nodes)
         tasks = (delayed(self._score_fold)(fold, laws) for fold in folds)
-        return list(in_parallel(tasks, self.task.n_jobs, threads=True))
+        steps = rows_held_out(folds)
+        return list(
+            in_parallel(
+                tasks, self.task.n_jobs, threads=True, advance=self.task.advance, steps=steps
+            )
+        )
 
     def settled(self) -> tuple[Nodes, LineError]:
         """Return the nodes that the scores need, and the error that is left."""
