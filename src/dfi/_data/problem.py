@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.outcome import Outcome, Task
+    from dfi._data.source import RowSource
     from dfi._data.table import Missing, Table
     from dfi._data.weights import Weights
     from dfi._types import Bools, Floats, GroupsLike, Ints, TableLike, VectorLike
@@ -138,6 +139,10 @@ class Data:
         Whether groups are the units, each scored as one, and not sums of columns.
     dropped : int
         The rows of the caller's table that were left out because a value is missing.
+    source : RowSource, optional
+        All rows of a table that is not in memory, of which the ``table`` has some.
+    places : int ndarray, optional
+        Their places in it.
     """
 
     table: Table
@@ -148,6 +153,8 @@ class Data:
     row_groups: Ints | None = None
     joint: bool = False
     dropped: int = 0
+    source: RowSource | None = None
+    places: Ints | None = None
 
     @property
     def matrix(self) -> Floats:

@@ -11,9 +11,11 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 
 from dfi._checks import one_of
+from dfi._data import source
 from dfi._data.dependence import FEW_CLUSTERS, Clusters, Ordered
 from dfi._data.folds import Fold, in_time_order, read_folds, split_halves
 from dfi._data.problem import read_data, warn_constant
+from dfi._data.source import MatrixSource
 from dfi._models.crossfit import (
     SHARED_FOLDS,
     CrossFit,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
     from dfi._data.outcome import Outcome, Task
     from dfi._data.problem import Data, Units, UnitsKind
+    from dfi._data.source import RowSource
     from dfi._data.table import Missing, Table
     from dfi._data.weights import Weights
     from dfi._models.families import Family
@@ -339,10 +342,23 @@ class Fits:
         """The rows that are held out at least once, ascending: those that are explained."""
         return np.unique(np.concatenate([fold.test for fold in self.folds]))
 
+    @cached_property
+    def population(self) -> RowSource:
+        """The rows that the transport is fitted on: those that are explained, or may be."""
+        if self.data.source is not None:
+            return self.data.source
+        rows = None if len(self.rows) == self.table.n_rows else self.rows
+        return MatrixSource(self.data.matrix, self.weights, rows)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether moments and samples of the rows stand for all of them."""
+        return self.population.n_rows > source.LARGE_ROWS and self.weights.dependence is None
+
     @property
     def n_rows(self) -> int:
         """How many rows the whole table has, of which not all may be here."""
-        return self.table.n_rows
+        return self.table.n_rows if self.data.source is None else self.data.source.n_rows
 
     @cached_property
     def constant(self) -> Bools:

@@ -102,7 +102,8 @@ class Readings:
 class Task:
     """Everything that scoring needs besides the transport.
 
-    The transport was fitted on ``rows``, or on those of a ``population`` that is not all here;
+    The transport was fitted on ``rows``, or on the rows of a ``population``: a table that is large,
+    or not in memory, where ``place_of`` are the places in it of the rows that are;
     ``sample`` are the rows that are explained, where these are not all, with the rows of the
     ``folds`` among them. ``constant`` are the columns that do not vary among the fitted rows.
     ``settled`` tells that these are further rows of a sample, whose first rows have settled nodes
@@ -136,6 +137,14 @@ class Task:
     sample: Ints | None = None
     settled: bool = False
     population: RowSource | None = None
+    place_of: Ints | None = None
+
+    @property
+    def places(self) -> Ints:
+        """The places of the explained rows in the population."""
+        if self.place_of is not None:
+            return self.place_of[self.explained]
+        return np.searchsorted(self.rows, self.explained)
 
     @property
     def explained(self) -> Ints:

@@ -11,7 +11,7 @@ import numpy as np
 from dfi._checks import one_of, whole
 from dfi._data import source
 from dfi._data.problem import covering, group_blocks
-from dfi._data.source import sampled_order
+from dfi._data.source import sampled_order, sampled_places, tickets
 from dfi._lines.choose import Quadrature
 from dfi._models.parallel import telling_bar
 from dfi._models.quality import averaged
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from dfi._data.columns import Column
     from dfi._data.groups import Groups
     from dfi._data.problem import Blocks, Data
+    from dfi._data.source import RowSource
     from dfi._data.weights import Weights
     from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
@@ -173,12 +174,12 @@ class Disentangled(Method):
 
     def _plan(self, fits: Fits) -> Plan | None:
         """Return which rows are explained and when to stop; None for all of them at once."""
-        rows, asked = fits.rows, self.explain_rows
-        n = len(rows)
+        rows, asked, seed = fits.rows, self.explain_rows, fits.child("explained rows")
+        n, here = fits.population.n_rows, len(rows)
         if asked == "default":
             asked = "auto" if n > source.LARGE_ROWS else None
         every = asked is None or (not isinstance(asked, str) and asked >= n)
-        if every and self.max_seconds is None:
+        if every and here == n and self.max_seconds is None:
             return None
         if fits.weights.dependence is not None:
             if self.explain_rows == "default" and self.max_seconds is None:
@@ -187,12 +188,19 @@ class Disentangled(Method):
                 "explain_rows and max_seconds take a random sample of rows that are independent, "
                 "and these depend on each other (cv_groups, or folds along time): leave both out"
             )
-        count = n if every or isinstance(asked, str) else int(asked or n)
+        count = here if asked is None or isinstance(asked, str) else min(asked, here)
         deadline = None
         if self.max_seconds is not None:
             deadline = fits.workers.started + self.max_seconds
-        order = rows[sampled_order(n, count, fits.child("explained rows"))]
-        reason = "all rows" if count == n else "asked for"
+        if fits.data.places is None:
+            order = rows[sampled_order(n, count, seed)]
+        else:
+            order = rows[np.argsort(tickets(fits.data.places[rows], seed))[:count]]
+        reason = "asked for"
+        if count == n:
+            reason = "all rows"
+        elif count == here:
+            reason = "all rows in memory"
         return Plan(order, n, reason, precise=asked == "auto", deadline=deadline)
 
     def _form(self, design: Transport, *, given: bool) -> ScoreForm:
@@ -284,8 +292,8 @@ class Disentangled(Method):
             self.form == "auto" and fits.extrapolates and not self.additive and form in CROSSED
         )
         models = fits.halves if form in CROSSED else fits.full
-        explained = table.matrix[rows], weights.take(rows), fits.constant
-        choice = design.choose(*explained, columns, fits.child("auto"))
+        population = fits.population
+        choice = design.choose(*_rows_of(population, fits), columns, fits.child("auto"))
         if choice.reasons:
             design = choice.design
             self._form_of(design, fits)
@@ -296,10 +304,12 @@ class Disentangled(Method):
                 f"{design.name!r} is not: use transport='gaussian', or leave units='columns' and "
                 "add up columns with result.group(groups, how='sum')"
             )
-        if blocks.targets is not None or self.additive:
-            transport = design.fit_blocks(*explained, columns)
-        else:
-            transport = design.fit_matrix(*explained, columns=columns)
+        transport = design.fit_source(
+            population,
+            fits.constant,
+            columns=columns,
+            every_block=blocks.targets is not None or self.additive,
+        )
         smaller = fits.quarters if extrapolates else ()
         total = sum(len(fold.test) for fold in (*models, *smaller))
         plan = self._plan(fits)
@@ -322,6 +332,8 @@ class Disentangled(Method):
                 targets=blocks.targets,
                 orders=ORDERS if self.additive else 0,
                 loss=fits.loss,
+                population=population if fits.is_large and transport.between is not None else None,
+                place_of=fits.data.places,
             )
             if plan is None:
                 scores = transport.score(task)
@@ -380,6 +392,14 @@ class Disentangled(Method):
         if part.latent is not None:
             part = replace(part, latent=replace(part.latent, totals=totals))
         return Explained(part, models, transport, scores, membership)
+
+
+def _rows_of(population: RowSource, fits: Fits) -> tuple[Floats, Weights, Bools]:
+    """Return rows of a population to choose a transport by: all of them, or of many a sample."""
+    places = np.arange(population.n_rows)
+    if fits.is_large:
+        places = sampled_places(population.n_rows, source.LARGE_ROWS, fits.child("auto"))
+    return *population.take(places), fits.constant
 
 
 def _leading(task: Task, membership: Floats, bar: Bar, repeats: int) -> Told:

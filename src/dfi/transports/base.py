@@ -25,7 +25,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast, get_args
 
 import numpy as np
 from scipy import sparse
@@ -36,15 +36,16 @@ from dfi._checks import one_of
 from dfi._data import source as rows_in_blocks
 from dfi._data.dependence import Ordered
 from dfi._data.frames import build_frame, is_table
+from dfi._data.moments import TicketGroups
 from dfi._data.source import MatrixSource
 from dfi._data.table import Table, read_table
 from dfi._data.weights import read_weights
 from dfi._models.seeds import Seeds
 from dfi._scoring.forms import CROSSED, AskedForm, ScoreForm
-from dfi._scoring.scores import TransportError
+from dfi._scoring.scores import Fitted, TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
@@ -608,38 +609,62 @@ def jackknifed(
     scores: Scores,
     task: Task,
     seed: np.random.SeedSequence,
-    rescore: Callable[[Ints | None], Floats],
+    design: Transport,
+    like: Fitted,
+    rescore: Callable[[Fitted | None, Ints | None], Floats],
     noise: Callable[[], Floats] | None = None,
 ) -> Scores:
     """Add the transport's own error, by a grouped jackknife, to both influence matrices.
 
-    ``rescore`` takes rows to fit the transport on, among those explained (None: the transport as it
-    is), to :func:`both_means` under it; ``noise`` is asked afterwards for the variance of the
-    groups' influence that is not the transport's.
+    The ``design`` is fitted again, to what it was for all rows (``like``), without each group of
+    them. ``rescore`` takes a refit (None: the transport as it is) and the rows that it was fitted
+    on, among those in memory, where these are known, to :func:`both_means` under it; ``noise`` is
+    asked afterwards for the variance of the groups' influence that is not the transport's.
+
+    Refits leave out rows of the whole table, and are set beside means of those that are explained:
+    what both have in common is as much less as these are fewer.
     """
-    weights = task.weights.take(task.rows)
-    # rows of weight 0 belong to no group: one of them alone would have no mean
-    counted = np.flatnonzero(weights.values)
-    groups = np.zeros(len(task.rows), dtype=np.intp)
-    at = np.searchsorted(task.rows, task.explained)
-    scored = None
-    if task.sample is not None:
-        scored = np.searchsorted(counted, at[weights.values[at] > 0])
-    groups[counted] = dealt(weights.take(counted), seed, scored)
-    n_groups = int(groups.max()) + 1
-    if n_groups < 2:
-        return scores
-    psi = group_influence(groups, rescore, rescore(None))
-    # refits leave out rows of the whole table, and are set beside means of those explained: what
-    # both have in common is as much less as these are fewer
-    groups, weights = groups[at], weights.take(at)
+    weights = task.weights.take(task.explained)
+    refits: Iterator[tuple[Fitted, Ints | None]]
+    if task.population is not None:
+        by_ticket = TicketGroups(seed, N_GROUPS)
+        groups = by_ticket(task.places)
+        if len(np.unique(groups[weights.counted])) < N_GROUPS:
+            return scores
+        fitted = design.refits(
+            task.population, by_ticket, task.constant, like=like, columns=task.columns
+        )
+        refits = ((cast("Fitted", refit), None) for refit in fitted)
+    else:
+        of_all = _dealt_groups(task, seed)
+        if int(of_all.max()) < 1:
+            return scores
+        groups = of_all[np.searchsorted(task.rows, task.explained)]
+        kept = (np.flatnonzero(of_all != g) for g in range(int(of_all.max()) + 1))
+        refits = ((task.fit(design, keep, like), keep) for keep in kept)
+    base = rescore(None, None)
+    psi = influence_of_groups((rescore(*refit) for refit in refits), base)
     d = scores.latent.shape[1]
     extra = np.zeros(psi.shape[1]) if noise is None else noise()
     return scores.with_error(
         with_transport_error(scores.latent, weights, groups, psi[:, :d], extra[:d]),
         with_transport_error(scores.attributed, weights, groups, psi[:, d:], extra[d:]),
-        f"transport jackknife ({n_groups} groups, models kept)",
+        f"transport jackknife ({len(psi)} groups, models kept)",
     )
+
+
+def _dealt_groups(task: Task, seed: np.random.SeedSequence) -> Ints:
+    """Return a group for every row that the transport was fitted on."""
+    weights = task.weights.take(task.rows)
+    # rows of weight 0 belong to no group: one of them alone would have no mean
+    counted = np.flatnonzero(weights.values)
+    groups = np.zeros(len(task.rows), dtype=np.intp)
+    scored = None
+    if task.sample is not None:
+        at = np.searchsorted(task.rows, task.explained)
+        scored = np.searchsorted(counted, at[weights.values[at] > 0])
+    groups[counted] = dealt(weights.take(counted), seed, scored)
+    return groups
 
 
 def deal_groups(n: int, n_groups: int, seed: np.random.SeedSequence) -> Ints:
@@ -667,9 +692,15 @@ def dealt(weights: Weights, seed: np.random.SeedSequence, scored: Ints | None = 
 def group_influence(groups: Ints, rescore: Callable[[Ints], Floats], base: Floats) -> Floats:
     """Return ``psi`` (B, columns), given the scores of the transport fitted on all rows."""
     n_groups = int(groups.max()) + 1
-    psi = np.stack(
-        [-(n_groups - 1) * (rescore(np.flatnonzero(groups != g)) - base) for g in range(n_groups)]
+    return influence_of_groups(
+        [rescore(np.flatnonzero(groups != g)) for g in range(n_groups)], base
     )
+
+
+def influence_of_groups(refitted: Iterable[Floats], base: Floats) -> Floats:
+    """Return ``psi`` (B, columns), given scores without each group and those of all rows."""
+    without = np.stack(list(refitted))
+    psi = -(len(without) - 1) * (without - base)
     return np.asarray(psi - psi.mean(axis=0))
 
 

@@ -907,8 +907,9 @@ class BlockTransport(FittedTransport):
         weights = task.weights.take(compared)
         changes: list[Floats] = []
 
-        def rescore(keep: Ints | None) -> Floats:
-            fitted = self if keep is None else task.fit(self.design, keep, self)
+        def rescore(refit: BlockTransport | None, rows: Ints | None) -> Floats:
+            del rows
+            fitted = self if refit is None else refit
             found = fitted._scores(thinned, prepared, fitted.law(thinned, order=order))
             changes.append(np.hstack([found.latent, found.attributed]))
             return weights.mean(changes[-1])
@@ -919,7 +920,7 @@ class BlockTransport(FittedTransport):
             squares = [weights.standard_error(refit - base) ** 2 for refit in refits]
             return np.asarray((len(refits) - 1) ** 2 * np.mean(squares, axis=0))
 
-        found = jackknifed(scores, task, task.child(0), rescore, noise)
+        found = jackknifed(scores, task, task.child(0), self.design, self, rescore, noise)
         return found if scores.unread is None else found.silenced(scores.unread)
 
 

@@ -117,12 +117,13 @@ class CurvedTransport(FittedTransport):
         thinned = replace(task, folds=folds, options=options, advance=None, factors=factors)
         copies = RowCopies.of(self, task.weights, task.explained)
 
-        def rescore(keep: Ints | None) -> Floats:
-            fitted = self if keep is None else task.fit(self.design, keep, self)
+        def rescore(refit: CurvedTransport | None, rows: Ints | None) -> Floats:
+            del rows
+            fitted = self if refit is None else refit
             found = fitted._along_curves(thinned, copies, check=False)
             return both_means(found, task)
 
-        return jackknifed(scores, task, task.child(1), rescore)
+        return jackknifed(scores, task, task.child(1), self.design, self, rescore)
 
     def _along_curves(self, task: Task, copies: RowCopies | None, *, check: bool = True) -> Scores:
         # the same draws for every refit: only the transport differs

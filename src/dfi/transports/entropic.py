@@ -266,12 +266,12 @@ class EntropicTransport(FittedTransport):
         factors = None if scores.calibration is None else scores.calibration.factors
         task = replace(task, factors=factors)
 
-        def rescore(keep: Ints | None) -> Floats:
+        def rescore(refit: EntropicTransport | None, keep: Ints | None) -> Floats:
             rows = task.rows if keep is None else task.rows[keep]
-            fitted = base if keep is None else task.fit(coarse, keep, self)
+            fitted = base if refit is None else refit
             return both_means(fitted._by_kernel(task, rows), task)
 
-        return jackknifed(scores, task, task.child(0), rescore)
+        return jackknifed(scores, task, task.child(0), coarse, self, rescore)
 
     def _by_kernel(self, task: Task, rows: Ints) -> Scores:
         """Score under the kernel whose atoms are these rows."""

@@ -260,8 +260,9 @@ class StraightTransport(FittedTransport):
         if not self.bends_models and options.rule != "draws":
             kept = [fold_lines(fold, thinned, self) for fold in folds]
 
-        def rescore(keep: Ints | None) -> Floats:
-            fitted = self if keep is None else task.fit(self.design, keep, self)
+        def rescore(refit: StraightTransport | None, rows: Ints | None) -> Floats:
+            del rows
+            fitted = self if refit is None else refit
             prepared = None
             if kept is not None:
                 prepared = [replace(it, kernel_seed=unspent(it.kernel_seed)) for it in kept]
@@ -276,7 +277,7 @@ class StraightTransport(FittedTransport):
             weights = task.weights.take(found.rows)
             return fitted.both_means(found.straight, matrix[found.rows], weights)
 
-        return jackknifed(scores, task, task.child(0), rescore)
+        return jackknifed(scores, task, task.child(0), self.design, self, rescore)
 
     def _names(self, task: Task) -> list[str]:
         return [task.table.matrix_names[k] for k in self.active]
