@@ -119,21 +119,25 @@ def sampled_scores(
     extra: Floats | None = None
     found: Scores | None = None
     reason = plan.reason
+    limit = max(BLOCK, MOST_CELLS // max(1, plain.latent.shape[1]))
     with _interrupts() as interrupted:
         while True:
             merged = merged_scores(stages, task)
             wanted = len(plan.order)
             if plan.precise:
-                wanted = min(wanted, _rows_needed(merged, task, membership, extra))
+                needed = _rows_needed(merged, task, membership, extra)
+                wanted = int(min(wanted, needed, limit))
             if told is not None:
                 told(merged, max(wanted, done))
             if plan.precise and wanted <= done < len(plan.order):
-                here = _some(task, plan.order[:done])
-                found = transport.finished(merged, here)
+                if needed > done:
+                    reason = "memory"
+                    break
+                if found is None:
+                    found = transport.finished(merged, _some(task, plan.order[:done]))
                 if extra is None:
-                    extra = _added(found, here, membership)
-                    if _rows_needed(merged, task, membership, extra) > done:
-                        continue
+                    extra = _added(found, task, membership)
+                    continue
                 reason = "precise"
                 break
             if done >= len(plan.order):
@@ -190,7 +194,7 @@ def _errors(influence: Floats, weights: Weights) -> tuple[Floats, Floats]:
     return weights.mean(both), weights.standard_error(both) ** 2
 
 
-def _rows_needed(scores: Scores, task: Task, membership: Floats, extra: Floats | None) -> int:
+def _rows_needed(scores: Scores, task: Task, membership: Floats, extra: Floats | None) -> float:
     r"""Return how many rows the errors ask for, from the rows that have been explained.
 
     :math:`m \ge m_0 \, se_0^2 / (t^2 - e)`, ``t`` the error that is small enough and ``e`` what the
@@ -202,11 +206,10 @@ def _rows_needed(scores: Scores, task: Task, membership: Floats, extra: Floats |
     wanted = np.append(OF_SCORE * np.abs(mean[:-1]), OF_TOTAL * total)
     matters = np.append(np.abs(mean[:-1]) > LARGE_SHARE * total, True)
     room = wanted**2 - (0.0 if extra is None else extra)
-    limit = MOST_CELLS // max(1, known.latent.shape[1])
     with np.errstate(divide="ignore", invalid="ignore"):
         needed = np.where(room > 0, m * square / room, np.inf)
     needed = np.where(square > 0, needed, 0.0)
-    return int(min(np.max(needed[matters], initial=0.0), max(limit, BLOCK)))
+    return float(np.max(needed[matters], initial=0.0))
 
 
 def _added(scores: Scores, task: Task, membership: Floats) -> Floats:

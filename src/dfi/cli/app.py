@@ -211,6 +211,9 @@ def explain(
     components: options.Components = None,
     form: options.Form = options.ScoreForm.auto,
     repeats: options.Repeats = None,
+    explain_rows: options.RowsToExplain = "default",
+    max_seconds: options.MaxSeconds = None,
+    keep_rows: options.KeepRows = False,
     out: options.Out = None,
     jobs: options.Jobs = None,
     quiet: options.Quiet = False,
@@ -230,24 +233,34 @@ def explain(
     console = run.console
     with console.warnings():
         arguments = run.read(f"explaining {target!r}")
+        from dfi._scoring.sampling import answers_interrupts
         from dfi.cli.tables import write_tables
         from dfi.results.views import finite, unit_rows
-        from dfi.results.words import null_label, quality_text
+        from dfi.results.words import null_label, quality_text, sample_text
 
+        answers_interrupts.set(True)
         result = run.named(
             dfi.explain(
                 transport=resolve_transport(transport, epsilon, components),
                 form=form.value,
                 n_repeats=repeats,
+                explain_rows=options.rows_to_explain(explain_rows),
+                max_seconds=max_seconds,
+                keep_rows=keep_rows,
                 **arguments,
             )
         )
+        answers_interrupts.set(False)
         rows, quality = unit_rows(result), result.quality
         unit = "group" if result.space == "group" else "feature"
         words = result.basis.words
         errors = "" if words == "independent rows" else f", {words}"
+        explained = f"{quality.n_rows}"
+        if sample_text(result.spec):
+            explained += f" of {result.spec['explained_of']}"
+            console.say(sample_text(result.spec))
         line = (
-            f"explained {quality.n_rows} rows x {len(rows)} {unit}s, "
+            f"explained {explained} rows x {len(rows)} {unit}s, "
             f"{quality_text(quality)}{errors}: {leading(rows)} ({run.seconds:.1f} s) -> {run.out}"
         )
         console.say(f"writing {run.out}")
@@ -272,6 +285,11 @@ def explain(
     run.end(
         {
             "n_rows": quality.n_rows,
+            **{
+                name: result.spec[name]
+                for name in ("explained_rows", "explained_of", "why")
+                if name in result.spec
+            },
             "r2": r2,
             **quality_facts(quality),
             "level": result.level,

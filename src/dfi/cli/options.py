@@ -6,9 +6,12 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+
+if TYPE_CHECKING:
+    from dfi.methods.disentangled import ExplainRows
 
 MODELS = ("auto", "linear", "ridge", "boosting", "forest", "extra_trees")
 TRANSPORTS = ("gaussian", "copula", "entropic", "knothe-rosenblatt", "semicontinuous", "auto")
@@ -146,6 +149,22 @@ Format = Annotated[
 ]
 Encoding = Annotated[str, _reading(help="encoding of CSV, TSV and JSON lines")]
 
+RowsToExplain = Annotated[
+    str,
+    _method(
+        "--explain-rows",
+        help="rows to explain: a number, all, auto (as many as the errors ask for), or default "
+        "(all up to 20,000, auto beyond)",
+    ),
+]
+MaxSeconds = Annotated[
+    float | None,
+    _method("--max-seconds", help="explain no further rows after this time", show_default=False),
+]
+KeepRows = Annotated[
+    bool,
+    _method("--keep-rows", help="keep every row's influence values of a table beyond 20,000 rows"),
+]
 Methods = Annotated[str, _method(help="all, or names separated by commas")]
 Transports = Annotated[
     str | None, _method("--transports", help="names of transports, separated by commas")
@@ -289,3 +308,12 @@ class Request:
 def split_names(names: list[str] | None) -> list[str]:
     """Return the names of options that may be repeated or separated by commas."""
     return [part.strip() for entry in names or [] for part in entry.split(",") if part.strip()]
+
+
+def rows_to_explain(text: str) -> ExplainRows:
+    """Return what ``--explain-rows`` says; other words are left for the library to refuse."""
+    if text == "all":
+        return None
+    if text.replace(",", "").isdecimal():
+        return int(text.replace(",", ""))
+    return cast("ExplainRows", text)

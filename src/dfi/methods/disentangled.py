@@ -179,10 +179,10 @@ class Disentangled(Method):
         if asked == "default":
             asked = "auto" if n > source.LARGE_ROWS else None
         every = asked is None or (not isinstance(asked, str) and asked >= n)
-        if every and here == n and self.max_seconds is None:
+        if every and here == n <= source.LARGE_ROWS and self.max_seconds is None:
             return None
         if fits.weights.dependence is not None:
-            if self.explain_rows == "default" and self.max_seconds is None:
+            if self.explain_rows in ("default", None) and self.max_seconds is None:
                 return None
             raise ValueError(
                 "explain_rows and max_seconds take a random sample of rows that are independent, "

@@ -743,6 +743,7 @@ def diagnostic_sentences(result: Importance) -> list[Plain]:
     diagnostics = result.diagnostics
     asymptotics = str(diagnostics.get("asymptotics"))
     notes = [
+        *_sample(result),
         *_row_errors(result),
         *_dependence(result),
         *_checks(result),
@@ -769,6 +770,19 @@ def diagnostic_sentences(result: Importance) -> list[Plain]:
             serious=True,
         )
     return notes
+
+
+def _sample(result: Importance) -> list[Plain]:
+    """Say where a random sample of the rows was explained."""
+    text = words.sample_text(result.spec)
+    if not text:
+        return []
+    cut = result.spec.get("why") in ("time", "interrupted")
+    return _note(
+        f"A random sample: {text}. The transport and the models use all rows, and the standard "
+        "errors are those of the sample.",
+        serious=cut,
+    )
 
 
 def _row_errors(result: Importance) -> list[Plain]:

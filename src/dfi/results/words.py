@@ -122,3 +122,22 @@ def quality_text(quality: Quality) -> str:
         low, high = quality.auc_interval()
         text += f", AUC {quality.auc:.3f} ({low:.3f} to {high:.3f})"
     return text
+
+
+_WHY = {
+    "precise": "the errors are small enough",
+    "asked for": "as many as were asked for",
+    "time": "the time was up",
+    "interrupted": "the run was interrupted",
+    "all rows in memory": "all that were brought into memory",
+    "memory": "more would not fit into the memory that influence values may take",
+}
+
+
+def sample_text(spec: Mapping[str, object]) -> str:
+    """Return how many rows were explained and why no more; empty where all were."""
+    rows, of = spec.get("explained_rows"), spec.get("explained_of")
+    if not (isinstance(rows, int) and isinstance(of, int)) or rows >= of:
+        return ""
+    why = _WHY.get(str(spec.get("why")), str(spec.get("why")))
+    return f"{rows:,} of {of:,} rows explained: {why}"
