@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dfi._data import read_table
-from dfi._data.levels import Grid, read_levels
+from dfi._data import read_table, source
+from dfi._data.levels import Grid, _Rows, constant_columns, extremes, read_levels
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -124,3 +124,26 @@ def test_rows_that_do_not_count_make_no_levels():
     thinned, kept = table.without(absent), read_table(FRAME[~absent])
     rows = table.matrix[:50] + 0.3
     np.testing.assert_array_equal(thinned.levels.nearest(rows), kept.levels.nearest(rows))
+
+
+def test_different_rows_of_a_large_table_are_counted_by_hashes(monkeypatch):
+    g = np.random.default_rng(0)
+    matrix = g.integers(0, 4, (3000, 5)) / 7.0
+    matrix[::3, 2] = -0.0
+    matrix[1::3, 2] = 0.0
+    exact = _Rows(matrix).n_different
+    monkeypatch.setattr(source, "LARGE_ROWS", 100)
+    assert _Rows(matrix).n_different == exact
+    # columns in another order are other rows
+    assert _Rows(np.array([[0.0, 1.0], [1.0, 0.0]] * 60)).n_different == 2
+
+
+def test_extremes_and_constants_of_some_rows_are_those_of_a_copy():
+    g = np.random.default_rng(0)
+    matrix = g.standard_normal((40_000, 3))
+    matrix[:, 1] = 4.0
+    rows = np.flatnonzero(g.random(40_000) < 0.5)
+    low, high = extremes(matrix, rows)
+    np.testing.assert_array_equal(low, matrix[rows].min(axis=0))
+    np.testing.assert_array_equal(high, matrix[rows].max(axis=0))
+    assert constant_columns(matrix, rows).tolist() == [False, True, False]

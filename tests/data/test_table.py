@@ -424,3 +424,32 @@ def test_as_frame_without_a_library_is_a_dict(monkeypatch: pytest.MonkeyPatch) -
 def test_as_frame_refuses_unknown_libraries() -> None:
     with pytest.raises(ValueError, match="library is 'dask'; it must be one of numpy, pandas"):
         as_frame({"a": [1]}, "dask")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.bool_])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_an_array_of_numbers_is_copied_once_and_never_shared(dtype, order):
+    X = np.asarray(np.arange(12).reshape(4, 3) % 5, dtype=dtype, order=order)
+    table = read_table(X)
+    np.testing.assert_array_equal(table.matrix, X.astype(np.float64))
+    assert table.matrix.flags.c_contiguous
+    assert table.matrix.dtype == np.float64
+    assert not np.shares_memory(table.matrix, X)
+    X[0, 0] = 1
+    assert table.matrix[0, 0] == 0.0
+    # what is read of a column is a view of the matrix, not a copy beside it
+    assert table.matrix.base is None
+
+
+def test_missing_values_of_an_array_are_found_among_blocks_of_rows():
+    X = np.zeros((40_000, 3), dtype=np.float32)
+    X[:, 0] = np.arange(40_000)
+    X[20_000, 1] = np.nan
+    table = read_table(X)
+    assert [column.width for column in table.columns] == [1, 2, 1]
+    assert table.where_missing(table.columns[1]).nonzero()[0].tolist() == [20_000]
+    X[39_999, 2] = np.inf
+    with pytest.raises(
+        ValueError, match=r"infinite values in 'x2' \(1 infinite, first in row 39999"
+    ):
+        read_table(X)

@@ -107,6 +107,8 @@ class Reading:
     values: Sequence[object] = ()
     missing: Bools | None = None
     declared: tuple[object, ...] | None = None
+    finite: bool = False
+    """Whether all numbers are known to be finite, so that nobody need look at them again."""
 
     @property
     def name(self) -> str:
@@ -119,6 +121,8 @@ class Reading:
     @cached_property
     def gaps(self) -> Bools:
         """Where values are missing."""
+        if self.finite:
+            return np.broadcast_to(np.False_, len(self))
         if self.numbers is not None:
             return np.isnan(self.numbers)
         return np.zeros(len(self.values), dtype=bool) if self.missing is None else self.missing

@@ -29,8 +29,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from dfi._data import source as rows_in_blocks
+from dfi._data.source import BLOCK_ROWS, splitmix
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+
+    from numpy.typing import NDArray
 
     from dfi._data.columns import Column
     from dfi._types import Bools, Floats, Ints
@@ -138,12 +143,31 @@ class Levels:
         return decoded
 
 
-def constant_columns(matrix: Floats) -> Bools:
-    """Return which columns do not vary, up to rounding relative to their magnitude."""
-    largest = np.abs(matrix).max(axis=0)
+def constant_columns(matrix: Floats, rows: Ints | None = None) -> Bools:
+    """Return which columns do not vary, up to rounding relative to their magnitude.
+
+    Among some ``rows``, by default all.
+    """
+    low, high = extremes(matrix, rows)
+    largest = np.maximum(np.abs(low), np.abs(high))
     with np.errstate(over="ignore"):
-        spread = matrix.max(axis=0) - matrix.min(axis=0)
+        spread = high - low
     return np.asarray(spread <= 16 * np.finfo(np.float64).eps * largest)
+
+
+def extremes(matrix: Floats, rows: Ints | None = None) -> tuple[Floats, Floats]:
+    """Return the least and the largest value of each column among some rows, by default all.
+
+    In blocks of rows: a million of them are not copied to be looked at.
+    """
+    count = len(matrix) if rows is None else len(rows)
+    low, high = np.full(matrix.shape[1], np.inf), np.full(matrix.shape[1], -np.inf)
+    for start in range(0, max(count, 1), BLOCK_ROWS):
+        part = slice(start, start + BLOCK_ROWS)
+        block = matrix[part] if rows is None else matrix[rows[part]]
+        np.minimum(low, block.min(axis=0), out=low)
+        np.maximum(high, block.max(axis=0), out=high)
+    return low, high
 
 
 def read_levels(
@@ -181,6 +205,8 @@ class _Rows:
     @cached_property
     def n_different(self) -> int:
         """The number of different rows."""
+        if len(self.matrix) > rows_in_blocks.LARGE_ROWS:
+            return len(np.unique(_row_hashes(self.matrix)))
         rows = np.ascontiguousarray(self.matrix + 0.0)
         width = rows.dtype.itemsize * rows.shape[1]
         return len(np.unique(rows.view(np.dtype((np.void, width)))))
@@ -197,3 +223,18 @@ class _Rows:
         return count <= FEW_VALUES or (
             count <= most and count <= self.n_different // ROWS_PER_VALUE
         )
+
+
+def _row_hashes(matrix: Floats) -> NDArray[np.uint64]:
+    """Return a number of 64 bits for each row: equal rows share it, others do so by chance.
+
+    By SplitMix64 of every value and its column. Of a million different rows two share one in 1 of
+    37 million tables, and then one row less is counted.
+    """
+    found = np.empty(len(matrix), dtype=np.uint64)
+    keys = np.random.SeedSequence(0).generate_state(matrix.shape[1], np.uint64)
+    for start in range(0, len(matrix), BLOCK_ROWS):
+        # adding 0 makes one number of 0.0 and -0.0
+        block = np.ascontiguousarray(matrix[start : start + BLOCK_ROWS] + 0.0).view(np.uint64)
+        found[start : start + len(block)] = splitmix(block + keys).sum(axis=1, dtype=np.uint64)
+    return found

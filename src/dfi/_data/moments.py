@@ -141,7 +141,8 @@ class MomentsOf:
         positive = matrix > 0.0
         first = np.full(p, np.iinfo(np.intp).max)
         some = positive.any(axis=0)
-        first[some] = places[np.argmax(positive[:, some], axis=0)]
+        if some.any():
+            first[some] = places[np.argmax(positive[:, some], axis=0)]
         counted = mass > 0.0
         empty = Moments(
             0.0, 0.0, 0, self.pivot, np.zeros(p), np.zeros((0, p)), np.full(p, np.inf),

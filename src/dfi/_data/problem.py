@@ -15,6 +15,7 @@ from dfi._data.dependence import Clusters
 from dfi._data.folds import read_row_groups
 from dfi._data.frames import split_target
 from dfi._data.groups import Groups, read_groups
+from dfi._data.levels import constant_columns, extremes
 from dfi._data.outcome import read_outcome
 from dfi._data.table import read_complete
 from dfi._data.weights import read_weights
@@ -217,7 +218,7 @@ class Data:
         may vary in the table and not among the rows that are explained.
         """
         counted = rows[self.weights.values[rows] > 0]
-        return replace(self.table, matrix=self.matrix[counted]).constant
+        return constant_columns(self.matrix, counted)
 
 
 def group_blocks(groups: Groups, columns: tuple[Column, ...]) -> Blocks:
@@ -353,7 +354,8 @@ def read_data(
 def _refuse_extreme(data: Data) -> None:
     """Raise if a column or the outcome is so large or small that its powers are not numbers."""
     with np.errstate(over="ignore"):
-        spread = data.matrix.max(axis=0) - data.matrix.min(axis=0)
+        low, high = extremes(data.matrix)
+        spread = high - low
         wides = [float(np.ptp(one.values)) for one in data.outcome.members or (data.outcome,)]
     for position in np.flatnonzero(~data.table.constant):
         if not 1.0 / LARGEST_COLUMN < spread[position] < LARGEST_COLUMN:

@@ -19,6 +19,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from dfi._data.weights import WeightKind, Weights
     from dfi._types import Floats, Ints
 
@@ -157,9 +159,7 @@ class MatrixSource(RowSource):
         return self.matrix[rows], self.weights.take(rows)
 
 
-def tickets(
-    places: Ints, seed: np.random.SeedSequence
-) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+def tickets(places: Ints, seed: np.random.SeedSequence) -> NDArray[np.uint64]:
     """Return a random number for each place of a table: the same however the table is cut.
 
     SplitMix64 of the place and a key from the seed.
@@ -167,6 +167,12 @@ def tickets(
     key = seed.generate_state(1, np.uint64)[0]
     with np.errstate(over="ignore"):
         z = (places.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + key
+    return splitmix(z)
+
+
+def splitmix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Mix the bits of numbers, one to one: the last step of SplitMix64."""
+    with np.errstate(over="ignore"):
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return np.asarray(z ^ (z >> np.uint64(31)))

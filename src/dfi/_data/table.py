@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,11 +25,13 @@ from dfi._data.frames import (
     sparse_bytes,
 )
 from dfi._data.levels import Levels, constant_columns, read_levels
+from dfi._data.source import BLOCK_ROWS
 from dfi.warnings import ManyLevelsWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from dfi._data.columns import Kind
     from dfi._types import Array, Bools, Floats, Frame, Native
 
 GIB = 2**30
@@ -122,11 +125,13 @@ class Table:
         """Return decoded rows as models see them that take missing values: NaN, no indicators."""
         if not self.gaps:
             return matrix
-        rows = matrix.copy()
+        indicators = [column.positions[1] for column in self.gaps]
+        kept = np.setdiff1d(np.arange(matrix.shape[1]), indicators)
+        rows = np.ascontiguousarray(matrix[:, kept])
         for column in self.gaps:
             value, indicator = column.positions
-            rows[rows[:, indicator] > 0.5, value] = np.nan
-        return np.delete(rows, [column.positions[1] for column in self.gaps], axis=1)
+            rows[matrix[:, indicator] > 0.5, np.searchsorted(kept, value)] = np.nan
+        return rows
 
     @cached_property
     def levels(self) -> Levels:
@@ -245,7 +250,7 @@ def read_complete(
     _refuse_infinite(readings)
     kept = None
     if missing == "drop":
-        kept = ~np.any([reading.gaps for reading in readings], axis=0)
+        kept = ~functools.reduce(np.logical_or, (reading.gaps for reading in readings))
         readings = readings if kept.all() else _complete(readings, kept)
     columns: list[Column] = []
     width = 0
@@ -268,8 +273,7 @@ def read_complete(
         width += size
     if any(len(column.levels) > 2 for column in columns):
         _require_fits(len(readings[0]), width, columns, max_dense_bytes)
-    matrix = np.hstack([_block(c, r) for c, r in zip(columns, readings, strict=True)])
-    table = Table(np.ascontiguousarray(matrix), tuple(columns), library, header)
+    table = Table(_stacked(columns, readings), tuple(columns), library, header)
     return table, None if kept is None or kept.all() else kept
 
 
@@ -318,7 +322,44 @@ def _read_array(X: Frame, min_rows: int) -> list[Reading]:
         raise TypeError("X is a structured array: pass a data frame, or one column per field.")
     _require_size(array.shape[0], array.shape[1], min_rows)
     labels = [f"x{j}" for j in range(array.shape[1])]
+    if array.dtype.kind in "fiub" and not np.ma.isMaskedArray(array):
+        return _read_numbers(array, labels)
     return [read_array_column(label, array[:, j]) for j, label in enumerate(labels)]
+
+
+def _read_numbers(array: Array, labels: Sequence[str]) -> list[Reading]:
+    """Read an array of numbers: columns are views of one float64 copy, the later matrix."""
+    kinds: dict[str, Kind] = {"f": "real", "b": "boolean", "i": "integer", "u": "integer"}
+    with np.errstate(over="ignore"):
+        matrix = np.array(array, dtype=np.float64, order="C")
+    finite = np.ones(len(labels), dtype=np.bool_)
+    for start in range(0, len(matrix), BLOCK_ROWS):
+        finite &= np.isfinite(matrix[start : start + BLOCK_ROWS]).all(axis=0)
+    return [
+        Reading(label, kinds[array.dtype.kind], array.dtype, matrix[:, j], finite=bool(finite[j]))
+        for j, label in enumerate(labels)
+    ]
+
+
+def _stacked(columns: Sequence[Column], readings: Sequence[Reading]) -> Floats:
+    """Return the matrix of all columns: that which they are views of, where there is one."""
+    whole = _common_base(readings)
+    if whole is not None and whole.shape[1] == sum(column.width for column in columns):
+        return whole
+    return np.ascontiguousarray(
+        np.hstack([_block(c, r) for c, r in zip(columns, readings, strict=True)])
+    )
+
+
+def _common_base(readings: Sequence[Reading]) -> Floats | None:
+    """Return the matrix whose columns, one after the other, the readings are."""
+    first = readings[0].numbers
+    base = None if first is None else first.base
+    if not isinstance(base, np.ndarray) or base.ndim != 2 or base.shape[1] != len(readings):
+        return None
+    if not all(reading.finite for reading in readings):
+        return None
+    return base if all(r.numbers is not None and r.numbers.base is base for r in readings) else None
 
 
 def _complete(readings: Sequence[Reading], kept: Bools) -> list[Reading]:
@@ -379,7 +420,7 @@ def _refuse_infinite(readings: Sequence[Reading]) -> None:
 
 def _holes(reading: Reading, *, missing: bool = True, infinite: bool = False) -> list[str]:
     places: dict[str, Bools] = {"missing": reading.gaps} if missing else {}
-    if infinite and reading.numbers is not None:
+    if infinite and reading.numbers is not None and not reading.finite:
         places["infinite"] = np.isinf(reading.numbers)
     return [
         f"{reading.name!r} ({int(where.sum())} {what}, first in row {int(where.argmax())})"

@@ -95,6 +95,9 @@ RARE = 0.01
 RELATIVE_FLOOR = 1e-10
 """Eigenvalues within a unit below this share of its largest are 0."""
 
+TOLD_APART = 1e-4
+"""Share of a column's deviation, given those before it, from which on it has a coordinate."""
+
 JACKKNIFE_ROWS = 300
 """Rows on which refits are compared."""
 
@@ -244,7 +247,8 @@ def units_of_moments(
                 moments.mean[positions],
                 moments.first[positions],
             )
-            blocks.append(_block(unit, column, positions, values, known.get(unit)))
+            found = _block(unit, column, positions, values, known.get(unit))
+            blocks.append(_in_order(found))
     return WithinUnits(tuple(blocks), moments.mean)
 
 
@@ -286,6 +290,25 @@ def whitened_by(
     for (inside, root), own in zip(roots, inner.places, strict=True):
         whole[np.ix_(inside, own)] = root
     return inner, whole.T @ correlation @ whole
+
+
+def _in_order(block: UnitBlock) -> UnitBlock:
+    """Return a unit whose first coordinate is that of its first column, and so on.
+
+    Singular vectors are known up to their signs, or a rotation where values are equal (levels that
+    are equally frequent), and rounding decides: what is drawn for a coordinate would depend on how
+    the table was cut.
+    """
+    lengths = np.linalg.norm(block.decoder, axis=0)
+    rotation = np.zeros((block.rank, 0))
+    for column, length in zip(block.decoder.T, lengths, strict=True):
+        rest = column - rotation @ (rotation.T @ column)
+        if np.linalg.norm(rest) > TOLD_APART * length > 0 and rotation.shape[1] < block.rank:
+            rest -= rotation @ (rotation.T @ rest)
+            rotation = np.hstack([rotation, (rest / np.linalg.norm(rest))[:, None]])
+    if rotation.shape[1] < block.rank:
+        return block  # columns that are nearly collinear have no order
+    return replace(block, encoder=block.encoder @ rotation, decoder=rotation.T @ block.decoder)
 
 
 class _UnitValues(Protocol):

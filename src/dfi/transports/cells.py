@@ -2,10 +2,17 @@ r"""The empirical law of latent coordinates in cells: a sum over rows, of the sa
 
 Each coordinate has up to 4096 cells. The rows of a cell are one atom of the law: their mass, at
 their mean, so that the mean of the law is exact, and a value that many rows share (a coordinate of
-few levels) stays what it is. Half of the edges between cells are quantiles of a sample of the rows,
-which resolve the law wherever its mass is; the others are equally spaced in :math:`asinh(z)`, which
-resolve the tails that a sample does not reach: the values of a cell differ by 1.3 % there, and the
-second moment that the atoms leave out is :math:`10^{-5}` of itself.
+few levels) stays what it is. Seven edges of eight are quantiles of a sample of the rows, each moved
+to the widest gap nearby: they resolve the law wherever its mass is. The others are equally spaced
+in :math:`asinh(z)`, and resolve the tails that a sample does not reach: the values of a cell differ
+by 5 % there, and the second moment that its atom leaves out is a 5,000th of its own.
+
+What scores move by, in standard errors, against the law with all rows as atoms; the largest of all
+scores, latent and attributed, of six columns with 20,000 rows explained, boosting of 100
+iterations, edges from all rows and from a sample of 6,000: normal 0.0001, 0.0003; lognormal (sigma
+1) 0.0002, 0.0001; lognormal (sigma 2) 0.0003, 0.0002; t(2) 0.0001, 0.0002; correlated integers up
+to 200 0.0023, 0.0027; up to 5 0.0021, 0.0025; independent integers 0, 0. Standard errors change by
+less than a thousandth.
 
 Edges are fixed before the rows are counted, and counts merge: the law does not depend on how the
 table is cut. No edge lies where a value is likely to lie, in the middle between two others or at 0:
@@ -19,7 +26,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from dfi._lines.base import Reference
+from dfi._lines.base import ROUNDING, Reference
 
 if TYPE_CHECKING:
     from dfi._data.moments import RowGroups
@@ -29,8 +36,14 @@ if TYPE_CHECKING:
 CELLS = 4096
 """Cells of each coordinate."""
 
+SPACED = 511
+"""Edges of each coordinate that are equally spaced; the others are at quantiles."""
+
 FARTHEST = 13.0
 """The asinh of the farthest edge: 200,000 standard deviations."""
+
+EQUAL = 1e-9
+"""Gaps that differ by less than this share of themselves are equal."""
 
 UNEVEN = 0.3819660112501051
 """Where an edge lies between two values: at no simple fraction of the way."""
@@ -38,26 +51,33 @@ UNEVEN = 0.3819660112501051
 
 def cell_edges(latent: Floats) -> Floats:
     """Return the edges (d, CELLS - 1), ascending, from the latent rows (m, d) of a sample."""
-    spaced = (CELLS - 1) // 2
-    step = 2.0 * FARTHEST / spaced
-    grid = np.sinh(-FARTHEST + step * (np.arange(spaced) + UNEVEN))
-    quantiles = CELLS - 1 - spaced
-    # the sample's values that a quantile lies between
-    at = (np.arange(quantiles) + 0.5) * (len(latent) / quantiles)
-    below = np.clip(np.ceil(at).astype(np.intp) - 1, 0, max(len(latent) - 2, 0))
-    ordered = np.sort(latent, axis=0)
-    low, high = ordered[below], ordered[np.minimum(below + 1, len(latent) - 1)]
+    step = 2.0 * FARTHEST / SPACED
+    grid = np.sinh(-FARTHEST + step * (np.arange(SPACED) + UNEVEN))
     edges = np.empty((latent.shape[1], CELLS - 1))
-    for j in range(latent.shape[1]):
-        # among equal values there is nothing to cut: the edge moves up to where they end
-        end = np.searchsorted(ordered[:, j], low[:, j], side="right")
-        tied = high[:, j] <= low[:, j]
-        next_value = ordered[np.minimum(end, len(latent) - 1), j]
-        upper = np.where(tied, next_value, high[:, j])
-        own = np.where(upper > low[:, j], low[:, j] + UNEVEN * (upper - low[:, j]), np.nan)
-        # beyond the last value an edge cuts nothing
-        edges[j] = np.sort(np.concatenate([grid, np.where(np.isnan(own), grid[-1], own)]))
+    for j, values in enumerate(np.sort(latent.T, axis=1)):
+        own = _between_quantiles(values, CELLS - 1 - SPACED)
+        # where there is less to cut than there are edges, some cut nothing
+        spare = np.full(CELLS - 1 - SPACED - len(own), grid[-1])
+        edges[j] = np.sort(np.concatenate([grid, own, spare]))
     return edges
+
+
+def _between_quantiles(values: Floats, count: int) -> Floats:
+    """Return up to ``count`` edges: in the widest gap of each of as many sets of equal numbers.
+
+    Of values that are few, all gaps.
+    """
+    gaps = np.diff(values)
+    wide = gaps > ROUNDING * np.abs(values).max(initial=0.0)
+    chosen = np.flatnonzero(wide)
+    if len(chosen) > count:
+        starts = (np.arange(count) * len(gaps)) // count
+        widest = np.maximum.reduceat(gaps, starts)
+        part = np.repeat(np.arange(count), np.diff(starts, append=len(gaps)))
+        # of gaps that differ by rounding, as those of a lattice, the first
+        tied = np.flatnonzero((gaps >= (1.0 - EQUAL) * widest[part]) & wide)
+        chosen = tied[np.unique(part[tied], return_index=True)[1]]
+    return np.asarray(values[chosen] + UNEVEN * gaps[chosen])
 
 
 class Encoder(Protocol):
@@ -75,21 +95,20 @@ class LawCells:
     that the mean of equal values is that value up to one rounding.
     """
 
-    edges: Floats
     mass: Floats
     moment: Floats
 
     def merge(self, other: LawCells) -> LawCells:
         """Return the cells of the rows of both."""
-        return LawCells(self.edges, self.mass + other.mass, self.moment + other.moment)
+        return LawCells(self.mass + other.mass, self.moment + other.moment)
 
-    def reference(self, offsets: Floats, offset_weights: Floats) -> Reference:
+    def reference(self, edges: Floats, offsets: Floats, offset_weights: Floats) -> Reference:
         """Return the law; ``offsets`` (q, d) are nodes of the random part of each coordinate."""
         filled = self.mass > 0.0
         most = int(filled.sum(axis=1).max()) * len(offsets)
         d = len(self.mass)
         values, cumulative = np.empty((most, d)), np.ones((most, d))
-        start = self.edges[:, np.concatenate([[0], np.arange(self.edges.shape[1])])]
+        start = edges[:, np.concatenate([[0], np.arange(edges.shape[1])])]
         for j in range(d):
             own = filled[j]
             mass = self.mass[j, own]
@@ -126,7 +145,7 @@ class LawCellsOf:
                 found[0, j] = np.bincount(cell, mass, count + 1)
                 distance = latent[j] - self.edges[j, np.maximum(cell - 1, 0)]
                 found[1, j] = np.bincount(cell, mass * distance, count + 1)
-        return LawCells(self.edges, found[0], found[1])
+        return LawCells(found[0], found[1])
 
 
 @dataclass(frozen=True, eq=False)

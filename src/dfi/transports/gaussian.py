@@ -555,8 +555,8 @@ class _LinearDesign(Whitening):
             CellsWithoutEachOf(tuple(fitted), tuple(edges), groups, first),
             "laws without each group",
         ).cells
-        for transport, own in zip(fitted, cells, strict=True):
-            yield _with_cells(transport, own)
+        for transport, own, between in zip(fitted, cells, edges, strict=True):
+            yield _with_cells(transport, own, between)
 
     def _fit_sums(
         self,
@@ -576,7 +576,7 @@ class _LinearDesign(Whitening):
         if self.coupling()[0] != "empirical":
             return found
         edges = _edges_like(found, None if like is None else like.between, sample)
-        return _with_cells(found, source.reduce(LawCellsOf(found, edges), "laws"))
+        return _with_cells(found, source.reduce(LawCellsOf(found, edges), "laws"), edges)
 
     def _from_moments(
         self,
@@ -1069,11 +1069,12 @@ def _edges_like(
 
 
 def _with_cells(
-    fitted: LinearTransport | BlockTransport, cells: LawCells
+    fitted: LinearTransport | BlockTransport, cells: LawCells, edges: Floats
 ) -> LinearTransport | BlockTransport:
     """Return a transport with its empirical law."""
     linear = fitted.between
-    linear = replace(linear, reference=cells.reference(*linear.offsets()), edges=cells.edges)
+    law = cells.reference(edges, *linear.offsets())
+    linear = replace(linear, reference=law, edges=edges)
     return replace(fitted, linear=linear) if isinstance(fitted, BlockTransport) else linear
 
 
