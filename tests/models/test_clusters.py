@@ -21,6 +21,7 @@ pytestmark = [
     pytest.mark.timeout(1200),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Spark:UserWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
@@ -80,6 +81,7 @@ def check(call, monkeypatch):
         here = call(progress=False)
     monkeypatch.setattr(parallel, "tqdm", Bar)
     monkeypatch.setattr(Bar, "shown", [])
+    monkeypatch.setattr(parallel, "FEW_STEPS", FEW)
     assert_same(here, call(n_jobs=2, progress=True))
     assert len(Bar.shown) >= 2
     assert [sum(bar.told) for bar in Bar.shown] == [bar.total for bar in Bar.shown]
@@ -120,6 +122,9 @@ def spark():
     yield session
     session.stop()
 
+
+FEW = 250
+"""Rows that stay here: those of a jackknife's refits, not those of the tables."""
 
 CALLS = [boosting, default, categories]
 

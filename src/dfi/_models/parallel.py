@@ -54,6 +54,9 @@ Call: TypeAlias = "tuple[Callable[..., object], tuple[object, ...], dict[str, ob
 LARGE_ARRAY = 1 << 14
 """Bytes from which an array that several tasks need is sent once, wherever in them it lies."""
 
+FEW_STEPS = 2000
+"""Rows that are explained sooner than sent: Ray takes seconds to start workers for every round."""
+
 SMALL_PARCEL = 1 << 20
 """Bytes that go along with every task: to put them on a cluster first would take longer."""
 
@@ -162,7 +165,8 @@ def in_parallel(
     results come in the order in which they are done.
 
     Tasks may tell a progress bar how far they are only while they are in its process.
-    ``advance`` is told the ``steps`` of each result that comes back from elsewhere.
+    ``advance`` is told the ``steps`` of each result that comes back from elsewhere. A few steps
+    stay ``here``.
 
     A terminal sends Ctrl-C to every process of the foreground job. The caller alone should act on
     it, and joblib then ends its workers; a worker that hears it too dies with a traceback of its
@@ -172,6 +176,8 @@ def in_parallel(
     """
     if n_jobs == 0:
         raise ValueError("n_jobs must be 1 or more, or -1 for all processors, got 0")
+    steps = list(steps)
+    here = here or 0 < sum(steps) <= FEW_STEPS
     prefer = "threads" if threads or here else None
     require = "sharedmem" if here else None
     backend, given = get_active_backend(prefer=prefer, require=require)
