@@ -69,6 +69,7 @@ class Far(ParallelBackendBase):
 def far(monkeypatch):
     register_parallel_backend("far", Far)
     monkeypatch.setattr(Far, "sizes", [])
+    monkeypatch.setattr(parallel, "FEW_STEPS", 0)
     with joblib.parallel_config(backend="far"):
         yield Far
     joblib.parallel.BACKENDS.pop("far")
@@ -179,6 +180,7 @@ def test_the_caller_tells_the_progress_of_tasks_that_left(name, far, monkeypatch
 
 
 def test_loky_does_not_ship_it_either(monkeypatch):
+    monkeypatch.setattr(parallel, "FEW_STEPS", 0)
     monkeypatch.setattr(parallel, "tqdm", Bar)
     monkeypatch.setattr(Bar, "shown", [])
     here = CALLS["linear"](progress=False)
@@ -280,6 +282,46 @@ def test_errors_come_back(far):
 
 def test_no_tasks(far):
     assert list(in_parallel([], 2)) == []
+
+
+def test_a_few_rows_are_not_sent_away(far, monkeypatch):
+    monkeypatch.setattr(parallel, "FEW_STEPS", 5)
+    seen, told = [], []
+    tasks = [delayed(seen.append)(k) for k in range(2)]
+    list(in_parallel(tasks, 2, threads=True, advance=told.append, steps=[2, 3]))
+    assert sorted(seen) == [0, 1]
+    assert not told  # those that stay tell it themselves
+    assert not far.sizes
+    list(in_parallel([delayed(abs)(-1)] * 2, 2, threads=True, advance=told.append, steps=[3, 3]))
+    assert told == [3, 3]
+    assert far.sizes
+
+
+@pytest.mark.parametrize("name", ["boosting", "categories"])
+def test_of_a_large_table_only_explained_rows_go_out(name, far, monkeypatch):
+    n = 6000
+    monkeypatch.setattr("dfi._data.source.LARGE_ROWS", 5000)
+    rows = {"explain_rows": 500, "keep_rows": True}
+    with joblib.parallel_config(backend="sequential"):
+        here = CALLS[name](n=n, **rows)
+    rounds, shared, pickled = [], parallel._shared, parallel._pickled
+
+    def begin(calls):
+        rounds.append([])
+        return shared(calls)
+
+    def count(thing):
+        if isinstance(thing, tuple):
+            rounds[-1] += [len(array) for array in thing[1].values() if array.ndim == 2]
+        return pickled(thing)
+
+    monkeypatch.setattr(parallel, "_shared", begin)
+    monkeypatch.setattr(parallel, "_pickled", count)
+    assert_same(here, CALLS[name](n=n, n_jobs=2, **rows))
+    fitted, *explained = rounds
+    assert max(fitted) == n
+    assert explained
+    assert max(max(sizes, default=0) for sizes in explained) < n
 
 
 def test_tasks_that_must_stay_do(far):

@@ -24,10 +24,10 @@ from functools import cache, cached_property
 from itertools import chain
 from multiprocessing import resource_tracker
 from types import BuiltinFunctionType, FunctionType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, delayed
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from joblib.parallel import BACKENDS, get_active_backend
 from threadpoolctl import ThreadpoolController
@@ -53,6 +53,9 @@ Call: TypeAlias = "tuple[Callable[..., object], tuple[object, ...], dict[str, ob
 
 LARGE_ARRAY = 1 << 14
 """Bytes from which an array that several tasks need is sent once, wherever in them it lies."""
+
+FEW_STEPS = 2000
+"""Rows that are explained sooner than sent: Ray takes seconds to start workers for every round."""
 
 SMALL_PARCEL = 1 << 20
 """Bytes that go along with every task: to put them on a cluster first would take longer."""
@@ -162,7 +165,8 @@ def in_parallel(
     results come in the order in which they are done.
 
     Tasks may tell a progress bar how far they are only while they are in its process.
-    ``advance`` is told the ``steps`` of each result that comes back from elsewhere.
+    ``advance`` is told the ``steps`` of each result that comes back from elsewhere. A few steps
+    stay ``here``.
 
     A terminal sends Ctrl-C to every process of the foreground job. The caller alone should act on
     it, and joblib then ends its workers; a worker that hears it too dies with a traceback of its
@@ -172,24 +176,30 @@ def in_parallel(
     """
     if n_jobs == 0:
         raise ValueError("n_jobs must be 1 or more, or -1 for all processors, got 0")
+    steps = list(steps)
+    here = here or 0 < sum(steps) <= FEW_STEPS
     prefer = "threads" if threads or here else None
     require = "sharedmem" if here else None
-    backend, _ = get_active_backend(prefer=prefer, require=require)
+    backend, given = get_active_backend(prefer=prefer, require=require)
+    n_workers = backend.effective_n_jobs(
+        next((n for n in (n_jobs, given) if n is not None), backend.default_n_jobs)
+    )
     lists = not backend.supports_return_generator and not isinstance(
         backend, BACKENDS["sequential"]
     )
     kind = "list" if lists else "generator" if ordered else "generator_unordered"
     parallel = Parallel(n_jobs=n_jobs, prefer=prefer, require=require, return_as=kind)
-    shares = getattr(backend, "supports_sharedmem", False)
+    # joblib runs the tasks of a single worker in its caller
+    shares = n_workers == 1 or getattr(backend, "supports_sharedmem", False)
     results: Iterator[Any]
     if not shares and not isinstance(backend, BACKENDS["loky"]):
         results = chain.from_iterable(
-            map(pickle.loads, parallel(_packed(list(tasks), backend, effective_n_jobs(n_jobs))))
+            map(pickle.loads, parallel(_packed(list(tasks), backend, n_workers)))
         )
     elif lists:
         results = iter(parallel(tasks))
     else:
-        with _interrupts_held(processes=not threads and effective_n_jobs(n_jobs) > 1):
+        with _interrupts_held(processes=not threads and n_workers > 1):
             # A generator starts its workers in the call, and runs nothing here until it is read.
             results = parallel(tasks)
     return results if shares or advance is None else _told(results, advance, steps)
@@ -299,6 +309,13 @@ class _InRay:
         return parcel.opened
 
 
+@runtime_checkable
+class _InDask(Protocol):
+    """A future of a parcel."""
+
+    def result(self) -> _Parcel: ...
+
+
 def _packed(calls: Sequence[Call], backend: object, n_workers: int) -> Iterator[object]:
     """Return the tasks as they are sent to a far backend, with what they share on its way."""
     arrays, objects = _Arrays(), _shared(calls)
@@ -346,8 +363,11 @@ def _sent(parcel: _Parcel, backend: object) -> object:
     return parcel
 
 
-def _run_packed(parcel: _Parcel | _InRay, content: bytes) -> bytes:
-    objects, shared = parcel.opened
+def _run_packed(parcel: _Parcel | _InRay | _InDask, content: bytes) -> bytes:
+    # Dask gives its workers what a future stands for. If all but one of them are gone since it was
+    # sent, joblib runs the task in its caller, which does not.
+    here = parcel.result() if isinstance(parcel, _InDask) else parcel
+    objects, shared = here.opened
     tasks: Sequence[_Packed]
     tasks, own = pickle.loads(content)  # noqa: S301
     arrays, results = {**shared, **own}, []

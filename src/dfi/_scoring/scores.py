@@ -172,7 +172,28 @@ class Task:
 
     def __getstate__(self) -> dict[str, object]:
         # Workers are sent the models that they need, and a progress bar stays with its terminal.
-        return {**self.__dict__, "folds": (), "advance": None}
+        return {**self.__dict__, "folds": (), "advance": None, "population": None}
+
+    def only(self, rows: Ints) -> tuple[Task, list[Ints]]:
+        """Return the task with some rows alone, ascending, and where the folds' rows are in it.
+
+        Tasks that are sent away take their table along: of a large one only what they explain. The
+        table stays as it is where that is most of it.
+        """
+        tests = [fold.test for fold in self.folds]
+        if 2 * len(rows) > len(self.matrix):
+            return self, tests
+        alone = replace(
+            self,
+            table=replace(self.table, matrix=self.matrix[rows], present=None),
+            y=self.y[rows],
+            weights=self.weights.take(rows),
+            rows=np.arange(len(rows)),
+            sample=None,
+            population=None,
+            place_of=None,
+        )
+        return alone, [np.searchsorted(rows, test) for test in tests]
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -467,9 +488,10 @@ def pooled_scores(
     if check:
         prepared, error = _settled(prepared, task, transport, passes)
     sizes = sample_sizes(task.folds, task.weights, transport.n_latent)
+    sent, tests = task.only(np.unique(np.concatenate([fold.test for fold in task.folds])))
     tasks = (
-        delayed(_score_fold)(lines, size, task, transport, gradient_step, passes)
-        for lines, size in zip(prepared, sizes, strict=True)
+        delayed(_score_fold)(lines, test, size, sent, transport, gradient_step, passes)
+        for lines, test, size in zip(prepared, tests, sizes, strict=True)
     )
     results = list(
         in_parallel(
@@ -624,7 +646,8 @@ def _settled(
                 taken(nodes), points, checked.prediction, checked.rows, strict=True
             )
         )  # fmt: skip
-        found = in_parallel(tasks, task.n_jobs, threads=True)
+        steps = [len(rows) for rows in checked.rows]
+        found = in_parallel(tasks, task.n_jobs, threads=True, steps=steps)
         return np.concatenate([scores.influence for scores in found])
 
     nodes, error = settle_nodes(
@@ -640,14 +663,15 @@ def _settled(
 
 def _score_fold(
     lines: FoldLines,
+    test: Ints,
     size: int,
     task: Task,
     space: StraightTransport,
     gradient_step: float | None,
     passes: Passes,
 ) -> LineScores:
-    """Score one fold; ``size`` of its rows are differenced, where that is asked for."""
-    test, models, transport = lines.fold.test, lines.models, space.whitening
+    """Score the rows ``test`` of one fold; ``size`` of them are differenced, where asked for."""
+    models, transport = lines.models, space.whitening
     points, y, mass = space.points(task.matrix[test]), task.y[test], task.weights.values[test]
     error = task.transport_error
     scores = latent_scores(

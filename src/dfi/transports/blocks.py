@@ -816,9 +816,10 @@ class BlockTransport(FittedTransport):
     def _scores(self, task: Task, prepared: Sequence[tuple[LineModel, ...]], law: Law) -> Scores:
         targets = self.targets(task)
         joints = self.joints(targets, task.matrix.shape[1])
+        sent, tests = task.only(task.explained)
         jobs = (
-            delayed(self.fold_scores)(models, fold.test, task, law, joints, number)
-            for number, (fold, models) in enumerate(zip(task.folds, prepared, strict=True))
+            delayed(self.fold_scores)(models, test, sent, law, joints, number)
+            for number, (test, models) in enumerate(zip(tests, prepared, strict=True))
         )
         steps = rows_held_out(task.folds)
         found = list(
