@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 
 import numpy as np
@@ -198,6 +199,63 @@ def test_a_time_limit_gives_the_answer_so_far(monkeypatch):
     assert np.all(np.isfinite(found.se))
     unhurried = dfi.explain(X, y, "linear", max_seconds=1e6, diagnose=False)
     assert (unhurried.spec["explained_rows"], unhurried.spec["why"]) == (1200, "all rows")
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_an_interrupt_gives_the_answer_so_far(monkeypatch, answered):
+    """Where somebody asked for that: else it ends the run, as anywhere."""
+    X, y = table(1200)
+    calls = []
+
+    def interrupted(stages, task, merged=sampling.merged_scores):
+        calls.append(len(stages))
+        if calls == [1, 2]:
+            signal.raise_signal(signal.SIGINT)
+        return merged(stages, task)
+
+    monkeypatch.setattr(sampling, "BLOCK", 64)
+    monkeypatch.setattr(sampling, "BLOCKS_AT_ONCE", 1)
+    monkeypatch.setattr(sampling, "merged_scores", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    token = sampling.answers_interrupts.set(answered)
+    try:
+        if answered:
+            found = dfi.explain(X, y, "linear", explain_rows=1000, diagnose=False)
+            assert (found.spec["explained_rows"], found.spec["why"]) == (128, "interrupted")
+            assert np.all(np.isfinite(found.se))
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                dfi.explain(X, y, "linear", explain_rows=1000, diagnose=False)
+    finally:
+        sampling.answers_interrupts.reset(token)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_memory_ends_the_automatic_sample(monkeypatch):
+    monkeypatch.setattr(sampling, "BLOCK", 64)
+    monkeypatch.setattr(sampling, "MOST_CELLS", 4 * 128)
+    X, y = table(3000)
+    found = dfi.explain(X, y, "linear", explain_rows="auto", diagnose=False)
+    assert (found.spec["explained_rows"], found.spec["why"]) == (128, "memory")
+
+
+def test_a_watcher_sees_the_leading_scores_settle(monkeypatch, capsys):
+    monkeypatch.setattr(sampling, "BLOCK", 128)
+    X, y = table(1500)
+    dfi.explain(X, y, "linear", explain_rows=1000, diagnose=False, progress=True)
+    shown = capsys.readouterr().err
+    assert "explaining rows" in shown
+    assert "x0 " in shown
+    assert "±" in shown
+
+
+def test_words_for_a_sample():
+    from dfi.results.words import sample_text
+
+    spec = {"explained_rows": 4096, "explained_of": 1_000_000, "why": "time"}
+    assert sample_text(spec) == "4,096 of 1,000,000 rows explained: the time was up"
+    assert sample_text({**spec, "explained_rows": 1_000_000}) == ""
+    assert sample_text({}) == ""
 
 
 def test_classes_are_explained_on_the_same_rows(monkeypatch):

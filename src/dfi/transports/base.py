@@ -627,10 +627,10 @@ def jackknifed(
     weights = task.weights.take(task.explained)
     refits: Iterator[tuple[Fitted, Ints | None]]
     if task.population is not None:
-        by_ticket = TicketGroups(seed, N_GROUPS)
-        groups = by_ticket(task.places)
-        if len(np.unique(groups[weights.counted])) < N_GROUPS:
+        by_ticket = _ticket_groups(task, seed)
+        if by_ticket is None:
             return scores
+        groups = by_ticket(task.places)
         fitted = design.refits(
             task.population, by_ticket, task.constant, like=like, columns=task.columns
         )
@@ -651,6 +651,16 @@ def jackknifed(
         with_transport_error(scores.attributed, weights, groups, psi[:, d:], extra[d:]),
         f"transport jackknife ({len(psi)} groups, models kept)",
     )
+
+
+def _ticket_groups(task: Task, seed: np.random.SeedSequence) -> TicketGroups | None:
+    """Return groups of a population's rows, as many as all have rows that are explained."""
+    places = task.places[task.weights.values[task.explained] > 0]
+    for count in range(min(N_GROUPS, len(places) // 2), 1, -1):
+        groups = TicketGroups(seed, count)
+        if len(np.unique(groups(places))) == count:
+            return groups
+    return None
 
 
 def _dealt_groups(task: Task, seed: np.random.SeedSequence) -> Ints:

@@ -1,0 +1,58 @@
+"""Samples of rows from the shell."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import dfi
+from dfi.cli.app import app
+
+
+@pytest.fixture
+def rows(tmp_path):
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((900, 3))
+    y = X[:, 0] + X[:, 1] + generator.standard_normal(900)
+    path = tmp_path / "rows.parquet"
+    columns = {f"x{k}": X[:, k] for k in range(3)}
+    pl.DataFrame({**columns, "y": y}).write_parquet(path)
+    return path
+
+
+def run(rows, *options):
+    out = rows.parent / "out"
+    arguments = ["explain", str(rows), "--target", "y", "-m", "linear", "--out", str(out)]
+    return CliRunner().invoke(app, [*arguments, "--json", "--force", *options]), out
+
+
+def test_a_number_of_rows(rows):
+    done, out = run(rows, "--explain-rows", "300")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["explained_rows"], told["explained_of"]) == (300, 900)
+    assert told["why"] == "asked for"
+    result = dfi.load(out / "result.dfi")
+    assert result.spec["explained_rows"] == 300
+    page = (out / "report.html").read_text()
+    assert "300 of 900 rows explained: as many as were asked for" in page
+
+
+def test_all_rows(rows):
+    done, _ = run(rows, "--explain-rows", "all")
+    assert done.exit_code == 0, done.output
+    assert "explained_rows" not in json.loads(done.stdout)
+
+
+def test_a_word_that_is_none(rows):
+    done, _ = run(rows, "--explain-rows", "most")
+    assert done.exit_code != 0
+    assert "explain_rows must be 'default' or 'auto', got 'most'" in done.stderr
+
+
+def test_a_time_limit(rows):
+    done, _ = run(rows, "--max-seconds", "100000")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["why"] == "all rows"
