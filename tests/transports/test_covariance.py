@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 import dfi
 from dfi._data.weights import Weights
 from dfi.transports import Copula, Gaussian, Semicontinuous
+from dfi.transports import gaussian as linear
+from dfi.transports.components import _Sample
 from dfi.transports.covariance import (
     RowCoordinates,
     correlation,
@@ -290,3 +292,36 @@ def test_scores_of_few_shared_directions_come_out(d, n):
     size = {kind: np.abs(total).sum() / 5 for kind, total in bias.items()}
     assert size["factor"] < 0.1 * exact.sum()
     assert size["factor"] < 0.6 * size["sample"]
+
+
+def test_more_columns_than_a_transport_can_hold_are_refused_before_anything_is_fitted():
+    X = np.random.default_rng(0).standard_normal((3, 12_000))
+    message = (
+        r"X has 12000 columns \(levels of categories counted\), and a transport of so many takes "
+        r"several matrices of 1.07 GiB, more than the 1 GiB allowed for each: explain at most "
+        r"11585 columns, e.g. those that sklearn.feature_selection.SelectKBest keeps, or the "
+        r"components of sklearn.decomposition.PCA"
+    )
+    for transport in (Gaussian(), Copula()):
+        with pytest.raises(ValueError, match=message):
+            transport.fit(X)
+
+
+def test_wide_tables_go_through_their_rows():
+    rows = standardized(sample(factor_model(60, 2), 12))
+    found = _Sample.of(RowCoordinates(rows, counts(12)), np.arange(60))
+    assert found.root is not None
+    np.testing.assert_allclose(
+        found._square, found.correlation @ found.correlation, rtol=1e-10, atol=1e-12
+    )
+
+
+def test_many_columns_are_multiplied_component_by_component(monkeypatch):
+    X = sample(factor_model(12, 2), 200)
+    design = Gaussian(components=[["x0", "x3", "x4"], ["x1", "x11"]])
+    arguments = X, counts(200), np.zeros(12, bool)
+    dense = design.fit_matrix(*arguments)
+    monkeypatch.setattr(linear, "MANY_COLUMNS", 5)
+    apart = design.fit_matrix(*arguments)
+    np.testing.assert_allclose(apart.decoder, dense.decoder, atol=1e-14)
+    np.testing.assert_allclose(apart.encoder, dense.encoder, atol=1e-14)

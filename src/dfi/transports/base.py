@@ -23,6 +23,7 @@ count, and their means vary the more, the fewer rows have the weight.
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast, get_args
@@ -38,7 +39,7 @@ from dfi._data.dependence import Ordered
 from dfi._data.frames import build_frame, is_table
 from dfi._data.moments import TicketGroups
 from dfi._data.source import MatrixSource
-from dfi._data.table import Table, read_table
+from dfi._data.table import GIB, Table, read_table
 from dfi._data.weights import read_weights
 from dfi._models.seeds import Seeds
 from dfi._scoring.forms import CROSSED, AskedForm, ScoreForm
@@ -68,6 +69,10 @@ MOST_REPEATED = 100_000
 """Rows up to which counts are spelled out, about 2 CPU seconds for each pair of columns of a vine;
 in larger tables they may double the rows. Beyond that a transport's own weights have to do."""
 
+
+MOST_BYTES = GIB
+"""What a matrix of all columns by all columns may take: 11,585 columns. There are six or seven at
+the same time, and time goes with the third power of the columns."""
 
 STRAIGHT_ONLY = ("derived", "covariance", "finite-difference")
 """Ways to the transport's own error that need straight lines."""
@@ -161,7 +166,16 @@ class Transport(TransformerMixin, BaseEstimator):
         Seeds.of(self.random_state)
 
     def check_columns(self, columns: Sequence[Column]) -> None:
-        """Raise if parameters name other columns than these."""
+        """Raise if columns are too many, or if parameters name other columns than these."""
+        width = sum(column.width for column in columns)
+        if 8 * width**2 > MOST_BYTES:
+            raise ValueError(
+                f"X has {width} columns (levels of categories counted), and a transport of so many "
+                f"takes several matrices of {8 * width**2 / GIB:.3g} GiB, more than the "
+                f"{MOST_BYTES / GIB:.3g} GiB allowed for each: explain at most "
+                f"{math.isqrt(MOST_BYTES // 8)} columns, e.g. those that sklearn.feature_selection."
+                "SelectKBest keeps, or the components of sklearn.decomposition.PCA"
+            )
 
     def check(self, *, transport_error: str, integration: Quadrature) -> None:
         """Raise if an option of a call is not honoured by this transport."""

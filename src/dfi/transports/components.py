@@ -85,6 +85,9 @@ FEWEST_ROWS = 5.0
 RELATIVE_FLOOR = 1e-10
 """Eigenvalues below this share of the largest are zero, as in the transport itself."""
 
+SHORT = 4
+"""Columns per row from which on products go through the rows."""
+
 COLLINEAR = 1e-6
 """Entries of the null space's projector above this connect two units."""
 
@@ -201,7 +204,7 @@ class _Sample:
     norms of the correlation's blocks; ``squares`` (n, units) the squared norm of every row in each
     unit's basis; ``share`` the rows' weights; ``inverse`` the pseudo-inverse of the correlation,
     None where there are too many columns for likelihoods, and ``null`` an orthonormal basis of its
-    null space.
+    null space; ``root`` rows whose cross products the correlation is, where these are few.
     """
 
     size: float
@@ -213,11 +216,14 @@ class _Sample:
     share: Floats
     inverse: Floats | None
     null: Floats
+    root: Floats | None = None
 
     @classmethod
     def of(cls, coordinates: Coordinates, unit: Ints) -> _Sample:
         """Rotate every unit to an orthonormal basis of its range."""
         size, covariance = coordinates.size, coordinates.second_moments(slice(None))
+        if np.array_equal(unit, np.arange(len(unit))):
+            return cls._of_columns(coordinates, covariance)
         bases, owner = [], []
         for k, width in enumerate(np.bincount(unit)):
             place = np.flatnonzero(unit == k)
@@ -239,12 +245,7 @@ class _Sample:
         own = place[:, None] == place[None, :]
         correlation[own] = np.eye(len(place))[own]
         member = np.eye(int(unit.max()) + 1)[place]
-        inverse, null = None, np.zeros((len(place), 0))
-        if len(place) <= RANK_SHARE * size:
-            values, vectors = np.linalg.eigh(correlation)
-            kept = values > RELATIVE_FLOOR * values[-1]
-            inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
-            null = vectors[:, ~kept]
+        inverse, null = _inverse(correlation, size)
         rank = member.sum(axis=0).astype(np.intp)
         # only permutation moments ask for rows
         pairs = rank[:, None] + rank[None, :] > RANK_SHARE * size
@@ -256,6 +257,26 @@ class _Sample:
             size, correlation, place, rank, member.T @ correlation**2 @ member, squares, share,
             inverse, null,
         )  # fmt: skip
+
+    @classmethod
+    def _of_columns(cls, coordinates: Coordinates, covariance: Floats) -> _Sample:
+        """Do the same where every unit is a column: the bases are scales, not matrices."""
+        size, d = coordinates.size, len(covariance)
+        scale = 1.0 / np.sqrt(np.diag(covariance))
+        correlation = scale[:, None] * covariance * scale
+        np.fill_diagonal(correlation, 1.0)
+        inverse, null = _inverse(correlation, size)
+        squares, share = np.zeros((0, d)), np.zeros(0)
+        if inverse is None or (d > 1 and RANK_SHARE * size < 2):
+            rows, share = coordinates.some_rows()
+            squares = (rows * scale) ** 2
+        unit, rank = np.arange(d), np.ones(d, dtype=np.intp)
+        root = None
+        if inverse is None and SHORT * len(squares) <= d:
+            root = coordinates.root(slice(None)) * scale
+        return cls(
+            size, correlation, unit, rank, correlation**2, squares, share, inverse, null, root
+        )
 
     @property
     def wide(self) -> bool:
@@ -305,10 +326,14 @@ class _Sample:
 
     def merged(self, labels: Ints) -> tuple[Ints, Floats]:
         """Join components while one depends on the rest; return labels and what may be missed."""
-        members = np.eye(int(labels.max()) + 1)[labels]
-        groups = [np.flatnonzero(column) for column in members.T]
-        shared = members.T @ self.shared @ members
-        ranks = members.T @ self.rank
+        if np.array_equal(labels, np.arange(len(labels))):
+            groups = list(np.arange(len(labels))[:, None])
+            shared, ranks = self.shared.copy(), self.rank.astype(np.float64)
+        else:
+            members = np.eye(int(labels.max()) + 1)[labels]
+            groups = [np.flatnonzero(column) for column in members.T]
+            shared = members.T @ self.shared @ members
+            ranks = members.T @ self.rank
         tests = [self.joint_test(group) for group in groups]
         p = np.array([test.p for test in tests])
         alive = np.ones(len(groups), dtype=np.bool_)
@@ -373,6 +398,8 @@ class _Sample:
 
     @cached_property
     def _square(self) -> Floats:
+        if self.root is not None:
+            return np.asarray(self.root.T @ ((self.root @ self.root.T) @ self.root))
         return np.asarray(self.correlation @ self.correlation)
 
     @cached_property
@@ -450,6 +477,16 @@ class _Sample:
         if not variance > TOLERANCE * mean**2 / self.size:
             return 1.0  # as many columns as rows fit anything: there is nothing to test
         return pearson_tail((statistic - mean) / np.sqrt(variance), skewness)
+
+
+def _inverse(correlation: Floats, size: float) -> tuple[Floats | None, Floats]:
+    """Return the pseudo-inverse, None for too many columns, and a basis of the null space."""
+    if len(correlation) > RANK_SHARE * size:
+        return None, np.zeros((len(correlation), 0))
+    values, vectors = np.linalg.eigh(correlation)
+    kept = values > RELATIVE_FLOOR * values[-1]
+    inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
+    return inverse, vectors[:, ~kept]
 
 
 @dataclass(frozen=True)

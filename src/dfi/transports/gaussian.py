@@ -20,6 +20,7 @@ known, not estimated: :math:`R`, :math:`L` and the influence on both are block-d
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
@@ -91,6 +92,9 @@ SAMPLE_SEED = 20_250_101
 REFIT_BYTES = 2**28
 """What the laws of refits may take while rows are counted."""
 
+MANY_COLUMNS = 512
+"""Columns from which on matrices are multiplied component by component."""
+
 KERNEL_NODES = 5
 """Gauss-Hermite nodes for the random part of a rank-deficient transport."""
 
@@ -129,8 +133,26 @@ class LinearTransport(StraightTransport):
     def __post_init__(self) -> None:
         roots = np.sqrt(self.eigenvalues)
         inverse = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
-        object.__setattr__(self, "decoder", (self.eigenvectors * roots) @ self.eigenvectors.T)
-        object.__setattr__(self, "encoder", (self.eigenvectors * inverse) @ self.eigenvectors.T)
+        object.__setattr__(self, "decoder", self._of_spectrum(roots))
+        object.__setattr__(self, "encoder", self._of_spectrum(inverse))
+
+    def _of_spectrum(self, values: Floats) -> Floats:
+        """Return the symmetric matrix of the eigenvectors with other values."""
+        vectors = self.eigenvectors
+        if self.labels is None or len(values) < MANY_COLUMNS:
+            return np.asarray((vectors * values) @ vectors.T)
+        found = np.zeros_like(vectors)
+        for block in self.blocks:
+            inside = np.ix_(block, block)
+            found[inside] = (vectors[inside] * values[block]) @ vectors[inside].T
+        return found
+
+    def with_law(self, reference: Reference, edges: Floats | None = None) -> LinearTransport:
+        """Return the same map with another law; its matrices are not made again."""
+        found = copy.copy(self)
+        object.__setattr__(found, "reference", reference)
+        object.__setattr__(found, "edges", edges)
+        return found
 
     @property
     def whitening(self) -> LinearTransport:
@@ -400,7 +422,8 @@ class Whitening(Transport):
         check_components(self.components)
 
     def check_columns(self, columns: Sequence[Column]) -> None:
-        """Raise if components name other columns than these."""
+        """Raise if columns are too many, or if components name other columns than these."""
+        super().check_columns(columns)
         given = check_components(self.components)
         if isinstance(given, tuple):
             named_labels(given, [column.name for column in columns])
@@ -681,7 +704,7 @@ class _LinearDesign(Whitening):
             if self.coupling()[0] == "empirical":
                 whitened = inner.encode(matrix)
                 law = _empirical_law(linear, whitened, weights.values)
-                linear = replace(linear, reference=law)
+                linear = linear.with_law(law)
             return BlockTransport(self, active, inner, linear, even)
         whitened = inner.encode(matrix)
         all_vary = np.zeros(whitened.shape[1], dtype=np.bool_)
@@ -766,7 +789,7 @@ class _LinearDesign(Whitening):
             blocks,
         )
         if self.coupling()[0] == "empirical":
-            return replace(transport, reference=_empirical_law(transport, matrix, weights.values))
+            return transport.with_law(_empirical_law(transport, matrix, weights.values))
         return transport
 
     def _whitened(
@@ -1073,8 +1096,7 @@ def _with_cells(
 ) -> LinearTransport | BlockTransport:
     """Return a transport with its empirical law."""
     linear = fitted.between
-    law = cells.reference(edges, *linear.offsets())
-    linear = replace(linear, reference=law, edges=edges)
+    linear = linear.with_law(cells.reference(edges, *linear.offsets()), edges)
     return replace(fitted, linear=linear) if isinstance(fitted, BlockTransport) else linear
 
 
