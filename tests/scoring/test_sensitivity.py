@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dfi
+from dfi._data import source
 from dfi._data.weights import Weights
 from dfi._lines.base import Lines
 from dfi._lines.quadrature import QuadratureLines
@@ -124,7 +125,9 @@ def test_number_of_differenced_rows():
     assert 0 < STEP < 1
 
 
-def test_sample_does_not_depend_on_order_units_or_repetition():
+@pytest.mark.parametrize("large", [20_000, 10])
+def test_sample_does_not_depend_on_order_units_or_repetition(large, monkeypatch):
+    monkeypatch.setattr(source, "LARGE_ROWS", large)
     generator = np.random.default_rng(1)
     rows, mass = generator.standard_normal((90, 4)), generator.integers(0, 3, 90).astype(float)
     plain = row_sample(rows, mass, 30)
@@ -139,7 +142,9 @@ def test_sample_does_not_depend_on_order_units_or_repetition():
     assert np.array_equal(repeated.mass, plain.mass)
 
 
-def test_all_distinct_rows_where_there_are_no_more():
+@pytest.mark.parametrize("large", [20_000, 10])
+def test_all_distinct_rows_where_there_are_no_more(large, monkeypatch):
+    monkeypatch.setattr(source, "LARGE_ROWS", large)
     rows = np.repeat(np.arange(5.0)[:, None], 3, axis=0)
     sample = row_sample(rows, np.ones(15), 10)
     assert sorted(rows[sample.rows, 0]) == [0, 1, 2, 3, 4]

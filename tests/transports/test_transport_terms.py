@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy import linalg
 
+from dfi._data import source
 from dfi._data.weights import Weights
 from dfi._lines.quadrature import QuadratureLines
 from dfi._scoring.lines import LineScores, Passes, latent_scores, tilt_sensitivity
@@ -577,3 +578,21 @@ def test_influence_within_components_is_the_infinitesimal_jackknife(reference, s
     attributed = attributed_influence(latent, phi, transport, on_map)
     centred = latent - phi, attributed - (transport.attribution**2) @ phi
     assert max(worst_errors(scores, centred, mass)) < 1e-7
+
+
+@pytest.mark.parametrize("options", [{}, {"standardize": False, "shrinkage": 0.1}])
+def test_many_rows_are_contracted_in_parts(options, monkeypatch):
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((500, 4)) @ generator.standard_normal((4, 4))
+    fitted = Gaussian(**options).fit_matrix(
+        X, Weights(np.ones(500), "frequency"), np.zeros(4, bool)
+    )
+    influence = MapInfluence(fitted, fitted.standardize(X))
+    left, right = generator.standard_normal((2, 4, 3))
+    at_once = influence.on_map(left, right), influence.on_decoder(left, right)
+    monkeypatch.setattr(source, "LARGE_ROWS", 100)
+    monkeypatch.setattr(source, "BLOCK_ROWS", 130)
+    np.testing.assert_allclose(influence.on_map(left, right), at_once[0], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        influence.on_decoder(left, right), at_once[1], rtol=1e-10, atol=1e-12
+    )

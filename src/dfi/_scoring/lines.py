@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
+from dfi._data import source as rows_in_blocks
 from dfi._lines.base import LineModel, LineMoments, Lines, blocks
 from dfi._scoring.forms import (
     ScoreForm,
@@ -568,15 +569,32 @@ def row_sample(standardized: Floats, mass: Floats, count: int) -> RowSample:
     What is found on a sample must not depend on the order of the rows or of the columns, on units
     of measurement, or on whether a row that counts twice is written twice. So equal rows are one
     row with the sum of their weights, and the rows are spread evenly over the order of a number
-    that no renaming or rescaling of the ``standardized`` columns changes.
+    that no renaming or rescaling of the ``standardized`` columns changes. In a large table rows of
+    the same number are taken for equal: it is kept, not a sorted copy of all rows.
     """
     held = np.flatnonzero(mass > 0)
+    if len(held) > rows_in_blocks.LARGE_ROWS:
+        return _numbered_sample(standardized, mass, held, count)
     distinct, first, which = np.unique(
         standardized[held], axis=0, return_index=True, return_inverse=True
     )
     total = np.asarray(np.bincount(which.ravel(), mass[held]), dtype=np.float64)
     # even powers: a column counted downwards is the same column
     order = np.argsort(np.sum(distinct**2 + distinct**4, axis=1), kind="stable")
+    if len(order) > count:
+        order = order[(np.arange(count) * len(order)) // count]
+    return RowSample(held[first[order]], total[order])
+
+
+def _numbered_sample(standardized: Floats, mass: Floats, held: Ints, count: int) -> RowSample:
+    """Return the sample of a large table by the numbers of its rows."""
+    numbers = np.empty(len(held))
+    for part in blocks(len(held), rows_in_blocks.BLOCK_ROWS):
+        squares = standardized[held[part]] ** 2
+        numbers[part] = np.sum(squares + squares**2, axis=1)
+    _, first, which = np.unique(numbers, return_index=True, return_inverse=True)
+    total = np.asarray(np.bincount(which.ravel(), mass[held]), dtype=np.float64)
+    order = np.arange(len(first))
     if len(order) > count:
         order = order[(np.arange(count) * len(order)) // count]
     return RowSample(held[first[order]], total[order])

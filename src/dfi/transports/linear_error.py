@@ -71,11 +71,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi._data import source as rows_in_blocks
 from dfi._lines.base import blocks
 from dfi._scoring.lines import row_sample
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from dfi._data.weights import Weights
     from dfi._scoring.lines import LineScores
@@ -109,17 +110,23 @@ class MapInfluence:
 
     def on_decoder(self, left: Floats, right: Floats) -> Floats:
         """Return ``sum_ab D_ab left[a, o] right[b, o]`` for each row and output ``o``."""
-        return self._by_component(left, right, mapped=False)
+        found = np.empty((len(self.rows), left.shape[1]))
+        for part, some in self._in_parts():
+            found[part] = some._by_component(left, right, mapped=False)
+        return found
 
     def on_map(self, left: Floats, right: Floats) -> Floats:
         """Return ``sum_ab A_ab left[a, o] right[b, o]`` for each row and output ``o``."""
         transport = self.transport
-        result = self._by_component(left, right, mapped=True)
-        if transport.standardized:
-            # 1/2 L^-1 diag(x^2 - 1) L, contracted: linear in x^2 - 1
-            scale_part = 0.5 * (transport.encoder @ left) * (transport.decoder @ right)
-            result += (self.rows**2 - 1.0) @ scale_part
-        return result
+        found = np.empty((len(self.rows), left.shape[1]))
+        for part, some in self._in_parts():
+            result = some._by_component(left, right, mapped=True)
+            if transport.standardized:
+                # 1/2 L^-1 diag(x^2 - 1) L, contracted: linear in x^2 - 1
+                scale_part = 0.5 * (transport.encoder @ left) * (transport.decoder @ right)
+                result += (some.rows**2 - 1.0) @ scale_part
+            found[part] = result
+        return found
 
     def matrices(self, rows: Ints, block: Ints) -> tuple[Floats, Floats]:
         """Return ``D`` and ``A`` of some rows within a component, both (rows, block, block)."""
@@ -146,6 +153,13 @@ class MapInfluence:
             scaled = 0.5 * (x**2 - 1.0)
             on_map += (transport.encoder[within] * scaled[:, None, :]) @ transport.decoder[within]
         return on_decoder, on_map
+
+    def _in_parts(self) -> Iterator[tuple[slice, MapInfluence]]:
+        """Yield the rows in parts: of many, only some are rotated and squared at a time."""
+        count = len(self.rows)
+        size = count if count <= rows_in_blocks.LARGE_ROWS else rows_in_blocks.BLOCK_ROWS
+        for part in blocks(count, size):
+            yield part, self if size == count else replace(self, rows=self.rows[part])
 
     def _by_component(self, left: Floats, right: Floats, *, mapped: bool) -> Floats:
         """Contract ``D``, or with ``mapped`` ``L^-1 D``, component by component."""
@@ -247,7 +261,8 @@ def attributed_influence(
     if influence is not None:
         identity = np.eye(transport.n_latent)
         change = influence.on_decoder(identity, (weight * scores).T)
-        attributed += 2.0 * transport.weight_factor * change
+        change *= 2.0 * transport.weight_factor
+        attributed += change
     return attributed
 
 
