@@ -80,6 +80,11 @@ def _between_quantiles(values: Floats, count: int) -> Floats:
     return np.asarray(values[chosen] + UNEVEN * gaps[chosen])
 
 
+TIE = 1e-11
+"""What an atom lies below its place: trees split at values that rows take (``x <= c``), and which
+side an atom at such a split is on must not be decided by the rounding of sums."""
+
+
 class Encoder(Protocol):
     """What takes rows to latent coordinates, and can be sent to where they are."""
 
@@ -113,6 +118,7 @@ class LawCells:
             own = filled[j]
             mass = self.mass[j, own]
             atoms = start[j, own] + self.moment[j, own] / mass
+            atoms -= TIE * (1.0 + np.abs(atoms))
             atoms = (atoms[None] + offsets[:, j, None]).ravel()
             mass = np.outer(offset_weights, mass).ravel()
             # means of neighbouring cells may be equal up to rounding, and in either order
