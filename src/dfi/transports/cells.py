@@ -21,7 +21,7 @@ there rounding would decide which cell a row is in.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -85,6 +85,13 @@ TIE = 1e-11
 side an atom at such a split is on must not be decided by the rounding of sums."""
 
 
+def lowered(law: Reference) -> Reference:
+    """Return a law whose atoms lie below their places by what rounding may move them."""
+    if law.values is None:
+        return law
+    return replace(law, values=law.values - TIE * (1.0 + np.abs(law.values)))
+
+
 class Encoder(Protocol):
     """What takes rows to latent coordinates, and can be sent to where they are."""
 
@@ -118,7 +125,6 @@ class LawCells:
             own = filled[j]
             mass = self.mass[j, own]
             atoms = start[j, own] + self.moment[j, own] / mass
-            atoms -= TIE * (1.0 + np.abs(atoms))
             atoms = (atoms[None] + offsets[:, j, None]).ravel()
             mass = np.outer(offset_weights, mass).ravel()
             # means of neighbouring cells may be equal up to rounding, and in either order

@@ -44,7 +44,7 @@ from dfi.transports.blocks import (
     whitened_by,
     within_units,
 )
-from dfi.transports.cells import CELLS, CellsWithoutEachOf, LawCellsOf, cell_edges
+from dfi.transports.cells import CELLS, CellsWithoutEachOf, LawCellsOf, cell_edges, lowered
 from dfi.transports.components import (
     RELATIVE_FLOOR,
     Components,
@@ -1093,7 +1093,7 @@ def _with_cells(
 ) -> LinearTransport | BlockTransport:
     """Return a transport with its empirical law."""
     linear = fitted.between
-    linear = linear.with_law(cells.reference(edges, *linear.offsets()), edges)
+    linear = linear.with_law(lowered(cells.reference(edges, *linear.offsets())), edges)
     return replace(fitted, linear=linear) if isinstance(fitted, BlockTransport) else linear
 
 
