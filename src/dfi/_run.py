@@ -67,6 +67,7 @@ def explain(
     explain_rows: ExplainRows = "default",
     max_seconds: float | None = None,
     keep_rows: bool = False,
+    fit_rows: int | None = None,
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     cv_groups: VectorLike = None,
@@ -84,9 +85,12 @@ def explain(
 
     Parameters
     ----------
-    X : dataframe or array of shape (n, d)
+    X : dataframe or array of shape (n, d), or a table that is not in memory
         numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories, which are one
-        unit each.
+        unit each. Or the path of a file of Parquet, a pattern (``"data/*.parquet"``), a folder or a
+        list of paths; a polars LazyFrame, a DuckDB relation, a dask.dataframe or dask array: the
+        transport is fitted from sums over all rows, wherever they are, and a random sample of the
+        rows is gathered to fit and explain models on.
     y : array-like of shape (n,), frame of several outcomes, or str
         The outcome: a quantity, a count, or classes (labels of any type, booleans, 0/1). Several
         columns are several quantities; a string names the column of ``X`` that holds it.
@@ -155,10 +159,14 @@ def explain(
         Keep the influence values of every explained row of a table of more than 20,000 rows.
         Without it the result has their moments and a sample of them, and a file of it is small;
         differences of results on the same rows need the rows.
-    sample_weight : array-like of shape (n,), optional
+    fit_rows : int, optional
+        How many rows models are fitted on, drawn at random; every other row is held out. By default
+        all rows of a table in memory, and 200,000 of one that is not (files, lazy frames, Dask),
+        which is also how many of those can be explained unless ``explain_rows`` asks for more.
+    sample_weight : array-like of shape (n,) or str, optional
         Sampling weights: how many units of the population a row stands for. They reach the
-        regression, the transport and the variance, which is robust.
-    frequency_weight : array-like of shape (n,), optional
+        regression, the transport and the variance, which is robust. A string names a column.
+    frequency_weight : array-like of shape (n,) or str, optional
         Counts: each row stands for that many equal rows. Not together with ``sample_weight``.
     cv_groups : array-like of shape (n,), optional
         Labels of rows that depend on each other (patients, schools): they stay in one fold, and
@@ -238,6 +246,9 @@ def explain(
         n_jobs=n_jobs,
         random_state=random_state,
         progress=progress,
+        fit_rows=fit_rows,
+        explain_rows=explain_rows,
+        samples=True,
     )
     return importances(fits, method, level, keep_rows=keep_rows)[method.name]
 
@@ -773,7 +784,8 @@ def _by_row(
         diagnostics["monte_carlo_se"] = part.monte_carlo_se.tolist()
     names = fits.units.names if part.names is None else part.names
     grouped = fits.data.joint or (part.names is None and fits.units.grouped)
-    basis = InfluenceRows(part.influence, fits.weights.take(part.rows), part.rows)
+    places = fits.data.places_of(part.rows)
+    basis = InfluenceRows(part.influence, fits.weights.take(part.rows), places)
     return Importance(
         basis=basis,
         names=names,
@@ -803,7 +815,7 @@ def _by_row(
         totals=(
             None
             if part.totals is None
-            else InfluenceRows(part.totals, fits.weights.take(part.rows), part.rows)
+            else InfluenceRows(part.totals, fits.weights.take(part.rows), places)
         ),
         by_outcome={
             name: _by_row(member, method, key, part.members[name], level, keep_rows=keep_rows)
@@ -846,6 +858,7 @@ def _specification(fits: Fits, method: Method, key: str) -> dict[str, object]:
         **({"missing": fits.missing} if fits.missing else {}),
         "random_state": fits.settings["random_state"],
         "n_rows": fits.n_rows,
+        **({} if fits.data.fit is None else {"fit_rows": fits.data.n_fit}),
         "n_features": len(fits.table.columns),
         "units": "groups" if fits.data.joint else "columns",
         "versions": versions(),

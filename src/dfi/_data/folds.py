@@ -80,6 +80,26 @@ def read_folds(
     return tuple(repeats)
 
 
+def widened(
+    repeats: Sequence[Sequence[Fold]], fit: Rows, others: Rows, numbers: Array
+) -> tuple[tuple[Fold, ...], ...]:
+    """Return the folds of some rows as folds of a table that has others.
+
+    ``fit`` are the rows that were split, ``others`` those that no model is fitted on: each is held
+    out by the fold that its random number gives, the same however the table is cut.
+    """
+    found = []
+    for folds in repeats:
+        own = (numbers % np.uint64(len(folds))).astype(np.intp)
+        found.append(
+            tuple(
+                Fold(fit[fold.train], np.sort(np.concatenate([fit[fold.test], others[own == k]])))
+                for k, fold in enumerate(folds)
+            )
+        )
+    return tuple(found)
+
+
 def in_time_order(repeats: Sequence[Sequence[Fold]]) -> bool:
     """Return whether models are always fitted on rows before those that they predict.
 

@@ -74,20 +74,22 @@ def open_frame(
     return None
 
 
-def split_target(X: Frame, name: str) -> tuple[Frame, Native]:
-    """Return a table without one of its columns, and that column."""
+def split_column(
+    X: Frame, name: str, role: str = "y", what: str = "the outcome's column"
+) -> tuple[Frame, Native]:
+    """Return a table without one of its columns, and that column, which is ``what``."""
     opened = open_frame(X) if is_table(X) else None
     if opened is None:
         raise TypeError(
-            f"y={name!r} names a column of X, and X is a {type(X).__name__} without names: pass a "
-            "dataframe, or y as an array"
+            f"{role}={name!r} names a column of X, and X is a {type(X).__name__} without names: "
+            f"pass a dataframe, or {role} as an array"
         )
     _, labels, columns, _ = opened
     places = [k for k, label in enumerate(labels) if str(label) == name]
     if len(places) != 1:
         found = "two columns of that name" if places else "no such column"
         hint = did_you_mean(name, map(str, labels))
-        raise ValueError(f"y={name!r} names the outcome's column, and X has {found}{hint}")
+        raise ValueError(f"{role}={name!r} names {what}, and X has {found}{hint}")
     rest = [k for k in range(len(labels)) if k != places[0]]
     if nw.dependencies.is_pandas_dataframe(X):
         return X.iloc[:, rest], X.iloc[:, places[0]]

@@ -16,7 +16,7 @@ from dfi.warnings import OutcomeWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfi._data.columns import Vector
+    from dfi._data.columns import Kind, Reading, Vector
     from dfi._types import Bools, Floats, Native
 
 OutcomeKind = Literal["real", "binary", "count", "classes", "several"]
@@ -113,41 +113,153 @@ def read_outcome(
     if several is not None:
         return _read_several(several, n_rows, kept, task, positive)
     vector = read_vector(y, "y")
-    reading = vector.reading
-    if len(reading) != n_rows:
+    if len(vector.reading) != n_rows:
         raise ValueError(
-            f"X has {n_rows} rows and y has {len(reading)} values; they must be the same rows."
+            f"X has {n_rows} rows and y has {len(vector.reading)} values; they must be the same "
+            "rows."
         )
     if n_rows == 0:
         raise ValueError("y has no values.")
-    if reading.kind == "categorical":
-        return _read_labels(vector, kept, task, positive)
+    rule = outcome_rule(_shown(vector, kept), task=task, positive=positive, counted=counted)
+    rows = vector.reading if kept is None else vector.reading.take(np.flatnonzero(kept))
+    return rule.outcome(rule.values(rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What all rows of an outcome's column show, from which its kind follows.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    kind : str
+        That of the column.
+    n_gaps, first_gap : int
+        Missing (of numbers also infinite) values, and the row of the first.
+    labels : tuple
+        Of a category the levels that occur, in their order.
+    low, high : float
+        The range of numbers.
+    distinct : ndarray, optional
+        The different numbers, ascending; None where they are too many to be classes.
+    """
+
+    name: str
+    kind: Kind
+    n_gaps: int
+    first_gap: int
+    labels: tuple[object, ...] = ()
+    low: float = 0.0
+    high: float = 0.0
+    distinct: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class OutcomeRule:
+    """How the values of a column become an outcome: decided once for all of its rows.
+
+    Attributes
+    ----------
+    name : str
+        The outcome's name.
+    kind : {"labels", "numbered", "count", "real"}
+        Classes by labels or by numbers, or a quantity.
+    labels : tuple
+        The classes.
+    distinct : ndarray, optional
+        Their numbers.
+    positive : object
+        The class that is explained.
+    named : bool
+        Whether classes came as labels, not as numbers 0 and 1 or booleans.
+    """
+
+    name: str
+    kind: Literal["labels", "numbered", "count", "real"]
+    labels: tuple[object, ...] = ()
+    distinct: Floats | None = None
+    positive: object = None
+    named: bool = False
+
+    def values(self, reading: Reading) -> Floats:
+        """Return the quantities of some rows, or the numbers of their classes."""
+        if reading.numbers is None:
+            return np.asarray(reading.codes(self.labels), dtype=np.float64)
+        if self.distinct is not None:
+            return np.searchsorted(self.distinct, reading.numbers).astype(np.float64)
+        return reading.numbers
+
+    def outcome(self, values: Floats) -> Outcome:
+        """Return the outcome of rows that have these values."""
+        if self.kind in ("count", "real"):
+            return Outcome(values, self.name, "count" if self.kind == "count" else "real")
+        return _classes(self.name, self.labels, values, self.positive, named=self.named)
+
+
+def outcome_rule(
+    shown: Shown, *, task: Task = "auto", positive: object = None, counted: bool = False
+) -> OutcomeRule:
+    """Decide whether a column holds classes, counts or a quantity; parameters as read_outcome."""
+    one_of("task", task, get_args(Task))
+    if shown.kind == "categorical":
+        return _label_rule(shown, task, positive)
     if counted and task == "auto":
         task = "regression"
-    values = _numbers(vector, kept)
-    distinct = np.unique(values)
-    if constant_columns(distinct[:, None])[0]:
+    if shown.n_gaps:
         raise ValueError(
-            f"y is constant (every value is {distinct[0]:.6g}): there is nothing to explain."
+            f"y has {shown.n_gaps} missing (NaN, null) or infinite values, the first in row "
+            f"{shown.first_gap}. Drop those rows from X and y: what has no outcome cannot be "
+            "explained."
         )
-    two = len(distinct) == 2 and distinct[0] == 0 and distinct[1] == 1
-    if task == "classification" or (task == "auto" and (two or reading.kind == "boolean")):
-        return _numbered_classes(vector, values, distinct, positive)
+    if constant_columns(np.array([[shown.low], [shown.high]]))[0]:
+        raise ValueError(
+            f"y is constant (every value is {shown.low:.6g}): there is nothing to explain."
+        )
+    distinct = shown.distinct
+    count = None if distinct is None else len(distinct)
+    two = count == 2 and shown.low == 0 and shown.high == 1
+    if task == "classification" or (task == "auto" and (two or shown.kind == "boolean")):
+        if distinct is None:
+            raise ValueError(
+                "task='classification' makes every number of y a class, and y has too many "
+                "different ones: bin them, or leave task at 'auto'"
+            )
+        return _number_rule(shown, distinct, positive)
     if positive is not None:
         raise ValueError(
             f"positive={positive!r} names the class that is explained, and y is a quantity: leave "
             "it out, or pass task='classification'"
         )
-    if reading.kind == "integer" and task == "auto" and 3 <= len(distinct) <= _FEW_CLASSES:
-        shown = ", ".join(f"{value:.0f}" for value in distinct)
+    few = distinct is not None and 3 <= len(distinct) <= _FEW_CLASSES
+    if shown.kind == "integer" and task == "auto" and distinct is not None and few:
+        listed = ", ".join(f"{value:.0f}" for value in distinct)
         warn(
-            f"y holds integers with only {len(distinct)} different values ({shown}): they look "
+            f"y holds integers with only {len(distinct)} different values ({listed}): they look "
             "like classes, and are explained as a quantity. Pass task='classification' if they "
             "are classes, task='regression' if they are a quantity.",
             OutcomeWarning,
         )
-    counts = reading.kind == "integer" and distinct[0] >= 0
-    return Outcome(values, vector.name, "count" if counts else "real")
+    counts = shown.kind == "integer" and shown.low >= 0
+    return OutcomeRule(shown.name, "count" if counts else "real")
+
+
+def _shown(vector: Vector, kept: Bools | None) -> Shown:
+    reading = vector.reading
+    used = np.ones(len(reading), dtype=bool) if kept is None else kept
+    if reading.numbers is None:
+        gaps = reading.gaps & used
+        present = reading.take(np.flatnonzero(used)).observed()
+        labels = tuple(
+            level for level in reading.levels() if level is not None and level in present
+        )
+        return Shown(vector.name, reading.kind, int(gaps.sum()), int(gaps.argmax()), labels)
+    bad = ~np.isfinite(reading.numbers) & used
+    if bad.any():
+        return Shown(vector.name, reading.kind, int(bad.sum()), int(bad.argmax()))
+    distinct = np.unique(reading.numbers[used])
+    low, high = float(distinct[0]), float(distinct[-1])
+    return Shown(vector.name, reading.kind, 0, 0, (), low, high, distinct)
 
 
 def _several(y: object) -> list[tuple[str, object]] | None:
@@ -196,53 +308,30 @@ def _read_several(
     return Outcome(members[0].values, " + ".join(names), "several", members=tuple(members))
 
 
-def _numbers(vector: Vector, kept: Bools | None) -> Floats:
-    values = vector.numbers()
-    used = np.ones(len(values), dtype=bool) if kept is None else kept
-    bad = ~np.isfinite(values) & used
-    if bad.any():
-        raise ValueError(
-            f"y has {int(bad.sum())} missing (NaN, null) or infinite values, the first in row "
-            f"{int(bad.argmax())}. Drop those rows from X and y: what has no outcome cannot be "
-            "explained."
-        )
-    return values if kept is None else values[kept]
-
-
-def _read_labels(vector: Vector, kept: Bools | None, task: Task, positive: object) -> Outcome:
-    reading = vector.reading
-    levels = [repr(level) for level in sorted(reading.observed(), key=str)]
-    shown = ", ".join(levels[:5]) + (", ..." if len(levels) > 5 else "")
+def _label_rule(shown: Shown, task: Task, positive: object) -> OutcomeRule:
     if task == "regression":
+        levels = [repr(level) for level in sorted(shown.labels, key=str)]
+        listed = ", ".join(levels[:5]) + (", ..." if len(levels) > 5 else "")
         raise TypeError(
-            f"y holds classes or strings ({shown}) and task='regression' explains a quantity: "
+            f"y holds classes or strings ({listed}) and task='regression' explains a quantity: "
             "encode them as numbers, or leave task at 'auto'"
         )
-    used = np.ones(len(reading), dtype=bool) if kept is None else kept
-    gaps = reading.gaps & used
-    if gaps.any():
+    if shown.n_gaps:
         raise ValueError(
-            f"y has {int(gaps.sum())} missing labels, the first in row {int(gaps.argmax())}. Drop "
+            f"y has {shown.n_gaps} missing labels, the first in row {shown.first_gap}. Drop "
             "those rows from X and y: what has no outcome cannot be explained."
         )
-    rows = reading if kept is None else reading.take(np.flatnonzero(kept))
-    present = rows.observed()
-    labels = tuple(level for level in reading.levels() if level is not None and level in present)
-    codes = np.asarray(rows.codes(labels), dtype=np.float64)
-    return _classes(vector.name, labels, codes, positive, named=True)
+    return OutcomeRule(shown.name, "labels", shown.labels, None, positive, named=True)
 
 
-def _numbered_classes(
-    vector: Vector, values: Floats, distinct: Floats, positive: object
-) -> Outcome:
+def _number_rule(shown: Shown, distinct: Floats, positive: object) -> OutcomeRule:
     labels: tuple[object, ...]
-    if vector.reading.kind == "boolean":
+    if shown.kind == "boolean":
         labels = tuple(bool(value) for value in distinct)
     else:
         labels = tuple(int(v) if float(v).is_integer() else float(v) for v in distinct)
-    codes = np.searchsorted(distinct, values).astype(np.float64)
     two = labels in ((0, 1), (False, True))
-    return _classes(vector.name, labels, codes, positive, named=not two)
+    return OutcomeRule(shown.name, "numbered", labels, distinct, positive, named=not two)
 
 
 def _classes(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -13,7 +13,7 @@ from dfi._checks import one_of
 from dfi._data.columns import Column
 from dfi._data.dependence import Clusters
 from dfi._data.folds import read_row_groups
-from dfi._data.frames import split_target
+from dfi._data.frames import split_column
 from dfi._data.groups import Groups, read_groups
 from dfi._data.levels import constant_columns, extremes
 from dfi._data.outcome import read_outcome
@@ -22,7 +22,7 @@ from dfi._data.weights import read_weights
 from dfi.warnings import ConstantColumnWarning, MissingValuesWarning, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dfi._data.outcome import Outcome, Task
     from dfi._data.source import RowSource
@@ -144,6 +144,10 @@ class Data:
         All rows of a table that is not in memory, of which the ``table`` has some.
     places : int ndarray, optional
         Their places in it.
+    means : mapping of str to float
+        The outcome's mean over all rows of such a table, and that of each class, by name.
+    fit : int ndarray, optional
+        The rows that models are fitted on, ascending; None for all. Other rows are only held out.
     """
 
     table: Table
@@ -156,6 +160,21 @@ class Data:
     dropped: int = 0
     source: RowSource | None = None
     places: Ints | None = None
+    means: Mapping[str, float] = field(default_factory=dict)
+    fit: Ints | None = None
+
+    @property
+    def n_fit(self) -> int:
+        """How many rows models are fitted on, folds aside."""
+        return self.table.n_rows if self.fit is None else len(self.fit)
+
+    def fitting(self, rows: Ints) -> Ints:
+        """Return those of some rows that models may be fitted on."""
+        return rows if self.fit is None else np.intersect1d(rows, self.fit)
+
+    def places_of(self, rows: Ints) -> Ints:
+        """Return where some rows stand in the whole table."""
+        return rows if self.places is None else self.places[rows]
 
     @property
     def matrix(self) -> Floats:
@@ -203,6 +222,17 @@ class Data:
             return Blocks(columns, None, len(columns))
         return group_blocks(self.groups, columns)
 
+    @property
+    def mean_outcome(self) -> float:
+        """The outcome's mean over all rows of the table."""
+        known = self.means.get(self.outcome.name)
+        return float(self.weights.mean(self.y)[0]) if known is None else known
+
+    @property
+    def total(self) -> float:
+        """The effective number of rows of the table."""
+        return self.weights.total if self.source is None else self.source.total
+
     @cached_property
     def fingerprint(self) -> str:
         """The SHA-256 of the numbers, so that a result can be matched to its data."""
@@ -215,8 +245,11 @@ class Data:
         """Return which matrix columns do not vary among the rows of positive weight in ``rows``.
 
         A time splitter never holds out the first rows, and a weight of 0 leaves rows out: a column
-        may vary in the table and not among the rows that are explained.
+        may vary in the table and not among the rows that are explained. Of a table that is not all
+        here, all rows of positive weight are meant.
         """
+        if self.table.known is not None:
+            return self.table.known.counted_constant
         counted = rows[self.weights.values[rows] > 0]
         return constant_columns(self.matrix, counted)
 
@@ -312,8 +345,14 @@ def read_data(
             "units='groups' makes groups the units: pass groups={'name': ['column', ...], ...}"
         )
     target = y if isinstance(y, str) else None
+    if isinstance(sample_weight, str):
+        X, sample_weight = split_column(X, sample_weight, "sample_weight", "the weights' column")
+    if isinstance(frequency_weight, str):
+        X, frequency_weight = split_column(
+            X, frequency_weight, "frequency_weight", "the column of counts"
+        )
     if target is not None:
-        X, y = split_target(X, target)
+        X, y = split_column(X, target)
     table, kept = read_complete(X, missing=missing)
     n_rows = table.n_rows if kept is None else len(kept)
     outcome = read_outcome(y, n_rows, kept, task=task, positive=positive, counted=counted)
@@ -346,12 +385,12 @@ def read_data(
         dropped=n_rows - table.n_rows,
         joint=units == "groups",
     )
-    _refuse_extreme(data)
+    refuse_extreme(data)
     warn_constant(table, table.constant)
     return data
 
 
-def _refuse_extreme(data: Data) -> None:
+def refuse_extreme(data: Data) -> None:
     """Raise if a column or the outcome is so large or small that its powers are not numbers."""
     with np.errstate(over="ignore"):
         low, high = extremes(data.matrix)

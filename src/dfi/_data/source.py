@@ -28,6 +28,12 @@ LARGE_ROWS = 20_000
 """Rows beyond which a table is large: its moments are summed in blocks, its laws are binned, and
 what tests need of the rows is taken from a sample of them."""
 
+SAMPLE_ROWS = 32_768
+"""Rows of a large table from which cells of its laws, and permutation moments, are taken."""
+
+SAMPLE_SEED = 20_250_101
+"""Which these are is no choice of the caller's: the same for every seed of a run."""
+
 BLOCK_ROWS = 16_384
 TICKETS_AT_ONCE = 1 << 22
 

@@ -13,7 +13,9 @@ import numpy as np
 from scipy import sparse
 
 from dfi._checks import did_you_mean, one_of
+from dfi._data import source
 from dfi._data.columns import Column, Reading, read_array_column, read_column
+from dfi._data.distinct import summed_levels
 from dfi._data.frames import (
     Library,
     build_frame,
@@ -53,6 +55,23 @@ _IMPUTE = (
 
 
 @dataclass(frozen=True, eq=False)
+class Known:
+    """What all rows of a table showed of which only some are here.
+
+    Attributes
+    ----------
+    constant, counted_constant : ndarray of bool
+        Matrix columns that do not vary, among all rows and among those of positive weight.
+    levels : Levels
+        The levels of the columns.
+    """
+
+    constant: Bools
+    counted_constant: Bools
+    levels: Levels
+
+
+@dataclass(frozen=True, eq=False)
 class Table:
     """A table of numbers that remembers the table it was read from.
 
@@ -60,7 +79,8 @@ class Table:
     with missing values a column of indicators; a categorical column with two levels, a missing one
     counted, is one 0/1 column, with more a full one-hot block, with one a constant. ``columns``
     are the units that are given scores, ``header`` the column index of a pandas frame, and
-    ``present`` the rows whose values count as observed (None: all).
+    ``present`` the rows whose values count as observed (None: all). Of a table that these rows are
+    only a sample of, ``known`` says what all of its rows showed.
     """
 
     matrix: Floats
@@ -68,6 +88,7 @@ class Table:
     library: Library
     header: object = None
     present: Bools | None = None
+    known: Known | None = None
 
     @property
     def n_rows(self) -> int:
@@ -97,7 +118,7 @@ class Table:
     @cached_property
     def constant(self) -> Bools:
         """Which matrix columns do not vary, up to rounding relative to their magnitude."""
-        return constant_columns(self.matrix)
+        return constant_columns(self.matrix) if self.known is None else self.known.constant
 
     @property
     def constant_units(self) -> Bools:
@@ -136,6 +157,10 @@ class Table:
     @cached_property
     def levels(self) -> Levels:
         """The levels of the columns that have some: see :mod:`dfi._data.levels`."""
+        if self.known is not None:
+            return self.known.levels
+        if self.n_rows > source.LARGE_ROWS:
+            return summed_levels(self.matrix, self.columns, self.present)
         return read_levels(self._observed, self.columns)
 
     @property
@@ -213,8 +238,8 @@ class Table:
                     f"Column {column.name!r} was {column.kind} and is {reading.kind} here; "
                     f"convert it to dtype {column.dtype}."
                 )
-            blocks.append(_block(column, reading))
-        return dataclasses.replace(self, matrix=np.hstack(blocks), present=None)
+            blocks.append(encoded(column, reading))
+        return dataclasses.replace(self, matrix=np.hstack(blocks), present=None, known=None)
 
     def _native(self, column: Column, matrix: Floats, levels: Levels) -> Native:
         if column.kind == "categorical":
@@ -347,7 +372,7 @@ def _stacked(columns: Sequence[Column], readings: Sequence[Reading]) -> Floats:
     if whole is not None and whole.shape[1] == sum(column.width for column in columns):
         return whole
     return np.ascontiguousarray(
-        np.hstack([_block(c, r) for c, r in zip(columns, readings, strict=True)])
+        np.hstack([encoded(c, r) for c, r in zip(columns, readings, strict=True)])
     )
 
 
@@ -375,7 +400,8 @@ def _complete(readings: Sequence[Reading], kept: Bools) -> list[Reading]:
     return [reading.take(rows) for reading in readings]
 
 
-def _block(column: Column, reading: Reading) -> Floats:
+def encoded(column: Column, reading: Reading) -> Floats:
+    """Return the matrix columns of some rows of a column."""
     if reading.numbers is None:
         return column.encode(reading.codes(column.levels))
     if column.fill is None:
@@ -434,17 +460,19 @@ def _listed(found: Sequence[str]) -> str:
 
 
 def _checked_levels(reading: Reading) -> tuple[object, ...]:
-    """Return the levels of a categorical column; raise for identifiers, warn of many levels."""
     levels = reading.levels()
-    n_observed = len(reading.observed())
-    n_rows = len(reading.values)
+    check_levels(reading.name, levels, len(reading.observed()), len(reading.values))
+    return levels
+
+
+def check_levels(name: str, levels: Sequence[object], n_observed: int, n_rows: int) -> None:
+    """Raise if a categorical column names its rows, or has too many levels; warn of many."""
     if n_observed > max(_IDENTIFIER_LEVELS, n_rows / 2):
         raise ValueError(
-            f"Column {reading.name!r} has {n_observed} different values in {n_rows} rows: it looks "
+            f"Column {name!r} has {n_observed} different values in {n_rows} rows: it looks "
             "like an identifier. Drop it, or group its values into fewer levels."
         )
     if len(levels) > _MOST_LEVELS and 8 * n_rows * len(levels) > _MOST_LEVEL_BYTES:
-        name = reading.name
         raise ValueError(
             f"Column {name!r} has {len(levels)} levels in {n_rows} rows, too many to move rows "
             "between them. Put the rare ones into one level, e.g. rare = "
@@ -453,12 +481,11 @@ def _checked_levels(reading: Reading) -> tuple[object, ...]:
         )
     if len(levels) > _MANY_LEVELS:
         warn(
-            f"Column {reading.name!r} has {len(levels)} levels. Its score is one; levels below 1 % "
+            f"Column {name!r} has {len(levels)} levels. Its score is one; levels below 1 % "
             "of the rows are pooled for the transport, never for the model. Group rare ones if the "
             "run is slow or the model poor.",
             ManyLevelsWarning,
         )
-    return levels
 
 
 def _require_fits(n_rows: int, width: int, columns: Sequence[Column], limit: int) -> None:

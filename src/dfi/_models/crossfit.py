@@ -127,14 +127,14 @@ def quarter_training(halves: Training, data: Data, seeds: Seeds) -> Training:
 
 
 def shared_training(
-    splits: Sequence[Sequence[Fold]], halvings: Sequence[int]
+    splits: Sequence[Sequence[Fold]], halvings: Sequence[int], fit: Ints | None = None
 ) -> tuple[Training, Training]:
     """Return pairs of models for every fold whose training sets are shared between five folds.
 
     Four folds are held in by each fold. They are halved in three ways, two folds and two, and all
     halves together are the ten pairs of folds: three halvings of every fold cost the ten models
     of one. Models of single folds, five, are the quarters. ``halvings`` are those that are
-    used of each split.
+    used of each split, ``fit`` the rows that models may be fitted on (None: all).
 
     Returns
     -------
@@ -152,10 +152,11 @@ def shared_training(
         at = {pair: len(half_sets) + k for k, pair in enumerate(pairs)}
         one = len(quarter_sets)
         for i, j in pairs:
-            rows = np.sort(np.concatenate([folds[i].test, folds[j].test]))
+            rows = _fitted(np.sort(np.concatenate([folds[i].test, folds[j].test])), fit)
             half_sets.append(TrainingSet(rows, ("split", r, "folds", i, j)))
         quarter_sets += [
-            TrainingSet(fold.test, ("split", r, "fold", k)) for k, fold in enumerate(folds)
+            TrainingSet(_fitted(fold.test, fit), ("split", r, "fold", k))
+            for k, fold in enumerate(folds)
         ]
         for k, fold in enumerate(folds):
             a, *others = [i for i in range(SHARED_FOLDS) if i != k]
@@ -172,6 +173,10 @@ def shared_training(
         Training(tuple(half_sets), tuple(sorted(halves, key=lambda use: use.repeat))),
         Training(tuple(quarter_sets), tuple(sorted(quarters, key=lambda use: use.repeat))),
     )
+
+
+def _fitted(rows: Ints, fit: Ints | None) -> Ints:
+    return rows if fit is None else np.intersect1d(rows, fit)
 
 
 def _numbered(splits: Sequence[Sequence[Fold]]) -> Iterator[tuple[int, int, Fold]]:
@@ -270,10 +275,11 @@ def _weights(
     loss = predictors[0].model.loss
     risks: dict[tuple[int, int], Risk | LossRisk] = {}
     for use in training.uses:
-        rows = data.matrix[use.test]
+        judged = data.fitting(use.test)
+        rows = data.matrix[judged]
         found = [predictors[k].model.member_predictions(rows)[:, used] for k in use.sets]
-        mass = data.weights.values[use.test]
-        risk = risk_of(loss, data.y[use.test], mass, found[0], found[-1])
+        mass = data.weights.values[judged]
+        risk = risk_of(loss, data.y[judged], mass, found[0], found[-1])
         key = use.split, use.fold
         risks[key] = add(risks[key], risk) if key in risks else risk
     weights = {}
@@ -292,11 +298,12 @@ def _temperatures(
     count = max(2, data.outcome.n_classes)
     for use in training.uses:
         model = predictors[use.sets[0]].model
-        codes = data.y[use.test].astype(np.intp)
-        found = [predictors[k].unscaled(data.matrix[use.test]) for k in use.sets]
+        judged = data.fitting(use.test)
+        codes = data.y[judged].astype(np.intp)
+        found = [predictors[k].unscaled(data.matrix[judged]) for k in use.sets]
         risk = ScaleRisk(
             np.eye(count)[codes],
-            data.weights.values[use.test],
+            data.weights.values[judged],
             found[0],
             found[-1],
             model.prevalence_,

@@ -13,9 +13,10 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from dfi._checks import one_of
 from dfi._data import source
 from dfi._data.dependence import FEW_CLUSTERS, Clusters, Ordered
-from dfi._data.folds import Fold, in_time_order, read_folds, split_halves
+from dfi._data.folds import Fold, in_time_order, read_folds, split_halves, widened
 from dfi._data.problem import read_data, warn_constant
-from dfi._data.source import MatrixSource
+from dfi._data.source import MatrixSource, tickets
+from dfi._data.streams.read import is_stream
 from dfi._models.crossfit import (
     SHARED_FOLDS,
     CrossFit,
@@ -31,6 +32,7 @@ from dfi._models.learners import check_learner_suits_outcome, predicts_classes, 
 from dfi._models.parallel import Workers, progress_bar
 from dfi._models.predictor import learner_view, predict_once, predictor_for
 from dfi._models.quality import combined_quality, regression_quality
+from dfi._models.samples import Wanted, check_streamed, read_streamed, with_fit_rows
 from dfi._models.seeds import Seeds
 from dfi._models.stack import SuperLearner
 from dfi._models.temperature import TemperatureScaled, final_step
@@ -150,6 +152,7 @@ class Fits:
         loss: Loss | None = None,
         random_state: int | None = 0,
         workers: Workers | None = None,
+        seeds: Seeds | None = None,
     ) -> Self:
         """Split the rows and prepare to fit the learner for every fold.
 
@@ -171,8 +174,10 @@ class Fits:
             otherwise.
         random_state, workers
             The root of all seeds, and who does the work.
+        seeds : Seeds, optional
+            The seeds themselves, where they are in use already.
         """
-        seeds = Seeds.of(random_state)
+        seeds = Seeds.of(random_state) if seeds is None else seeds
         loss = loss_for(data.outcome, loss)
         learner = resolve_learner(estimator, family_of(data.outcome, loss), loss)
         check_learner_suits_outcome(learner, data.outcome)
@@ -181,23 +186,26 @@ class Fits:
         _check_class_sizes(data, cv)
         shares = is_default(learner) and isinstance(cv, int | np.integer) and cv == SHARED_FOLDS
         if n_repeats is None:
-            n_repeats = HALVINGS if shares and data.table.n_rows <= MOST_ROWS else 1
+            n_repeats = HALVINGS if shares and data.n_fit <= MOST_ROWS else 1
         halvings: tuple[int, ...] = ()
         counted = isinstance(n_repeats, int | np.integer) and not isinstance(n_repeats, bool)
         if shares and counted and n_repeats > 0:
             whole, rest = divmod(int(n_repeats), HALVINGS)
             halvings = (HALVINGS,) * whole + (rest,) * bool(rest)
+        fit: slice | Ints = slice(None) if data.fit is None else data.fit
         repeats = read_folds(
             cv,
-            data.table.n_rows,
-            matrix=data.matrix,
-            y=data.y,
+            data.n_fit,
+            matrix=data.matrix[fit],
+            y=data.y[fit],
             groups=data.row_groups,
             n_classes=max(2, data.outcome.n_classes),
             n_repeats=len(halvings) or n_repeats,
             random_state=seeds.child("split").sequence(),
         )
-        if data.row_groups is None and in_time_order(repeats):
+        if data.fit is not None:
+            repeats = _of_all_rows(repeats, data, seeds)
+        elif data.row_groups is None and in_time_order(repeats):
             order = Ordered(np.arange(data.table.n_rows))
             data = replace(data, weights=replace(data.weights, dependence=order))
         settings = _settings(estimator, cv, n_repeats, random_state)
@@ -226,6 +234,7 @@ class Fits:
         scale: Scale = "response",
         random_state: int | None = 0,
         workers: Workers | None = None,
+        seeds: Seeds | None = None,
     ) -> Self:
         """Take a model that was fitted elsewhere, all rows of the table held out from it.
 
@@ -245,7 +254,7 @@ class Fits:
                 f"n_repeats={n_repeats!r} repeats the split of the rows, and cv='prefit' splits "
                 "none: leave n_repeats at 1"
             )
-        seeds = Seeds.of(random_state)
+        seeds = Seeds.of(random_state) if seeds is None else seeds
         loss = loss_for(data.outcome, loss)
         if not data.outcome.named:
             _warn_of_classes(model)
@@ -421,7 +430,7 @@ class Fits:
         """
         if self.loss.domain == "real" or self.loss.is_square or not self.loss.has_generator:
             return None
-        return 1.0 / (self.weights.total + 1.0), float(self.weights.mean(self.data.y)[0])
+        return 1.0 / (self.data.total + 1.0), self.data.mean_outcome
 
     @property
     def calibration(self) -> dict[str, float]:
@@ -510,7 +519,7 @@ class Fits:
         return (
             not self.given
             and is_default(self.learner)
-            and FEWEST_ROWS <= self.table.n_rows <= MOST_ROWS
+            and FEWEST_ROWS <= self.data.n_fit <= MOST_ROWS
             and min(map(len, self.repeats)) > 1
         )
 
@@ -529,7 +538,7 @@ class Fits:
         fewest = min(len(fold.train) for fold in self.folds)
         if fewest < 4:
             raise ValueError(
-                f"X has {self.table.n_rows} rows, too few for two models in each of "
+                f"X has {self.data.n_fit} rows, too few for two models in each of "
                 f"{len(self.repeats[0])} folds: they learn from halves of {fewest} training rows, "
                 "and a half needs two rows or more. Use more rows (eight do for cv=2), or one "
                 "model a fold with form='loco'"
@@ -537,7 +546,7 @@ class Fits:
 
     def _fit_halves(self) -> tuple[Training, CrossFit]:
         if self.halvings:
-            training, _ = shared_training(self.repeats, self.halvings)
+            training, _ = shared_training(self.repeats, self.halvings, self.data.fit)
         else:
             training = half_training(self.repeats, self.data, self.seeds.child("fit"))
         return training, self._fit(training, "fitting models on halves")
@@ -545,7 +554,7 @@ class Fits:
     def _fit_quarters(self) -> tuple[FoldModels, ...]:
         halves, fitted = self._halves
         if self.halvings:
-            _, training = shared_training(self.repeats, self.halvings)
+            _, training = shared_training(self.repeats, self.halvings, self.data.fit)
         else:
             training = quarter_training(halves, self.data, self.seeds.child("fit"))
         label = "fitting models on quarters"
@@ -744,7 +753,8 @@ def _check_class_sizes(data: Data, cv: SplitsLike) -> None:
     outcome = data.outcome
     if not outcome.is_classes or not isinstance(cv, int | np.integer) or isinstance(cv, bool):
         return
-    counts = np.bincount(outcome.values.astype(np.intp), minlength=outcome.n_classes)
+    values = outcome.values if data.fit is None else outcome.values[data.fit]
+    counts = np.bincount(values.astype(np.intp), minlength=outcome.n_classes)
     rare = int(counts.argmin())
     if counts[rare] < cv:
         name = outcome.classes[rare] if outcome.classes else str(rare)
@@ -753,6 +763,22 @@ def _check_class_sizes(data: Data, cv: SplitsLike) -> None:
             f"{max(2, int(counts[rare]))} or less, leave its rows out, or join it with another "
             "class"
         )
+
+
+def _of_all_rows(
+    repeats: tuple[tuple[Fold, ...], ...], data: Data, seeds: Seeds
+) -> tuple[tuple[Fold, ...], ...]:
+    """Return folds of the rows that models are fitted on with those that are only held out."""
+    if data.fit is None:
+        return repeats
+    if in_time_order(repeats):
+        raise ValueError(
+            "cv splits along time, and fit_rows takes a random sample of the rows: leave fit_rows "
+            "out, or pass a number of folds"
+        )
+    others = np.setdiff1d(np.arange(data.table.n_rows), data.fit)
+    numbers = tickets(data.places_of(others), seeds.child("folds of other rows").sequence())
+    return widened(repeats, data.fit, others, numbers)
 
 
 def _on_margin(predictor: Predictor, fits: Fits) -> tuple[Predictor, Outcome]:
@@ -823,11 +849,15 @@ def prepare(
     n_jobs: int | None = None,
     random_state: int | None = 0,
     progress: bool | None = None,
+    fit_rows: int | None = None,
+    explain_rows: int | str | None = None,
+    samples: bool = False,
 ) -> Fits:
     """Read the data and split them once; models are fitted when a method asks for them.
 
     Parameters are those of :func:`dfi.explain`. What comes back is what every method of
-    :mod:`dfi.methods` computes from: ``LOCO().compute(prepare(X, y))``.
+    :mod:`dfi.methods` computes from: ``LOCO().compute(prepare(X, y))``. Of a large table that is
+    not in memory some rows are gathered, for methods that are about such ``samples``.
     """
     chosen = resolve_loss(loss)
     one_of("scale", scale, get_args(Scale))
@@ -837,19 +867,24 @@ def prepare(
             "scale='margin' describes a fitted classifier by squared errors of its log-odds: pass "
             "cv='prefit' and leave loss at 'auto'"
         )
-    data = read_data(
-        X,
-        y,
-        groups=groups,
-        units=units,
-        sample_weight=sample_weight,
-        frequency_weight=frequency_weight,
-        cv_groups=cv_groups,
-        missing=missing,
-        task=task,
-        positive=positive,
-        counted=chosen is not None and chosen.domain == "positive",
-    )
+    seeds = Seeds.of(random_state)
+    reading = {
+        "groups": groups,
+        "units": units,
+        "sample_weight": sample_weight,
+        "frequency_weight": frequency_weight,
+        "missing": missing,
+        "task": task,
+        "positive": positive,
+        "counted": chosen is not None and chosen.domain == "positive",
+    }
+    if is_stream(X):
+        wanted = Wanted(fit_rows, explain_rows, given=given, samples=samples)
+        check_streamed(cv, cv_groups)
+        data = read_streamed(X, y, wanted, seeds, partial(progress_bar, progress), **reading)
+    else:
+        data = read_data(X, y, cv_groups=cv_groups, **reading)
+        data = with_fit_rows(data, fit_rows, seeds, cv=cv, given=given)
     if data.dropped and not (isinstance(cv, int | np.integer | str) or hasattr(cv, "split")):
         raise ValueError(
             f"missing='drop' leaves out {data.dropped} rows, so that the row numbers in cv are no "
@@ -869,4 +904,5 @@ def prepare(
         loss=chosen,
         random_state=random_state,
         workers=Workers(n_jobs, progress),
+        seeds=seeds,
     )

@@ -70,11 +70,14 @@ class Joint:
     ``directions`` (p, r) is the change of a row for each unit of the ``coordinates`` (r,).
     ``remainders`` are the columns of units that the coordinates do not tell everything of (pooled
     levels), with the maps to these and back: what they leave open comes from the donor as well.
+    ``below`` (p,) is what received values are lowered by, so that those at a split of a tree are on
+    one side of it whatever the rounding of the map.
     """
 
     coordinates: Ints
     directions: Floats
     remainders: tuple[tuple[Ints, Floats, Floats], ...] = ()
+    below: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -240,6 +243,8 @@ def replaced_rows(points: Floats, latent: Floats, donors: Donors, joint: Joint) 
     for own, encoder, decoder in joint.remainders:
         rest = (donors.rows[donors.chosen][:, :, own] - points[:, None, own]).reshape(n * count, -1)
         rows[:, own] += rest - rest @ encoder @ decoder
+    if joint.below is not None:
+        rows[:, moved] -= joint.below[moved]
     return rows
 
 

@@ -15,6 +15,7 @@ from dfi._data.source import sampled_order, sampled_places, tickets
 from dfi._lines.choose import Quadrature
 from dfi._models.parallel import telling_bar
 from dfi._models.quality import averaged
+from dfi._models.samples import ORDER
 from dfi._scoring.forms import CROSSED
 from dfi._scoring.orders import ORDERS
 from dfi._scoring.sampling import Plan, restricted, sampled_scores
@@ -31,7 +32,7 @@ from dfi.methods.diagnosis import (
     unit_components,
 )
 from dfi.transports import resolve_transport
-from dfi.transports.base import STRAIGHT_ONLY, resolve_form
+from dfi.transports.base import STRAIGHT_ONLY, Choice, resolve_form
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -174,7 +175,7 @@ class Disentangled(Method):
 
     def _plan(self, fits: Fits) -> Plan | None:
         """Return which rows are explained and when to stop; None for all of them at once."""
-        rows, asked, seed = fits.rows, self.explain_rows, fits.child("explained rows")
+        rows, asked, seed = fits.rows, self.explain_rows, fits.child(ORDER)
         n, here = fits.population.n_rows, len(rows)
         if asked == "default":
             asked = "auto" if n > source.LARGE_ROWS else None
@@ -291,9 +292,12 @@ class Disentangled(Method):
         extrapolates = self.form == "extrapolated" or (
             self.form == "auto" and fits.extrapolates and not self.additive and form in CROSSED
         )
-        models = fits.halves if form in CROSSED else fits.full
         population = fits.population
-        choice = design.choose(*_rows_of(population, fits), columns, fits.child("auto"))
+        design.check_source(population)
+        models = fits.halves if form in CROSSED else fits.full
+        choice = Choice(design)
+        if design.chooses:
+            choice = design.choose(*_rows_of(population, fits), columns, fits.child("auto"))
         if choice.reasons:
             design = choice.design
             self._form_of(design, fits)

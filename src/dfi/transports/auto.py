@@ -75,6 +75,7 @@ class Auto(Transport):
     random_state: int | None = 0
 
     name: ClassVar[str] = "auto"
+    chooses: ClassVar[bool] = True
 
     def choose(
         self,

@@ -138,6 +138,8 @@ class Transport(TransformerMixin, BaseEstimator):
     """Whether this is a form of the paper, kept to reproduce it."""
     any_loss: ClassVar[bool] = True
     """Whether scores can be differences of any loss, not of squared errors alone."""
+    chooses: ClassVar[bool] = False
+    """Whether the data decide which transport is fitted."""
     spreads: ClassVar[bool] = False
     """Whether values of columns with levels are spread at random over their jumps."""
 

@@ -73,6 +73,7 @@ from dfi._scoring.orders import (
 )
 from dfi._scoring.scores import Scores, calibrate, pool, read_fold, rows_held_out
 from dfi.transports.base import FittedTransport, jackknifed, kept_factors, thin
+from dfi.transports.cells import TIE
 from dfi.transports.linear_error import FIXED, SecondOrderBias
 
 if TYPE_CHECKING:
@@ -644,6 +645,11 @@ class BlockTransport(FittedTransport):
         """Return the sets of blocks that are replaced as one, in the first ``width`` columns."""
         directions = self.directions[:width]
         places = self.inner.places
+        below = None
+        if self.linear.edges is not None:
+            # sums over parts of a large table round differently from cut to cut
+            size = np.abs(self.inner.center[:width]) + np.linalg.norm(directions, axis=1)
+            below = TIE * size
         found = []
         for target in targets:
             coordinates = np.concatenate([places[k] for k in target])
@@ -652,7 +658,7 @@ class BlockTransport(FittedTransport):
                 for block in (self.inner.blocks[k] for k in target)
                 if block.pooled and block.positions[-1] < width
             )
-            found.append(Joint(coordinates, directions[:, coordinates], remainders))
+            found.append(Joint(coordinates, directions[:, coordinates], remainders, below))
         return found
 
     def targets(self, task: Task) -> tuple[tuple[int, ...], ...]:

@@ -21,7 +21,7 @@ there rounding would decide which cell a row is in.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -78,6 +78,18 @@ def _between_quantiles(values: Floats, count: int) -> Floats:
         tied = np.flatnonzero((gaps >= (1.0 - EQUAL) * widest[part]) & wide)
         chosen = tied[np.unique(part[tied], return_index=True)[1]]
     return np.asarray(values[chosen] + UNEVEN * gaps[chosen])
+
+
+TIE = 1e-11
+"""What an atom lies below its place: trees split at values that rows take (``x <= c``), and which
+side an atom at such a split is on must not be decided by the rounding of sums."""
+
+
+def lowered(law: Reference) -> Reference:
+    """Return a law whose atoms lie below their places by what rounding may move them."""
+    if law.values is None:
+        return law
+    return replace(law, values=law.values - TIE * (1.0 + np.abs(law.values)))
 
 
 class Encoder(Protocol):

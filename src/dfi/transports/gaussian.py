@@ -33,7 +33,7 @@ from dfi._checks import one_of
 from dfi._data import source as rows_in_blocks
 from dfi._data.levels import constant_columns
 from dfi._data.moments import GroupedMomentsOf, MomentsOf
-from dfi._data.source import MatrixSource
+from dfi._data.source import SAMPLE_ROWS, SAMPLE_SEED, MatrixSource
 from dfi._lines.base import Reference, ReferenceKind
 from dfi.transports.base import Transport
 from dfi.transports.blocks import (
@@ -44,7 +44,7 @@ from dfi.transports.blocks import (
     whitened_by,
     within_units,
 )
-from dfi.transports.cells import CELLS, CellsWithoutEachOf, LawCellsOf, cell_edges
+from dfi.transports.cells import CELLS, CellsWithoutEachOf, LawCellsOf, cell_edges, lowered
 from dfi.transports.components import (
     RELATIVE_FLOOR,
     Components,
@@ -82,12 +82,6 @@ if TYPE_CHECKING:
     from dfi.transports.cells import Encoder, LawCells
     from dfi.transports.covariance import Coordinates
     from dfi.transports.linear_error import MapInfluence, SquaredInfluence
-
-SAMPLE_ROWS = 32_768
-"""Rows of a large table from which cells of its laws, and permutation moments, are taken."""
-
-SAMPLE_SEED = 20_250_101
-"""Which these are is no choice of the caller's: the same for every seed of a run."""
 
 REFIT_BYTES = 2**28
 """What the laws of refits may take while rows are counted."""
@@ -502,6 +496,9 @@ class _LinearDesign(Whitening):
             return self._fit_sums(source, constant, columns, None, single=True)
         found = self._fit_units(matrix, weights, constant, columns, None, single=True)
         return super().fit_blocks(matrix, weights, constant, columns) if found is None else found
+
+    def check_source(self, source: RowSource) -> None:
+        """Take rows wherever they are."""
 
     def fit_source(
         self,
@@ -1096,7 +1093,7 @@ def _with_cells(
 ) -> LinearTransport | BlockTransport:
     """Return a transport with its empirical law."""
     linear = fitted.between
-    linear = linear.with_law(cells.reference(edges, *linear.offsets()), edges)
+    linear = linear.with_law(lowered(cells.reference(edges, *linear.offsets())), edges)
     return replace(fitted, linear=linear) if isinstance(fitted, BlockTransport) else linear
 
 

@@ -1,0 +1,1 @@
+"""Tables that stay where they are: files, lazy frames and the workers of a Dask cluster."""

@@ -1,0 +1,243 @@
+"""Partitions of Dask: the work goes to where they are, and sums come back.
+
+Dask does everything that has to do with workers: where a task runs, what is repeated when a worker
+is lost, and progress. Here only a graph is built: one task for each partition and a tree of merges,
+so that the caller receives one state, whatever the number of partitions.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from dfi._data.source import Mergeable
+from dfi._data.streams.parts import ArrayPart, Partitions, merged, unwatched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from dfi._data.frames import Library
+    from dfi._data.streams.parts import Watch, Work
+    from dfi._types import Array, Frame, Ints, Native
+
+State = TypeVar("State", bound=Mergeable)
+
+MERGED_AT_ONCE = 8
+"""States that one task merges."""
+
+
+CLOSED = (
+    "partitions of X live on a Client of Dask that is closed, or that lost them: open a Client and "
+    "load the table again"
+)
+
+
+def is_dask(X: object) -> bool:
+    """Return whether a table (or column) is one of Dask, without importing it."""
+    kind = type(X)
+    names = {base.__module__.split(".")[0] for base in kind.__mro__}
+    return bool({"dask", "dask_expr"} & names) and hasattr(X, "__dask_graph__")
+
+
+def is_dask_array(X: object) -> bool:
+    """Return whether a table is a dask array."""
+    return is_dask(X) and hasattr(X, "chunks") and hasattr(X, "rechunk")
+
+
+def open_dask(X: Native, roles: Mapping[str, Native]) -> tuple[DaskParts, dict[str, str]]:
+    """Return a Dask table in parts, and the columns that hold what is given beside it.
+
+    Parameters
+    ----------
+    X : dask.dataframe.DataFrame or dask.array.Array
+        The table.
+    roles : mapping of str to a name or a column of Dask
+        The outcome and the weights, each a name of a column or a Dask column.
+    """
+    if is_dask_array(X):
+        return _open_array(X, roles)
+    names: dict[str, str] = {}
+    for role, given in roles.items():
+        if isinstance(given, str):
+            names[role] = given
+            continue
+        column = f"dfi {role}"
+        if not is_dask(given) or not hasattr(given, "to_frame"):
+            raise TypeError(
+                f"{role} is a {type(given).__name__} beside a table of Dask: pass the name of a "
+                "column, or a dask Series with the same partitions"
+            )
+        if given.npartitions != X.npartitions:
+            raise ValueError(
+                f"{role} has {given.npartitions} partitions and X has {X.npartitions}: give them "
+                "the same, or make it a column of X"
+            )
+        names[role] = column
+        X = X.assign(**{column: given})
+    labels = {str(label): label for label in X.columns}
+    if len(labels) < len(X.columns):
+        texts = [str(label) for label in X.columns]
+        twice = next(text for text in texts if texts.count(text) > 1)
+        raise ValueError(f"X has more than one column called {twice!r}; rename them.")
+    return DaskParts(X, labels, "pandas"), names
+
+
+def _open_array(X: Native, roles: Mapping[str, Native]) -> tuple[DaskParts, dict[str, str]]:
+    if X.ndim != 2:
+        raise ValueError(
+            f"X must have two dimensions and has {X.ndim}: reshape it to one row per observation."
+        )
+    if np.isnan(X.shape[1]):
+        raise ValueError("X is a dask array without a known number of columns: set its chunks")
+    others: dict[str, Native] = {}
+    for role, given in roles.items():
+        if not is_dask_array(given) or given.ndim != 1:
+            raise TypeError(
+                f"{role} is a {type(given).__name__} beside a dask array: pass a dask array of one "
+                "dimension"
+            )
+        others[role] = given
+    labels = {f"x{j}": f"x{j}" for j in range(int(X.shape[1]))}
+    table = DaskParts(X, {**labels, **dict(zip(others, others, strict=True))}, "numpy", others)
+    return table, {role: role for role in roles}
+
+
+@dataclass(frozen=True, eq=False)
+class DaskParts(Partitions):
+    """A table of Dask.
+
+    Attributes
+    ----------
+    table : dask.dataframe.DataFrame or dask.array.Array
+        The table.
+    others : mapping of str to dask.array.Array, optional
+        What is given beside an array.
+    """
+
+    table: Native
+    labels: Mapping[str, object]
+    library: Library
+    others: Mapping[str, Native] | None = None
+    what = "a table of Dask"
+
+    def header(self, features: Sequence[str]) -> object:
+        """Return the column index of the pandas frames."""
+        if self.library != "pandas":
+            return None
+        return self.table._meta[[self.labels[name] for name in features]].columns
+
+    def reduce(
+        self,
+        work: Work[State],
+        columns: Sequence[str],
+        *,
+        starts: Ints | None = None,
+        label: str = "",
+        watch: Watch = unwatched,
+    ) -> State | None:
+        """Send the work to the partitions, merge on the way back."""
+        dask = importlib.import_module("dask")
+        parts = self._parts(columns)
+        firsts = [0] * len(parts) if starts is None else starts.tolist()
+        # one node of the graph, so that it goes to each worker once and not with every task
+        shared = dask.delayed(work, pure=False, traverse=False)
+        leaves = [
+            dask.delayed(_work, pure=False)(shared, part, first, f"partition {number}")
+            for number, (part, first) in enumerate(zip(parts, firsts, strict=True))
+        ]
+        level = leaves
+        while len(level) > 1:
+            level = [
+                dask.delayed(_merge, pure=False)(level[k : k + MERGED_AT_ONCE])
+                for k in range(0, len(level), MERGED_AT_ONCE)
+            ]
+        found: State | None = _computed(level[0], leaves, label, watch)
+        return found
+
+    def _parts(self, columns: Sequence[str]) -> list[Native]:
+        if self.others is None:
+            chosen = self.table[[self.labels[name] for name in columns]]
+            return list(chosen.to_delayed())
+        dask = importlib.import_module("dask")
+        rows = self.table.rechunk({1: -1})
+        blocks = rows.to_delayed().ravel().tolist()
+        beside = {}
+        for name, values in self.others.items():
+            own = (
+                values if values.chunks[0] == rows.chunks[0] else values.rechunk((rows.chunks[0],))
+            )
+            beside[name] = own.to_delayed().ravel().tolist()
+        return [
+            dask.delayed(_array_part, pure=False)(
+                block, list(beside), [beside[name][k] for name in beside]
+            )
+            for k, block in enumerate(blocks)
+        ]
+
+
+def _array_part(matrix: Array, names: list[str], others: list[Array]) -> ArrayPart:
+    return ArrayPart(matrix, dict(zip(names, others, strict=True)))
+
+
+def _work(work: Work[State], part: Frame, first: int, name: str) -> State | None:
+    return work(part, first, name)[1]
+
+
+def _merge(states: Iterable[State | None]) -> State | None:
+    total: State | None = None
+    for state in states:
+        total = merged(total, state)
+    return total
+
+
+def current_client() -> Native | None:
+    """Return the Client of dask.distributed that the caller has, None where there is none."""
+    if "distributed" not in sys.modules:
+        return None
+    distributed = importlib.import_module("distributed")
+    try:
+        client = distributed.get_client()
+    except ValueError:
+        return None
+    if client.status not in ("running", "connecting"):
+        raise ValueError(
+            f"the Client of Dask is {client.status}: open a new one, or leave the block that makes "
+            "it current, and pass a table that does not live on it"
+        )
+    return client
+
+
+def _computed(root: Native, leaves: list[Native], label: str, watch: Watch) -> Native:
+    client = current_client()
+    with watch(label, len(leaves)) as advance:
+        if client is None:
+            dask = importlib.import_module("dask")
+            callbacks = importlib.import_module("dask.callbacks")
+            keys = {leaf.key for leaf in leaves}
+
+            def tell(key: object, *_others: object) -> None:
+                if advance is not None and key in keys:
+                    advance(1)
+
+            try:
+                with callbacks.Callback(posttask=tell):
+                    return dask.compute(root)[0]
+            except ValueError as error:
+                if "Missing dependency" not in str(error):
+                    raise
+                raise ValueError(CLOSED) from error
+        distributed = importlib.import_module("distributed")
+        cancelled = importlib.import_module("concurrent.futures").CancelledError
+        try:
+            found, *pieces = client.compute([root, *leaves])
+            for done in distributed.as_completed(pieces):
+                if done.status == "finished" and advance is not None:
+                    advance(1)
+                done.release()
+            return found.result()
+        except cancelled as error:
+            raise ValueError(CLOSED) from error

@@ -1,0 +1,248 @@
+"""Files of one table, read some rows at a time: Parquet, Arrow and CSV."""
+
+from __future__ import annotations
+
+import glob
+import importlib
+import importlib.util
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dfi._data.streams.parts import BATCH_ROWS, InOrder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from dfi._data.frames import Library
+    from dfi._types import Frame, Ints, Native
+
+PARQUET = (".parquet", ".pq")
+ARROW = (".arrow", ".feather", ".ipc")
+CSV = (".csv", ".tsv")
+_KNOWN = "Parquet (.parquet, .pq), Arrow (.arrow, .feather, .ipc) or CSV (.csv, .tsv)"
+
+CSV_BYTES = 1 << 24
+"""Text of a CSV file that is read at once; what its columns hold is taken from the first part."""
+
+BATCH_BYTES = 1 << 25
+"""About what a batch of rows may take, where rows are wide."""
+
+
+def is_path(X: object) -> bool:
+    """Return whether a table is given by the name of its file or files."""
+    if isinstance(X, str | os.PathLike):
+        return True
+    return (
+        isinstance(X, list | tuple)
+        and bool(X)
+        and all(isinstance(item, str | os.PathLike) for item in X)
+    )
+
+
+def find_files(given: object) -> tuple[Path, ...]:
+    """Return the files that a path, a pattern, a folder or a list of these names, sorted.
+
+    Files of a list are taken in its order, those of a pattern or a folder in that of their names.
+    """
+    items: list[object] = list(given) if isinstance(given, list | tuple) else [given]
+    found: list[Path] = []
+    for item in items:
+        found += _named(os.fspath(item) if isinstance(item, os.PathLike) else str(item))
+    twice = next((path for path in found if found.count(path) > 1), None)
+    if twice is not None:
+        raise ValueError(f"X names the file {twice} twice: name every file once")
+    return tuple(found)
+
+
+def _named(text: str) -> list[Path]:
+    if "://" in text:
+        raise ValueError(
+            f"X is {text!r}, and files are read from this machine: pass a LazyFrame, e.g. "
+            f"polars.scan_parquet({text!r}), or a dask.dataframe that reads it"
+        )
+    path = Path(text).expanduser()
+    if path.is_file():
+        return [path]
+    if path.is_dir():
+        files = sorted(p for p in path.rglob("*") if p.suffix.lower() in PARQUET and p.is_file())
+        if not files:
+            raise ValueError(f"the folder {text!r} holds no Parquet files (.parquet or .pq)")
+        keyed = next((p for p in files if "=" in "".join(p.relative_to(path).parts[:-1])), None)
+        if keyed is not None:
+            raise ValueError(
+                f"the folder {text!r} keeps a column in the names of folders ({keyed.parent.name}):"
+                " pass polars.scan_parquet(folder, hive_partitioning=True)"
+            )
+        return files
+    if glob.has_magic(text):
+        files = sorted(Path(p) for p in glob.glob(os.path.expanduser(text), recursive=True))
+        files = [p for p in files if p.is_file()]
+        if not files:
+            raise ValueError(f"the pattern {text!r} matches no file: see from which folder it goes")
+        return files
+    raise ValueError(
+        f"X is {text!r}, and there is no such file or folder: pass a path, a pattern such as "
+        "'data/*.parquet', or a frame"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Files(InOrder):
+    """Files of the same columns, read in order; nothing but some rows is in memory.
+
+    Frames are those of polars where it is installed, else of pyarrow; text that files keep as a
+    dictionary is text here, because dictionaries differ from one group of rows to the next.
+    """
+
+    paths: tuple[Path, ...]
+    labels: Mapping[str, object]
+    library: Library
+    what = "files"
+
+    @classmethod
+    def open(cls, given: object) -> Files:
+        """Find the files and compare their columns, without reading rows."""
+        paths = find_files(given)
+        for path in paths:
+            if path.suffix.lower() not in (*PARQUET, *ARROW, *CSV):
+                raise ValueError(f"{path} is not a table that is read in parts: pass {_KNOWN}")
+        _require_pyarrow()
+        schemas = [_schema(path) for path in paths]
+        for path, schema in zip(paths[1:], schemas[1:], strict=True):
+            _compare(paths[0], schemas[0], path, schema)
+        has_polars = importlib.util.find_spec("polars") is not None
+        return cls(
+            paths, {name: name for name in schemas[0]}, "polars" if has_polars else "pyarrow"
+        )
+
+    def rows(self) -> int | None:
+        """Return how many rows there are, None where only reading would tell."""
+        if any(path.suffix.lower() not in PARQUET for path in self.paths):
+            return None
+        parquet = importlib.import_module("pyarrow.parquet")
+        return sum(int(parquet.read_metadata(path).num_rows) for path in self.paths)
+
+    def total(self, starts: Ints | None) -> int:
+        """Return the number of batches, from what Parquet says of itself in the first pass."""
+        if starts is not None:
+            return len(starts)
+        rows = self.rows()
+        return 0 if rows is None else -(-rows // self.batch_rows(len(self.labels)))
+
+    @staticmethod
+    def batch_rows(width: int) -> int:
+        """Return how many rows are read at a time where a row has so many values."""
+        return max(256, min(BATCH_ROWS, BATCH_BYTES // (8 * max(width, 1))))
+
+    def frames(self, columns: Sequence[str]) -> Iterator[tuple[str, Frame]]:
+        """Yield batches of rows, of one file after the other."""
+        names = list(columns)
+        for path in self.paths:
+            for batch in _batches(path, names, self.batch_rows(len(names))):
+                yield str(path), self._frame(batch, names)
+
+    def _frame(self, batch: Native, names: list[str]) -> Frame:
+        pa = importlib.import_module("pyarrow")
+        table = pa.Table.from_batches([batch]).select(names)
+        for place, column in enumerate(table.schema):
+            if pa.types.is_dictionary(column.type):
+                plain = table.column(place).cast(column.type.value_type)
+                table = table.set_column(place, column.name, plain)
+        if self.library == "polars":
+            return importlib.import_module("polars").from_arrow(table)
+        return table
+
+
+def _require_pyarrow() -> None:
+    if importlib.util.find_spec("pyarrow") is None:
+        raise ImportError("files are read by pyarrow, which is not installed: pip install pyarrow")
+
+
+def _schema(path: Path) -> dict[str, str]:
+    """Return the columns of a file and what they hold, in words."""
+    suffix = path.suffix.lower()
+    try:
+        if suffix in PARQUET:
+            schema = importlib.import_module("pyarrow.parquet").read_schema(path)
+        elif suffix in ARROW:
+            schema = importlib.import_module("pyarrow.ipc").open_file(path).schema
+        else:
+            schema = _open_csv(path).schema
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+    names = list(schema.names)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{path} has more than one column called {twice!r}; rename them.")
+    return {field.name: _words(field.type) for field in schema}
+
+
+def _words(kind: Native) -> str:
+    types = importlib.import_module("pyarrow").types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "numbers"
+    if types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view":
+        return "text"
+    return "nothing" if types.is_null(kind) else str(kind)
+
+
+def _compare(one: Path, expected: dict[str, str], other: Path, found: dict[str, str]) -> None:
+    for name in expected:
+        if name not in found:
+            raise ValueError(
+                f"{other} has no column {name!r}, which {one} has: give all files the same columns"
+            )
+    extra = next((name for name in found if name not in expected), None)
+    if extra is not None:
+        raise ValueError(
+            f"{other} has the column {extra!r}, which {one} has not: give all files the same "
+            "columns"
+        )
+    for name, kind in expected.items():
+        if "nothing" not in (kind, found[name]) and kind != found[name]:
+            raise ValueError(
+                f"column {name!r} holds {kind} in {one} and {found[name]} in {other}: give all "
+                "files one type"
+            )
+
+
+def _batches(path: Path, columns: list[str], rows: int) -> Iterator[Native]:
+    suffix = path.suffix.lower()
+    if suffix in PARQUET:
+        parquet = importlib.import_module("pyarrow.parquet")
+        # a small buffer: whole groups of rows, which may be large, are not held
+        with parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+            yield from file.iter_batches(batch_size=rows, columns=columns)
+    elif suffix in ARROW:
+        file = importlib.import_module("pyarrow.ipc").open_file(
+            importlib.import_module("pyarrow").memory_map(str(path))
+        )
+        for number in range(file.num_record_batches):
+            batch = file.get_batch(number).select(columns)
+            for start in range(0, batch.num_rows, rows):
+                yield batch.slice(start, rows)
+    else:
+        try:
+            for batch in _open_csv(path):
+                for start in range(0, batch.num_rows, rows):
+                    yield batch.slice(start, rows).select(columns)
+        except ValueError as error:
+            raise ValueError(
+                f"{path} cannot be read in parts, because a column changes its type on the way "
+                f"({str(error).splitlines()[0]}): write it as Parquet first"
+            ) from error
+
+
+def _open_csv(path: Path) -> Native:
+    csv = importlib.import_module("pyarrow.csv")
+    separator = "\t" if path.suffix.lower() == ".tsv" else ","
+    return csv.open_csv(
+        path,
+        read_options=csv.ReadOptions(block_size=CSV_BYTES),
+        parse_options=csv.ParseOptions(delimiter=separator),
+        convert_options=csv.ConvertOptions(strings_can_be_null=True),
+    )

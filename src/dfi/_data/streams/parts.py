@@ -1,0 +1,232 @@
+"""A table in parts, and how a sum over its rows is taken part by part."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+
+import narwhals as nw
+import numpy as np
+
+from dfi._data.columns import read_array_column, read_column
+from dfi._data.frames import open_frame
+from dfi._data.source import Mergeable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from dfi._data.columns import Reading
+    from dfi._data.frames import Library
+    from dfi._types import Advance, Array, Frame, Ints, Native
+
+    Watch: TypeAlias = Callable[[str, int], AbstractContextManager[Advance | None]]
+    """Shows a label and how many of so many parts are done, to who wants to see it."""
+
+BATCH_ROWS = 65_536
+"""Rows of files, lazy frames and relations that are read at a time."""
+
+State = TypeVar("State", bound=Mergeable)
+Answer = TypeVar("Answer", bound=Mergeable, covariant=True)
+
+
+def unwatched(label: str, total: int) -> AbstractContextManager[None]:
+    """Show nothing."""
+    del label, total
+    return nullcontext()
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayPart:
+    """Some rows of an array without names, and what belongs to them."""
+
+    matrix: Array
+    others: Mapping[str, Array] = field(default_factory=dict)
+
+
+class Work(Protocol[Answer]):
+    """What is done with a part, wherever it is: picklable, no callbacks.
+
+    It returns how many of the part's rows are used, and the state of these; None where it has none.
+    """
+
+    def __call__(self, part: Frame, first: int, name: str) -> tuple[int, Answer | None]:
+        """Work on a part that has a name and whose first used row has a place in the table."""
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A part taken apart: its columns by name, read when they are asked for."""
+
+    labels: Mapping[str, object]
+    columns: Mapping[str, Native]
+    n_rows: int
+
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> Reading:
+        """Return some rows of a column."""
+        column, rows = self.columns[name], slice(start, self.n_rows if stop is None else stop)
+        if isinstance(column, np.ndarray):
+            return read_array_column(name, column[rows])
+        return read_column(self.labels[name], column[rows])
+
+    def holds_numbers(self, name: str) -> bool:
+        """Return whether a column's dtype says that it holds numbers or booleans."""
+        column = self.columns[name]
+        if isinstance(column, np.ndarray):
+            return column.dtype.kind in "fiub"
+        kind = column.dtype
+        return bool(kind.is_numeric() or kind == nw.Boolean)
+
+
+def open_part(part: Frame) -> Opened:
+    """Return the columns of a part: of a frame of any library, or of an array."""
+    if isinstance(part, ArrayPart):
+        columns = {f"x{j}": part.matrix[:, j] for j in range(part.matrix.shape[1])}
+        found: dict[str, Native] = {**columns, **part.others}
+        return Opened(dict(zip(found, found, strict=True)), found, len(part.matrix))
+    opened = open_frame(part)
+    if opened is None:
+        raise TypeError(f"a part of X is a {type(part).__name__}, and no frame.")
+    _, labels, series, _ = opened
+    names = [str(label) for label in labels]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"X has more than one column called {twice!r}; rename them.")
+    count = len(series[0]) if series else 0
+    return Opened(
+        dict(zip(names, labels, strict=True)), dict(zip(names, series, strict=True)), count
+    )
+
+
+class Partitions(ABC):
+    """A table in parts, each of them a frame, in an order.
+
+    Attributes
+    ----------
+    what : str
+        What the table is, in words: ``"a LazyFrame"``.
+    library : str
+        Whose frames the parts are.
+    labels : mapping of str to object
+        The columns by name, as the table spells them.
+    """
+
+    what: str
+    library: Library
+    labels: Mapping[str, object]
+
+    @abstractmethod
+    def reduce(
+        self,
+        work: Work[State],
+        columns: Sequence[str],
+        *,
+        starts: Ints | None = None,
+        label: str = "",
+        watch: Watch = unwatched,
+    ) -> State | None:
+        """Return the merged state of all parts, None where none has rows.
+
+        Parameters
+        ----------
+        work : Work
+            What is done with each part.
+        columns : sequence of str
+            The columns that it needs.
+        starts : ndarray of int, optional
+            The place of the first used row of each part, once it is known.
+        label, watch
+            For who watches.
+        """
+
+    def header(self, features: Sequence[str]) -> object:
+        """Return the column index of a pandas frame with some of the columns, else None."""
+        del features
+        return None
+
+
+class InOrder(Partitions):
+    """Parts that are read one after the other, here."""
+
+    n_parts: int | None = None
+
+    @abstractmethod
+    def frames(self, columns: Sequence[str]) -> Iterator[tuple[str, Frame]]:
+        """Yield the parts with their names, some columns of them."""
+
+    def reduce(
+        self,
+        work: Work[State],
+        columns: Sequence[str],
+        *,
+        starts: Ints | None = None,
+        label: str = "",
+        watch: Watch = unwatched,
+    ) -> State | None:
+        """Work on one part after the other."""
+        total: State | None = None
+        first = 0
+        with watch(label, self.total(starts)) as advance:
+            for name, frame in self.frames(columns):
+                used, state = work(frame, first, name)
+                first += used
+                total = merged(total, state)
+                if advance is not None:
+                    advance(1)
+        return total
+
+    def total(self, starts: Ints | None) -> int:
+        """Return how many parts there are, as far as it is known; 0 where it is not."""
+        return 0 if starts is None else len(starts)
+
+
+def merged(one: State | None, other: State | None) -> State | None:
+    """Return the sum of two states, either of which may have no rows."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one.merge(other)
+
+
+@dataclass(frozen=True, eq=False)
+class Slices(InOrder):
+    """A frame in memory, cut between some rows."""
+
+    frame: Frame
+    cuts: tuple[int, ...] = ()
+
+    what = "a frame in slices"
+
+    @property
+    def library(self) -> Library:  # type: ignore[override]
+        """Whose frame it is."""
+        opened = open_frame(self.frame)
+        if opened is None:
+            raise TypeError(f"X is a {type(self.frame).__name__}, and no frame.")
+        return opened[0]
+
+    @property
+    def labels(self) -> Mapping[str, object]:  # type: ignore[override]
+        """Its columns."""
+        return open_part(self.frame).labels
+
+    def header(self, features: Sequence[str]) -> object:
+        """Return the column index of a pandas frame."""
+        if self.library != "pandas":
+            return None
+        return self.frame[[self.labels[name] for name in features]].columns
+
+    def frames(self, columns: Sequence[str]) -> Iterator[tuple[str, Frame]]:
+        """Yield the slices."""
+        labels = [self.labels[name] for name in columns]
+        frame = self.frame[labels] if self.library == "pandas" else self.frame.select(labels)
+        ends = [0, *self.cuts, len(open_part(frame).columns[columns[0]])]
+        for number, (start, stop) in enumerate(pairwise(ends)):
+            rows = (
+                frame.iloc[start:stop]
+                if self.library == "pandas"
+                else frame.slice(start, stop - start)
+            )
+            yield f"slice {number}", rows

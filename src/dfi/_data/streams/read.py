@@ -1,0 +1,235 @@
+"""The front door for tables in parts: read once, then a source of rows and samples of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfi._checks import did_you_mean, one_of
+from dfi._data import source as sources
+from dfi._data.groups import read_groups
+from dfi._data.outcome import outcome_rule
+from dfi._data.problem import Data, refuse_extreme, warn_constant
+from dfi._data.streams.cluster import is_dask, open_dask
+from dfi._data.streams.files import Files, is_path
+from dfi._data.streams.lazy import is_lazy, open_lazy
+from dfi._data.streams.parts import Partitions, unwatched
+from dfi._data.streams.schema import Roles, SchemaWork, check_features, starts_of
+from dfi._data.streams.streamed import Encoder, StreamedSource, columns_of
+from dfi._data.table import Table
+from dfi._data.weights import Weights
+from dfi.warnings import MissingValuesWarning, warn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dfi._data.columns import Column
+    from dfi._data.outcome import OutcomeRule, Task
+    from dfi._data.problem import UnitsKind
+    from dfi._data.streams.parts import Watch
+    from dfi._data.streams.schema import SchemaState
+    from dfi._data.table import Missing
+    from dfi._types import GroupsLike, Ints, TableLike, VectorLike
+
+
+def is_stream(X: object) -> bool:
+    """Return whether a table stays where it is: files, a lazy frame, a relation, one of Dask."""
+    return isinstance(X, Partitions) or is_path(X) or is_lazy(X) or is_dask(X)
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """A table in parts whose columns are known.
+
+    Attributes
+    ----------
+    source : StreamedSource
+        Its rows.
+    state : SchemaState
+        What the first pass showed.
+    columns : tuple of Column
+        The features.
+    rule : OutcomeRule
+        What the outcome is.
+    """
+
+    source: StreamedSource
+    state: SchemaState
+    columns: tuple[Column, ...]
+    rule: OutcomeRule
+    weighted: bool
+
+    @property
+    def n_rows(self) -> int:
+        """The rows that are used."""
+        return self.source.n_rows
+
+    @property
+    def large(self) -> bool:
+        """Whether only some of the rows are gathered."""
+        return self.n_rows > sources.LARGE_ROWS
+
+    def gathered(
+        self,
+        places: Ints | None = None,
+        *,
+        groups: GroupsLike = None,
+        units: UnitsKind = "columns",
+    ) -> Data:
+        """Return the rows in some places, ascending (None: all), as a table in memory."""
+        roles, partitions = self.source.encoder.roles, self.source.partitions
+        rows = self.source.gather(places)
+        table = Table(
+            rows.matrix,
+            self.columns,
+            partitions.library,
+            partitions.header(roles.features),
+            known=None if places is None else self.state.known(self.columns),
+        )
+        data = Data(
+            table.without(rows.mass == 0),
+            self.rule.outcome(rows.y),
+            Weights(rows.mass, roles.kind),
+            weighted=self.weighted,
+            groups=None if groups is None else read_groups(groups, table.names),
+            dropped=self.state.n_rows - self.n_rows,
+            joint=units == "groups",
+            source=None if places is None else self.source,
+            places=None if places is None else rows.places,
+            means={} if places is None else self._means(),
+        )
+        refuse_extreme(data)
+        warn_constant(data.table, data.table.constant)
+        return data
+
+    def _means(self) -> dict[str, float]:
+        """Return the mean of the outcome, and of each class, over all rows."""
+        rule, masses = self.rule, self.state.masses
+        if rule.kind in ("count", "real") or masses is None:
+            return {rule.name: self.state.target_mean}
+        keys = rule.labels if rule.distinct is None else tuple(rule.distinct.tolist())
+        mass = np.array([masses.get(key, 0.0) for key in keys])
+        # one row of each class, weighted as the class is
+        outcome = rule.outcome(np.arange(len(keys), dtype=np.float64))
+        shown = (outcome, *outcome.members)
+        return {one.name: float(mass @ one.values / mass.sum()) for one in shown}
+
+
+def open_stream(
+    X: TableLike,
+    y: VectorLike,
+    *,
+    sample_weight: VectorLike = None,
+    frequency_weight: VectorLike = None,
+    missing: Missing = "unit",
+    task: Task = "auto",
+    positive: object = None,
+    counted: bool = False,
+    watch: Watch = unwatched,
+) -> Stream:
+    """Read what the columns of a table in parts hold: one pass over its rows.
+
+    Parameters
+    ----------
+    X : path, list of paths, lazy frame, DuckDB relation, dask dataframe or array
+        The table.
+    y : str or Dask column
+        The outcome: the name of a column; beside a table of Dask also a column of Dask.
+    sample_weight, frequency_weight
+        Weights of the rows, in the same ways.
+    missing, task, positive, counted
+        As for :func:`~dfi._data.problem.read_data`.
+    watch : Watch
+        Who watches.
+    """
+    one_of("missing", missing, ("unit", "error", "drop"))
+    if sample_weight is not None and frequency_weight is not None:
+        raise ValueError(
+            "Pass sample_weight or frequency_weight, not both: multiply sampling weights by the "
+            "counts if each row stands for several weighted ones."
+        )
+    given: dict[str, object] = {"y": y}
+    weight = "sample_weight" if sample_weight is not None else "frequency_weight"
+    if sample_weight is not None or frequency_weight is not None:
+        given[weight] = frequency_weight if sample_weight is None else sample_weight
+    partitions, names = _open(X, given)
+    roles = _roles(partitions, names, weight, missing)
+    state = partitions.reduce(
+        SchemaWork(roles), roles.columns, label="reading columns", watch=watch
+    )
+    if state is None:
+        raise ValueError("X has no rows.")
+    check_features(state, roles)
+    if roles.weight is not None:
+        state.weights.check(weight, roles.kind)
+    rule = outcome_rule(
+        state.shown(y if isinstance(y, str) else str(getattr(y, "name", None) or "y")),
+        task=task,
+        positive=positive,
+        counted=counted,
+    )
+    # the classes themselves are looked at before the rows are read again
+    rule.outcome(np.arange(max(2, len(rule.labels)), dtype=np.float64))
+    if state.n_rows > state.used:
+        warn(
+            f"{state.n_rows - state.used} of {state.n_rows} rows with missing values left out",
+            MissingValuesWarning,
+        )
+    columns = columns_of(state)
+    scale = state.weights.n_positive / state.weights.total if roles.kind == "sampling" else 1.0
+    stream = StreamedSource(
+        partitions,
+        Encoder(columns, roles, rule, scale),
+        starts_of(state.counts),
+        state.used,
+        state.weights.total if roles.kind == "frequency" else float(state.weights.n_positive),
+        watch,
+    )
+    return Stream(stream, state, columns, rule, roles.weight is not None)
+
+
+def _open(X: TableLike, given: Mapping[str, object]) -> tuple[Partitions, dict[str, str]]:
+    if is_dask(X):
+        if given["y"] is None:
+            raise ValueError("DFI requires y to be passed: a column of X by name, or one of Dask")
+        return open_dask(X, given)
+    partitions: Partitions = Files.open(X) if is_path(X) else _opened(X)
+    names = {}
+    for role, value in given.items():
+        if not isinstance(value, str):
+            found = "None" if value is None else f"a {type(value).__name__}"
+            raise TypeError(
+                f"{role} is {found}, and X is {partitions.what}, whose rows are not here: name the "
+                f"column of X that holds it, {role}='...'"
+            )
+        names[role] = value
+    return partitions, names
+
+
+def _opened(X: TableLike) -> Partitions:
+    return X if isinstance(X, Partitions) else open_lazy(X)
+
+
+def _roles(
+    partitions: Partitions, names: Mapping[str, str], weight: str, missing: Missing
+) -> Roles:
+    labels = partitions.labels
+    for role, name in names.items():
+        if name not in labels:
+            hint = did_you_mean(name, labels)
+            raise ValueError(f"{role}={name!r} names a column, and X has no such column{hint}")
+    if len(set(names.values())) < len(names):
+        raise ValueError(f"y and {weight} both name the column {names['y']!r}: name two columns")
+    special = set(names.values())
+    features = tuple(name for name in labels if name not in special)
+    if not features:
+        raise ValueError("X has no columns.")
+    return Roles(
+        features,
+        names["y"],
+        names.get(weight),
+        "sampling" if names.get(weight) and weight == "sample_weight" else "frequency",
+        missing,
+    )

@@ -1,0 +1,607 @@
+"""The first pass over a table in parts: what its columns hold, however it is cut."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from dfi._data.distinct import MOST_ROWS, Found, Rows, Values, hashed, levels_of, number_bits
+from dfi._data.outcome import Shown
+from dfi._data.streams.parts import BATCH_ROWS, open_part
+from dfi._data.table import Known, check_levels
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfi._data.columns import Column, Kind, Reading
+    from dfi._data.streams.parts import Opened
+    from dfi._data.table import Missing
+    from dfi._data.weights import WeightKind
+    from dfi._types import Bools, Floats, Frame, Ints, Native
+
+MOST_LEVELS = 6000
+"""Levels beyond which a category is refused whatever the number of rows, so they are not kept."""
+
+
+NO_VALUES = Values(np.empty(0), True, 0)
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the columns of a table are: features, the outcome, weights.
+
+    ``weight`` is the column of sampling weights or counts, as ``kind`` says.
+    """
+
+    features: tuple[str, ...]
+    target: str
+    weight: str | None = None
+    kind: WeightKind = "frequency"
+    missing: Missing = "unit"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read."""
+        others = (self.target,) if self.weight is None else (self.target, self.weight)
+        return (*self.features, *others)
+
+
+@dataclass(frozen=True)
+class Spot:
+    """How many rows have something, and the first of them."""
+
+    count: int = 0
+    first: int = 0
+
+    @classmethod
+    def of(cls, where: Bools) -> Spot:
+        """Return the spot of rows that are marked."""
+        return cls(int(np.count_nonzero(where)), int(where.argmax()) if len(where) else 0)
+
+    def merge(self, other: Spot, before: int) -> Spot:
+        """Return both, where ``before`` rows come before those of the other."""
+        first = self.first if self.count else before + other.first
+        return Spot(self.count + other.count, first)
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnState:
+    """What some rows show of a column.
+
+    Attributes
+    ----------
+    name, kind, dtype
+        As read; the kind is None where nothing is observed that tells it.
+    where : str
+        The part that told the kind.
+    n_observed : int
+        Rows that are neither missing nor infinite.
+    missing, infinite : Spot
+        The others.
+    mean : float
+        The mean of the observed numbers.
+    span, counted_span : tuple of float
+        Their range, and that in rows of positive weight.
+    declared : tuple, optional
+        The levels that a dtype declares, the same in all parts.
+    levels : frozenset, optional
+        Those that occur; None where they are too many.
+    counted_levels : frozenset
+        Those of rows of positive weight.
+    values : Values
+        Different numbers in rows of positive weight.
+    counted_missing : int
+        Missing ones among these rows.
+    gap : object
+        What stands for a missing value in a column of objects.
+    """
+
+    name: str
+    label: object
+    kind: Kind | None
+    dtype: object
+    where: str
+    n_observed: int
+    missing: Spot
+    infinite: Spot
+    mean: float = 0.0
+    span: tuple[float, float] = (np.inf, -np.inf)
+    counted_span: tuple[float, float] = (np.inf, -np.inf)
+    declared: tuple[object, ...] | None = None
+    levels: frozenset[object] | None = frozenset()
+    counted_levels: frozenset[object] = frozenset()
+    values: Values = NO_VALUES
+    counted_missing: int = 0
+    gap: object = None
+
+    @classmethod
+    def of(cls, reading: Reading, counted: Bools, where: str, *, numeric: bool) -> ColumnState:
+        """Return what the rows of a reading show."""
+        gaps = reading.gaps
+        shared = {
+            "name": reading.name,
+            "label": reading.label,
+            "dtype": reading.dtype,
+            "where": where,
+            "missing": Spot.of(gaps),
+            "counted_missing": int(np.count_nonzero(gaps & counted)),
+            "gap": reading.gap,
+        }
+        if reading.numbers is None:
+            levels = frozenset(reading.observed())
+            own = levels
+            if not counted.all():
+                own = frozenset(reading.take(np.flatnonzero(counted)).observed())
+            return cls(
+                **cast("dict[str, Native]", shared),
+                kind="categorical",
+                n_observed=int(len(reading) - np.count_nonzero(gaps)),
+                infinite=Spot(),
+                declared=reading.declared,
+                levels=levels if len(levels) <= MOST_LEVELS else None,
+                counted_levels=own if len(levels) <= MOST_LEVELS else frozenset(),
+            )
+        infinite = np.isinf(reading.numbers)
+        usual = ~(gaps | infinite)
+        seen = reading.numbers if usual.all() else reading.numbers[usual]
+        own_numbers = seen if counted.all() else reading.numbers[usual & counted]
+        return cls(
+            **cast("dict[str, Native]", shared),
+            kind=reading.kind if len(reading) and (numeric or not gaps.all()) else None,
+            n_observed=len(seen),
+            infinite=Spot.of(infinite),
+            mean=float(np.sum(seen / max(len(seen), 1))),
+            span=_span(seen),
+            counted_span=_span(own_numbers),
+            values=Values.of(own_numbers),
+        )
+
+    def merge(self, other: ColumnState, before: int) -> ColumnState:
+        """Return what the rows of both show, where ``before`` rows come before the other's."""
+        first = self if self.kind is not None or other.kind is None else other
+        kind = self._kind(other)
+        n = self.n_observed + other.n_observed
+        declared, dtype = first.declared, first.dtype
+        if kind == "categorical" and self.kind == other.kind and self.declared != other.declared:
+            # as where frames are put together: the dtype is given up, and levels are sorted
+            declared, dtype = None, _text(self.dtype, other.dtype)
+        elif kind == "real" and first.kind == "integer" and other.kind == "real":
+            dtype = other.dtype
+        many = self.levels is None or other.levels is None
+        levels = None if many else (self.levels or frozenset()) | (other.levels or frozenset())
+        if levels is not None and len(levels) > MOST_LEVELS:
+            levels = None
+        return replace(
+            first,
+            kind=kind,
+            dtype=dtype,
+            n_observed=n,
+            missing=self.missing.merge(other.missing, before),
+            infinite=self.infinite.merge(other.infinite, before),
+            mean=self.mean + (other.mean - self.mean) * (other.n_observed / max(n, 1)),
+            span=_joined(self.span, other.span),
+            counted_span=_joined(self.counted_span, other.counted_span),
+            declared=declared,
+            levels=levels,
+            counted_levels=frozenset() if many else self.counted_levels | other.counted_levels,
+            values=self.values.merge(other.values),
+            counted_missing=self.counted_missing + other.counted_missing,
+            gap=self.gap if self.gap is not None else other.gap,
+        )
+
+    def _kind(self, other: ColumnState) -> Kind | None:
+        if self.kind is None or other.kind is None or self.kind == other.kind:
+            return other.kind if self.kind is None else self.kind
+        if {self.kind, other.kind} == {"integer", "real"}:
+            return "real"
+        raise ValueError(
+            f"column {self.name!r} is {self.kind} ({self.dtype}) in {self.where} and {other.kind} "
+            f"({other.dtype}) in {other.where}: give all parts one type"
+        )
+
+    def ordered_levels(self) -> tuple[object, ...]:
+        """Return the declared levels, else those that occur, sorted; None last where missing."""
+        known = self.declared
+        if known is None:
+            known = tuple(sorted(cast("frozenset[Native]", self.levels or frozenset())))
+        return (*known, None) if self.missing.count else known
+
+    def fill(self) -> float | None:
+        """Return the mean of the observed numbers where some are missing (0 where all are)."""
+        return self.mean if self.missing.count else None
+
+
+@dataclass(frozen=True, eq=False)
+class WeightState:
+    """What some rows show of the weights."""
+
+    total: float = 0.0
+    n_positive: int = 0
+    bad: Spot = Spot()
+    negative: Spot = Spot()
+    split: Spot = Spot()
+    least: float = np.inf
+
+    @classmethod
+    def of(cls, values: Floats) -> WeightState:
+        """Return what some weights show."""
+        finite = np.where(np.isfinite(values), values, 0.0)
+        return cls(
+            float(finite.sum()),
+            int(np.count_nonzero(finite)),
+            Spot.of(~np.isfinite(values)),
+            Spot.of(finite < 0),
+            Spot.of(finite != np.floor(finite)),
+            float(finite.min(initial=np.inf)),
+        )
+
+    def merge(self, other: WeightState, before: int) -> WeightState:
+        """Return what both show."""
+        return WeightState(
+            self.total + other.total,
+            self.n_positive + other.n_positive,
+            self.bad.merge(other.bad, before),
+            self.negative.merge(other.negative, before),
+            self.split.merge(other.split, before),
+            min(self.least, other.least),
+        )
+
+    def check(self, name: str, kind: WeightKind) -> None:
+        """Raise for weights that none can have."""
+        if self.bad.count:
+            raise ValueError(
+                f"{name} has {self.bad.count} missing or infinite values, the first in row "
+                f"{self.bad.first}. Give those rows weight 0 or drop them."
+            )
+        if self.negative.count:
+            raise ValueError(
+                f"{name} is negative in row {self.negative.first} ({self.least:.4g} at the "
+                "least); weights must be 0 or more."
+            )
+        if not self.n_positive:
+            raise ValueError(f"{name} is 0 in every row; at least two rows must count.")
+        if kind == "frequency" and self.split.count:
+            raise ValueError(
+                f"frequency_weight counts repeated rows and must be whole numbers, but row "
+                f"{self.split.first} has another; pass sampling weights as sample_weight."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class SchemaState:
+    """What some rows show of all columns: the sum that the first pass takes.
+
+    Attributes
+    ----------
+    counts : tuple of int
+        The rows of each part that are used.
+    n_rows : int
+        The rows, with those that are left out because a value is missing.
+    columns : tuple of ColumnState
+        Those of the features.
+    gaps : tuple of Spot
+        Where features are missing in all rows, those that are left out with them.
+    target : ColumnState
+        The outcome's, all of its rows of positive weight or not.
+    target_gaps : Spot
+        Rows without an outcome that are used.
+    target_numbers : Values
+        The outcome's different numbers.
+    masses : mapping
+        The weight of each label, or of each of a few numbers, of the outcome.
+    weights : WeightState
+        The weights.
+    rows : Rows
+        The different rows.
+    """
+
+    counts: tuple[int, ...]
+    n_rows: int
+    columns: tuple[ColumnState, ...]
+    gaps: tuple[Spot, ...]
+    target: ColumnState
+    target_gaps: Spot
+    target_mean: float
+    masses: Mapping[object, float] | None
+    weights: WeightState
+    rows: Rows
+
+    @property
+    def used(self) -> int:
+        """The rows that are used."""
+        return sum(self.counts)
+
+    def merge(self, other: SchemaState) -> SchemaState:
+        """Return what the rows of both show, the other's after these."""
+        before = self.used
+        mass = self.weights.total + other.weights.total
+        share = other.weights.total / mass if mass else 0.0
+        masses = None
+        if self.masses is not None and other.masses is not None:
+            masses = dict(self.masses)
+            for label, weight in other.masses.items():
+                masses[label] = masses.get(label, 0.0) + weight
+            masses = masses if len(masses) <= MOST_LEVELS else None
+        return SchemaState(
+            (*self.counts, *other.counts),
+            self.n_rows + other.n_rows,
+            tuple(a.merge(b, before) for a, b in zip(self.columns, other.columns, strict=True)),
+            tuple(a.merge(b, self.n_rows) for a, b in zip(self.gaps, other.gaps, strict=True)),
+            self.target.merge(other.target, before),
+            self.target_gaps.merge(other.target_gaps, self.n_rows),
+            self.target_mean + (other.target_mean - self.target_mean) * share,
+            masses,
+            self.weights.merge(other.weights, before),
+            self.rows.merge(other.rows),
+        )
+
+    @property
+    def part(self) -> SchemaState:
+        """The same as one part: slices of a part are no parts."""
+        return replace(self, counts=(self.used,))
+
+    def shown(self, name: str) -> Shown:
+        """Return what decides what the outcome is."""
+        column = self.target
+        kind = column.kind or "real"
+        gaps = self.target_gaps
+        if kind == "categorical":
+            present = column.levels or frozenset()
+            labels = tuple(level for level in column.ordered_levels() if level in present)
+            return Shown(name, kind, gaps.count, gaps.first, labels)
+        low, high = column.span
+        return Shown(name, kind, gaps.count, gaps.first, (), low, high, column.values.found)
+
+    def known(self, columns: Sequence[Column]) -> Known:
+        """Return what all rows showed, for a table of only some of them."""
+        found = [_found(state, column) for state, column in zip(self.columns, columns, strict=True)]
+        return Known(
+            self.constant(columns, counted=False),
+            self.constant(columns, counted=True),
+            levels_of(columns, found, self.rows),
+        )
+
+    def constant(self, columns: Sequence[Column], *, counted: bool) -> Bools:
+        """Return which matrix columns do not vary, as :func:`constant_columns` of all rows."""
+        lows, highs = [], []
+        for state, column in zip(self.columns, columns, strict=True):
+            missing = state.counted_missing if counted else state.missing.count
+            if column.kind == "categorical":
+                present = state.counted_levels if counted else state.levels or frozenset()
+                here = np.array(
+                    [missing > 0 if level is None else level in present for level in column.levels]
+                )
+                several = np.count_nonzero(here) > 1
+                if column.width == 1:
+                    lows.append(0.0)
+                    highs.append(1.0 if several else 0.0)
+                else:
+                    lows += [0.0] * column.width
+                    highs += [float(own and several) for own in here]
+                continue
+            low, high = state.counted_span if counted else state.span
+            if column.fill is None:
+                lows.append(low)
+                highs.append(high)
+                continue
+            seen = low <= high
+            if missing:
+                low, high = min(low, column.fill), max(high, column.fill)
+            lows += [low, 0.0]
+            highs += [high, float(seen and missing > 0)]
+        span = np.array([lows, highs])
+        with np.errstate(over="ignore", invalid="ignore"):
+            wide = span[1] - span[0]
+        return np.asarray(wide <= 16 * np.finfo(np.float64).eps * np.abs(span).max(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class SchemaWork:
+    """Return what the rows of a part show."""
+
+    roles: Roles
+
+    def __call__(self, part: Frame, first: int, name: str) -> tuple[int, SchemaState | None]:
+        """Read a part, some rows at a time."""
+        del first
+        opened = open_part(part)
+        check_names(opened, self.roles, name)
+        # an empty part has a state too: it counts among the parts
+        starts = range(0, max(opened.n_rows, 1), BATCH_ROWS)
+        states = [self._state(opened, start, start + BATCH_ROWS, name) for start in starts]
+        state = reduce(lambda one, other: one.merge(other), states).part
+        return state.used, state
+
+    def _state(self, opened: Opened, start: int, stop: int, name: str) -> SchemaState:
+        roles = self.roles
+        stop = min(stop, opened.n_rows)
+        readings = [opened.read(column, start, stop) for column in roles.features]
+        gaps = tuple(Spot.of(reading.gaps) for reading in readings)
+        kept = kept_rows(readings, roles)
+        target = opened.read(roles.target, start, stop)
+        target_gaps = target.gaps if target.numbers is None else ~np.isfinite(target.numbers)
+        target_spot = Spot.of(target_gaps if kept is None else target_gaps & kept)
+        weights = read_mass(opened, roles, start, stop)
+        n_rows = stop - start
+        if kept is not None:
+            places = np.flatnonzero(kept)
+            readings = [reading.take(places) for reading in readings]
+            target, weights = target.take(places), weights[places]
+        counted = np.asarray(weights > 0)
+        mass = np.where(np.isfinite(weights) & (weights > 0), weights, 0.0)
+        numeric = [opened.holds_numbers(column) for column in roles.features]
+        everything = np.ones(len(target), dtype=bool)
+        return SchemaState(
+            (len(target),),
+            n_rows,
+            tuple(
+                ColumnState.of(reading, counted, name, numeric=number)
+                for reading, number in zip(readings, numeric, strict=True)
+            ),
+            gaps,
+            ColumnState.of(target, everything, name, numeric=opened.holds_numbers(roles.target)),
+            target_spot,
+            _mean(target, mass),
+            _masses(target, mass),
+            WeightState.of(weights),
+            _different(readings, np.flatnonzero(counted)),
+        )
+
+
+def check_names(opened: Opened, roles: Roles, part: str) -> None:
+    """Raise if a part lacks columns that the table has."""
+    lacking = [name for name in roles.columns if name not in opened.columns]
+    if lacking:
+        raise ValueError(
+            f"{part} has no column {lacking[0]!r}, which other parts of X have: give all parts "
+            "the same columns"
+        )
+
+
+def kept_rows(readings: Sequence[Reading], roles: Roles) -> Bools | None:
+    """Return the rows that are used, None for all."""
+    if roles.missing != "drop":
+        return None
+    kept = ~np.any([reading.gaps for reading in readings], axis=0)
+    return None if kept.all() else kept
+
+
+def read_mass(opened: Opened, roles: Roles, start: int, stop: int) -> Floats:
+    """Return the weights of some rows as they were given, ones where none were."""
+    if roles.weight is None:
+        return np.ones(stop - start)
+    reading = opened.read(roles.weight, start, stop)
+    if reading.numbers is None:
+        what = "sample_weight" if roles.kind == "sampling" else "frequency_weight"
+        raise TypeError(f"{what} holds strings or classes; it must be numbers.")
+    return reading.numbers
+
+
+def check_features(state: SchemaState, roles: Roles) -> None:
+    """Raise for missing and infinite values, and for too few rows, as for a table in memory."""
+    if state.n_rows == 0:
+        raise ValueError("X has no rows.")
+    holes = [
+        f"{column.name!r} ({gap.count} missing, first in row {gap.first})"
+        for column, gap in zip(state.columns, state.gaps, strict=True)
+        if gap.count
+    ]
+    infinite = [
+        f"{column.name!r} ({column.infinite.count} infinite, first in row {column.infinite.first})"
+        for column in state.columns
+        if column.infinite.count
+    ]
+    if roles.missing == "error" and holes:
+        raise ValueError(
+            f"X has missing (NaN, null) values in {_listed(holes)}. Impute them, or drop those "
+            "rows or columns; missing='unit' scores a column's value and missingness together."
+        )
+    if infinite:
+        raise ValueError(
+            f"X has infinite values in {_listed(infinite)}. Give them finite numbers, or drop "
+            "those rows or columns."
+        )
+    if state.used < 2:
+        left = f"missing='drop' leaves {state.used} of {state.n_rows} rows of X"
+        raise ValueError(
+            f"{left}: drop the columns that are missing, or pass missing='unit'."
+            if roles.missing == "drop"
+            else "X has one row; an importance needs many."
+        )
+    for column in state.columns:
+        if column.kind == "categorical" and column.levels is None:
+            raise ValueError(
+                f"Column {column.name!r} has more than {MOST_LEVELS} different values: it looks "
+                "like an identifier. Drop it, or group its values into fewer levels."
+            )
+        if column.kind == "categorical":
+            check_levels(column.name, column.ordered_levels(), len(column.levels or ()), state.used)
+
+
+def _listed(found: Sequence[str]) -> str:
+    return ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+
+
+def _found(state: ColumnState, column: Column) -> Found:
+    if column.kind != "categorical":
+        return Found(state.values, n_missing=state.counted_missing)
+    codes = [
+        code
+        for code, level in enumerate(column.levels)
+        if (state.counted_missing > 0 if level is None else level in state.counted_levels)
+    ]
+    return Found(codes=np.array(codes, dtype=np.intp))
+
+
+def _span(numbers: Floats) -> tuple[float, float]:
+    return float(numbers.min(initial=np.inf)), float(numbers.max(initial=-np.inf))
+
+
+def _joined(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def _text(one: object, other: object) -> object:
+    """Return the dtype that labels of two categorical dtypes have together: that of text."""
+    library = type(one).__module__.split(".")[0]
+    if library in ("polars", "pyarrow"):
+        module: Native = importlib.import_module(library)
+        return module.String() if library == "polars" else module.string()
+    return one if one == other else np.dtype(object)
+
+
+def _mean(target: Reading, mass: Floats) -> float:
+    if target.numbers is None or not mass.any():
+        return 0.0
+    usual = np.isfinite(target.numbers)
+    return float(mass[usual] @ target.numbers[usual] / mass.sum())
+
+
+def _masses(target: Reading, mass: Floats) -> dict[object, float] | None:
+    if target.numbers is not None:
+        different, codes = np.unique(target.numbers, return_inverse=True)
+        if len(different) > MOST_LEVELS:
+            return None
+        return dict(
+            zip(different.tolist(), np.bincount(codes, mass, len(different)).tolist(), strict=True)
+        )
+    found: dict[object, float] = {}
+    for label, own in zip(target.values, mass.tolist(), strict=True):
+        found[label] = found.get(label, 0.0) + own
+    return found
+
+
+def _different(readings: Sequence[Reading], places: Ints) -> Rows:
+    """Return the different rows among some; the first ones may do to see that they are many."""
+    for count in (MOST_ROWS + MOST_ROWS // 8, len(places)):
+        some = places[:count]
+        bits = (_hashes(reading.take(some)) for reading in readings)
+        rows = Rows.of(hashed(bits, len(some)))
+        if rows.found is None or count >= len(places):
+            return rows
+    return rows
+
+
+def _hashes(reading: Reading) -> NDArray[np.uint64]:
+    if reading.numbers is not None:
+        return number_bits(reading.numbers)
+    number: dict[object, int] = {
+        value: int.from_bytes(hashlib.blake2b(str(value).encode(), digest_size=8).digest())
+        for value in reading.observed()
+    }
+    cells = zip(reading.values, reading.gaps, strict=True)
+    return np.fromiter(
+        (0 if gap else number[value] for value, gap in cells), dtype=np.uint64, count=len(reading)
+    )
+
+
+def starts_of(counts: Sequence[int]) -> Ints:
+    """Return the place of the first used row of each part."""
+    return np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.intp)

@@ -1,0 +1,179 @@
+"""Which rows models are fitted on, and which are gathered of a table that is not in memory.
+
+One random order of the rows decides both: models are fitted on the first ``fit_rows`` of it, and
+explained are the first rows of the same order, as many as are asked for. It depends on the places
+of the rows and on the seed, never on how the table is cut, so that a table in memory and the same
+table in parts give the same samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Unpack
+
+import numpy as np
+
+from dfi._checks import whole
+from dfi._data.source import sampled_places
+from dfi._data.streams.read import open_stream
+
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    from dfi._data.outcome import Task
+    from dfi._data.problem import Data, UnitsKind
+    from dfi._data.streams.parts import Watch
+    from dfi._data.table import Missing
+    from dfi._models.seeds import Seeds
+    from dfi._types import GroupsLike, SplitsLike, TableLike, VectorLike
+
+    class Reading(TypedDict):
+        """What belongs to a table, as it was passed."""
+
+        groups: GroupsLike
+        units: UnitsKind
+        sample_weight: VectorLike
+        frequency_weight: VectorLike
+        missing: Missing
+        task: Task
+        positive: object
+        counted: bool
+
+
+FIT_ROWS = 200_000
+"""Rows that models are fitted on, and that can be explained, of a table that is not in memory."""
+
+ORDER = "explained rows"
+"""The name of the seed of the random order of the rows."""
+
+FEWEST_FIT = 50
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How many rows of a table are asked for.
+
+    Attributes
+    ----------
+    fit_rows : int, optional
+        Rows that models are fitted on; None for :data:`FIT_ROWS`.
+    explain_rows : int or str, optional
+        Rows that are explained; "auto" and "default" take what there is, None is all of them.
+    given : bool
+        Whether the model was fitted elsewhere.
+    samples : bool
+        Whether what is computed is about random samples of rows.
+    """
+
+    fit_rows: int | None = None
+    explain_rows: int | str | None = None
+    given: bool = False
+    samples: bool = False
+
+
+def check_streamed(cv: SplitsLike, cv_groups: VectorLike) -> None:
+    """Raise for options that need all rows in memory."""
+    if cv_groups is not None:
+        raise ValueError(
+            "cv_groups keeps rows together that may be in any part of X, and X is not in memory: "
+            "leave it out, or pass X as a frame"
+        )
+    if not isinstance(cv, int | np.integer | str) and not hasattr(cv, "split"):
+        raise ValueError(
+            "cv is a list of row numbers, and the rows of X are not in memory: pass a number of "
+            "folds, or a splitter"
+        )
+
+
+def read_streamed(
+    X: TableLike,
+    y: VectorLike,
+    wanted: Wanted,
+    seeds: Seeds,
+    watch: Watch,
+    **reading: Unpack[Reading],
+) -> Data:
+    """Read a table in parts: all of its rows where they are few, else the first of a random order.
+
+    Parameters
+    ----------
+    X, y
+        As for :func:`dfi._data.streams.read.open_stream`.
+    wanted : Wanted
+        How many rows are asked for.
+    seeds : Seeds
+        Where the random order comes from.
+    watch : Watch
+        Who watches.
+    reading
+        As for :func:`dfi._data.problem.read_data`.
+    """
+    groups, units = reading["groups"], reading["units"]
+    if units == "groups" and groups is None:
+        raise ValueError(
+            "units='groups' makes groups the units: pass groups={'name': ['column', ...], ...}"
+        )
+    stream = open_stream(
+        X,
+        y,
+        sample_weight=reading["sample_weight"],
+        frequency_weight=reading["frequency_weight"],
+        missing=reading["missing"],
+        task=reading["task"],
+        positive=reading["positive"],
+        counted=reading["counted"],
+        watch=watch,
+    )
+    n = stream.n_rows
+    fit = FIT_ROWS if wanted.fit_rows is None else whole("fit_rows", wanted.fit_rows, FEWEST_FIT)
+    if not stream.large:
+        data = stream.gathered(groups=groups, units=units)
+        return with_fit_rows(data, wanted.fit_rows, seeds)
+    if not wanted.samples:
+        raise ValueError(
+            f"X has {n} rows that are not in memory, and only dfi.explain works on samples of "
+            "them: pass a frame of some of the rows"
+        )
+    asked = wanted.explain_rows
+    if asked is None and fit < n:
+        raise ValueError(
+            f"explain_rows=None explains all {n} rows, and X is not in memory: pass a number or "
+            f"'auto', or fit_rows={n} to gather them"
+        )
+    count = max(fit, asked) if isinstance(asked, int) else fit
+    if count >= n:
+        data = stream.gathered(groups=groups, units=units)
+        return with_fit_rows(data, fit, seeds)
+    places = sampled_places(n, count, seeds.child(ORDER).sequence())
+    data = stream.gathered(places, groups=groups, units=units)
+    if wanted.given:
+        return data
+    first = sampled_places(n, fit, seeds.child(ORDER).sequence())
+    return replace(data, fit=np.searchsorted(places, first))
+
+
+def with_fit_rows(
+    data: Data, fit_rows: int | None, seeds: Seeds, *, cv: SplitsLike = 5, given: bool = False
+) -> Data:
+    """Return a table in memory with the rows that models are fitted on: by default all."""
+    if fit_rows is None:
+        return data
+    count = whole("fit_rows", fit_rows, FEWEST_FIT)
+    if given:
+        raise ValueError(
+            "fit_rows is about models that are fitted here, and cv='prefit' fits none: leave it out"
+        )
+    if data.row_groups is not None:
+        raise ValueError(
+            "fit_rows takes a random sample of the rows, and cv_groups keeps rows together: leave "
+            "one of them out"
+        )
+    if not isinstance(cv, int | np.integer) and not hasattr(cv, "split"):
+        raise ValueError(
+            "fit_rows takes a random sample of the rows, and cv is a list of row numbers that says "
+            "which are fitted on: leave fit_rows out"
+        )
+    n = data.table.n_rows
+    if count >= n:
+        return data
+    return replace(data, fit=sampled_places(n, count, seeds.child(ORDER).sequence()))
