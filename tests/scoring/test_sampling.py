@@ -209,7 +209,7 @@ def test_an_interrupt_gives_the_answer_so_far(monkeypatch, answered):
 
     def interrupted(stages, task, merged=sampling.merged_scores):
         calls.append(len(stages))
-        if calls == [1, 2]:
+        if len(calls) == 2:
             signal.raise_signal(signal.SIGINT)
         return merged(stages, task)
 

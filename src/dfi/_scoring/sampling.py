@@ -51,9 +51,9 @@ OF_TOTAL = 0.01
 LARGE_SHARE, OF_SCORE = 0.05, 0.05
 """And that of every score above the first share of the total is below the second share of it."""
 
-MOST_CELLS = 1 << 25
-"""Rows times coordinates that the automatic sample takes at the most: 256 MB for each matrix of
-influence values."""
+MOST_CELLS = 1 << 23
+"""Rows times coordinates that the automatic sample takes at the most: 64 MB for each matrix of
+influence values, of which there are about 16 at a time."""
 
 Told = Callable[[Scores, int], None]
 """Who watches: is given the scores after a stage and how many rows are likely to be explained."""
@@ -149,6 +149,8 @@ def sampled_scores(
                 reason = "time"
                 break
             found = None
+            # one part holds what is there, so that the rows of earlier stages are not kept twice
+            stages = [merged]
             size = int(np.clip(-(-(wanted - done) // BLOCK), 1, BLOCKS_AT_ONCE)) * BLOCK
             with warnings.catch_warnings():
                 # what there is to say of the models and the transport was said of the first rows
@@ -158,8 +160,9 @@ def sampled_scores(
                 )
             done = min(done + size, len(plan.order))
     here = _some(task, plan.order[:done])
+    stages.clear()
     if found is None:
-        found = transport.finished(merged_scores(stages, task), here)
+        found = transport.finished(merged, here)
     return found, here, Sampled(done, plan.population, reason)
 
 
@@ -220,7 +223,10 @@ def _added(scores: Scores, task: Task, membership: Floats) -> Floats:
 
 
 def merged_scores(stages: Sequence[Scores], task: Task) -> Scores:
-    """Put the scores of stages together, whose rows are different ones of one sample."""
+    """Put the scores of stages together, whose rows are different ones of one sample.
+
+    Merged ones are a stage themselves: means weigh by the rows behind them.
+    """
     first = stages[0]
     if len(stages) == 1:
         return first
