@@ -18,6 +18,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 import classes
 import dfi
+import scale
 from dfi._data.weights import Weights
 from dfi._lines.base import Lines
 from dfi._lines.quadrature import QuadratureLines
@@ -296,7 +297,9 @@ def write_page(
     ]
     page = DOCS / "benchmarks.md"
     known = page.read_text() if page.exists() else ""
-    kept = "\n".join(filter(None, (kept_section(known), classes.kept_section(known))))
+    kept = "\n".join(
+        filter(None, (kept_section(known), classes.kept_section(known), scale.kept_section(known)))
+    )
     page.write_text("\n".join(lines) + "\n" + ("\n" + kept if kept else ""))
     raw = {"methods": rows, "first call": starts, "growth": curves}
     (DOCS / "benchmarks.json").write_text(json.dumps(raw, indent=1) + "\n")
