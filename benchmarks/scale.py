@@ -276,7 +276,8 @@ def shap_values(model: Any, X: np.ndarray, background: np.ndarray | None) -> Any
 
     how = "tree_path_dependent" if background is None else "interventional"
     explainer = shap.TreeExplainer(model, background, feature_perturbation=how)
-    return explainer.shap_values(X, check_additivity=False)
+    with contextlib.redirect_stderr(io.StringIO()):
+        return explainer.shap_values(X, check_additivity=False)
 
 
 def woodelf_values(model: Any, X: np.ndarray, background: np.ndarray | None) -> Any:

@@ -1,5 +1,7 @@
 """Margins, the copula transport and its scores."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,7 +17,7 @@ from dfi._models.crossfit import FoldModels
 from dfi._models.predictor import predictor_for
 from dfi._scoring.scores import pooled_scores
 from dfi.datasets.simulations import correlated_gaussian, symmetric_root
-from dfi.transports.copula import Cells, Copula, slope_terms, through_margins
+from dfi.transports.copula import Cells, Copula, Tables, slope_terms, through_margins
 from dfi.transports.curved import curve_scores
 from dfi.transports.margins import count_rows, fit_margin, knot_scores
 from tests.scoring.tasks import task_of
@@ -153,6 +155,31 @@ def test_mean_squares_of_many_rows_are_interpolated_closely(tilt):
     nodes = ndtri((np.arange(200_000) + 0.5) / 200_000)
     expected = np.mean(cells(start[0] + tilt * nodes))
     assert few[0] == pytest.approx(expected, rel=1e-3)
+
+
+def test_tables_are_the_same_made_once_or_each_time():
+    generator = np.random.default_rng(0)
+    cells = Cells(*fit_margin(generator.exponential(size=1000), np.ones(1000)).squared_slopes())
+    start, tables = generator.standard_normal(5000), Tables()
+    for tilt in (0.3, 0.7, 0.3, -0.7):
+        once = cells.mean(start, tilt, None, tables)
+        np.testing.assert_array_equal(once, cells.mean(start, tilt, None))
+    again = pickle.loads(pickle.dumps(tables))  # noqa: S301
+    np.testing.assert_array_equal(cells.mean(start, 0.3, None, again), cells.mean(start, 0.3, None))
+
+
+@pytest.mark.parametrize("kind", ["normal", "skewed", "zeros", "few"])
+def test_slope_terms_of_many_rows_are_those_of_their_places(kind, monkeypatch):
+    """Rows on a knot, at the ends, and beyond what the margin was fitted to are among them."""
+    generator = np.random.default_rng(3)
+    column = columns(kind, 600, generator)
+    transport = Copula().fit_matrix(column[:, None], ones(600), np.zeros(1, bool))
+    knots = transport.margins[0].values
+    rows = np.concatenate([column, knots, [knots[0] - 1.0, knots[-1] + 1.0]])[:, None]
+    direct = slope_terms(rows, ones(len(rows)), transport)
+    monkeypatch.setattr("dfi._data.source.LARGE_ROWS", 100)
+    placed = slope_terms(rows, ones(len(rows)), transport)
+    np.testing.assert_allclose(placed, direct, rtol=1e-12, atol=1e-12 * np.abs(direct).max())
 
 
 def test_knots_depend_on_the_number_of_rows_only():

@@ -31,13 +31,15 @@ in score space are in). It vanishes for normal margins under a linear regression
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 from scipy.special import ndtr
 
+from dfi._data import source
 from dfi._lines.base import Reference
 from dfi._lines.choose import Quadrature
 from dfi._lines.closed_form import SumLines
@@ -69,6 +71,9 @@ OUTER = 100.0
 FINEST = 0.005
 """Least distance of tabulated means; a mean over less than this is weighed by its own square."""
 
+MOST_TABLES = 1024
+"""Tabulated means that are kept, some 40 MB: those of all pairs of 32 columns."""
+
 EMPIRICAL_NODES = 32
 SMOOTH_NODES = 64
 BEYOND = 1e9
@@ -78,6 +83,27 @@ EXTREME = np.pi / (2.0 * np.sqrt(6.0))
 r"""Share of the outermost row in its own quantile. With it the largest of ``n`` values moves by
 :math:`\frac{\pi}{\sqrt 6}(1 - p)/\varphi(s)` at its mid-rank :math:`p = 1 - 1/(2n)`, the spread of
 a Gumbel variable, where one half (as for other rows) would leave its randomness out."""
+
+
+class Tables:
+    """Tabulated means of squares, made once for all rows that are explained, stage by stage."""
+
+    def __init__(self) -> None:
+        self._made = lru_cache(MOST_TABLES)(_table)
+
+    def of(self, cells: Cells, width: float) -> CubicHermiteSpline:
+        """Return the mean square at normal points of some width, as a function of their mean."""
+        return self._made(cells.edges.tobytes(), cells.squares.tobytes(), width)
+
+    def __reduce__(self) -> tuple[type[Tables], tuple[()]]:
+        # Workers make those that they need.
+        return Tables, ()
+
+
+def _table(edges: bytes, squares: bytes, width: float) -> CubicHermiteSpline:
+    cells = Cells(np.frombuffer(edges), np.frombuffer(squares))
+    grid = cells.grid(width)
+    return CubicHermiteSpline(grid, cells.normal_mean(grid, width), cells.normal_slope(grid, width))
 
 
 @dataclass(frozen=True)
@@ -94,6 +120,7 @@ class CopulaTransport(StraightTransport):
     linear: LinearTransport
     center: Floats
     deviation: Floats
+    tables: Tables = field(default_factory=Tables, repr=False, compare=False)
 
     bends_models: ClassVar[bool] = True
 
@@ -213,7 +240,7 @@ class CopulaTransport(StraightTransport):
         for m in range(self.n_latent):
             tilt = decoder[m, j]
             start = standardized[:, m] - latent[:, j] * tilt
-            weights[:, m] = self.cells(m).mean(start, tilt, nodes)
+            weights[:, m] = self.cells(m).mean(start, tilt, nodes, self.tables)
         return weights
 
     def attributed(
@@ -273,7 +300,9 @@ class Cells:
         padded = np.concatenate([[0.0], self.squares, [0.0]])
         return np.asarray(padded[np.searchsorted(self.edges, points)])
 
-    def mean(self, start: Floats, tilt: float, nodes: Floats | None) -> Floats:
+    def mean(
+        self, start: Floats, tilt: float, nodes: Floats | None, tables: Tables | None = None
+    ) -> Floats:
         """Return the mean square at ``start + tilt t``, ``t`` normal or one of the nodes."""
         if len(np.unique(self.squares)) == 1 and abs(self.edges[0]) > OUTER:
             return np.full(len(start), self.squares[0])
@@ -281,27 +310,26 @@ class Cells:
             return self(start)
         if nodes is not None:
             return np.asarray(np.mean(self(start[:, None] + tilt * nodes), axis=1))
-        grid = self._grid(abs(tilt))
+        grid = self.grid(abs(tilt))
         if len(start) <= len(grid):
-            return self._normal_mean(start, abs(tilt))
+            return self.normal_mean(start, abs(tilt))
         # The table's ends are those of the cells, not of the rows: rows do not depend on others.
-        table = CubicHermiteSpline(
-            grid, self._normal_mean(grid, abs(tilt)), self._normal_slope(grid, abs(tilt))
-        )
+        table = (tables or Tables()).of(self, abs(tilt))
         return np.asarray(table(np.clip(start, grid[0], grid[-1])))
 
-    def _grid(self, width: float) -> Floats:
+    def grid(self, width: float) -> Floats:
         """Return points close enough to interpolate a normal average, constant beyond them."""
         inner = self.edges[np.abs(self.edges) < OUTER]
         low, high = inner[0] - 8.0 * width, inner[-1] + 8.0 * width
         return np.linspace(low, high, 2 + int((high - low) / max(width / 16.0, FINEST)))
 
-    def _normal_mean(self, points: Floats, width: float) -> Floats:
+    def normal_mean(self, points: Floats, width: float) -> Floats:
         r"""Return the mean square at ``N(point, width^2)``, a sum of normal probabilities."""
         below = ndtr((self.edges - points[:, None]) / width)
         return np.asarray(np.diff(below, axis=1) @ self.squares)
 
-    def _normal_slope(self, points: Floats, width: float) -> Floats:
+    def normal_slope(self, points: Floats, width: float) -> Floats:
+        """Return its derivative by the points."""
         density = np.exp(-0.5 * ((self.edges - points[:, None]) / width) ** 2)
         return np.asarray(np.diff(density, axis=1) @ self.squares / (-width * np.sqrt(2 * np.pi)))
 
@@ -408,15 +436,30 @@ def slope_terms(matrix: Floats, weights: Weights, transport: CopulaTransport) ->
         values, knots = matrix[:, column], margin.scores
         slopes = margin.slopes()
         at_knots = np.concatenate([slopes[:1], 0.5 * (slopes[1:] + slopes[:-1]), slopes[-1:]])
-        below = 0.5 * (values[:, None] < margin.values) + 0.5 * (values[:, None] <= margin.values)
-        below[values <= margin.values[0], 0] = EXTREME
-        below[values >= margin.values[-1], -1] = 1.0 - EXTREME
+        distinct, place = _by_place(values, margin.values)
+        one = distinct[:, None]
+        below = 0.5 * (one < margin.values) + 0.5 * (one <= margin.values)
+        below[distinct <= margin.values[0], 0] = EXTREME
+        below[distinct >= margin.values[-1], -1] = 1.0 - EXTREME
         shift = (ndtr(knots) - below) * at_knots * np.sqrt(2 * np.pi) * np.exp(0.5 * knots**2)
         probability = np.diff(ndtr(margin.squared_slopes()[0])) * margin.shrink()
-        change = np.diff(shift, axis=1) / np.diff(knots) @ (probability * slopes)
+        change = (np.diff(shift, axis=1) / np.diff(knots) @ (probability * slopes))[place]
         standardized = (values - transport.center[column]) / transport.deviation[column]
         terms[:, m] = 2.0 * change / (probability @ slopes**2) - (standardized**2 - 1.0)
     return np.asarray(terms - weights.mean(terms))
+
+
+def _by_place(values: Floats, knots: Floats) -> tuple[Floats, Ints | slice]:
+    """Return values that stand for all, and which of them stands for each.
+
+    What a row adds depends on the knots that it lies between, or on, alone: of many rows one for
+    each place is enough, and no array of rows by knots is made.
+    """
+    if len(values) <= source.LARGE_ROWS:
+        return values, slice(None)
+    code = np.searchsorted(knots, values, "left") + np.searchsorted(knots, values, "right")
+    _, first, place = np.unique(code, return_index=True, return_inverse=True)
+    return values[first], place
 
 
 @dataclass(frozen=True)
