@@ -4,6 +4,7 @@ What they have in common is tested without them, in ``test_backends.py``.
 """
 
 import os
+import sys
 import threading
 
 import joblib
@@ -116,11 +117,13 @@ def spark():
     joblibspark = pytest.importorskip("joblibspark")
     from pyspark.sql import SparkSession
 
-    session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    session = session.getOrCreate()
-    joblibspark.register_spark()
-    yield session
-    session.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)  # else workers are another Python's
+        session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+        session = session.getOrCreate()
+        joblibspark.register_spark()
+        yield session
+        session.stop()
 
 
 FEW = 250
