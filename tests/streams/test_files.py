@@ -136,7 +136,7 @@ def refused(message: str, X: object, y: object = "y", error: type = ValueError, 
 def test_files_that_are_not_there(tmp_path):
     refused("the pattern '.*nothing.*parquet' matches no file", str(tmp_path / "nothing*.parquet"))
     refused("there is no such file or folder", str(tmp_path / "no.parquet"))
-    refused("holds no Parquet files", tmp_path)
+    refused("is a folder that holds no Parquet files", tmp_path)
     refused("files are read from this machine", "s3://bucket/data.parquet")
     (tmp_path / "a.xlsx").write_bytes(b"x")
     refused("is not a table that is read in parts", tmp_path / "a.xlsx")

@@ -392,10 +392,14 @@ def read_data(
 
 def refuse_extreme(data: Data) -> None:
     """Raise if a column or the outcome is so large or small that its powers are not numbers."""
+    wides = [float(np.ptp(one.values)) for one in data.outcome.members or (data.outcome,)]
+    refuse_spans(data, *extremes(data.matrix), wides)
+
+
+def refuse_spans(data: Data, low: Floats, high: Floats, wides: Sequence[float]) -> None:
+    """Raise for such ranges of the columns, or widths of the outcomes, over all rows."""
     with np.errstate(over="ignore"):
-        low, high = extremes(data.matrix)
         spread = high - low
-        wides = [float(np.ptp(one.values)) for one in data.outcome.members or (data.outcome,)]
     for position in np.flatnonzero(~data.table.constant):
         if not 1.0 / LARGEST_COLUMN < spread[position] < LARGEST_COLUMN:
             raise ValueError(

@@ -171,6 +171,10 @@ class Table:
         """Return the table where some rows, such as those of weight 0, make no levels."""
         return dataclasses.replace(self, present=~absent) if absent.any() else self
 
+    def without_rows(self) -> Table:
+        """Return the columns alone, to be sent to where other rows are."""
+        return dataclasses.replace(self, matrix=self.matrix[:0], present=None, known=None)
+
     def levels_with(self, names: Collection[str]) -> Levels:
         """Return the levels, where the values of some columns are levels however many they are."""
         unknown = sorted(set(names) - set(self.names))

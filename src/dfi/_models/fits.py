@@ -17,6 +17,13 @@ from dfi._data.folds import Fold, in_time_order, read_folds, split_halves, widen
 from dfi._data.problem import read_data, warn_constant
 from dfi._data.source import MatrixSource, tickets
 from dfi._data.streams.read import is_stream
+from dfi._models.cluster import (
+    Split,
+    check_cluster,
+    cluster_fit,
+    is_cluster_learner,
+    local_twin,
+)
 from dfi._models.crossfit import (
     SHARED_FOLDS,
     CrossFit,
@@ -123,6 +130,9 @@ class Fits:
         Whether this is one of several classes or outcomes.
     place : int
         Which of them.
+    cluster : tuple, optional
+        An estimator of Dask that is fitted on all rows of a table on its workers, and how they are
+        split; the ``learner`` is what it becomes here.
     """
 
     data: Data
@@ -139,6 +149,7 @@ class Fits:
     whole: Fits | None = field(default=None, repr=False)
     member: bool = False
     place: int = 0
+    cluster: tuple[EstimatorLike, Split] | None = None
     _kept: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -179,6 +190,10 @@ class Fits:
         """
         seeds = Seeds.of(random_state) if seeds is None else seeds
         loss = loss_for(data.outcome, loss)
+        asked, split = estimator, None
+        if is_cluster_learner(estimator):
+            split = _cluster_split(estimator, data, cv, n_repeats, loss, seeds)
+            estimator = local_twin(estimator)
         learner = resolve_learner(estimator, family_of(data.outcome, loss), loss)
         check_learner_suits_outcome(learner, data.outcome)
         if loss.name == LOG_LOSS.name and needs_scaling(learner):
@@ -193,22 +208,26 @@ class Fits:
             whole, rest = divmod(int(n_repeats), HALVINGS)
             halvings = (HALVINGS,) * whole + (rest,) * bool(rest)
         fit: slice | Ints = slice(None) if data.fit is None else data.fit
-        repeats = read_folds(
-            cv,
-            data.n_fit,
-            matrix=data.matrix[fit],
-            y=data.y[fit],
-            groups=data.row_groups,
-            n_classes=max(2, data.outcome.n_classes),
-            n_repeats=len(halvings) or n_repeats,
-            random_state=seeds.child("split").sequence(),
+        repeats = (
+            (split.folds(data.places_of(np.arange(data.table.n_rows))),)
+            if split is not None
+            else read_folds(
+                cv,
+                data.n_fit,
+                matrix=data.matrix[fit],
+                y=data.y[fit],
+                groups=data.row_groups,
+                n_classes=max(2, data.outcome.n_classes),
+                n_repeats=len(halvings) or n_repeats,
+                random_state=seeds.child("split").sequence(),
+            )
         )
         if data.fit is not None:
             repeats = _of_all_rows(repeats, data, seeds)
         elif data.row_groups is None and in_time_order(repeats):
             order = Ordered(np.arange(data.table.n_rows))
             data = replace(data, weights=replace(data.weights, dependence=order))
-        settings = _settings(estimator, cv, n_repeats, random_state)
+        settings = _settings(asked, cv, n_repeats, random_state)
         fits = cls(
             data,
             learner,
@@ -218,6 +237,7 @@ class Fits:
             workers or Workers(),
             halvings=halvings,
             loss=loss,
+            cluster=None if split is None else (asked, split),
         )
         fits.warn_constant()
         fits.check_clusters()
@@ -568,6 +588,18 @@ class Fits:
     ) -> CrossFit:
         start = time.perf_counter()
         with progress_bar(self.workers.progress, label, len(training.sets)) as advance:
+            if self.cluster is not None:
+                estimator, split = self.cluster
+                found = cluster_fit(
+                    estimator,
+                    self.data,
+                    training,
+                    split,
+                    seeds=self.seeds.child("fit"),
+                    advance=advance,
+                )
+                self._kept["seconds"] = self.seconds + time.perf_counter() - start
+                return found
             models = cross_fit(
                 self.learner,
                 self.data,
@@ -781,6 +813,34 @@ def _of_all_rows(
     return widened(repeats, data.fit, others, numbers)
 
 
+def _cluster_split(
+    estimator: EstimatorLike,
+    data: Data,
+    cv: SplitsLike,
+    n_repeats: int | None,
+    loss: Loss,
+    seeds: Seeds,
+) -> Split:
+    """Return the folds of a learner of Dask, or raise for options that it does not honour."""
+    check_cluster(estimator, data)
+    name = type(estimator).__name__
+    if not isinstance(cv, int | np.integer) or isinstance(cv, bool) or cv < 2:
+        raise ValueError(
+            f"cv is {cv!r}, and folds of {name} are dealt on the workers: pass a number of folds "
+            "of 2 or more"
+        )
+    if n_repeats not in (None, 1):
+        raise ValueError(
+            f"n_repeats={n_repeats!r} fits {name} that many times on all rows: leave it at 1"
+        )
+    if loss.name == LOG_LOSS.name and predicts_classes(local_twin(estimator)):
+        raise ValueError(
+            f"loss='log-loss' scales the margins of a classifier on further rows, and {name} is "
+            "fitted on the workers: use loss='brier'"
+        )
+    return Split.of(seeds, int(cv))
+
+
 def _on_margin(predictor: Predictor, fits: Fits) -> tuple[Predictor, Outcome]:
     r"""Return a classifier as its log-odds, with the working response for an outcome.
 
@@ -879,7 +939,8 @@ def prepare(
         "counted": chosen is not None and chosen.domain == "positive",
     }
     if is_stream(X):
-        wanted = Wanted(fit_rows, explain_rows, given=given, samples=samples)
+        cluster = is_cluster_learner(estimator) and not given
+        wanted = Wanted(fit_rows, explain_rows, given=given, samples=samples, cluster=cluster)
         check_streamed(cv, cv_groups)
         data = read_streamed(X, y, wanted, seeds, partial(progress_bar, progress), **reading)
     else:

@@ -63,12 +63,15 @@ class Wanted:
         Whether the model was fitted elsewhere.
     samples : bool
         Whether what is computed is about random samples of rows.
+    cluster : bool
+        Whether models are fitted on all rows, where these are.
     """
 
     fit_rows: int | None = None
     explain_rows: int | str | None = None
     given: bool = False
     samples: bool = False
+    cluster: bool = False
 
 
 def check_streamed(cv: SplitsLike, cv_groups: VectorLike) -> None:
@@ -141,12 +144,14 @@ def read_streamed(
             f"'auto', or fit_rows={n} to gather them"
         )
     count = max(fit, asked) if isinstance(asked, int) else fit
-    if count >= n:
+    if wanted.cluster:
+        count = min(count, n)
+    elif count >= n:
         data = stream.gathered(groups=groups, units=units)
         return with_fit_rows(data, fit, seeds)
     places = sampled_places(n, count, seeds.child(ORDER).sequence())
     data = stream.gathered(places, groups=groups, units=units)
-    if wanted.given:
+    if wanted.given or wanted.cluster:
         return data
     first = sampled_places(n, fit, seeds.child(ORDER).sequence())
     return replace(data, fit=np.searchsorted(places, first))

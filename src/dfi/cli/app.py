@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import glob
 import inspect
 import re
 import shlex
@@ -75,6 +76,13 @@ def describe(
     """
 
 
+def _stem(data: str) -> str:
+    """Return what an output folder is called after: a file, or the folder of a pattern."""
+    path = Path(data)
+    name = path.parent.name if glob.has_magic(path.name) else path.name
+    return re.sub(r"[*?\[\]]", "", name).split(".")[0] or "data"
+
+
 class Run:
     """One command from its options to its last line.
 
@@ -87,7 +95,7 @@ class Run:
     ) -> None:
         self.request, self.console = request, Console(request.quiet)
         self._context, self._started = context, clock.monotonic()
-        stem = "data" if request.data == "-" else Path(request.data).name.split(".")[0] or "data"
+        stem = "data" if request.data == "-" else _stem(request.data)
         self.out = request.out or Path(f"dfi-{stem}{ending}")
         self.folder = OutputFolder(self.out, files, force=request.force)
 
@@ -96,11 +104,11 @@ class Run:
         """Seconds since the command began."""
         return clock.monotonic() - self._started
 
-    def read(self, doing: str, *, refits: bool = False) -> dict[str, Any]:
+    def read(self, doing: str, *, refits: bool = False, parts: bool = False) -> dict[str, Any]:
         """Return the arguments of a computation, the cheap ones read first.
 
         ``doing`` begins the sentence that says how large the table is; ``refits`` refuses a model
-        that is fitted already.
+        that is fitted already; with ``parts`` large files are not read whole.
         """
         request = self.request
         if request.loss not in options.LOSSES:
@@ -113,10 +121,32 @@ class Run:
         if request.units is UnitsKind.groups and request.groups is None:
             raise Failure("--units groups makes groups the units: name them with --groups", REFUSED)
         model, fitted = resolve_model(request, self.console)
-        from dfi.cli.tables import read_file, read_groups_file, select
+        from dfi.cli.tables import read_file, read_groups_file, scan_files, select, select_lazily
 
         groups = None if request.groups is None else read_groups_file(request.groups)
         self.console.say(f"reading {'standard input' if request.data == '-' else request.data}")
+        rest = {
+            "estimator": model,
+            "groups": groups,
+            "units": request.units.value,
+            "missing": request.missing.value,
+            "level": request.level,
+            "random_state": request.seed,
+            "n_jobs": request.jobs,
+            "progress": self.console.progress,
+        }
+        lazy = scan_files(request.data, file_format=request.file_format) if parts else None
+        if lazy is not None:
+            self.console.say(f"{doing}: the rows are read in parts")
+            return {
+                "X": select_lazily(lazy, request, self.console),
+                "y": request.target,
+                **self._about_outcome(None),
+                "cv": "prefit" if fitted else request.folds,
+                "sample_weight": request.weights,
+                "frequency_weight": request.frequency_weights,
+                **rest,
+            }
         frame = read_file(request.data, file_format=request.file_format, encoding=request.encoding)
         rows = select(frame, request, self.console)
         if fitted and refits:
@@ -131,21 +161,14 @@ class Run:
             "X": rows.features,
             "y": rows.target,
             **self._about_outcome(rows.target),
-            "estimator": model,
-            "groups": groups,
-            "units": request.units.value,
             "cv": "prefit" if fitted else rows.cv,
             "sample_weight": rows.weights,
             "frequency_weight": rows.frequency_weights,
             "cv_groups": rows.row_groups,
-            "missing": request.missing.value,
-            "level": request.level,
-            "random_state": request.seed,
-            "n_jobs": request.jobs,
-            "progress": self.console.progress,
+            **rest,
         }
 
-    def _about_outcome(self, target: pl.Series) -> dict[str, object]:
+    def _about_outcome(self, target: pl.Series | None) -> dict[str, object]:
         """Return what was said of the target; the library decides about the rest."""
         from dfi.cli.tables import label
 
@@ -154,7 +177,9 @@ class Run:
         if request.task is not options.Task.auto:
             said["task"] = request.task.value
         if request.positive is not None:
-            said["positive"] = label(target, request.positive)
+            said["positive"] = (
+                request.positive if target is None else label(target, request.positive)
+            )
         if request.loss != "auto":
             said["loss"] = request.loss
         return said
@@ -214,6 +239,7 @@ def explain(
     explain_rows: options.RowsToExplain = "default",
     max_seconds: options.MaxSeconds = None,
     keep_rows: options.KeepRows = False,
+    fit_rows: options.FitRows = None,
     out: options.Out = None,
     jobs: options.Jobs = None,
     quiet: options.Quiet = False,
@@ -232,7 +258,7 @@ def explain(
     run = Run(context, Request.among(locals()), "", EXPLAIN_FILES + (GROUP_FILES if summed else ()))
     console = run.console
     with console.warnings():
-        arguments = run.read(f"explaining {target!r}")
+        arguments = run.read(f"explaining {target!r}", parts=True)
         from dfi._scoring.sampling import answers_interrupts
         from dfi.cli.tables import write_tables
         from dfi.results.views import finite, unit_rows
@@ -247,6 +273,7 @@ def explain(
                 explain_rows=options.rows_to_explain(explain_rows),
                 max_seconds=max_seconds,
                 keep_rows=keep_rows,
+                fit_rows=fit_rows,
                 **arguments,
             )
         )

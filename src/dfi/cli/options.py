@@ -100,7 +100,8 @@ def _transports(incomplete: str) -> list[str]:
 Data = Annotated[
     str,
     typer.Argument(
-        help="CSV, TSV, Parquet, Arrow/Feather or JSON lines, also gzipped; - for standard input",
+        help="CSV, TSV, Parquet, Arrow/Feather or JSON lines, also gzipped; - for standard input; "
+        "a folder or a quoted pattern of Parquet files",
         show_default=False,
     ),
 ]
@@ -164,6 +165,14 @@ MaxSeconds = Annotated[
 KeepRows = Annotated[
     bool,
     _method("--keep-rows", help="keep every row's influence values of a table beyond 20,000 rows"),
+]
+FitRows = Annotated[
+    int | None,
+    _method(
+        "--fit-rows",
+        help="rows that models are fitted on; all, or 200,000 where the files are read in parts",
+        show_default=False,
+    ),
 ]
 Methods = Annotated[str, _method(help="all, or names separated by commas")]
 Transports = Annotated[

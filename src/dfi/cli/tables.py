@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import difflib
+import glob
 import gzip
 import io
 import json
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 from sklearn.model_selection import TimeSeriesSplit
 
+from dfi._data import source
+from dfi._data.streams.files import Files, find_files
 from dfi.cli.console import INPUT, REFUSED, Failure
 from dfi.cli.options import Missing, split_names
 
@@ -38,6 +41,9 @@ ENDINGS = {
 }
 FORMATS = {ending: kind for kind, endings in ENDINGS.items() for ending in endings}
 MISSING = ["NA", "N/A", "null", "NULL"]
+STREAMED_BYTES = 2**28
+"""The size of a Parquet file on disk beyond which it is read in parts."""
+
 _GZIP, _PARQUET, _ARROW, _STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 
 
@@ -61,6 +67,71 @@ def read_file(
         raise Failure(f"{label} cannot be read as {name}: {reason}", INPUT) from error
     if frame.width == 0 or frame.height == 0:
         raise Failure(f"{label} has no {'columns' if frame.width == 0 else 'rows'}", INPUT)
+    return frame
+
+
+def scan_files(path: str, *, file_format: str | None = None) -> pl.LazyFrame | None:
+    """Return the rows of large Parquet files without reading them; None where they are read whole.
+
+    A folder and a pattern are always read in parts; one file where it is larger than
+    :data:`STREAMED_BYTES` and has more rows than a table that is explained whole.
+    """
+    several = glob.has_magic(path) or Path(path).is_dir()
+    parquet = Path(path).suffix.lower() in (".parquet", ".pq")
+    if not several and (not parquet or file_format is not None or not Path(path).is_file()):
+        return None
+    if not several and Path(path).stat().st_size <= STREAMED_BYTES:
+        return None
+    try:
+        files = find_files(path)
+        other = next((f for f in files if f.suffix.lower() not in (".parquet", ".pq")), None)
+        if other is not None:
+            raise Failure(f"{other} is no Parquet file; several files are read of Parquet", INPUT)
+        Files.open(files)
+        frame = pl.scan_parquet(list(files))
+        rows = int(frame.select(pl.len()).collect().item())
+    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
+        raise Failure(str(error).strip().split("\n")[0], INPUT) from error
+    if rows == 0:
+        raise Failure(f"{path} has no rows", INPUT)
+    return None if not several and rows <= source.LARGE_ROWS else frame
+
+
+def select_lazily(frame: pl.LazyFrame, request: Request, console: Console) -> pl.LazyFrame:
+    """Leave out columns and rows of a table that is not in memory, as :func:`select` does."""
+    for option, name in (("--time", request.time), ("--cv-groups", request.cv_groups)):
+        if name is not None:
+            raise Failure(
+                f"{option} needs all rows at once, and {request.data} is read in parts: give one "
+                "file of some of the rows",
+                REFUSED,
+            )
+    schema = frame.collect_schema()
+    named = [request.target, request.weights, request.frequency_weights]
+    for option, name in zip(("target", "weights", "frequency-weights"), named, strict=True):
+        if name is not None:
+            _require(schema.names(), name, f"--{option}")
+    drop = split_names(request.drop)
+    for name in drop:
+        _require(schema.names(), name, "--drop")
+    if request.target in drop:
+        raise Failure(f"the target {request.target!r} is also named by --drop", REFUSED)
+    kept = [name for name in schema.names() if name not in drop]
+    if not set(kept) - set(named):
+        raise Failure("no feature is left: every column is the target or left out", REFUSED)
+    floats = [name for name in kept if schema[name].is_float()]
+    frame = frame.select(kept).with_columns(pl.col(floats).fill_nan(None))
+    target = pl.col(request.target)
+    absent = int(frame.select(target.null_count()).collect().item())
+    if absent and request.missing is Missing.error:
+        raise Failure(
+            f"column {request.target!r} has {absent} missing values: leave such rows out with "
+            "--missing drop, or fill them first",
+            REFUSED,
+        )
+    if absent:
+        console.warn(f"{absent} row{'s' * (absent > 1)} without {request.target!r} left out")
+        frame = frame.filter(target.is_not_null())
     return frame
 
 
@@ -254,10 +325,10 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     options = ("target", "weights", "frequency-weights", "time", "cv-groups")
     for option, name in zip(options, roles, strict=True):
         if name is not None:
-            _require(frame, name, f"--{option}")
+            _require(frame.columns, name, f"--{option}")
     drop = split_names(request.drop)
     for name in drop:
-        _require(frame, name, "--drop")
+        _require(frame.columns, name, "--drop")
     if target in drop:
         raise Failure(f"the target {target!r} is also named by --drop", REFUSED)
     special = {name for name in roles if name is not None}
@@ -285,14 +356,14 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     )
 
 
-def _require(frame: pl.DataFrame, name: str, option: str) -> None:
-    if name in frame.columns:
+def _require(columns: list[str], name: str, option: str) -> None:
+    if name in columns:
         return
-    by_case = [column for column in frame.columns if column.lower() == name.lower()]
-    close = by_case or difflib.get_close_matches(name, frame.columns, n=3)
-    listed = close or frame.columns[:10]
+    by_case = [column for column in columns if column.lower() == name.lower()]
+    close = by_case or difflib.get_close_matches(name, columns, n=3)
+    listed = close or columns[:10]
     lead = "did you mean" if close else "the columns are"
-    end = "?" if close else ", ..." if len(frame.columns) > len(listed) else ""
+    end = "?" if close else ", ..." if len(columns) > len(listed) else ""
     raise Failure(
         f"{option}: there is no column {name!r}; {lead} {', '.join(map(repr, listed))}{end}",
         REFUSED,

@@ -141,7 +141,7 @@ class DaskParts(Partitions):
     ) -> State | None:
         """Send the work to the partitions, merge on the way back."""
         dask = importlib.import_module("dask")
-        parts = self._parts(columns)
+        parts = self.delayed(columns)
         firsts = [0] * len(parts) if starts is None else starts.tolist()
         # one node of the graph, so that it goes to each worker once and not with every task
         shared = dask.delayed(work, pure=False, traverse=False)
@@ -158,7 +158,8 @@ class DaskParts(Partitions):
         found: State | None = _computed(level[0], leaves, label, watch)
         return found
 
-    def _parts(self, columns: Sequence[str]) -> list[Native]:
+    def delayed(self, columns: Sequence[str]) -> list[Native]:
+        """Return the partitions, with some of their columns, as what Dask computes later."""
         if self.others is None:
             chosen = self.table[[self.labels[name] for name in columns]]
             return list(chosen.to_delayed())
@@ -233,7 +234,9 @@ def _computed(root: Native, leaves: list[Native], label: str, watch: Watch) -> N
         distributed = importlib.import_module("distributed")
         cancelled = importlib.import_module("concurrent.futures").CancelledError
         try:
-            found, *pieces = client.compute([root, *leaves])
+            # of one partition the leaf is the root, which must not be released
+            watched = leaves if len(leaves) > 1 else []
+            found, *pieces = client.compute([root, *watched])
             for done in distributed.as_completed(pieces):
                 if done.status == "finished" and advance is not None:
                     advance(1)

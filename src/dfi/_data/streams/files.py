@@ -68,7 +68,7 @@ def _named(text: str) -> list[Path]:
     if path.is_dir():
         files = sorted(p for p in path.rglob("*") if p.suffix.lower() in PARQUET and p.is_file())
         if not files:
-            raise ValueError(f"the folder {text!r} holds no Parquet files (.parquet or .pq)")
+            raise ValueError(f"{text!r} is a folder that holds no Parquet files (.parquet or .pq)")
         keyed = next((p for p in files if "=" in "".join(p.relative_to(path).parts[:-1])), None)
         if keyed is not None:
             raise ValueError(

@@ -11,7 +11,7 @@ from dfi._checks import did_you_mean, one_of
 from dfi._data import source as sources
 from dfi._data.groups import read_groups
 from dfi._data.outcome import outcome_rule
-from dfi._data.problem import Data, refuse_extreme, warn_constant
+from dfi._data.problem import Data, refuse_spans, warn_constant
 from dfi._data.streams.cluster import is_dask, open_dask
 from dfi._data.streams.files import Files, is_path
 from dfi._data.streams.lazy import is_lazy, open_lazy
@@ -100,7 +100,9 @@ class Stream:
             places=None if places is None else rows.places,
             means={} if places is None else self._means(),
         )
-        refuse_extreme(data)
+        low, high = self.state.target.span
+        wides = [] if data.outcome.is_classes else [high - low]
+        refuse_spans(data, *self.state.span(self.columns), wides)
         warn_constant(data.table, data.table.constant)
         return data
 

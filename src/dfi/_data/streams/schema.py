@@ -370,7 +370,19 @@ class SchemaState:
 
     def constant(self, columns: Sequence[Column], *, counted: bool) -> Bools:
         """Return which matrix columns do not vary, as :func:`constant_columns` of all rows."""
-        lows, highs = [], []
+        low, high = self.span(columns, counted=counted)
+        with np.errstate(over="ignore", invalid="ignore"):
+            wide = high - low
+        largest = np.maximum(np.abs(low), np.abs(high))
+        return np.asarray(wide <= 16 * np.finfo(np.float64).eps * largest)
+
+    def span(self, columns: Sequence[Column], *, counted: bool = False) -> tuple[Floats, Floats]:
+        """Return the least and the largest value of each matrix column.
+
+        Of all rows, or of those of positive weight; of a level that all rows have 0 and 0.
+        """
+        lows: list[float] = []
+        highs: list[float] = []
         for state, column in zip(self.columns, columns, strict=True):
             missing = state.counted_missing if counted else state.missing.count
             if column.kind == "categorical":
@@ -396,10 +408,7 @@ class SchemaState:
                 low, high = min(low, column.fill), max(high, column.fill)
             lows += [low, 0.0]
             highs += [high, float(seen and missing > 0)]
-        span = np.array([lows, highs])
-        with np.errstate(over="ignore", invalid="ignore"):
-            wide = span[1] - span[0]
-        return np.asarray(wide <= 16 * np.finfo(np.float64).eps * np.abs(span).max(axis=0))
+        return np.array(lows), np.array(highs)
 
 
 @dataclass(frozen=True, eq=False)
