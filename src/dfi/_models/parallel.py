@@ -57,7 +57,7 @@ LARGE_ARRAY = 1 << 14
 FEW_STEPS = 2000
 """Rows that are explained sooner than sent: Ray takes seconds to start workers for every round."""
 
-SMALL_PARCEL = 1 << 20
+SMALL_PARCEL = 1 << 16
 """Bytes that go along with every task: to put them on a cluster first would take longer."""
 
 ATOMS = (int, float, complex, str, bytes, type, type(None), FunctionType, BuiltinFunctionType)
@@ -192,7 +192,7 @@ def in_parallel(
     # joblib runs the tasks of a single worker in its caller
     shares = n_workers == 1 or getattr(backend, "supports_sharedmem", False)
     results: Iterator[Any]
-    if not shares and not isinstance(backend, BACKENDS["loky"]):
+    if not shares and not isinstance(backend, BACKENDS.get("loky", ())):
         results = chain.from_iterable(
             map(pickle.loads, parallel(_packed(list(tasks), backend, n_workers)))
         )
