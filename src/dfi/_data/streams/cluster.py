@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 State = TypeVar("State", bound=Mergeable)
 
-MERGED_AT_ONCE = 8
-"""States that one task merges."""
+MERGED_AT_ONCE = 4
+"""States that one task merges, and that a worker holds meanwhile."""
 
 
 CLOSED = (
@@ -236,7 +237,10 @@ def _computed(root: Native, leaves: list[Native], label: str, watch: Watch) -> N
         try:
             # of one partition the leaf is the root, which must not be released
             watched = leaves if len(leaves) > 1 else []
-            found, *pieces = client.compute([root, *watched])
+            with warnings.catch_warnings():
+                # edges of laws go out with the graph, so that they survive the loss of any worker
+                warnings.filterwarnings("ignore", "Sending large graph")
+                found, *pieces = client.compute([root, *watched])
             for done in distributed.as_completed(pieces):
                 if done.status == "finished" and advance is not None:
                     advance(1)
