@@ -88,9 +88,9 @@ def explain(
     X : dataframe or array of shape (n, d), or a table that is not in memory
         numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories, which are one
         unit each. Or the path of a file of Parquet, a pattern (``"data/*.parquet"``), a folder or a
-        list of paths; a polars LazyFrame, a DuckDB relation, a dask.dataframe or dask array: the
-        transport is fitted from sums over all rows, wherever they are, and a random sample of the
-        rows is gathered to fit and explain models on.
+        list of paths; a polars LazyFrame, a DuckDB relation, a pyarrow Dataset, a dask.dataframe or
+        dask array: the transport is fitted from sums over all rows, wherever they are, and a random
+        sample of the rows is gathered to fit and explain models on.
     y : array-like of shape (n,), frame of several outcomes, or str
         The outcome: a quantity, a count, or classes (labels of any type, booleans, 0/1). Several
         columns are several quantities; a string names the column of ``X`` that holds it.

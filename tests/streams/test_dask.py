@@ -185,3 +185,55 @@ def test_arrays_that_cannot_be_read(numbers):
         dfi.explain(array, "y", **OPTIONS)
     with pytest.raises(ValueError, match="X must have two dimensions and has 1"):
         dfi.explain(array[:, 0], array[:, 1], **OPTIONS)
+    with pytest.raises(ValueError, match="y has 2900 rows and X has 3000: pass one value per row"):
+        dfi.explain(array[:, :3], array[:2900, 3], **OPTIONS)
+    some = array[array[:, 0] > -9]
+    with pytest.raises(ValueError, match="chunks have unknown lengths, so that y cannot be laid"):
+        dfi.explain(some[:, :3], array[:, 3], **OPTIONS)
+
+
+def test_arrays_of_chunks_with_unknown_lengths(numbers, same):
+    array = da.from_array(numbers.to_numpy(), chunks=(700, 4))
+    some = array[array[:, 0] > 0]
+    rows = numbers.to_numpy()[numbers["a"] > 0]
+    same(
+        dfi.explain(some[:, :3], some[:, 3], **OPTIONS),
+        dfi.explain(rows[:, :3], rows[:, 3], **OPTIONS),
+    )
+
+
+def test_columns_without_divisions(frame):
+    table = dd.from_pandas(frame, npartitions=3)
+    with pytest.raises(ValueError, match="the divisions of y are not known and the other's are"):
+        dfi.explain(table[["a", "b"]], table["y"].clear_divisions(), **OPTIONS)
+
+
+def test_what_is_no_table(frame):
+    with pytest.raises(TypeError, match="X is a Delayed.* of Dask, which is no table: pass a"):
+        dfi.explain(dask.delayed(frame), "y", **OPTIONS)
+
+
+def test_a_partition_that_cannot_be_computed(numbers):
+    def lost(part):
+        raise FileNotFoundError("no such part")
+
+    table = dd.from_pandas(numbers, npartitions=3)
+    table = table.map_partitions(lost, meta=table._meta)
+    with pytest.raises(ValueError, match=r"cannot be computed \(FileNotFoundError: no such part\)"):
+        dfi.explain(table, "y", **OPTIONS)
+
+
+def test_partitions_that_are_not_the_same_again(numbers):
+    seen = []
+
+    def other(part):
+        seen.append(len(part))
+        return part if len(seen) < 5 else part.iloc[:-1]
+
+    table = dd.from_pandas(numbers, npartitions=3)
+    table = table.map_partitions(other, meta=table._meta)
+    with (
+        dask.config.set(scheduler="synchronous"),
+        pytest.raises(ValueError, match="X is not what it was when it was read first: keep the"),
+    ):
+        dfi.explain(table, "y", **OPTIONS)

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
+from pyarrow import dataset
 
 import dfi
 from dfi._data.streams import files, lazy
@@ -153,6 +154,98 @@ def test_folders_that_hold_a_column(tmp_path):
 def test_a_file_twice(tmp_path):
     pl.DataFrame({"a": [1], "y": [2]}).write_parquet(tmp_path / "a.parquet")
     refused("names the file .*a.parquet twice", [tmp_path / "a.parquet", tmp_path / "a.parquet"])
+
+
+def test_a_file_by_two_names(tmp_path):
+    pl.DataFrame({"a": [1], "y": [2]}).write_parquet(tmp_path / "a.parquet")
+    os.symlink(tmp_path / "a.parquet", tmp_path / "b.parquet")
+    refused(
+        "names the file .*b.parquet twice, also as .*a.parquet: name every", str(tmp_path / "*")
+    )
+
+
+def test_an_empty_path():
+    refused("X is an empty path: pass the path of a file or folder, or a frame", "")
+
+
+def test_text_of_several_lines(table, tmp_path, monkeypatch, same):
+    # blocks of text end anywhere, within quotes too
+    monkeypatch.setattr(files, "CSV_BYTES", 4096)
+    text = table.with_columns(pl.col("c") + "\nand, more")
+    text.write_csv(tmp_path / "a.csv")
+    same(dfi.explain(tmp_path / "a.csv", "y", **OPTIONS), dfi.explain(text, "y", **OPTIONS))
+
+
+def test_files_that_are_damaged(table, tmp_path):
+    path = tmp_path / "a.parquet"
+    table.write_parquet(path, compression="zstd")
+    content = bytearray(path.read_bytes())
+    content[60:4000] = bytes(3940)
+    path.write_bytes(content)
+    refused("a.parquet cannot be read: ", path)
+
+
+@pytest.mark.parametrize("rows", [2900, N])
+def test_files_that_change_on_the_way(rows, table, tmp_path, monkeypatch):
+    path, read = tmp_path / "a.parquet", files._batches
+    table.write_parquet(path)
+    passes = []
+
+    def batches(*args):
+        passes.append(args)
+        if len(passes) == 2:
+            table[:rows].sample(fraction=1.0, shuffle=True, seed=1).write_parquet(path)
+        yield from read(*args)
+
+    monkeypatch.setattr(files, "_batches", batches)
+    refused("a.parquet is not what it was when it was read first: keep the data as they are", path)
+
+
+def test_datasets(table, folder, whole, same, tmp_path):
+    found = dfi.explain(dataset.dataset(sorted(folder.glob("*.parquet"))), "y", **OPTIONS)
+    same(found, whole, GROUPS)
+    parts = table.with_columns(pl.lit("u").alias("part"))
+    dataset.write_dataset(
+        parts.to_arrow(), tmp_path, format="parquet", partitioning=["part"],
+        partitioning_flavor="hive",
+    )  # fmt: skip
+    kept = dfi.explain(dataset.dataset(tmp_path, partitioning="hive"), "y", **OPTIONS)
+    assert kept.names == (*whole.names, "part")
+
+
+def test_lazy_tables_that_fail(table, tmp_path):
+    refused(
+        "X is a LazyFrame that cannot be read .*'?nope", table.lazy().with_columns(pl.col("nope"))
+    )
+    missing = pl.scan_parquet(tmp_path / "no.parquet")
+    refused("X is a LazyFrame that cannot be read .*no.parquet", missing)
+    failing = table.lazy().with_columns(pl.col("c").str.to_integer().alias("d"))
+    refused(r"X is a LazyFrame that cannot be read \(ComputeError: .*\): see that it can", failing)
+    con = duckdb.connect()
+    con.register("t", table.to_arrow())
+    relation = con.sql("select * from t")
+    con.close()
+    refused("X is a DuckDB relation that cannot be read .*closed", relation)
+    path = tmp_path / "a.parquet"
+    table.write_parquet(path)
+    lost = dataset.dataset(path)
+    path.unlink()
+    refused("X is a pyarrow Dataset that cannot be read .*a.parquet", lost)
+
+
+def test_a_lazy_frame_that_is_not_the_same_again(table):
+    asked = []
+
+    def fewer(part):
+        asked.append(1)
+        return part[: N - len(asked)]
+
+    refused("X is not what it was when it was read first", table.lazy().map_batches(fewer))
+
+
+def test_numbers_of_numpy_are_numbers(table):
+    options = OPTIONS | {"fit_rows": 600, "explain_rows": np.int64(900)}
+    assert dfi.explain(table.lazy(), "y", **options).spec["explained_rows"] == 900
 
 
 @pytest.mark.parametrize(

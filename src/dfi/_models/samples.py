@@ -143,7 +143,7 @@ def read_streamed(
             f"explain_rows=None explains all {n} rows, and X is not in memory: pass a number or "
             f"'auto', or fit_rows={n} to gather them"
         )
-    count = max(fit, asked) if isinstance(asked, int) else fit
+    count = fit if asked is None or isinstance(asked, str) else max(fit, int(asked))
     if wanted.cluster:
         count = min(count, n)
     elif count >= n:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from dfi._data.frames import Library
     from dfi._data.streams.parts import Watch, Work
-    from dfi._types import Array, Frame, Ints, Native
+    from dfi._types import Advance, Array, Frame, Ints, Native
 
 State = TypeVar("State", bound=Mergeable)
 
@@ -46,7 +46,8 @@ def is_dask(X: object) -> bool:
 
 def is_dask_array(X: object) -> bool:
     """Return whether a table is a dask array."""
-    return is_dask(X) and hasattr(X, "chunks") and hasattr(X, "rechunk")
+    # of the type: what Dask delays has every attribute that it is asked for
+    return is_dask(X) and hasattr(type(X), "chunks") and hasattr(type(X), "rechunk")
 
 
 def open_dask(X: Native, roles: Mapping[str, Native]) -> tuple[DaskParts, dict[str, str]]:
@@ -61,6 +62,11 @@ def open_dask(X: Native, roles: Mapping[str, Native]) -> tuple[DaskParts, dict[s
     """
     if is_dask_array(X):
         return _open_array(X, roles)
+    if not hasattr(type(X), "columns") or not hasattr(type(X), "divisions"):
+        raise TypeError(
+            f"X is a {type(X).__name__} of Dask, which is no table: pass a dask.dataframe or a "
+            "dask array, e.g. dask.dataframe.from_delayed([...])"
+        )
     names: dict[str, str] = {}
     for role, given in roles.items():
         if isinstance(given, str):
@@ -76,6 +82,12 @@ def open_dask(X: Native, roles: Mapping[str, Native]) -> tuple[DaskParts, dict[s
             raise ValueError(
                 f"{role} has {given.npartitions} partitions and X has {X.npartitions}: give them "
                 "the same, or make it a column of X"
+            )
+        if given.known_divisions != X.known_divisions:
+            unknown = "X" if given.known_divisions else role
+            raise ValueError(
+                f"{role} cannot be laid beside X, because the divisions of {unknown} are not known "
+                f"and the other's are: make {role} a column of X"
             )
         names[role] = column
         X = X.assign(**{column: given})
@@ -101,10 +113,26 @@ def _open_array(X: Native, roles: Mapping[str, Native]) -> tuple[DaskParts, dict
                 f"{role} is a {type(given).__name__} beside a dask array: pass a dask array of one "
                 "dimension"
             )
+        _check_chunks(X, role, given)
         others[role] = given
     labels = {f"x{j}": f"x{j}" for j in range(int(X.shape[1]))}
     table = DaskParts(X, {**labels, **dict(zip(others, others, strict=True))}, "numpy", others)
     return table, {role: role for role in roles}
+
+
+def _check_chunks(X: Native, role: str, given: Native) -> None:
+    """Raise where rows of two arrays cannot be laid side by side."""
+    known = [not np.isnan(array.shape[0]) for array in (X, given)]
+    # chunks of unknown lengths that both have, as after one selection, are the same objects
+    if not all(known) and given.chunks[0] != X.chunks[0]:
+        raise ValueError(
+            f"{'X' if known[1] else role} is a dask array whose chunks have unknown lengths, so "
+            f"that {role} cannot be laid beside X: call compute_chunk_sizes() on both first"
+        )
+    if all(known) and given.shape[0] != X.shape[0]:
+        raise ValueError(
+            f"{role} has {given.shape[0]} rows and X has {X.shape[0]}: pass one value per row"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +210,12 @@ class DaskParts(Partitions):
 
 
 def _array_part(matrix: Array, names: list[str], others: list[Array]) -> ArrayPart:
+    for name, values in zip(names, others, strict=True):
+        if len(values) != len(matrix):
+            raise ValueError(
+                f"{name} has {len(values)} rows beside {len(matrix)} of X in one chunk: give both "
+                "the same chunks, e.g. after compute_chunk_sizes()"
+            )
     return ArrayPart(matrix, dict(zip(names, others, strict=True)))
 
 
@@ -214,37 +248,58 @@ def current_client() -> Native | None:
 
 
 def _computed(root: Native, leaves: list[Native], label: str, watch: Watch) -> Native:
+    cancelled = importlib.import_module("concurrent.futures").CancelledError
     client = current_client()
-    with watch(label, len(leaves)) as advance:
-        if client is None:
-            dask = importlib.import_module("dask")
-            callbacks = importlib.import_module("dask.callbacks")
-            keys = {leaf.key for leaf in leaves}
+    try:
+        with watch(label, len(leaves)) as advance:
+            return (
+                _run_here(root, leaves, advance)
+                if client is None
+                else _run_there(client, root, leaves, advance)
+            )
+    except (ValueError, TypeError, ImportError, MemoryError):
+        raise
+    except cancelled as error:
+        raise ValueError(CLOSED) from error
+    except Exception as error:
+        # what a partition is made of runs only now, and may fail with anything
+        lines = str(error).splitlines() or [""]
+        raise ValueError(
+            f"a partition of X cannot be computed ({type(error).__name__}: {lines[0]}): see that "
+            "X.compute() works"
+        ) from error
 
-            def tell(key: object, *_others: object) -> None:
-                if advance is not None and key in keys:
-                    advance(1)
 
-            try:
-                with callbacks.Callback(posttask=tell):
-                    return dask.compute(root)[0]
-            except ValueError as error:
-                if "Missing dependency" not in str(error):
-                    raise
-                raise ValueError(CLOSED) from error
-        distributed = importlib.import_module("distributed")
-        cancelled = importlib.import_module("concurrent.futures").CancelledError
-        try:
-            # of one partition the leaf is the root, which must not be released
-            watched = leaves if len(leaves) > 1 else []
-            with warnings.catch_warnings():
-                # edges of laws go out with the graph, so that they survive the loss of any worker
-                warnings.filterwarnings("ignore", "Sending large graph")
-                found, *pieces = client.compute([root, *watched])
-            for done in distributed.as_completed(pieces):
-                if done.status == "finished" and advance is not None:
-                    advance(1)
-                done.release()
-            return found.result()
-        except cancelled as error:
-            raise ValueError(CLOSED) from error
+def _run_here(root: Native, leaves: list[Native], advance: Advance | None) -> Native:
+    dask = importlib.import_module("dask")
+    callbacks = importlib.import_module("dask.callbacks")
+    keys = {leaf.key for leaf in leaves}
+
+    def tell(key: object, *_others: object) -> None:
+        if advance is not None and key in keys:
+            advance(1)
+
+    try:
+        with callbacks.Callback(posttask=tell):
+            return dask.compute(root)[0]
+    except ValueError as error:
+        if "Missing dependency" not in str(error):
+            raise
+        raise ValueError(CLOSED) from error
+
+
+def _run_there(
+    client: Native, root: Native, leaves: list[Native], advance: Advance | None
+) -> Native:
+    distributed = importlib.import_module("distributed")
+    # of one partition the leaf is the root, which must not be released
+    watched = leaves if len(leaves) > 1 else []
+    with warnings.catch_warnings():
+        # edges of laws go out with the graph, so that they survive the loss of any worker
+        warnings.filterwarnings("ignore", "Sending large graph")
+        found, *pieces = client.compute([root, *watched])
+    for done in distributed.as_completed(pieces):
+        if done.status == "finished" and advance is not None:
+            advance(1)
+        done.release()
+    return found.result()

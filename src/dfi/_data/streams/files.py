@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dfi._data.streams.parts import BATCH_ROWS, InOrder
+from dfi._data.streams.parts import BATCH_ROWS, CHANGED, InOrder, plain_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -50,9 +50,13 @@ def find_files(given: object) -> tuple[Path, ...]:
     found: list[Path] = []
     for item in items:
         found += _named(os.fspath(item) if isinstance(item, os.PathLike) else str(item))
-    twice = next((path for path in found if found.count(path) > 1), None)
-    if twice is not None:
-        raise ValueError(f"X names the file {twice} twice: name every file once")
+    names: dict[Path, Path] = {}
+    for path in found:
+        # links lead to one file by several names, and its rows would count several times
+        before = names.setdefault(path.resolve(), path)
+        if before is not path:
+            also = "" if before == path else f", also as {before}"
+            raise ValueError(f"X names the file {path} twice{also}: name every file once")
     return tuple(found)
 
 
@@ -63,6 +67,8 @@ def _named(text: str) -> list[Path]:
             f"polars.scan_parquet({text!r}), or a dask.dataframe that reads it"
         )
     path = Path(text).expanduser()
+    if not text:
+        raise ValueError("X is an empty path: pass the path of a file or folder, or a frame")
     if path.is_file():
         return [path]
     if path.is_dir():
@@ -99,6 +105,7 @@ class Files(InOrder):
     paths: tuple[Path, ...]
     labels: Mapping[str, object]
     library: Library
+    stamps: tuple[tuple[int, int], ...] = ()
     what = "files"
 
     @classmethod
@@ -110,11 +117,15 @@ class Files(InOrder):
                 raise ValueError(f"{path} is not a table that is read in parts: pass {_KNOWN}")
         _require_pyarrow()
         schemas = [_schema(path) for path in paths]
+        stamps = tuple(_stamp(path) for path in paths)
         for path, schema in zip(paths[1:], schemas[1:], strict=True):
             _compare(paths[0], schemas[0], path, schema)
         has_polars = importlib.util.find_spec("polars") is not None
         return cls(
-            paths, {name: name for name in schemas[0]}, "polars" if has_polars else "pyarrow"
+            paths,
+            {name: name for name in schemas[0]},
+            "polars" if has_polars else "pyarrow",
+            stamps,
         )
 
     def rows(self) -> int | None:
@@ -139,20 +150,20 @@ class Files(InOrder):
     def frames(self, columns: Sequence[str]) -> Iterator[tuple[str, Frame]]:
         """Yield batches of rows, of one file after the other."""
         names = list(columns)
-        for path in self.paths:
+        for path, stamp in zip(self.paths, self.stamps, strict=True):
             for batch in _batches(path, names, self.batch_rows(len(names))):
-                yield str(path), self._frame(batch, names)
+                yield str(path), plain_frame(batch, names, self.library)
+            if _stamp(path) != stamp:
+                raise ValueError(f"{path} {CHANGED}")
 
-    def _frame(self, batch: Native, names: list[str]) -> Frame:
-        pa = importlib.import_module("pyarrow")
-        table = pa.Table.from_batches([batch]).select(names)
-        for place, column in enumerate(table.schema):
-            if pa.types.is_dictionary(column.type):
-                plain = table.column(place).cast(column.type.value_type)
-                table = table.set_column(place, column.name, plain)
-        if self.library == "polars":
-            return importlib.import_module("polars").from_arrow(table)
-        return table
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """Return what tells that a file was written again: its size and when."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise ValueError(f"{path} {CHANGED}") from error
+    return found.st_size, found.st_mtime_ns
 
 
 def _require_pyarrow() -> None:
@@ -212,6 +223,19 @@ def _compare(one: Path, expected: dict[str, str], other: Path, found: dict[str, 
 
 def _batches(path: Path, columns: list[str], rows: int) -> Iterator[Native]:
     suffix = path.suffix.lower()
+    try:
+        yield from _read(path, suffix, columns, rows)
+    except (OSError, ValueError) as error:
+        first = str(error).splitlines()[0]
+        if suffix in CSV and "conversion error" in first:
+            raise ValueError(
+                f"{path} cannot be read in parts, because a column changes its type on the way "
+                f"({first}): write it as Parquet first"
+            ) from error
+        raise ValueError(f"{path} cannot be read: {first}") from error
+
+
+def _read(path: Path, suffix: str, columns: list[str], rows: int) -> Iterator[Native]:
     if suffix in PARQUET:
         parquet = importlib.import_module("pyarrow.parquet")
         # a small buffer: whole groups of rows, which may be large, are not held
@@ -226,15 +250,9 @@ def _batches(path: Path, columns: list[str], rows: int) -> Iterator[Native]:
             for start in range(0, batch.num_rows, rows):
                 yield batch.slice(start, rows)
     else:
-        try:
-            for batch in _open_csv(path):
-                for start in range(0, batch.num_rows, rows):
-                    yield batch.slice(start, rows).select(columns)
-        except ValueError as error:
-            raise ValueError(
-                f"{path} cannot be read in parts, because a column changes its type on the way "
-                f"({str(error).splitlines()[0]}): write it as Parquet first"
-            ) from error
+        for batch in _open_csv(path):
+            for start in range(0, batch.num_rows, rows):
+                yield batch.slice(start, rows).select(columns)
 
 
 def _open_csv(path: Path) -> Native:
@@ -243,6 +261,6 @@ def _open_csv(path: Path) -> Native:
     return csv.open_csv(
         path,
         read_options=csv.ReadOptions(block_size=CSV_BYTES),
-        parse_options=csv.ParseOptions(delimiter=separator),
+        parse_options=csv.ParseOptions(delimiter=separator, newlines_in_values=True),
         convert_options=csv.ConvertOptions(strings_can_be_null=True),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 65_536
 """Rows of files, lazy frames and relations that are read at a time."""
+
+CHANGED = (
+    "is not what it was when it was read first: keep the data as they are until the result is there"
+)
+"""What is said of data that change between two passes."""
 
 State = TypeVar("State", bound=Mergeable)
 Answer = TypeVar("Answer", bound=Mergeable, covariant=True)
@@ -99,6 +105,22 @@ def open_part(part: Frame) -> Opened:
     return Opened(
         dict(zip(names, labels, strict=True)), dict(zip(names, series, strict=True)), count
     )
+
+
+def plain_frame(batch: Native, names: list[str], library: Library) -> Frame:
+    """Return some columns of a batch of Arrow as a frame, text in dictionaries as text.
+
+    Dictionaries differ from one group of rows to the next.
+    """
+    pa = importlib.import_module("pyarrow")
+    table = pa.Table.from_batches([batch]).select(names)
+    for place, column in enumerate(table.schema):
+        if pa.types.is_dictionary(column.type):
+            plain = table.column(place).cast(column.type.value_type)
+            table = table.set_column(place, column.name, plain)
+    if library == "polars":
+        return importlib.import_module("polars").from_arrow(table)
+    return table
 
 
 class Partitions(ABC):

@@ -135,7 +135,7 @@ def open_stream(
 
     Parameters
     ----------
-    X : path, list of paths, lazy frame, DuckDB relation, dask dataframe or array
+    X : path, list of paths, lazy frame, DuckDB relation, Arrow dataset, dask dataframe or array
         The table.
     y : str or Dask column
         The outcome: the name of a column; beside a table of Dask also a column of Dask.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from dfi._data.source import (
     RowSource,
     sampled_places,
 )
-from dfi._data.streams.parts import merged, open_part, unwatched
+from dfi._data.streams.parts import CHANGED, merged, open_part, unwatched
 from dfi._data.streams.schema import check_names, kept_rows, read_mass
 from dfi._data.table import encoded
 from dfi._data.weights import Weights
@@ -128,29 +128,38 @@ def _numbers(column: Column, reading: Reading, part: str) -> Floats:
         )
     changed = (column.kind == "categorical") != (reading.numbers is None)
     if changed or (not column.missing and reading.gaps.any()):
-        raise ValueError(
-            f"column {column.name!r} of {part} is not what it was when it was read first: keep the "
-            "data as they are until the result is there"
-        )
+        raise ValueError(f"column {column.name!r} of {part} {CHANGED}")
     return encoded(column, reading)
 
 
 @dataclass(frozen=True, eq=False)
-class BlockWork:
+class Counted(Generic[State]):
+    """A state, and of how many rows: all passes must see the same ones."""
+
+    count: int
+    state: State
+
+    def merge(self, other: Counted[State]) -> Counted[State]:
+        """Return the state of the rows of both."""
+        return Counted(self.count + other.count, self.state.merge(other.state))
+
+
+@dataclass(frozen=True, eq=False)
+class BlockWork(Generic[State]):
     """Take the state of a part's rows, block by block."""
 
     encoder: Encoder
-    partial: Partial[Mergeable]
+    partial: Partial[State]
 
-    def __call__(self, part: Frame, first: int, name: str) -> tuple[int, Mergeable | None]:
+    def __call__(self, part: Frame, first: int, name: str) -> tuple[int, Counted[State] | None]:
         """Work on a part."""
-        total: Mergeable | None = None
+        total: State | None = None
         used = 0
         for block in self.encoder.blocks(part, first, name):
             if len(block.mass):
                 total = merged(total, self.partial(block))
                 used += len(block.mass)
-        return used, total
+        return used, None if total is None else Counted(used, total)
 
 
 class Rows(NamedTuple):
@@ -252,9 +261,9 @@ class StreamedSource(RowSource):
             label=label or "reading rows",
             watch=self.watch,
         )
-        if found is None:
-            raise ValueError("X has no rows.")
-        return found  # type: ignore[return-value]
+        if found is None or found.count != self.n_rows:
+            raise ValueError(f"X {CHANGED}")
+        return found.state
 
     def gather(self, places: Ints | None) -> Rows:
         """Return the rows in some places, ascending (None: all), with weights and outcomes.
