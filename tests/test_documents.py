@@ -47,7 +47,20 @@ def test_page_on_outcomes_runs_as_it_stands():
     assert set(result.by_outcome) == {"Barolo", "Grignolino", "Barbera"}
 
 
-@pytest.mark.parametrize("name", ["dfi._run", "dfi._sklearn", "dfi.results.importance"])
+def test_page_on_effects_begins_with_what_it_promises():
+    blocks = PYTHON_BLOCK.findall((ROOT / "docs" / "effects.md").read_text())
+    namespace = {}
+    exec(compile(blocks[0], "effects.md", "exec"), namespace)  # noqa: S102
+    result = namespace["result"]
+    assert result.names[int(result.scores.argmax())] == "age"
+    average = result.diagnostics["average effect"]
+    assert abs(average["value"] + 1.0) < 4 * average["se"]
+    assert not result.diagnostics["overlap of treatment"]["poor"]
+
+
+@pytest.mark.parametrize(
+    "name", ["dfi._effects", "dfi._run", "dfi._sklearn", "dfi.results.importance"]
+)
 def test_docstring_examples(name):
     outcome = doctest.testmod(importlib.import_module(name))
     assert outcome.failed == 0

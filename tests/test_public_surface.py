@@ -90,7 +90,7 @@ def listed(module):
 def surface():
     """Return the whole surface as text."""
     lines = ["# dfi.__all__", *dfi.__all__, "", "# dir(dfi)", *dir(dfi)]
-    for function in (dfi.explain, dfi.compare, dfi.sensitivity, dfi.load):
+    for function in (dfi.explain, dfi.compare, dfi.effects, dfi.sensitivity, dfi.load):
         lines += ["", f"# dfi.{function.__name__}", *signature(function.__name__, function)]
     lines += ["", "# dfi.DFI", *signature("DFI", dfi.DFI), *members(dfi.DFI)]
     for kind in RESULTS:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dfi import datasets, inference, losses, methods, plots, report, transports, warnings
+    from dfi._effects import effects
     from dfi._lines.choose import Quadrature
     from dfi._run import compare, explain, sensitivity
     from dfi._sklearn import DFI
@@ -23,6 +24,7 @@ __all__ = [
     "__version__",
     "compare",
     "datasets",
+    "effects",
     "explain",
     "inference",
     "load",
@@ -36,6 +38,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "dfi._effects": ("effects",),
     "dfi._lines.choose": ("Quadrature",),
     "dfi._run": ("compare", "explain", "sensitivity"),
     "dfi._sklearn": ("DFI",),

@@ -57,6 +57,10 @@ class ApproximationWarning(DFIWarning):
     """An exact calculation would be too large, and a sampled one with its own error is used."""
 
 
+class OverlapWarning(DFIWarning):
+    """Treated and untreated rows hardly overlap: effects rest on few rows, or on extrapolation."""
+
+
 def warn(message: str, category: type[Warning]) -> None:
     """Warn at the line that called into dfi, however deep in it the warning arises.
 

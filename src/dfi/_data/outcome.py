@@ -14,7 +14,7 @@ from dfi._data.levels import constant_columns
 from dfi.warnings import OutcomeWarning, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dfi._data.columns import Kind, Reading, Vector
     from dfi._types import Bools, Floats, Native
@@ -49,6 +49,8 @@ class Outcome:
     members : tuple of Outcome
         One for each class (of three or more), or for each of several outcomes: the whole is
         explained by the sum of them.
+    effect : mapping
+        What a result tells of the treatment whose effect this is; empty for what was observed.
     """
 
     values: Floats
@@ -58,6 +60,7 @@ class Outcome:
     labels: tuple[object, ...] = ()
     named: bool = False
     members: tuple[Outcome, ...] = field(default=(), repr=False)
+    effect: Mapping[str, object] = field(default_factory=dict, repr=False)
 
     @property
     def is_classes(self) -> bool:
@@ -78,6 +81,8 @@ class Outcome:
             found["positive"] = self.classes[-1] if self.classes else "1"
         if self.kind == "several":
             found["outcomes"] = [member.name for member in self.members]
+        if self.effect:
+            found["effect"] = dict(self.effect)
         return found
 
 
@@ -342,7 +347,7 @@ def _classes(
         raise ValueError(
             f"y has one class only ({labels[0]!r} in every row): there is nothing to tell apart."
         )
-    chosen = _position(positive, labels)
+    chosen = position_of(positive, labels)
     if len(labels) == 2:
         chosen = 1 if chosen is None else chosen
         order = (1 - chosen, chosen)
@@ -378,16 +383,23 @@ def _classes(
     return Outcome(codes, name, "classes", tuple(texts), tuple(labels), named, members)
 
 
-def _position(positive: object, labels: Sequence[object]) -> int | None:
-    if positive is None:
+def position_of(
+    chosen: object,
+    labels: Sequence[object],
+    *,
+    parameter: str = "positive",
+    whose: str = "class of y",
+) -> int | None:
+    """Return which of some labels a parameter names, None where it names none; raise for others."""
+    if chosen is None:
         return None
     for k, label in enumerate(labels):
-        if label == positive:
+        if label == chosen:
             return k
     texts = [str(label) for label in labels]
-    if str(positive) in texts:
+    if str(chosen) in texts:
         # a label that came through a command line is text, whatever it was in the table
-        return texts.index(str(positive))
-    hint = did_you_mean(positive, texts)
+        return texts.index(str(chosen))
+    hint = did_you_mean(chosen, texts)
     shown = ", ".join(map(repr, labels[:5])) + (", ..." if len(labels) > 5 else "")
-    raise ValueError(f"positive={positive!r} is no class of y, which has {shown}{hint}")
+    raise ValueError(f"{parameter}={chosen!r} is no {whose}, which has {shown}{hint}")

@@ -148,6 +148,8 @@ class Data:
         The outcome's mean over all rows of such a table, and that of each class, by name.
     fit : int ndarray, optional
         The rows that models are fitted on, ascending; None for all. Other rows are only held out.
+    kept : ndarray of bool, optional
+        Which rows of the caller's table these are, where some were left out.
     """
 
     table: Table
@@ -162,6 +164,7 @@ class Data:
     places: Ints | None = None
     means: Mapping[str, float] = field(default_factory=dict)
     fit: Ints | None = None
+    kept: Bools | None = None
 
     @property
     def n_fit(self) -> int:
@@ -384,6 +387,7 @@ def read_data(
         row_groups=row_groups,
         dropped=n_rows - table.n_rows,
         joint=units == "groups",
+        kept=kept,
     )
     refuse_extreme(data)
     warn_constant(table, table.constant)

@@ -946,6 +946,34 @@ def prepare(
     else:
         data = read_data(X, y, cv_groups=cv_groups, **reading)
         data = with_fit_rows(data, fit_rows, seeds, cv=cv, given=given)
+    return fits_of(
+        data,
+        estimator=estimator,
+        cv=cv,
+        n_repeats=n_repeats,
+        loss=chosen,
+        scale=scale,
+        n_jobs=n_jobs,
+        random_state=random_state,
+        progress=progress,
+        seeds=seeds,
+    )
+
+
+def fits_of(
+    data: Data,
+    *,
+    estimator: EstimatorLike = "auto",
+    cv: SplitsLike = 5,
+    n_repeats: int | None = None,
+    loss: Loss | None = None,
+    scale: Scale = "response",
+    n_jobs: int | None = None,
+    random_state: int | None = 0,
+    progress: bool | None = None,
+    seeds: Seeds | None = None,
+) -> Fits:
+    """Split data that were read already, or take a fitted model for them, as ``cv`` says."""
     if data.dropped and not (isinstance(cv, int | np.integer | str) or hasattr(cv, "split")):
         raise ValueError(
             f"missing='drop' leaves out {data.dropped} rows, so that the row numbers in cv are no "
@@ -954,7 +982,7 @@ def prepare(
     if isinstance(cv, str) and cv != "prefit":
         raise ValueError(f"unknown cv {cv!r}: pass a number of folds, a splitter or 'prefit'")
     if n_repeats is None:
-        n_repeats = GROUP_REPEATS if units == "groups" and isinstance(cv, int) else None
+        n_repeats = GROUP_REPEATS if data.joint and isinstance(cv, int) else None
     fit = partial(Fits.cross, cv=cv)
     if isinstance(cv, str):
         fit = partial(Fits.prefit, scale=scale)
@@ -962,7 +990,7 @@ def prepare(
         data,
         estimator,
         n_repeats=n_repeats,
-        loss=chosen,
+        loss=loss,
         random_state=random_state,
         workers=Workers(n_jobs, progress),
         seeds=seeds,

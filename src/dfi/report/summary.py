@@ -420,8 +420,20 @@ def call_text(spec: Plain) -> str:
     if not known:
         return "not recorded"
     if method == "dfi":
-        return f"dfi.explain(X, y, {', '.join(known)})"
+        return f"{_front_door(spec)}, {', '.join(known)})"
     return f"dfi.compare(X, y, [{method!r}], {', '.join(known)})"
+
+
+def _front_door(spec: Plain) -> str:
+    """Return how a call begins: with an outcome, with a treatment or with pseudo-outcomes."""
+    outcome = spec.get("outcome")
+    effect = outcome.get("effect") if isinstance(outcome, dict) else None
+    if not isinstance(effect, dict):
+        return "dfi.explain(X, y"
+    if "treatment" not in effect:
+        return "dfi.effects(X, pseudo_outcome=psi"
+    models = [f"{key}={effect[key]!r}" for key in ("outcome_model", "propensity_model")]
+    return f"dfi.effects(X, y, treatment, {', '.join(models)}, clip={effect['clip']}"
 
 
 def _argument(key: str, spec: Plain) -> str:
@@ -743,6 +755,7 @@ def diagnostic_sentences(result: Importance) -> list[Plain]:
     diagnostics = result.diagnostics
     asymptotics = str(diagnostics.get("asymptotics"))
     notes = [
+        *_effect(result),
         *_sample(result),
         *_row_errors(result),
         *_dependence(result),
@@ -783,6 +796,27 @@ def _sample(result: Importance) -> list[Plain]:
         "errors are those of the sample.",
         serious=cut,
     )
+
+
+def _effect(result: Importance) -> list[Plain]:
+    """Say what is explained where it is an effect, what it is on average, and who overlaps."""
+    average = result.diagnostics.get("average effect")
+    if not isinstance(average, Mapping):
+        return []
+    low, high = number(float(average["ci_low"])), number(float(average["ci_high"]))
+    text = (
+        "What is explained is how an effect differs from row to row: scores and R² are about the "
+        "effect, of which pseudo-outcomes are noisy observations, so that a small R² is no sign of "
+        f"a weak result. The average effect is {number(float(average['value']))} "
+        f"({percent(float(average['level']))} interval {low} to {high})."
+    )
+    overlap = result.diagnostics.get("overlap of treatment")
+    if not isinstance(overlap, Mapping):
+        return _note(text)
+    words = str(overlap["words"])
+    poor = bool(overlap["poor"])
+    text += f" Overlap{' is poor' * poor}: {words}."
+    return _note(text, serious=poor)
 
 
 def _row_errors(result: Importance) -> list[Plain]:

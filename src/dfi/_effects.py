@@ -1,0 +1,498 @@
+"""Treatment effects: which features the effect of a treatment differs by, and how surely."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from dfi._data.columns import read_vector
+from dfi._data.frames import split_target
+from dfi._data.outcome import Outcome
+from dfi._data.problem import read_data
+from dfi._data.treatment import read_treatment, refuse_copies
+from dfi._models.fits import fits_of
+from dfi._models.learners import predicts_classes, resolve_learner
+from dfi._models.predictor import predict_once
+from dfi._models.pseudo import Overlap, fit_nuisances
+from dfi._run import importances
+from dfi.inference.influence import InfluenceRows
+from dfi.inference.intervals import check_level
+from dfi.inference.tests import estimate_one
+from dfi.methods.disentangled import Disentangled
+from dfi.results.file import describe_setting
+from dfi.warnings import InferenceWarning, OverlapWarning, warn
+
+if TYPE_CHECKING:
+    from dfi._data.outcome import Task as OutcomeTask
+    from dfi._data.problem import Data, UnitsKind
+    from dfi._data.table import Missing
+    from dfi._lines.choose import Quadrature
+    from dfi._models.fits import Fits
+    from dfi._scoring.scores import TransportError
+    from dfi._types import (
+        EstimatorLike,
+        Floats,
+        GroupsLike,
+        SplitsLike,
+        TableLike,
+        TransportLike,
+        VectorLike,
+    )
+    from dfi.methods.disentangled import ExplainRows
+    from dfi.results.importance import GroupSource, Importance
+
+PLUG_IN_R2, DOUBTFUL_R2 = 0.9, 0.75
+r"""Out-of-fold R2 of given pseudo-outcomes above which they are refused, or doubted.
+
+Doubly robust ones have at least the variance :math:`4\sigma^2` about the effect, :math:`\sigma^2`
+that of the outcome within an arm: effects would have to vary 36 times as much as outcomes do by
+chance to be predicted with an R2 of .9. Plug-ins of straight lines have an R2 of 1, of forests and
+boosting on 500 to 1000 rows .83 to .95.
+"""
+
+ROUNDING = 1e-9
+"""Of the outcome's range, within which effects are all the same."""
+
+
+def effects(
+    X: TableLike,
+    y: VectorLike = None,
+    treatment: VectorLike = None,
+    estimator: EstimatorLike = "auto",
+    *,
+    treated: object = None,
+    pseudo_outcome: VectorLike = None,
+    outcome_model: EstimatorLike = "auto",
+    propensity_model: EstimatorLike | VectorLike = "auto",
+    clip: float = 0.05,
+    transport: TransportLike = "gaussian",
+    groups: GroupsLike = None,
+    units: UnitsKind = "columns",
+    cv: SplitsLike = 5,
+    n_repeats: int | None = None,
+    form: Literal["cross"] = "cross",
+    transport_error: TransportError = "auto",
+    integration: Quadrature | Literal["auto"] = "auto",
+    diagnose: bool = True,
+    explain_rows: ExplainRows = "default",
+    max_seconds: float | None = None,
+    keep_rows: bool = False,
+    sample_weight: VectorLike = None,
+    frequency_weight: VectorLike = None,
+    cv_groups: VectorLike = None,
+    missing: Missing = "unit",
+    task: OutcomeTask = "auto",
+    positive: object = None,
+    level: float = 0.95,
+    n_jobs: int | None = None,
+    random_state: int | None = 0,
+    progress: bool | None = None,
+) -> Importance:
+    r"""Explain by which columns of ``X`` the effect of a treatment differs, and how surely.
+
+    The scores are those of the effect :math:`\tau(x) = E[y(1) - y(0) \mid x]`, of which doubly
+    robust pseudo-outcomes
+
+    .. math:: \psi = \mu_1 - \mu_0 + \frac{T (y - \mu_1)}{e} - \frac{(1 - T)(y - \mu_0)}{1 - e}
+
+    are noisy observations: :math:`E[\psi \mid x] = \tau(x)` where the regressions :math:`\mu` or
+    the propensity :math:`e` are right, and an error of both enters by their product. They are
+    cross-fitted on the folds that explain them. A score says how much of the *differences between
+    effects* a column carries: a treatment that helps everybody alike has none, however much it
+    helps. Scores are causal only if everything that decides on the treatment and on the outcome is
+    in ``X``.
+
+    Parameters
+    ----------
+    X : dataframe or array of shape (n, d)
+        What was known before the treatment, as for :func:`dfi.explain`.
+    y : array-like of shape (n,) or str
+        The outcome: a quantity, or two classes, whose effect is a difference of risks. A string
+        names the column of ``X`` that holds it.
+    treatment : array-like of shape (n,) or str
+        Who was treated: two labels of any type (booleans, 0/1, strings), or the name of the column
+        of ``X`` that holds them.
+    estimator : str or estimator, default="auto"
+        The regression of the pseudo-outcomes, as for :func:`dfi.explain`; never a classifier.
+    treated : object, optional
+        The label of the treated; by default the last of the two in their order.
+    pseudo_outcome : array-like of shape (n,) or str, optional
+        Pseudo-outcomes from elsewhere, in place of ``y`` and ``treatment``; pass the folds that
+        made them as ``cv``. Effects that a model predicts (``mu1 - mu0``) are no pseudo-outcomes:
+        they have no noise, intervals of their scores do not cover, and they are refused.
+    outcome_model : str or estimator, default="auto"
+        The regression of the outcome, fitted in either arm alone; a name stands for a classifier
+        where ``y`` is a class.
+    propensity_model : str, classifier, float or array-like, default="auto"
+        The probability to be treated: a learner, or where it is known, as in a randomised trial,
+        the number or one number a row.
+    clip : float, default=0.05
+        Propensities are kept between ``clip`` and ``1 - clip``; how many were beyond is in
+        ``result.diagnostics["overlap of treatment"]``.
+    transport, groups, units
+        As for :func:`dfi.explain`.
+    cv : int, splitter or iterable of splits, default=5
+        The folds of outcome models, propensity and effect alike. Each row must be held out.
+    n_repeats : int, optional
+        As for :func:`dfi.explain`; where rows are split several times, pseudo-outcomes are means
+        over the splits.
+    form : {"cross"}, default="cross"
+        The form of the scores; others do worse with outcomes as noisy as these, and are refused.
+    transport_error, integration, diagnose, explain_rows, max_seconds, keep_rows
+        As for :func:`dfi.explain`.
+    sample_weight, frequency_weight, cv_groups, missing
+        As for :func:`dfi.explain`; weights reach the outcome models and the propensity too.
+    task, positive
+        Whether ``y`` holds classes, and whose risk is compared: as for :func:`dfi.explain`. Of
+        three classes or more one has to be named.
+    level : float, default=0.95
+        Confidence level of the intervals.
+    n_jobs, random_state, progress
+        As for :func:`dfi.explain`.
+
+    Returns
+    -------
+    Importance
+        Scores of the effect, as parts of its variance. ``result.quality`` is about the effect: how
+        well pseudo-outcomes are predicted, most of whose variance is noise.
+        ``result.diagnostics["average effect"]`` has the average effect with its interval.
+
+    Warns
+    -----
+    InferenceWarning
+        Given pseudo-outcomes have so little noise that they may be a plug-in.
+    OverlapWarning
+        More than 5 % of the propensities are clipped, or the rows of an arm, weighted by them, are
+        worth less than half as many.
+
+    Examples
+    --------
+    >>> import dfi, numpy as np
+    >>> sample = dfi.datasets.m1(500, rho=0.5)
+    >>> arm = np.random.default_rng(0).random(500) < 0.5
+    >>> y = sample.X[:, 3] + arm * sample.X[:, 0]
+    >>> result = dfi.effects(sample.X, y, arm, "linear", outcome_model="linear",
+    ...                      propensity_model=0.5)
+    >>> int(result.scores.argmax())
+    0
+    """
+    level = check_level(level)
+    _check_settings(estimator, cv, form, clip)
+    method = Disentangled(
+        transport=transport,
+        form=form,
+        transport_error=transport_error,
+        integration=integration,
+        diagnose=diagnose,
+        explain_rows=explain_rows,
+        max_seconds=max_seconds,
+    )
+    method.check(given=False)
+    _check_given(y, treatment, pseudo_outcome)
+    given = pseudo_outcome is not None
+    if given:
+        _check_pseudo(X, pseudo_outcome)
+        task = "regression"
+    name = treatment if isinstance(treatment, str) else None
+    if name is not None:
+        X, treatment = split_target(X, name, what="treatment", role="treatment")
+    data = read_data(
+        X,
+        pseudo_outcome if given else y,
+        groups=groups,
+        units=units,
+        sample_weight=sample_weight,
+        frequency_weight=frequency_weight,
+        cv_groups=cv_groups,
+        missing=missing,
+        task=task,
+        positive=positive,
+    )
+    observed = data.outcome
+    arms = None
+    if not given:
+        _check_outcome(observed)
+        n_rows = data.table.n_rows + data.dropped
+        arms = read_treatment(treatment, n_rows, data.kept, treated=treated)
+        arms = arms if name is None else replace(arms, name=name)
+        refuse_copies(data.table, arms)
+        # rows are split by arm: a fold without one could not be compared
+        data = replace(data, outcome=Outcome(arms.values, arms.name, "real"))
+    fits = fits_of(
+        data,
+        estimator=estimator,
+        cv=cv,
+        n_repeats=n_repeats,
+        n_jobs=n_jobs,
+        random_state=random_state,
+        progress=progress,
+    )
+    if arms is None:
+        _refuse_plug_in(fits)
+        effect = Effect.given(fits, level)
+    else:
+        propensity = _propensity(propensity_model, data)
+        nuisances = fit_nuisances(
+            fits, observed, arms, outcome_model=outcome_model, propensity=propensity
+        )
+        values = nuisances.pseudo_outcomes(observed.values, arms.values, clip)
+        overlap = Overlap.of(nuisances.propensity, arms.values, fits.weights, clip)
+        if overlap.poor:
+            warn(
+                f"rows with and without the treatment {arms.name!r} overlap poorly: "
+                f"{overlap.words}. Effects rest on few rows or on the bound: leave out rows that "
+                "could hardly have had the other arm, or read the scores with care",
+                OverlapWarning,
+            )
+        models = {
+            "outcome_model": describe_setting(outcome_model),
+            "propensity_model": _described(propensity_model),
+            "clip": clip,
+        }
+        effect = Effect.estimated(fits, values, observed, arms, models, overlap, level)
+    fits = replace(fits, data=replace(fits.data, outcome=effect.outcome), _kept={})
+    return effect.told(importances(fits, method, level, keep_rows=keep_rows)[method.name])
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """Pseudo-outcomes with what a result tells of them.
+
+    Attributes
+    ----------
+    outcome : Outcome
+        The pseudo-outcomes, as what is explained.
+    diagnostics : mapping
+        The average effect, and the overlap where it is known.
+    """
+
+    outcome: Outcome
+    diagnostics: dict[str, object]
+
+    @classmethod
+    def given(cls, fits: Fits, level: float) -> Effect:
+        """Return pseudo-outcomes that came from elsewhere."""
+        outcome = fits.outcome
+        average = _average(outcome.values, fits, level)
+        told = {"pseudo_outcome": outcome.name, "average_effect": average}
+        name = outcome.name if outcome.name != "y" else "effect"
+        return cls(Outcome(outcome.values, name, "real", effect=told), {"average effect": average})
+
+    @classmethod
+    def estimated(
+        cls,
+        fits: Fits,
+        values: Floats,
+        observed: Outcome,
+        arms: Outcome,
+        models: dict[str, object],
+        overlap: Overlap,
+        level: float,
+    ) -> Effect:
+        """Return pseudo-outcomes that were estimated here."""
+        if np.ptp(values) <= ROUNDING * np.ptp(observed.values):
+            raise ValueError(
+                f"the effect of {arms.name!r} is {values[0]:.6g} in every row, without noise: "
+                "there are no differences to explain"
+            )
+        average = _average(values, fits, level)
+        binary = observed.kind == "binary"
+        event = f" of {observed.name} = {observed.classes[-1]}" if binary else ""
+        told = {
+            "treatment": arms.name,
+            "treated": arms.classes[1],
+            "control": arms.classes[0],
+            "outcome": observed.name,
+            "contrast": f"difference of risks{event}" if binary else "difference of means",
+            **models,
+            "average_effect": average,
+        }
+        name = f"effect of {arms.name} on {observed.name}"
+        return cls(
+            Outcome(values, name, "real", effect=told),
+            {"average effect": average, "overlap of treatment": overlap.as_dict()},
+        )
+
+    def told(self, result: Importance) -> Importance:
+        """Return a result that tells of the effect, and so do those of groups made from it."""
+        source = result.source
+        return replace(
+            result,
+            diagnostics={**result.diagnostics, **self.diagnostics},
+            latent=None if result.latent is None else self.told(result.latent),
+            source=None if source is None else EffectSource(source, self),
+        )
+
+
+@dataclass(frozen=True)
+class EffectSource:
+    """The fitted models behind a result, whose groups are of an effect too."""
+
+    source: GroupSource
+    effect: Effect
+
+    def grouped(self, groups: GroupsLike, how: Literal["joint", "shapley"]) -> Importance:
+        """Return the importance of groups that are the units of the transport."""
+        return self.effect.told(self.source.grouped(groups, how))
+
+
+def _check_settings(estimator: EstimatorLike, cv: SplitsLike, form: object, clip: object) -> None:
+    """Raise for what effects cannot do, before any data are read."""
+    if form != "cross":
+        raise ValueError(
+            f"form={form!r} is not for effects: pseudo-outcomes are so noisy that intervals of "
+            "one model's errors do not cover; leave form at 'cross'"
+        )
+    if isinstance(cv, str) and cv == "prefit":
+        raise ValueError(
+            "cv='prefit' explains a model that was fitted elsewhere, and effects fits outcome "
+            "models, propensity and effect on the same folds: pass a number of folds"
+        )
+    if not isinstance(clip, int | float | np.number) or not 0.0 < float(clip) < 0.5:
+        raise ValueError(f"clip must lie strictly between 0 and 0.5, got {clip!r}")
+    learner = resolve_learner(estimator)
+    if predicts_classes(learner):
+        raise ValueError(
+            f"estimator={type(learner).__name__} is a classifier, and an effect is a quantity, a "
+            "difference of risks too: pass a regressor, and the classifier as outcome_model"
+        )
+
+
+def _check_given(y: VectorLike, treatment: VectorLike, pseudo_outcome: VectorLike) -> None:
+    """Raise unless there are an outcome and a treatment, or pseudo-outcomes in their place."""
+    if pseudo_outcome is not None:
+        if y is not None or treatment is not None:
+            raise TypeError(
+                "pseudo_outcome takes the place of y and treatment: pass either it or these two"
+            )
+        return
+    if y is None or treatment is None:
+        absent = "y and treatment" if y is treatment else "y" if y is None else "treatment"
+        raise TypeError(
+            f"effects needs {absent}: pass the outcome as y and who was treated as treatment, or "
+            "pseudo-outcomes from elsewhere as pseudo_outcome"
+        )
+    if isinstance(y, str) and isinstance(treatment, str) and y == treatment:
+        raise ValueError(
+            f"y and treatment both name the column {y!r}: an outcome cannot be its own cause"
+        )
+
+
+def _check_pseudo(X: TableLike, pseudo_outcome: VectorLike) -> None:
+    """Raise if pseudo-outcomes are no numbers, or not of these rows: by their own name."""
+    if isinstance(pseudo_outcome, str):
+        _, pseudo_outcome = split_target(
+            X, pseudo_outcome, what="pseudo_outcome", role="pseudo-outcome"
+        )
+    values = read_vector(pseudo_outcome, "pseudo_outcome").numbers()
+    rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if len(values) != rows:
+        raise ValueError(
+            f"X has {rows} rows and pseudo_outcome has {len(values)} values; they must be the same "
+            "rows."
+        )
+    bad = ~np.isfinite(values)
+    if bad.any():
+        raise ValueError(
+            f"pseudo_outcome has {int(bad.sum())} missing or infinite values, the first in row "
+            f"{int(bad.argmax())}: drop those rows"
+        )
+
+
+def _check_outcome(outcome: Outcome) -> None:
+    """Raise for outcomes whose effect is not one number."""
+    if outcome.kind == "classes":
+        shown = ", ".join(map(repr, outcome.classes[:5]))
+        raise ValueError(
+            f"y has {len(outcome.classes)} classes ({shown}), and an effect is a difference of "
+            f"means or of one risk: pass positive={outcome.labels[-1]!r} for one class against "
+            "the rest"
+        )
+    if outcome.kind == "several":
+        raise ValueError(
+            f"y has {len(outcome.members)} columns, and effects explains the effect on one: pass "
+            f"y[{outcome.members[0].name!r}], and the others in calls of their own"
+        )
+
+
+def _propensity(given: EstimatorLike | VectorLike, data: Data) -> EstimatorLike | Floats:
+    """Return a learner as it is, and known probabilities as one for each row."""
+    n_rows = data.table.n_rows
+    if isinstance(given, str | type) or hasattr(given, "fit"):
+        return given
+    if isinstance(given, int | float | np.number):
+        values = np.full(n_rows, float(given))
+    else:
+        values = read_vector(given, "propensity_model").numbers()
+        whole = n_rows + data.dropped
+        if len(values) != whole:
+            raise ValueError(
+                f"X has {whole} rows and propensity_model has {len(values)} values; they must be "
+                "the same rows."
+            )
+        values = values if data.kept is None else values[data.kept]
+    outside = ~((values > 0.0) & (values < 1.0))
+    if outside.any():
+        raise ValueError(
+            f"propensity_model has {values[outside][0]:.6g} among known probabilities, which lie "
+            "strictly between 0 and 1: rows that could have had one arm only have no effect that "
+            "data can tell; leave them out"
+        )
+    return values
+
+
+def _described(propensity_model: EstimatorLike | VectorLike) -> str:
+    if isinstance(propensity_model, str | type) or hasattr(propensity_model, "fit"):
+        return describe_setting(propensity_model)
+    if isinstance(propensity_model, int | float | np.number):
+        return f"known, {float(propensity_model):g}"
+    return "known, by row"
+
+
+def _average(values: Floats, fits: Fits, level: float) -> dict[str, float]:
+    """Return the average effect, the mean of pseudo-outcomes, with its interval."""
+    influence = InfluenceRows(values[:, None], fits.weights)
+    found = estimate_one(influence, level=level, alternative="two-sided", nonnegative=False)
+    return {
+        "value": found.value,
+        "se": found.se,
+        "ci_low": found.ci_low,
+        "ci_high": found.ci_high,
+        "level": level,
+    }
+
+
+def _refuse_plug_in(fits: Fits) -> None:
+    """Raise if given pseudo-outcomes are predicted without error: they have no noise.
+
+    By the default learner, whatever the estimator is: a straight line does not see what a forest
+    has predicted.
+    """
+    judge = replace(fits, learner=resolve_learner("auto"), halvings=(), _kept={})
+    values = fits.outcome.values
+    mass, error = 0.0, 0.0
+    centre = float(fits.weights.mean(values)[0])
+    for fold in judge.full:
+        found = predict_once(fold.predictors[0], fits.data.matrix[fold.test])
+        weight = fits.weights.values[fold.test]
+        error += float(weight @ (values[fold.test] - found) ** 2)
+        mass += float(weight @ (values[fold.test] - centre) ** 2)
+    skill = 1.0 - error / mass if mass > 0 else 0.0
+    advice = (
+        "Effects that a model predicts (mu1 - mu0, cate, effect(X)) are a plug-in, whose scores "
+        "describe that model and whose intervals do not cover those of the effect: pass doubly "
+        "robust pseudo-outcomes, which have the noise of y, or y and treatment"
+    )
+    if skill > PLUG_IN_R2:
+        raise ValueError(
+            f"pseudo_outcome is a function of X (held-out rows are predicted with R2 = {skill:.3f})"
+            f". {advice}"
+        )
+    if skill > DOUBTFUL_R2:
+        warn(
+            f"pseudo_outcome has little noise (held-out rows are predicted with R2 = {skill:.3f}). "
+            f"{advice}",
+            InferenceWarning,
+        )
