@@ -31,7 +31,7 @@ from dfi._lines.base import ROUNDING, Reference
 if TYPE_CHECKING:
     from dfi._data.moments import RowGroups
     from dfi._data.source import RowBlock
-    from dfi._types import Floats, Ints
+    from dfi._types import Floats
 
 CELLS = 4096
 """Cells of each coordinate."""
@@ -161,35 +161,15 @@ class LawCellsOf:
 
 
 @dataclass(frozen=True, eq=False)
-class CellsWithoutEach:
-    """The cells of all rows but those of one group, for each."""
+class CellsWithoutOf:
+    """What counts all rows of a block but those of one group."""
 
-    cells: tuple[LawCells, ...]
-
-    def merge(self, other: CellsWithoutEach) -> CellsWithoutEach:
-        """Return the cells of the rows of both."""
-        pairs = zip(self.cells, other.cells, strict=True)
-        return CellsWithoutEach(tuple(one.merge(two) for one, two in pairs))
-
-
-@dataclass(frozen=True, eq=False)
-class CellsWithoutEachOf:
-    """What counts all rows of a block but those of one group, each time encoded anew.
-
-    The groups are those from ``first`` on, as many as there are encoders.
-    """
-
-    encoders: tuple[Encoder, ...]
-    edges: tuple[Floats, ...]
+    encoder: Encoder
+    edges: Floats
     groups: RowGroups
-    first: int = 0
+    left_out: int
 
-    def __call__(self, block: RowBlock) -> CellsWithoutEach:
+    def __call__(self, block: RowBlock) -> LawCells:
         """Return the cells of a block's rows."""
-        group: Ints = self.groups(np.arange(len(block.mass)) + block.first)
-        found = []
-        pairs = zip(self.encoders, self.edges, strict=True)
-        for g, (encoder, edges) in enumerate(pairs, self.first):
-            kept = group != g
-            found.append(LawCellsOf(encoder, edges).of(block.matrix[kept], block.mass[kept]))
-        return CellsWithoutEach(tuple(found))
+        kept = self.groups(np.arange(len(block.mass)) + block.first) != self.left_out
+        return LawCellsOf(self.encoder, self.edges).of(block.matrix[kept], block.mass[kept])

@@ -44,7 +44,7 @@ from dfi.transports.blocks import (
     whitened_by,
     within_units,
 )
-from dfi.transports.cells import CELLS, CellsWithoutEachOf, LawCellsOf, cell_edges, lowered
+from dfi.transports.cells import CellsWithoutOf, LawCellsOf, cell_edges, lowered
 from dfi.transports.components import (
     RELATIVE_FLOOR,
     Components,
@@ -82,9 +82,6 @@ if TYPE_CHECKING:
     from dfi.transports.cells import Encoder, LawCells
     from dfi.transports.covariance import Coordinates
     from dfi.transports.linear_error import MapInfluence, SquaredInfluence
-
-REFIT_BYTES = 2**28
-"""What the laws of refits may take while rows are counted."""
 
 MANY_COLUMNS = 512
 """Columns from which on matrices are multiplied component by component."""
@@ -532,7 +529,10 @@ class _LinearDesign(Whitening):
     ) -> Iterator[FittedTransport]:
         """Yield the transport without each group: moments of the others, merged.
 
-        All refits share the passes over the rows, as many of them as fit into ``REFIT_BYTES``.
+        They keep the law of ``like``, unless they have other coordinates: what replaces a
+        coordinate moves its line mean by what depends on the other coordinates alone, which what is
+        left of the regression is uncorrelated with, so that the law's own error is of second order.
+        Counting 20 laws would cost ten times all other passes together.
         """
         linear = like.between
         if linear is None or not is_summed(source.n_rows, like):
@@ -543,40 +543,28 @@ class _LinearDesign(Whitening):
             GroupedMomentsOf(sample.pivot, groups), "moments without each group"
         ).without_each()
         single = isinstance(like, BlockTransport)
-        at_once = max(1, REFIT_BYTES // (16 * CELLS * linear.n_latent))
-        for start in range(0, len(each), at_once):
-            fitted = [
-                self._from_moments(
-                    _Sums(source, sample, moments, without=(groups, g)),
-                    constant,
-                    columns,
-                    like,
-                    single=single,
-                )
-                for g, moments in enumerate(each[start : start + at_once], start)
-            ]
-            yield from self._laws_without(fitted, start, source, sample, groups, linear)
+        for g, moments in enumerate(each):
+            sums = _Sums(source, sample, moments, without=(groups, g))
+            refit = self._from_moments(sums, constant, columns, like, single=single)
+            yield self._with_law_of(linear, refit, source, sample, (groups, g))
 
-    def _laws_without(
+    def _with_law_of(
         self,
-        fitted: Sequence[LinearTransport | BlockTransport],
-        first: int,
+        like: LinearTransport,
+        refit: LinearTransport | BlockTransport,
         source: RowSource,
         sample: _Sampled,
-        groups: RowGroups,
-        like: LinearTransport,
-    ) -> Iterator[LinearTransport | BlockTransport]:
-        """Yield refits without the groups from ``first`` on, with their laws."""
+        without: tuple[RowGroups, int],
+    ) -> LinearTransport | BlockTransport:
+        """Return a refit with its law: that of ``like`` where coordinates are the same."""
         if self.coupling()[0] != "empirical":
-            yield from fitted
-            return
-        edges = [_edges_like(transport, like, sample) for transport in fitted]
-        cells = source.reduce(
-            CellsWithoutEachOf(tuple(fitted), tuple(edges), groups, first),
-            "laws without each group",
-        ).cells
-        for transport, own, between in zip(fitted, cells, edges, strict=True):
-            yield _with_cells(transport, own, between)
+            return refit
+        if like.edges is not None and like.n_latent == refit.n_latent:
+            linear = refit.between.with_law(like.reference, like.edges)
+            return replace(refit, linear=linear) if isinstance(refit, BlockTransport) else linear
+        edges = cell_edges(refit.encode(sample.rows))
+        cells = source.reduce(CellsWithoutOf(refit, edges, *without), "a law without a group")
+        return _with_cells(refit, cells, edges)
 
     def _fit_sums(
         self,
