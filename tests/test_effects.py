@@ -461,6 +461,16 @@ REFUSED = {
         TypeError,
         "treatment='drug' names a column of X, and X is a ndarray without names",
     ),
+    "file": (
+        lambda: dfi.effects("trial.parquet", "pain", "drug"),
+        TypeError,
+        "X is a str, a table that stays where it is, and effects takes tables in memory: read it",
+    ),
+    "lazy frame": (
+        lambda: dfi.effects(pl.DataFrame(FRAME).lazy(), "pain", "drug"),
+        TypeError,
+        "X is a LazyFrame, a table that stays where it is, and effects takes tables in memory",
+    ),
     "arms": (
         lambda: dfi.effects(X, Y, np.arange(200) % 3),
         ValueError,

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dfi._data.columns import read_vector
-from dfi._data.frames import split_target
+from dfi._data.frames import split_column
 from dfi._data.outcome import Outcome
 from dfi._data.problem import read_data
+from dfi._data.streams.read import is_stream
 from dfi._data.treatment import read_treatment, refuse_copies
 from dfi._models.fits import fits_of
 from dfi._models.learners import predicts_classes, resolve_learner
@@ -191,13 +192,18 @@ def effects(
     )
     method.check(given=False)
     _check_given(y, treatment, pseudo_outcome)
+    if is_stream(X):
+        raise TypeError(
+            f"X is a {type(X).__name__}, a table that stays where it is, and effects takes tables "
+            "in memory: read it, or a random sample of its rows, into a data frame first"
+        )
     given = pseudo_outcome is not None
     if given:
         _check_pseudo(X, pseudo_outcome)
         task = "regression"
     name = treatment if isinstance(treatment, str) else None
     if name is not None:
-        X, treatment = split_target(X, name, what="treatment", role="treatment")
+        X, treatment = split_column(X, name, "treatment", "the treatment's column")
     data = read_data(
         X,
         pseudo_outcome if given else y,
@@ -383,8 +389,8 @@ def _check_given(y: VectorLike, treatment: VectorLike, pseudo_outcome: VectorLik
 def _check_pseudo(X: TableLike, pseudo_outcome: VectorLike) -> None:
     """Raise if pseudo-outcomes are no numbers, or not of these rows: by their own name."""
     if isinstance(pseudo_outcome, str):
-        _, pseudo_outcome = split_target(
-            X, pseudo_outcome, what="pseudo_outcome", role="pseudo-outcome"
+        _, pseudo_outcome = split_column(
+            X, pseudo_outcome, "pseudo_outcome", "the column of pseudo-outcomes"
         )
     values = read_vector(pseudo_outcome, "pseudo_outcome").numbers()
     rows = X.shape[0] if hasattr(X, "shape") else len(X)
