@@ -209,7 +209,7 @@ def test_columns_without_divisions(frame):
 
 
 def test_what_is_no_table(frame):
-    with pytest.raises(TypeError, match="X is a Delayed.* of Dask, which is no table: pass a"):
+    with pytest.raises(TypeError, match=r"X is a Delayed.* of Dask, which is no table: pass a"):
         dfi.explain(dask.delayed(frame), "y", **OPTIONS)
 
 
