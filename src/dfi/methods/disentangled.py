@@ -57,6 +57,9 @@ ExplainRows = int | Literal["default", "auto"] | None
 FEWEST_EXPLAINED = 50
 """Rows below which a sample has no standard errors worth the name."""
 
+MOST_SECONDS = 10**9
+"""Beyond which a limit of time is none."""
+
 LEADING = 3
 """Scores that are shown as they settle."""
 
@@ -192,7 +195,8 @@ class Disentangled(Method):
         count = here if asked is None or isinstance(asked, str) else min(asked, here)
         deadline = None
         if self.max_seconds is not None:
-            deadline = fits.workers.started + self.max_seconds
+            # a number of seconds may be larger than any float
+            deadline = fits.workers.started + float(min(self.max_seconds, MOST_SECONDS))
         if fits.data.places is None:
             order = rows[sampled_order(n, count, seed)]
         else:
