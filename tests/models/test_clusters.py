@@ -27,7 +27,7 @@ pytestmark = [
 ]
 
 
-def data(n=300):
+def data(n=500):
     generator = np.random.default_rng(0)
     X = generator.normal(size=(n, 4))
     X[:, 1] += X[:, 0]
@@ -126,7 +126,7 @@ def spark():
         session.stop()
 
 
-FEW = 250
+FEW = 400
 """Rows that stay here: those of a jackknife's refits, not those of the tables."""
 
 CALLS = [boosting, default, categories]
