@@ -162,8 +162,8 @@ def ratios() -> Iterator[str]:
             )
     yield from (
         "",
-        "The errors of this table ask for some 20,000 rows, whatever its size: of 20,000 that is all, and the kernel",
-        "of trees, nine tenths of explaining, takes longer than ten fits. From 200,000 rows on fitting takes longer.",
+        "With 20,000 rows the errors ask for all of them, and the line means alone take longer than the ten fits: the",
+        "ratio asked for is missed there. One table was simulated; how many rows are needed depends on its noise.",
     )
 
 
@@ -339,7 +339,7 @@ def kept_section(page: str) -> str:
 def section(parts: dict[str, str]) -> str:
     head = (
         f"{BEGIN}\n## Scale\n\n`python benchmarks/scale.py` (1,000,000 rows: `--only million`): CPU seconds of one core, `n_jobs=1`,\n"
-        "the default cross form. Read ratios and exponents, each within one run.\n"
+        "the default cross form, one run on a machine that others used too (load 8 to 14 on two cores): read ratios and\nexponents, each within the run, and those of less than a second as rough.\n"
     )
     body = "".join(f"\n<!-- {name} -->\n{parts[name]}\n" for name in PARTS if name in parts)
     return f"{head}{body}{END}\n"
