@@ -405,6 +405,10 @@ def _check_pseudo(X: TableLike, pseudo_outcome: VectorLike) -> None:
             f"pseudo_outcome has {int(bad.sum())} missing or infinite values, the first in row "
             f"{int(bad.argmax())}: drop those rows"
         )
+    if np.ptp(values) == 0.0:
+        raise ValueError(
+            f"pseudo_outcome is {values[0]:.6g} in every row: there are no differences to explain"
+        )
 
 
 def _check_outcome(outcome: Outcome) -> None:
