@@ -16,6 +16,8 @@ from sklearn.model_selection import KFold, RepeatedKFold, TimeSeriesSplit
 
 import dfi
 from dfi._data import source
+from dfi.report.summary import call_text
+from dfi.results.file import thaw
 from dfi.warnings import InferenceWarning, MissingValuesWarning, OverlapWarning
 
 D = 4
@@ -397,6 +399,21 @@ def test_a_result_tells_of_its_effect_in_text_page_and_file(tmp_path):
     assert dict(again.spec) == dict(result.spec)
     assert again.spec["outcome"]["effect"]["treatment"] == "drug"
     assert result.latent.diagnostics["average effect"] == result.diagnostics["average effect"]
+
+
+def test_the_call_is_told_as_it_could_be_written():
+    X, y, arm, chance = sample(200, 21)
+    shared = {"outcome_model": LinearRegression(), "diagnose": False}
+    for propensity, text in ((0.5, "0.5"), (chance, "e"), ("linear", "'linear'")):
+        result = dfi.effects(X, y, arm, "linear", propensity_model=propensity, **shared)
+        call = call_text(thaw(result.spec))
+        assert call.startswith(
+            f"dfi.effects(X, y, treatment, outcome_model=LinearRegression(), "
+            f"propensity_model={text}, clip=0.05, estimator='linear', "
+        )
+    psi = y + np.random.default_rng(0).standard_normal(200) * 3
+    given = dfi.effects(X, pseudo_outcome=psi, estimator="linear", diagnose=False)
+    assert call_text(thaw(given.spec)).startswith("dfi.effects(X, pseudo_outcome=psi, estimator=")
 
 
 @pytest.mark.filterwarnings("ignore::dfi.warnings.WeakModelWarning")

@@ -435,8 +435,16 @@ def _front_door(spec: Plain) -> str:
         return "dfi.explain(X, y"
     if "treatment" not in effect:
         return "dfi.effects(X, pseudo_outcome=psi"
-    models = [f"{key}={effect[key]!r}" for key in ("outcome_model", "propensity_model")]
+    names = ("outcome_model", "propensity_model")
+    models = [f"{key}={_learner_text(str(effect[key]))}" for key in names]
     return f"dfi.effects(X, y, treatment, {', '.join(models)}, clip={effect['clip']}"
+
+
+def _learner_text(text: str) -> str:
+    """Return a learner as it was written: a name, an object, or what is known in its place."""
+    if text.startswith("known, "):
+        return "e" if text == "known, by row" else text.removeprefix("known, ")
+    return text if "(" in text else repr(text)
 
 
 def _argument(key: str, spec: Plain) -> str:
