@@ -621,6 +621,16 @@ REFUSED = {
         ValueError,
         "pseudo_outcome is 2.5 in every row: there are no differences to explain",
     ),
+    "treated of nothing": (
+        lambda: dfi.effects(X, pseudo_outcome=Y, treated=1),
+        TypeError,
+        "treated is about y and treatment, and pseudo_outcome takes their place: leave it out",
+    ),
+    "models of nothing": (
+        lambda: dfi.effects(X, pseudo_outcome=Y, propensity_model=0.5),
+        TypeError,
+        "propensity_model is about y and treatment, and pseudo_outcome takes their place",
+    ),
     "pseudo-outcomes of text": (
         lambda: dfi.effects(X, pseudo_outcome=["a", "b"] * 100),
         TypeError,

@@ -192,6 +192,8 @@ def effects(
     )
     method.check(given=False)
     _check_given(y, treatment, pseudo_outcome)
+    if pseudo_outcome is not None:
+        _check_unused(treated, outcome_model, propensity_model)
     if is_stream(X):
         raise TypeError(
             f"X is a {type(X).__name__}, a table that stays where it is, and effects takes tables "
@@ -383,6 +385,22 @@ def _check_given(y: VectorLike, treatment: VectorLike, pseudo_outcome: VectorLik
     if isinstance(y, str) and isinstance(treatment, str) and y == treatment:
         raise ValueError(
             f"y and treatment both name the column {y!r}: an outcome cannot be its own cause"
+        )
+
+
+def _check_unused(
+    treated: object, outcome_model: EstimatorLike, propensity_model: EstimatorLike | VectorLike
+) -> None:
+    """Raise for parameters that pseudo-outcomes leave no use for."""
+    models = {"outcome_model": outcome_model, "propensity_model": propensity_model}
+    asked = [
+        name for name, model in models.items() if not isinstance(model, str) or model != "auto"
+    ]
+    asked = ["treated", *asked] if treated is not None else asked
+    if asked:
+        raise TypeError(
+            f"{asked[0]} is about y and treatment, and pseudo_outcome takes their place: leave it "
+            "out"
         )
 
 
