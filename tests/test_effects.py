@@ -16,6 +16,8 @@ from sklearn.model_selection import KFold, RepeatedKFold, TimeSeriesSplit
 
 import dfi
 from dfi._data import source
+from dfi.report.summary import call_text
+from dfi.results.file import thaw
 from dfi.warnings import InferenceWarning, MissingValuesWarning, OverlapWarning
 
 D = 4
@@ -388,6 +390,8 @@ def test_a_result_tells_of_its_effect_in_text_page_and_file(tmp_path):
     assert "What explains effect of drug on pain?" in page
     assert "scores and R² are about the effect" in page
     assert "The average effect is" in page
+    assert "of the variance of the pseudo-outcomes" in page
+    assert "variance of effect of" not in page
     assert "dfi.effects(X, y, treatment, outcome_model=" in page
     result.save(tmp_path / "effect.dfi")
     again = dfi.load(tmp_path / "effect.dfi")
@@ -395,6 +399,30 @@ def test_a_result_tells_of_its_effect_in_text_page_and_file(tmp_path):
     assert dict(again.spec) == dict(result.spec)
     assert again.spec["outcome"]["effect"]["treatment"] == "drug"
     assert result.latent.diagnostics["average effect"] == result.diagnostics["average effect"]
+
+
+def test_the_call_is_told_as_it_could_be_written():
+    X, y, arm, chance = sample(200, 21)
+    shared = {"outcome_model": LinearRegression(), "diagnose": False}
+    for propensity, text in ((0.5, "0.5"), (chance, "e"), ("linear", "'linear'")):
+        result = dfi.effects(X, y, arm, "linear", propensity_model=propensity, **shared)
+        call = call_text(thaw(result.spec))
+        assert call.startswith(
+            f"dfi.effects(X, y, treatment, outcome_model=LinearRegression(), "
+            f"propensity_model={text}, clip=0.05, estimator='linear', "
+        )
+    psi = y + np.random.default_rng(0).standard_normal(200) * 3
+    given = dfi.effects(X, pseudo_outcome=psi, estimator="linear", diagnose=False)
+    assert call_text(thaw(given.spec)).startswith("dfi.effects(X, pseudo_outcome=psi, estimator=")
+
+
+@pytest.mark.filterwarnings("ignore::dfi.warnings.WeakModelWarning")
+def test_a_page_of_no_differences_does_not_deny_the_effect(tmp_path):
+    X, y, arm, _ = sample(400, [5, 1], slopes=np.zeros(D), base=3.0)
+    result = dfi.effects(X, y, arm, "linear", **QUICK)
+    assert result.quality.r2 <= 0
+    page = result.report(tmp_path / "page.html").read_text()
+    assert "No differences between effects are found on unseen rows." in page
 
 
 def test_the_result_does_not_depend_on_workers_and_repeats_itself():
@@ -587,6 +615,21 @@ REFUSED = {
         lambda: dfi.effects(X, pseudo_outcome=np.where(np.arange(200) == 5, np.inf, Y)),
         ValueError,
         "pseudo_outcome has 1 missing or infinite values, the first in row 5: drop those rows",
+    ),
+    "pseudo-outcomes that are all the same": (
+        lambda: dfi.effects(X, pseudo_outcome=np.full(200, 2.5)),
+        ValueError,
+        "pseudo_outcome is 2.5 in every row: there are no differences to explain",
+    ),
+    "treated of nothing": (
+        lambda: dfi.effects(X, pseudo_outcome=Y, treated=1),
+        TypeError,
+        "treated is about y and treatment, and pseudo_outcome takes their place: leave it out",
+    ),
+    "models of nothing": (
+        lambda: dfi.effects(X, pseudo_outcome=Y, propensity_model=0.5),
+        TypeError,
+        "propensity_model is about y and treatment, and pseudo_outcome takes their place",
     ),
     "pseudo-outcomes of text": (
         lambda: dfi.effects(X, pseudo_outcome=["a", "b"] * 100),

@@ -18,12 +18,14 @@ from dfi.warnings import ConstantColumnWarning, OutcomeWarning, WeakModelWarning
 GENERATOR = np.random.default_rng(0)
 NOISE = pd.DataFrame({"a": GENERATOR.standard_normal(80), "b": GENERATOR.standard_normal(80)})
 CLASSES = GENERATOR.integers(0, 3, 80)
+ARM = np.arange(80) % 2
 FLAT = NOISE.assign(flat=1.0)
 
 CALLS: dict[str, Any] = {
     "explain": lambda: dfi.explain(FLAT, CLASSES, "linear"),
     "fit": lambda: dfi.DFI(estimator="linear").fit(FLAT, CLASSES),
     "compare": lambda: dfi.compare(FLAT, CLASSES, "loco", estimator="linear"),
+    "effects": lambda: dfi.effects(FLAT, CLASSES, ARM, "linear", outcome_model="linear"),
     "sensitivity": lambda: dfi.sensitivity(FLAT, CLASSES, epsilons=[0], estimator="linear"),
 }
 

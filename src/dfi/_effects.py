@@ -192,6 +192,8 @@ def effects(
     )
     method.check(given=False)
     _check_given(y, treatment, pseudo_outcome)
+    if pseudo_outcome is not None:
+        _check_unused(treated, outcome_model, propensity_model)
     if is_stream(X):
         raise TypeError(
             f"X is a {type(X).__name__}, a table that stays where it is, and effects takes tables "
@@ -386,6 +388,22 @@ def _check_given(y: VectorLike, treatment: VectorLike, pseudo_outcome: VectorLik
         )
 
 
+def _check_unused(
+    treated: object, outcome_model: EstimatorLike, propensity_model: EstimatorLike | VectorLike
+) -> None:
+    """Raise for parameters that pseudo-outcomes leave no use for."""
+    models = {"outcome_model": outcome_model, "propensity_model": propensity_model}
+    asked = [
+        name for name, model in models.items() if not isinstance(model, str) or model != "auto"
+    ]
+    asked = ["treated", *asked] if treated is not None else asked
+    if asked:
+        raise TypeError(
+            f"{asked[0]} is about y and treatment, and pseudo_outcome takes their place: leave it "
+            "out"
+        )
+
+
 def _check_pseudo(X: TableLike, pseudo_outcome: VectorLike) -> None:
     """Raise if pseudo-outcomes are no numbers, or not of these rows: by their own name."""
     if isinstance(pseudo_outcome, str):
@@ -404,6 +422,10 @@ def _check_pseudo(X: TableLike, pseudo_outcome: VectorLike) -> None:
         raise ValueError(
             f"pseudo_outcome has {int(bad.sum())} missing or infinite values, the first in row "
             f"{int(bad.argmax())}: drop those rows"
+        )
+    if np.ptp(values) == 0.0:
+        raise ValueError(
+            f"pseudo_outcome is {values[0]:.6g} in every row: there are no differences to explain"
         )
 
 

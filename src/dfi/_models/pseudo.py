@@ -137,9 +137,10 @@ class Overlap:
         """What was found, in words."""
         (n0, n1), (m0, m1) = self.rows, self.effective
         return (
-            f"propensities lie between {self.least:.3f} and {self.most:.3f}, {self.clipped:.1%} of "
-            f"the rows are clipped to [{self.clip:g}, {1.0 - self.clip:g}], and weighted by them "
-            f"the {n1:,.0f} treated rows count as {m1:,.0f}, the {n0:,.0f} others as {m0:,.0f}"
+            f"propensities lie between {self.least:.3f} and {self.most:.3f}, "
+            f"{100.0 * self.clipped:.1f} % of the rows are clipped to [{self.clip:g}, "
+            f"{1.0 - self.clip:g}], and weighted by them the {n1:,.0f} treated rows count as "
+            f"{m1:,.0f}, the {n0:,.0f} others as {m0:,.0f}"
         )
 
     def as_dict(self) -> dict[str, object]:

@@ -101,7 +101,10 @@ def summarize(
         "alarms": alarm_sentences(result),
         "noise": _noise(result),
         "quality": quality_sentences(
-            result.quality, None if outcome is None else outcome.positive, result.level
+            result.quality,
+            None if outcome is None else outcome.positive,
+            result.level,
+            effect=words.is_effect(spec),
         ),
         "total": {
             "value": views.finite(total.value),
@@ -432,8 +435,16 @@ def _front_door(spec: Plain) -> str:
         return "dfi.explain(X, y"
     if "treatment" not in effect:
         return "dfi.effects(X, pseudo_outcome=psi"
-    models = [f"{key}={effect[key]!r}" for key in ("outcome_model", "propensity_model")]
+    names = ("outcome_model", "propensity_model")
+    models = [f"{key}={_learner_text(str(effect[key]))}" for key in names]
     return f"dfi.effects(X, y, treatment, {', '.join(models)}, clip={effect['clip']}"
+
+
+def _learner_text(text: str) -> str:
+    """Return a learner as it was written: a name, an object, or what is known in its place."""
+    if text.startswith("known, "):
+        return "e" if text == "known, by row" else text.removeprefix("known, ")
+    return text if "(" in text else repr(text)
 
 
 def _argument(key: str, spec: Plain) -> str:
@@ -637,15 +648,21 @@ def _p(value: float | None) -> str:
     return text if text.startswith("<") else f"= {text}"
 
 
-def quality_sentences(quality: Quality, positive: str | None = None, level: float = 0.95) -> Plain:
-    """Return how good the model was in the words of its loss, and a warning where it is weak."""
+def quality_sentences(
+    quality: Quality, positive: str | None = None, level: float = 0.95, *, effect: bool = False
+) -> Plain:
+    """Return how good the model was in the words of its loss, and a warning where it is weak.
+
+    Of an ``effect`` little can be explained, because pseudo-outcomes are mostly noise.
+    """
     spread, skill = quality.skill_spread, quality.skill
     name = quality.skill_name.replace("R2", "R²")
     over = f", standard deviation over folds {spread:.3f})." if math.isfinite(spread) else ")."
     if quality.loss == "squared-error":
         text = (
-            f"On rows that it had not seen, the regression explains {percent(skill)} of the "
-            f"outcome's variance (R² = {skill:.3f}{over}"
+            f"On rows that it had not seen, the regression explains {percent(skill)} of "
+            f"{'the variance of the pseudo-outcomes' if effect else _VARIANCE} "
+            f"(R² = {skill:.3f}{over}"
         )
     else:
         null = "prevalence" if quality.loss in ("brier", "log-loss") else "mean outcome"
@@ -671,12 +688,18 @@ def quality_sentences(quality: Quality, positive: str | None = None, level: floa
     warning = None
     if quality.loss != "squared-error":
         warning = _weak_sentence(quality)
+    elif effect and quality.r2 <= 0:
+        warning = (
+            "No differences between effects are found on unseen rows. The scores below describe "
+            "noise: do not read them as findings. Whether the treatment has an effect is another "
+            "question, which the average effect answers."
+        )
     elif quality.r2 <= 0:
         warning = (
             "The regression explains nothing on unseen rows. The scores below describe noise: do "
             "not read them as findings. Try another model or more rows."
         )
-    elif quality.r2 < WEAK_R2:
+    elif quality.r2 < WEAK_R2 and not effect:
         warning = (
             f"The regression explains only {percent(quality.r2)} of the outcome's variance. Scores "
             "say which features that small part comes from, not what drives the outcome."
@@ -902,6 +925,8 @@ def _checks(result: Importance) -> list[Plain]:
             "what the model explains"
         )  # fmt: skip
         whole = "that of the outcome" if squares else words.null_of(result.spec)
+        if words.is_effect(result.spec):
+            whole = "that of the pseudo-outcomes"
         notes += _note(
             f"The scores add up to {totals['of_explained']:.2f} times {explained} "
             f"({totals['of_variance']:.2f} times {whole}): 1 is "

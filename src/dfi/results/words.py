@@ -80,6 +80,12 @@ def outcome_of(spec: Mapping[str, object], parts: Iterable[str] = ()) -> Outcome
     )
 
 
+def is_effect(spec: Mapping[str, object]) -> bool:
+    """Return whether what is explained is the effect of a treatment."""
+    told = spec.get("outcome")
+    return isinstance(told, Mapping) and "effect" in told
+
+
 def loss_of(spec: Mapping[str, object]) -> str:
     """Return the loss' name; files from before there were several say ``squared error``."""
     return str(spec.get("loss") or "squared-error").replace("squared error", "squared-error")
@@ -97,6 +103,9 @@ def unit_of(spec: Mapping[str, object]) -> str:
 def null_of(spec: Mapping[str, object], target: str | None = None) -> str:
     """Return what scores of everything could add up to without interactions, in words."""
     loss = loss_of(spec)
+    if is_effect(spec):
+        # most of it is noise: it is not the variance of the effect
+        return "the variance of the pseudo-outcomes"
     if loss in _SQUARES:
         return f"the variance of {target}" if target else "the variance of the outcome"
     whose = f" of {target}" if target else ""
