@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -69,6 +70,27 @@ def test_all_rows_have_their_own_terms():
     weights = Weights(np.ones(50), "frequency")
     np.testing.assert_array_equal(of_sample(u, own, weights, 1.0, SEED), u + own)
     np.testing.assert_array_equal(of_sample(u, 0.0 * own, weights, 0.1, SEED), u)
+
+
+@pytest.mark.parametrize("kind", ["frequency", "sampling"])
+def test_running_sums_are_means_and_errors_of_all_rows(kind):
+    generator = np.random.default_rng(2)
+    values = generator.standard_normal((300, 2)) + 1.0
+    weights = Weights(generator.integers(0, 4, 300).astype(float), kind)
+    task = SimpleNamespace(weights=weights)
+    parts = np.array_split(generator.permutation(300), 4)
+    running = [
+        sampling.Running.of(
+            SimpleNamespace(rows=rows, known=SimpleNamespace(attributed=values[rows])),
+            task,
+            np.eye(2),
+        )
+        for rows in parts
+    ]
+    found = running[0] + running[1] + running[2] + running[3]
+    both = np.column_stack([values, values.sum(axis=1)])
+    np.testing.assert_allclose(found.mean, weights.mean(both), rtol=1e-12)
+    np.testing.assert_allclose(found.variance, weights.standard_error(both) ** 2, rtol=1e-10)
 
 
 @given(st.integers(1, 3000), st.data())
@@ -205,17 +227,15 @@ def test_a_time_limit_gives_the_answer_so_far(monkeypatch):
 def test_an_interrupt_gives_the_answer_so_far(monkeypatch, answered):
     """Where somebody asked for that: else it ends the run, as anywhere."""
     X, y = table(1200)
-    calls = []
+    add = sampling.Running.__add__
 
-    def interrupted(stages, task, merged=sampling.merged_scores):
-        calls.append(len(stages))
-        if len(calls) == 2:
-            signal.raise_signal(signal.SIGINT)
-        return merged(stages, task)
+    def interrupted(so_far, stage):
+        signal.raise_signal(signal.SIGINT)
+        return add(so_far, stage)
 
     monkeypatch.setattr(sampling, "BLOCK", 64)
     monkeypatch.setattr(sampling, "BLOCKS_AT_ONCE", 1)
-    monkeypatch.setattr(sampling, "merged_scores", interrupted)
+    monkeypatch.setattr(sampling.Running, "__add__", interrupted)
     before = signal.getsignal(signal.SIGINT)
     token = sampling.answers_interrupts.set(answered)
     try:

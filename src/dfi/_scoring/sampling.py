@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._scoring.scores import Scores, Task
+from dfi._scoring.sensitivity import Summed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.lines import LineScores
+    from dfi._scoring.scores import Scores, Task
     from dfi._types import Floats, Ints
     from dfi.transports.base import FittedTransport
 
@@ -55,8 +56,8 @@ MOST_CELLS = 1 << 23
 """Rows times coordinates that the automatic sample takes at the most: 64 MB for each matrix of
 influence values, of which there are about 16 at a time."""
 
-Told = Callable[[Scores, int], None]
-"""Who watches: is given the scores after a stage and how many rows are likely to be explained."""
+Told = Callable[["Running", int], None]
+"""Who watches: is given the sums after a stage and how many rows are likely to be explained."""
 
 answers_interrupts: ContextVar[bool] = ContextVar("answers_interrupts", default=False)
 """Whether Ctrl-C ends a run with the answer so far; a second one ends it at once."""
@@ -112,29 +113,29 @@ def sampled_scores(
     ``membership`` (scores, units) tells which scores add up to those that are judged.
     """
     first = _some(task, plan.order[:BLOCK])
-    plain = transport.plain_scores(first)
-    stages, done = [plain], len(first.explained)
-    following = _following(task, plain)
+    stages = [transport.plain_scores(first)]
+    following = _following(task, stages[0])
+    running, done = Running.of(stages[0], task, membership), len(first.explained)
     # what the transport's error adds to the squared errors does not depend on the sample's size
     extra: Floats | None = None
     found: Scores | None = None
     reason = plan.reason
-    limit = max(BLOCK, MOST_CELLS // max(1, plain.latent.shape[1]))
+    limit = max(BLOCK, MOST_CELLS // max(1, stages[0].latent.shape[1]))
     with _interrupts() as interrupted:
         while True:
-            merged = merged_scores(stages, task)
             wanted = len(plan.order)
             if plan.precise:
-                needed = _rows_needed(merged, task, membership, extra)
+                needed = _rows_needed(running, done, extra)
                 wanted = int(min(wanted, needed, limit))
             if told is not None:
-                told(merged, max(wanted, done))
+                told(running, max(wanted, done))
             if plan.precise and wanted <= done < len(plan.order):
                 if needed > done:
                     reason = "memory"
                     break
                 if found is None:
-                    found = transport.finished(merged, _some(task, plan.order[:done]))
+                    stages = [merged_scores(stages, task)]
+                    found = transport.finished(stages[0], _some(task, plan.order[:done]))
                 if extra is None:
                     extra = _added(found, task, membership)
                     continue
@@ -149,8 +150,6 @@ def sampled_scores(
                 reason = "time"
                 break
             found = None
-            # one part holds what is there, so that the rows of earlier stages are not kept twice
-            stages = [merged]
             size = int(np.clip(-(-(wanted - done) // BLOCK), 1, BLOCKS_AT_ONCE)) * BLOCK
             with warnings.catch_warnings():
                 # what there is to say of the models and the transport was said of the first rows
@@ -158,12 +157,62 @@ def sampled_scores(
                 stages.append(
                     transport.plain_scores(_some(following, plan.order[done : done + size]))
                 )
+            running = running + Running.of(stages[-1], task, membership)
             done = min(done + size, len(plan.order))
     here = _some(task, plan.order[:done])
-    stages.clear()
     if found is None:
+        merged = merged_scores(stages, task)
+        stages.clear()
         found = transport.finished(merged, here)
     return found, here, Sampled(done, plan.population, reason)
+
+
+@dataclass(frozen=True)
+class Running(Summed):
+    r"""Sums over the rows so far: scores of units and, last, of their total, and their errors.
+
+    ``mass`` and ``count`` are :math:`\sum w` and the effective number of observations; ``first``
+    (units + 1,) is :math:`\sum w u`; ``weighed``, ``product`` and ``square`` are :math:`\sum a`,
+    :math:`\sum a u` and :math:`\sum a u^2`, with ``a`` the weight itself for counts and its square
+    for sampling weights (:meth:`dfi._data.weights.Weights.covariance_of_mean`).
+    """
+
+    mass: float
+    count: float
+    weighed: float
+    first: Floats
+    product: Floats
+    square: Floats
+    counts: bool
+
+    @classmethod
+    def of(cls, scores: Scores, task: Task, membership: Floats) -> Running:
+        """Return the sums over the rows of a stage, the transport taken as known."""
+        weights = task.weights.take(scores.rows)
+        values = scores.known.attributed @ membership
+        values = np.column_stack([values, values.sum(axis=1)])
+        w, counts = weights.values, weights.kind == "frequency"
+        a = w if counts else w**2
+        return cls(
+            float(w.sum()), weights.total, float(a.sum()), w @ values, a @ values, a @ values**2,
+            counts,
+        )  # fmt: skip
+
+    def __add__(self, other: Running) -> Running:
+        return replace(super().__add__(other), counts=self.counts)
+
+    @property
+    def mean(self) -> Floats:
+        """The scores."""
+        return self.first / self.mass
+
+    @property
+    def variance(self) -> Floats:
+        """Their squared standard errors."""
+        mean = self.mean
+        spread = self.square - 2.0 * mean * self.product + mean**2 * self.weighed
+        scale = 1.0 / self.count if self.counts else self.count / self.mass**2
+        return np.maximum(spread, 0.0) * scale / max(self.count - 1.0, 1.0)
 
 
 def restricted(folds: Sequence[FoldModels], rows: Ints) -> tuple[FoldModels, ...]:
@@ -191,20 +240,13 @@ def _following(task: Task, first: Scores) -> Task:
     )
 
 
-def _errors(influence: Floats, weights: Weights) -> tuple[Floats, Floats]:
-    """Return scores and squared standard errors of units and, last, of their total."""
-    both = np.column_stack([influence, influence.sum(axis=1)])
-    return weights.mean(both), weights.standard_error(both) ** 2
-
-
-def _rows_needed(scores: Scores, task: Task, membership: Floats, extra: Floats | None) -> float:
-    r"""Return how many rows the errors ask for, from the rows that have been explained.
+def _rows_needed(running: Running, m: int, extra: Floats | None) -> float:
+    r"""Return how many rows the errors ask for, from the ``m`` rows that have been explained.
 
     :math:`m \ge m_0 \, se_0^2 / (t^2 - e)`, ``t`` the error that is small enough and ``e`` what the
     transport adds whatever the sample.
     """
-    known, m = scores.known, len(scores.rows)
-    mean, square = _errors(known.attributed @ membership, task.weights.take(scores.rows))
+    mean, square = running.mean, running.variance
     total = abs(float(mean[-1]))
     wanted = np.append(OF_SCORE * np.abs(mean[:-1]), OF_TOTAL * total)
     matters = np.append(np.abs(mean[:-1]) > LARGE_SHARE * total, True)
@@ -215,11 +257,17 @@ def _rows_needed(scores: Scores, task: Task, membership: Floats, extra: Floats |
     return float(np.max(needed[matters], initial=0.0))
 
 
+def _errors(influence: Floats, weights: Weights) -> Floats:
+    """Return squared standard errors of units and, last, of their total."""
+    both = np.column_stack([influence, influence.sum(axis=1)])
+    return np.asarray(weights.standard_error(both) ** 2)
+
+
 def _added(scores: Scores, task: Task, membership: Floats) -> Floats:
     """Return what the transport's own error adds to the squared errors."""
     weights = task.weights.take(scores.rows)
-    aware = _errors(scores.attributed @ membership, weights)[1]
-    return aware - _errors(scores.known.attributed @ membership, weights)[1]
+    aware = _errors(scores.attributed @ membership, weights)
+    return aware - _errors(scores.known.attributed @ membership, weights)
 
 
 def merged_scores(stages: Sequence[Scores], task: Task) -> Scores:

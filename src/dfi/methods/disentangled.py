@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from dfi._models.fits import Fits
     from dfi._models.parallel import Bar
     from dfi._scoring.forms import AskedForm, ScoreForm
-    from dfi._scoring.sampling import Sampled, Told
+    from dfi._scoring.sampling import Running, Sampled, Told
     from dfi._scoring.scores import Scores, TransportError
     from dfi._types import Bools, Floats, Ints, TransportLike
     from dfi.transports.base import FittedTransport, Transport
@@ -347,7 +347,7 @@ class Disentangled(Method):
                 scores = transport.score(task)
             else:
                 of_units = score_membership(transport, task)[:, : blocks.count]
-                tell = _leading(task, of_units, bar, len(fits.repeats))
+                tell = _leading(task, bar, len(fits.repeats))
                 scores, task, sampled = sampled_scores(transport, task, plan, of_units, tell)
                 models = restricted(models, scores.rows)
                 smaller = restricted(smaller, scores.rows)
@@ -410,13 +410,11 @@ def _rows_of(population: RowSource, fits: Fits) -> tuple[Floats, Weights, Bools]
     return *population.take(places), fits.constant
 
 
-def _leading(task: Task, membership: Floats, bar: Bar, repeats: int) -> Told:
+def _leading(task: Task, bar: Bar, repeats: int) -> Told:
     """Return what shows the leading scores beside a progress bar, as they settle."""
 
-    def tell(scores: Scores, wanted: int) -> None:
-        weights = task.weights.take(scores.rows)
-        values = scores.known.attributed @ membership
-        means, errors = weights.mean(values), weights.standard_error(values)
+    def tell(running: Running, wanted: int) -> None:
+        means, errors = running.mean[:-1], np.sqrt(running.variance[:-1])
         first = np.argsort(-means)[:LEADING]
         text = ", ".join(f"{task.names[k]} {means[k]:.3g} ± {errors[k]:.1g}" for k in first)
         bar.tell(text, wanted * repeats)
