@@ -137,7 +137,7 @@ class Relation(InOrder):
 
         def batches() -> Iterable[Native]:
             chosen = self.relation.project(quoted)
-            read = getattr(chosen, "to_arrow_reader", None) or chosen.fetch_record_batch
+            read = getattr(chosen, "to_arrow_reader", None) or chosen.fetch_arrow_reader
             found: Iterable[Native] = read(BATCH_ROWS)
             return found
 
