@@ -7,6 +7,7 @@ import time
 from types import SimpleNamespace
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,6 +64,30 @@ def test_errors_are_those_of_the_formula(kind, share):
     np.testing.assert_allclose(
         weights.covariance_of_mean(found), expected, atol=1e-12 * np.abs(expected).max()
     )
+
+
+@pytest.mark.parametrize("rows", [6, 30, 60, 95, 121])
+def test_few_rows_of_many_columns_have_the_errors_of_the_formula(rows):
+    generator = np.random.default_rng(2)
+    u, own = generator.standard_normal((2, rows, 40))
+    weights = Weights(np.ones(rows), "frequency")
+    found = of_sample(u, own, weights, 0.2, SEED)
+    np.testing.assert_allclose(weights.mean(found), weights.mean(u), atol=1e-12)
+    of_u, of_both = covariance(u, weights), covariance(u + own, weights)
+    expected = np.diag(of_u + 0.2 * (of_both - of_u))
+    np.testing.assert_allclose(np.diag(weights.covariance_of_mean(found)), expected, rtol=1e-9)
+
+
+def test_samples_without_weight_are_refused(monkeypatch):
+    X, y = table(3000)
+    weight = (np.arange(3000) % 6 == 0) * 1.0
+    message = r"\d+ of the first 50 rows that are explained have a weight above 0, and scores need"
+    with pytest.raises(ValueError, match=message):
+        dfi.explain(X, y, "linear", explain_rows=50, sample_weight=weight)
+    monkeypatch.setattr(source, "LARGE_ROWS", 500)
+    lazy = pl.DataFrame(X).with_columns(y=y, w=weight).lazy()
+    with pytest.raises(ValueError, match=message):
+        dfi.explain(lazy, "y", "linear", cv=2, explain_rows=50, fit_rows=50, sample_weight="w")
 
 
 def test_all_rows_have_their_own_terms():

@@ -338,7 +338,8 @@ def of_sample(
     ``n``: :math:`\bar v = \bar u` and
     :math:`Cov(v)/m = Cov(u)/m + \{Cov(u + T) - Cov(u)\}/n`, exactly and for all columns together.
     ``W`` is the ``T`` of other rows of the sample, from which what goes along with ``u`` and ``T``
-    by chance is taken out.
+    by chance is taken out. Rows that are fewer than about three times the columns leave no room
+    for that: then every column has its own variance exactly, and covariances up to chance.
     """
     if share >= 1.0 or not own.any():
         return np.asarray(influence + own if share >= 1.0 else influence)
@@ -356,14 +357,29 @@ def of_sample(
     vectors, lengths = vectors[:, kept], np.sqrt(values[kept])
     basis = np.linalg.qr(np.hstack([level, first, second]))[0]
     order = np.random.default_rng(seed).permutation(len(first))
-    other = second[order] @ (vectors / lengths)
-    other -= basis @ (basis.T @ other)
-    inner, turn = np.linalg.eigh(other.T @ other)
-    other = other @ (turn / np.sqrt(np.maximum(inner, np.finfo(float).tiny))) @ turn.T
-    rest = other @ (lengths[:, None] * vectors.T)
+    if len(first) < basis.shape[1] + len(lengths):
+        rest = _column_by_column(second[order], level, first, second)
+    else:
+        other = second[order] @ (vectors / lengths)
+        other -= basis @ (basis.T @ other)
+        inner, turn = np.linalg.eigh(other.T @ other)
+        other = other @ (turn / np.sqrt(np.maximum(inner, np.finfo(float).tiny))) @ turn.T
+        rest = other @ (lengths[:, None] * vectors.T)
     steps = first + share * second + np.sqrt(share * (1.0 - share)) * rest
     found = np.broadcast_to(centre, influence.shape).copy()
     found[held] += steps / root[held, None]
+    return found
+
+
+def _column_by_column(other: Floats, level: Floats, first: Floats, second: Floats) -> Floats:
+    """Return columns as long as those of ``second``, at right angles to both of their own."""
+    found = np.zeros_like(other)
+    for j, values in enumerate(other.T):
+        basis = np.linalg.qr(np.column_stack([level, first[:, j], second[:, j]]))[0]
+        left = values - basis @ (basis.T @ values)
+        length, wanted = np.linalg.norm(left), np.linalg.norm(second[:, j])
+        if length > 1e-8 * wanted:
+            found[:, j] = left * (wanted / length)
     return found
 
 

@@ -18,7 +18,7 @@ from dfi._models.quality import averaged
 from dfi._models.samples import ORDER
 from dfi._scoring.forms import CROSSED
 from dfi._scoring.orders import ORDERS
-from dfi._scoring.sampling import Plan, restricted, sampled_scores
+from dfi._scoring.sampling import BLOCK, Plan, restricted, sampled_scores
 from dfi._scoring.scores import Readings, Task
 from dfi.methods.base import Method, Part, joined_diagnostics, loss_totals
 from dfi.methods.diagnosis import (
@@ -59,6 +59,9 @@ FEWEST_EXPLAINED = 50
 
 MOST_SECONDS = 10**9
 """Beyond which a limit of time is none."""
+
+FEWEST_COUNTED = 20
+"""Rows of positive weight among the first that are explained, below which there are no scores."""
 
 LEADING = 3
 """Scores that are shown as they settle."""
@@ -201,6 +204,16 @@ class Disentangled(Method):
             order = rows[sampled_order(n, count, seed)]
         else:
             order = rows[np.argsort(tickets(fits.data.places[rows], seed))[:count]]
+        counted = fits.weights.values > 0
+        drawn = int(np.count_nonzero(counted[order[:BLOCK]]))
+        # a table of few such rows altogether is what it is
+        all_there = int(np.count_nonzero(counted[rows])) if here == n else FEWEST_COUNTED
+        if drawn < min(FEWEST_COUNTED, all_there):
+            raise ValueError(
+                f"{drawn} of the first {min(len(order), BLOCK)} rows that are explained have a "
+                f"weight above 0, and scores need {FEWEST_COUNTED}: leave rows of weight 0 out of "
+                "X, or pass a larger explain_rows"
+            )
         reason = "asked for"
         if count == n:
             reason = "all rows"
