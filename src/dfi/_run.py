@@ -772,7 +772,9 @@ def importance(
     result = _by_row(fits, method, key, part, level, keep_rows=keep_rows)
     if keep_rows or fits.n_rows <= source.LARGE_ROWS:
         return result
-    return result.moments(max(FEWEST_KEPT, KEPT_CELLS // max(1, len(result.names))))
+    small = result.moments(max(FEWEST_KEPT, KEPT_CELLS // max(1, len(result.names))))
+    # the models are here all the same, and can be asked about groups
+    return replace(small, source=result.source)
 
 
 def _by_row(

@@ -353,6 +353,10 @@ def test_results_of_large_tables_keep_moments(monkeypatch, tmp_path):
     np.testing.assert_allclose(one.skewness, other.skewness, rtol=1e-8)
     with pytest.raises(ValueError, match="keep_rows=True"):
         _ = found.influence
+    joint = {"both": ["x0", "x1"], "rest": ["x2", "x3"]}
+    np.testing.assert_allclose(
+        found.group(joint, how="joint").scores, kept.group(joint, how="joint").scores, rtol=1e-12
+    )
     assert found.ranks().shape == kept.ranks().shape
 
 

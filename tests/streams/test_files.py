@@ -340,6 +340,13 @@ def test_outcomes_and_columns_that_cannot_be_used(table):
     )
 
 
+def test_an_outcome_that_hardly_varies(numbers):
+    table = numbers.assign(y=0.0)
+    table.loc[0, "y"] = 1.5
+    with pytest.raises(ValueError, match="y='y' has one value in all 600 rows that models would"):
+        dfi.explain(pl.from_pandas(table).lazy(), "y", "linear", fit_rows=600, explain_rows=600)
+
+
 def test_a_part_of_another_schema_is_named():
     from dfi._data.streams.schema import Roles, SchemaWork
 

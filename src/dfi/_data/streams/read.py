@@ -100,6 +100,12 @@ class Stream:
             places=None if places is None else rows.places,
             means={} if places is None else self._means(),
         )
+        members = data.outcome.members or (data.outcome,)
+        if places is not None and all(np.ptp(member.values) == 0 for member in members):
+            raise ValueError(
+                f"y={self.rule.name!r} has one value in all {len(places):,} rows that models would "
+                "be fitted on, though not in all rows: ask for more of them with fit_rows"
+            )
         low, high = self.state.target.span
         wides = [] if data.outcome.is_classes else [high - low]
         refuse_spans(data, *self.state.span(self.columns), wides)
