@@ -38,6 +38,7 @@ def test_a_number_of_rows(rows):
     assert result.spec["explained_rows"] == 300
     page = (out / "report.html").read_text()
     assert "300 of 900 rows explained: as many as were asked for" in page
+    assert "3 features, 300 of 900 rows, 95" in page
 
 
 def test_all_rows(rows):

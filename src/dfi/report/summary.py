@@ -82,6 +82,7 @@ def summarize(
         "mean_name": _mean_name(outcome),
         "score_unit": unit,
         "squares": unit == words.VARIANCE,
+        "sampled_of": spec["explained_of"] if words.sample_text(spec) else None,
         "null_label": words.null_label(spec),
         "null_name": words.null_of(spec),
         "explained": _explained(result),
