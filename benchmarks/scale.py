@@ -339,7 +339,7 @@ def kept_section(page: str) -> str:
 def section(parts: dict[str, str]) -> str:
     head = (
         f"{BEGIN}\n## Scale\n\n`python benchmarks/scale.py` (1,000,000 rows: `--only million`): CPU seconds of one core, `n_jobs=1`,\n"
-        "the default cross form, one run on a machine that others used too (load 8 to 14 on two cores): read ratios and\nexponents, each within the run, and those of less than a second as rough.\n"
+        "the default cross form, one run of each table on two cores, those of columns and peers beside other work (load 8 to 14): read ratios\nand exponents, each within its run, and those of less than a second as rough.\n"
     )
     body = "".join(f"\n<!-- {name} -->\n{parts[name]}\n" for name in PARTS if name in parts)
     return f"{head}{body}{END}\n"
