@@ -31,6 +31,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from xgboost import XGBRegressor
 
 import dfi
+from dfi._data import source
 
 FOLDER = Path(os.environ.get("DFI_DATA", "")) / "tables"
 pytestmark = pytest.mark.skipif(
@@ -178,6 +179,15 @@ def test_planted_units_are_not_called_signal(name, n):
     """At most one of the twelve cells of a table; 5 % of them give two in an eighth of tables."""
     cells = [(learner, prefit) for learner in LEARNERS for prefit in (False, True)]
     p = {cell: smallest_p(name, n, cell[0], prefit=cell[1]) for cell in cells}
+    assert sum(value < 0.05 for value in p.values()) <= 1, p
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize(("name", "n"), [("Wage", 1000), ("Credit", 400)])
+def test_planted_units_are_not_called_signal_in_large_tables(name, n, monkeypatch):
+    """The same where a table counts as large: moments, laws in cells, samples by places."""
+    monkeypatch.setattr(source, "LARGE_ROWS", 150)
+    p = {learner: smallest_p(name, n, learner, prefit=False) for learner in LEARNERS}
     assert sum(value < 0.05 for value in p.values()) <= 1, p
 
 
