@@ -772,8 +772,10 @@ def _rows_at(fits: Fits, rows: object) -> _Rows:
     data, held = fits.data, fits.rows
     n_rows = fits.n_rows if data.kept is None else len(data.kept)
     places = positions_of(rows, n_rows)
-    here = np.flatnonzero(data.kept) if data.kept is not None else data.places_of(
-        np.arange(data.table.n_rows)
+    here = (
+        np.flatnonzero(data.kept)
+        if data.kept is not None
+        else data.places_of(np.arange(data.table.n_rows))
     )
     if places is None:
         at = held

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from dfi._lines.base import LineModel
     from dfi._lines.linked import MarginLines
-    from dfi._types import Floats
+    from dfi._types import Floats, Ints
 
 GRID = 64
 """Values at which models are asked that are known by their predictions alone."""
@@ -164,9 +164,7 @@ def _trees(trees: TreeLines, lines: Lines, j: int, nodes: Floats) -> Floats:
     return np.asarray(softmax(np.stack(margins), axis=0)[classes.explained])
 
 
-def _walked(
-    trees: TreeLines, lines: Lines, j: int, nodes: Floats, chosen: slice | Floats
-) -> Floats:
+def _walked(trees: TreeLines, lines: Lines, j: int, nodes: Floats, chosen: slice | Ints) -> Floats:
     """Return the sum of some trees at each row and node."""
     # numba is loaded by the first ensemble that is walked, not with the package
     from dfi._compiled import kernel_array, run_tasks
@@ -201,7 +199,8 @@ def _walked(
 def _interpolated(model: LineModel, lines: Lines, mass: Floats, j: int, nodes: Floats) -> Floats:
     """Ask a model at quantiles of the background, and beyond it at the nodes themselves."""
     back = lines.latent[:, j]
-    grid = np.unique(np.quantile(back[mass > 0], np.linspace(0.0, 1.0, GRID)))
+    held = back[mass > 0]
+    grid = np.unique(np.quantile(held, np.linspace(0.0, 1.0, GRID), method="nearest"))
     outside = (nodes < grid[0]) | (nodes > grid[-1])
     asked = np.concatenate([grid, nodes[outside]])
     step = asked - back[:, None]

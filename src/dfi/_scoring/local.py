@@ -41,14 +41,14 @@ POINTS_AT_ONCE = 1 << 22
 
 @dataclass(frozen=True)
 class LatentRows:
-    """What is asked of a model about single rows, by latent unit.
+    r"""What is asked of a model about single rows, by latent unit.
 
     Attributes
     ----------
     value : ndarray of shape (n,)
         The prediction.
     change : ndarray of shape (n, units)
-        :math:`\\Delta`: the prediction less its mean with the unit replaced.
+        :math:`\Delta`: the prediction less its mean with the unit replaced.
     main : ndarray of shape (n, units)
         The main effect, centred.
     """
@@ -73,10 +73,10 @@ class Coalitions(Protocol):
     def n_units(self) -> int:
         """How many units there are."""
 
-    def mixed(self, rows: slice, other: int, given: Bools) -> Floats:
-        """Return the model at rows with the units in each of ``given`` (k, units) from a row.
+    def mixed(self, rows: slice, others: Ints, given: Bools) -> Floats:
+        """Return the model at rows with the units in each of ``given`` (k, units) from others.
 
-        ``other`` is the row of the background; shape (n, k).
+        ``others`` (k,) are rows of the background; shape (n, k).
         """
 
 
@@ -121,29 +121,34 @@ def middle_effects(
     game: Coalitions,
     rows: LatentRows,
     background: LatentRows,
-    chosen: Ints,
+    share: Floats,
+    count: int,
     base: float,
     seed: np.random.SeedSequence,
 ) -> Floats:
     r"""Return the Banzhaf values of the interactions, :math:`e_j(1/2) - a_j`, (n, units).
 
-    For each of the ``chosen`` rows of the background a Hadamard matrix with its columns and their
-    signs at random, and its reflection, says whose units are taken. All rows meet the same designs:
-    what a row gets does not depend on the rows beside it.
+    Each of ``count`` designs is a Hadamard matrix, its columns and their signs at random, and its
+    reflection: a line of it says whose units are taken, and has, with its reflection, a row of the
+    background of its own. (One row for a whole design errs by a quarter to a half more at the same
+    cost.) All rows meet the same designs: what a row gets does not depend on the rows beside it.
+    ``share`` are the weights of the background.
     """
-    count = game.n_units
-    width = 1 << int(np.ceil(np.log2(count + 1)))
+    units = game.n_units
+    width = 1 << int(np.ceil(np.log2(units + 1)))
     generator = np.random.default_rng(seed)
     whole = hadamard(width)[:, 1:]
-    total = np.zeros((len(rows.value), count))
-    for other in chosen:
-        signs = whole[:, generator.permutation(width - 1)[:count]]
-        signs = signs * generator.choice([-1, 1], size=count)
+    total = np.zeros((len(rows.value), units))
+    for _ in range(count):
+        signs = whole[:, generator.permutation(width - 1)[:units]]
+        signs = signs * generator.choice([-1, 1], size=units)
         signs = np.concatenate([signs, -signs]).astype(np.float64)
+        others = np.tile(generator.choice(len(share), size=width, p=share), 2)
         own = signs > 0
-        for part in blocks(len(total), max(1, POINTS_AT_ONCE // (len(own) * max(count, 1)))):
-            value = game.mixed(part, int(other), ~own)
+        given = np.sum(background.main[others] * ~own, axis=1)
+        for part in blocks(len(total), POINTS_AT_ONCE // (len(own) * units)):
             # the main effects of a mixed row are those of the rows that its units are of
-            alone = rows.main[part] @ own.T + background.main[other] @ (~own).T
+            alone = rows.main[part] @ own.T + given
+            value = game.mixed(part, others, ~own)
             total[part] += 2.0 * ((value - base - alone) @ signs) / len(signs)
-    return total / len(chosen)
+    return total / count

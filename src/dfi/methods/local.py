@@ -61,9 +61,11 @@ MOST_BYTES = 1 << 30
 class RowModels:
     """Models that explain some rows, and what each of them was fitted on.
 
-    ``rows`` are the places of the explained rows among those asked for.
+    ``rows`` are the places of the explained rows among those asked for, ``number`` is the fold's
+    own, whichever rows these are.
     """
 
+    number: int
     repeat: int
     rows: Ints
     models: tuple[LineModel, ...]
@@ -154,9 +156,9 @@ def explain_locally(
     jobs = (
         delayed(_explained)(
             transports.of(trained), model, fits, trained, blocks.columns, method,
-            matrix[use.rows], refine, background, fits.child("local", number, half),
+            matrix[use.rows], refine, background, fits.child("local", use.number, half),
         )
-        for number, use in enumerate(uses)
+        for use in uses
         for half, (model, trained) in enumerate(zip(use.models, use.trained, strict=True))
     )  # fmt: skip
     found = iter(list(in_parallel(jobs, fits.workers.n_jobs, threads=True, here=True)))
@@ -238,7 +240,8 @@ def _uses(
     """Return the models of every fold that explain some of the rows."""
     folds = fits.halves if crossed else fits.full
     found = []
-    for fold, trained in zip(folds, fits.trained_on(halves=crossed), strict=True):
+    every = zip(folds, fits.trained_on(halves=crossed), strict=True)
+    for number, (fold, trained) in enumerate(every):
         rows = np.arange(count)
         if held_out is not None:
             rows = np.flatnonzero(np.isin(held_out, fold.test))
@@ -249,7 +252,7 @@ def _uses(
                 _read(_on_scale(predictor, fits, scale), sample, method)
                 for predictor in fold.predictors
             )
-            found.append(RowModels(fold.repeat, rows, models, trained))
+            found.append(RowModels(number, fold.repeat, rows, models, trained))
     return found
 
 
@@ -261,8 +264,8 @@ def _on_scale(predictor: Predictor, fits: Fits, scale: LocalScale | None) -> Pre
         return replace(predictor, scale="probability")
     if fits.outcome.kind != "binary" or fits.member or not predicts_classes(predictor.model):
         raise ValueError(
-            f"scale='margin' explains the log-odds of a classifier of two classes, and here "
-            f"{predictor.name} predicts {_what(fits)}: leave scale at 'response'"
+            "scale='margin' explains the log-odds of a classifier of two classes, and these models "
+            f"predict {_what(fits)}: leave scale at 'response'"
         )
     return replace(predictor, scale="margin", shrink=None, domain="real")
 
@@ -270,7 +273,11 @@ def _on_scale(predictor: Predictor, fits: Fits, scale: LocalScale | None) -> Pre
 def _what(fits: Fits) -> str:
     if fits.member:
         return "one of several classes or outcomes"
-    return "a probability of its own" if fits.outcome.kind == "binary" else "a quantity"
+    return (
+        "probabilities that are no link of a margin"
+        if fits.outcome.kind == "binary"
+        else "a quantity"
+    )
 
 
 def _read(predictor: Predictor, sample: Floats, method: Disentangled) -> LineModel:

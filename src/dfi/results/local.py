@@ -16,8 +16,6 @@ from dfi.results.file import freeze, thaw
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from matplotlib.axes import Axes
-
     from dfi._types import Array, Floats, Frame, Ints
 
 __all__ = ["LocalAttributions", "positions_of"]
@@ -227,21 +225,6 @@ class LocalAttributions:
             feature_names=list(self.names),
         )
 
-    def plot(self, kind: str = "beeswarm", **options: Any) -> Axes:
-        """Draw the rows: a function of :mod:`dfi.plots` by name; returns its Axes.
-
-        Parameters
-        ----------
-        kind : {"beeswarm", "waterfall", "dependence"}, default="beeswarm"
-            What to draw.
-        **options
-            ``row`` of a waterfall, ``feature`` of a dependence plot, ``top``, ``ax``.
-        """
-        # pyplot takes half a second to import: only those who plot pay for it
-        from dfi.plots import plot_local
-
-        return plot_local(self, kind, **options)
-
     def __repr__(self) -> str:
         n, p = self.values.shape
         lines = [
@@ -249,10 +232,10 @@ class LocalAttributions:
             f"explained by {self.spec.get('models')}; base {np.mean(self.base):.4g}"
             + (f" ({SPREAD_WORDS} in .spread)" if self.has_spread else " (one model: no spread)"),
         ]
-        order = np.argsort(-self.mean_absolute, kind="stable")
+        order = np.argsort(-self.mean_absolute, kind="stable").tolist()
         width = max((len(self.names[k]) for k in order[:10]), default=0)
-        for k in order[:10]:
-            lines.append(f"{self.names[k].ljust(width)}  mean |c| {self.mean_absolute[k]:.4g}")
+        size = self.mean_absolute
+        lines += [f"{self.names[k].ljust(width)}  mean |c| {size[k]:.4g}" for k in order[:10]]
         if p > 10:
             lines.append(f"... and {p - 10} more")
         much = int(np.sum(self.higher_order > MUCH_LEFT))

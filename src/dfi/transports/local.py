@@ -34,6 +34,7 @@ import numpy as np
 from dfi._lines.base import Lines, blocks
 from dfi._lines.curves import mean_curves
 from dfi._scoring.donors import Donors, canonical_order, replaced_rows
+from dfi._scoring.error import unspent
 from dfi._scoring.local import (
     POINTS_AT_ONCE,
     LatentRows,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from dfi._lines.base import LineModel, LineMoments
     from dfi._lines.choose import Quadrature
     from dfi._scoring.donors import Joint
+    from dfi._scoring.local import Coalitions
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport
     from dfi.transports.blocks import BlockTransport
@@ -62,6 +64,9 @@ MOST_REFERENCE = 5000
 
 MOST_CENTRED = 1000
 """Rows over which the main effect of a unit of several columns is centred."""
+
+ROUNDED = 1e-28
+"""Shares below this are squares of rounding."""
 
 CONTEXTS = 64
 """Rows of the background that a unit of several columns is placed into, for its main effect."""
@@ -104,19 +109,16 @@ class Players(Protocol):
     def shared(self, psi: Floats, matrix: Floats) -> Floats:
         """Return latent values shared out to the units."""
 
-    def coalitions(self, matrix: Floats) -> _Coalitions:
+    def coalitions(self, matrix: Floats) -> Coalitions:
         """Return the model at rows that are mixed with those of the background."""
 
     @property
     def background(self) -> Sample:
         """The rows that stand for the others."""
 
-
-class _Coalitions(Protocol):
     @property
-    def n_units(self) -> int: ...
-
-    def mixed(self, rows: slice, other: int, given: Bools) -> Floats: ...
+    def background_rows(self) -> LatentRows:
+        """What Shapley values of the background are made of."""
 
 
 @dataclass(frozen=True)
@@ -176,8 +178,8 @@ def explain_rows(
     players: Players,
     matrix: Floats,
     *,
-    refine: int | None = None,
-    seed: np.random.SeedSequence | None = None,
+    refine: int | None,
+    seed: np.random.SeedSequence,
 ) -> LocalRows:
     """Explain rows by the Shapley values of the players, to second or (``refine``) fourth order."""
     parts = [
@@ -193,25 +195,21 @@ def explain_rows(
 
 
 def _explained(
-    players: Players, matrix: Floats, refine: int | None, seed: np.random.SeedSequence | None
+    players: Players, matrix: Floats, refine: int | None, seed: np.random.SeedSequence
 ) -> LocalRows:
     rows = players.latent_rows(matrix)
     if refine is None or players.n_units < 2:
         found = order_two(rows, players.base, players.floor)
     else:
-        own, designs = np.random.SeedSequence(
-            (seed or np.random.SeedSequence(0)).entropy,
-            spawn_key=() if seed is None else seed.spawn_key,
-        ).spawn(2)
-        share = players.background.share
-        chosen = np.random.default_rng(own).choice(len(share), size=refine, p=share)
-        met, place = np.unique(chosen, return_inverse=True)
-        others = players.latent_rows(players.background.matrix[met])
-        everyone = LatentRows(others.value[place], others.change[place], others.main[place])
         middle = middle_effects(
-            _Chosen(players.coalitions(matrix), chosen),
-            rows, everyone, np.arange(refine), players.base, designs,
-        )  # fmt: skip
+            players.coalitions(matrix),
+            rows,
+            players.background_rows,
+            players.background.share,
+            refine,
+            players.base,
+            unspent(seed),
+        )
         found = order_four(rows, middle, players.base, players.floor)
     change = np.where(np.abs(rows.change) <= players.floor, 0.0, rows.change)
     values = players.shared(found.values, matrix)
@@ -220,21 +218,6 @@ def _explained(
     largest = np.argmax(np.abs(values), axis=1)
     values[np.arange(len(values)), largest] += left
     return LocalRows(rows.value, values, players.shared(change, matrix), found.rest)
-
-
-@dataclass(frozen=True)
-class _Chosen:
-    """Coalitions with some rows of the background, in the order in which they were drawn."""
-
-    game: _Coalitions
-    chosen: Ints
-
-    @property
-    def n_units(self) -> int:
-        return self.game.n_units
-
-    def mixed(self, rows: slice, other: int, given: Bools) -> Floats:
-        return self.game.mixed(rows, int(self.chosen[other]), given)
 
 
 class StraightPlayers:
@@ -263,7 +246,8 @@ class StraightPlayers:
         self._background = spread_sample(matrix, norms, mass, background)
         self._seed = seed
         squared = self.linear.attribution**2
-        self.shares = squared / squared.sum(axis=0)
+        shares = squared / squared.sum(axis=0)
+        self.shares = np.where(shares < ROUNDED, 0.0, shares)
         self.offsets, self.offset_weights = self.linear.offsets()
 
     @property
@@ -275,6 +259,11 @@ class StraightPlayers:
     def background(self) -> Sample:
         """The rows that stand for the others."""
         return self._background
+
+    @cached_property
+    def background_rows(self) -> LatentRows:
+        """What Shapley values of the background are made of."""
+        return self.latent_rows(self._background.matrix)
 
     def _lines(self, points: Floats) -> Lines:
         latent = np.ascontiguousarray(self.linear.encode(points))
@@ -366,10 +355,10 @@ class _StraightCoalitions:
     def n_units(self) -> int:
         return self.players.n_units
 
-    def mixed(self, rows: slice, other: int, given: Bools) -> Floats:
-        change = self.others[other] - self.latent[rows]
+    def mixed(self, rows: slice, others: Ints, given: Bools) -> Floats:
+        change = (self.others[others] - self.latent[rows, None, :]) * given
         directions = self.players.linear.directions
-        moved = (change[:, None, :] * given).reshape(-1, len(directions.T)) @ directions.T
+        moved = change.reshape(-1, change.shape[2]) @ directions.T
         moved += np.repeat(self.points[rows], len(given), axis=0)
         return self.players.model.predict(moved).reshape(-1, len(given))
 
@@ -420,6 +409,11 @@ class BlockPlayers:
     def background(self) -> Sample:
         """The rows that stand for the others."""
         return self._background
+
+    @cached_property
+    def background_rows(self) -> LatentRows:
+        """What Shapley values of the background are made of."""
+        return self.latent_rows(self._background.matrix)
 
     def _lines(self, matrix: Floats, latent: Floats) -> Lines:
         """Return the lines of the units of one coordinate."""
@@ -521,7 +515,9 @@ class BlockPlayers:
             # nothing is directed where the unit has no part in the row
             place, played = self.places[t], psi[:, t] != 0.0
             across = root[:, place]
-            directed = ((latent[:, place] @ across.T) * (across @ self._centres[t].gamma)) @ by_block
+            directed = (
+                (latent[:, place] @ across.T) * (across @ self._centres[t].gamma)
+            ) @ by_block
             directed[~played] = 0.0
             found += directed - directed.sum(axis=1, keepdims=True) * self.even[:, t]
         units = [block.unit for block in self.transport.inner.blocks]
@@ -553,16 +549,16 @@ class _BlockCoalitions:
     def n_units(self) -> int:
         return self.players.n_units
 
-    def mixed(self, rows: slice, other: int, given: Bools) -> Floats:
+    def mixed(self, rows: slice, others: Ints, given: Bools) -> Floats:
         players, matrix = self.players, self.matrix[rows]
         directions = players.transport.directions[: matrix.shape[1]]
-        change = players._giving[other] - self.latent[rows]
-        by_coordinate = given[:, players.transport.inner.owner]
-        moved = (change[:, None, :] * by_coordinate).reshape(-1, change.shape[1]) @ directions.T
+        change = players._giving[others] - self.latent[rows, None, :]
+        change = change * given[:, players.transport.inner.owner]
+        moved = change.reshape(-1, change.shape[2]) @ directions.T
         moved += np.repeat(matrix, len(given), axis=0)
         for t, joint in enumerate(players.joints):
             for own, encoder, decoder in joint.remainders:
-                rest = players._background.matrix[other][own] - matrix[:, own]
-                rest = rest - rest @ encoder @ decoder
-                moved[:, own] += (rest[:, None, :] * given[:, t][:, None]).reshape(-1, len(own))
+                rest = players._background.matrix[np.ix_(others, own)] - matrix[:, None, own]
+                rest = (rest - rest @ encoder @ decoder) * given[:, t][:, None]
+                moved[:, own] += rest.reshape(-1, len(own))
         return players.model.predict(moved).reshape(-1, len(given))
