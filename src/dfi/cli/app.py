@@ -27,6 +27,8 @@ from dfi.cli.console import (
     guarded,
     leading,
     print_json,
+    print_lines,
+    print_path,
     print_table,
 )
 from dfi.cli.options import Request, UnitsKind, split_names
@@ -205,7 +207,7 @@ class Run:
         if not self.request.quiet:
             show()
         self.console.say(line)
-        typer.echo(self.out / "report.html")
+        print_path(self.out / "report.html")
 
 
 @guarded
@@ -382,7 +384,7 @@ def compare(
     r2 = finite(next(iter(results.values())).quality.r2)
     run.end(
         {"methods": {label: unit_rows(result) for label, result in results.items()}, "r2": r2},
-        lambda: typer.echo(repr(comparison)),
+        lambda: print_lines(repr(comparison)),
         f"compared {len(results)} results ({run.seconds:.1f} s) -> {run.out}",
     )
 
@@ -453,7 +455,7 @@ def sensitivity(
     width = max(map(len, results))
     run.end(
         {"settings": rows, "skipped": dict(settings.skipped)},
-        lambda: typer.echo("\n".join(f"{k:{width}s}  {leading(v)}" for k, v in rows.items())),
+        lambda: print_lines("\n".join(f"{k:{width}s}  {leading(v)}" for k, v in rows.items())),
         f"explained under {len(results)} settings ({run.seconds:.1f} s) -> {run.out}",
     )
 
@@ -666,7 +668,7 @@ def report(
         )
     except FileExistsError:
         raise Failure(f"{out} exists already; replace it with --force", OUTPUT) from None
-    typer.echo(written)
+    print_path(written)
 
 
 @guarded

@@ -434,6 +434,10 @@ def _refuse_missing(frame: pl.DataFrame, columns: list[str]) -> None:
 
 
 def write_tables(table: pl.DataFrame, folder: Path, stem: str) -> None:
-    """Write a table as CSV and Parquet."""
-    table.write_csv(folder / f"{stem}.csv")
-    table.write_parquet(folder / f"{stem}.parquet")
+    """Write a table as CSV, for people, and as Parquet."""
+    content = io.BytesIO()
+    table.write_csv(content)
+    (folder / f"{stem}.csv").write_bytes(content.getvalue())
+    content = io.BytesIO()
+    table.write_parquet(content)
+    (folder / f"{stem}.parquet").write_bytes(content.getvalue())

@@ -12,7 +12,6 @@ import hashlib
 import http.client
 import io
 import os
-import tempfile
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dfi._data import as_frame as build
+from dfi._files import written_whole
 
 if TYPE_CHECKING:
     from dfi._types import Floats
@@ -286,20 +286,9 @@ def fetch(url: str, target: Path, expected: str, *, timeout: float = TIMEOUT) ->
     content = _read(url, timeout)
     verify(content, expected, url, "the file was cut short or has changed; nothing was kept")
     target.parent.mkdir(parents=True, exist_ok=True)
-    _write_whole(target, content)
+    with written_whole(target) as stream:
+        stream.write(content)
     return target
-
-
-def _write_whole(target: Path, content: bytes) -> None:
-    """Write a file under another name beside its place, and rename it when it is whole."""
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _read(url: str, timeout: float) -> bytes:

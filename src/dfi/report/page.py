@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from dfi._checks import writable, written_whole
+from dfi._files import writable, written_whole
 from dfi.report import charts
 from dfi.report.numbers import number, p_value, percent
 from dfi.report.summary import class_summary, summarize, summarize_comparison

@@ -21,10 +21,10 @@ import sklearn
 from numpy.typing import NDArray
 
 import dfi
-from dfi._checks import writable, written_whole
 from dfi._data.dependence import Clusters, Ordered
 from dfi._data.groups import Groups
 from dfi._data.weights import Weights
+from dfi._files import writable, written_whole
 from dfi._models.quality import Quality
 from dfi.inference.influence import InfluenceMoments, InfluenceRows
 
