@@ -55,6 +55,14 @@ def writable(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     return target
 
 
+def cache_folder() -> Path:
+    """Return the user's cache folder: ``$XDG_CACHE_HOME/dfi``, else ``~/.cache/dfi``."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    # The specification says that a relative path is to be ignored.
+    root = Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache"
+    return root / "dfi"
+
+
 @contextmanager
 def signals_held() -> Iterator[None]:
     """Let Ctrl-C and ``kill`` wait until a block has ended.

@@ -1,6 +1,7 @@
 """Outputs to be lost: a tiny table, a result of it, and a study of three numbers."""
 
 import hashlib
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,9 @@ def attempt(monkeypatch, root, work, at=None, kind=""):
     """Do some work on a disk that fails; return the disk, and what came of it."""
     disk = Disk(root, at, kind)
     outcome = None
+    # a run in the background begins with Ctrl-C ignored
+    before = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in before.items()}
     with monkeypatch.context() as patch:
         disk.install(patch)
         try:
@@ -66,4 +70,6 @@ def attempt(monkeypatch, root, work, at=None, kind=""):
         except SystemExit as error:  # a signal in the runner of commands
             outcome = error
     disk.restart()
+    for number, handler in before.items():
+        signal.signal(number, handler)
     return disk, outcome

@@ -100,8 +100,14 @@ class Disk:
                 disk._open.append(found)
             return found
 
+        def releasing(owner):
+            if owner in disk._open and not (disk.failed and disk.kind == "SIGKILL"):
+                disk._open.remove(owner)
+                os.close(owner)
+
         monkeypatch.setattr(os, "open", opening)
         monkeypatch.setattr(dfi._files, "_locked", locking)
+        monkeypatch.setattr(dfi._files, "_release", releasing)
         swap = dfi._files.swap_folders
 
         def swapping(one, other):
@@ -133,10 +139,7 @@ class Disk:
     def restart(self) -> None:
         """Let the kernel take back what a process that was killed held."""
         for descriptor in self._open:
-            try:
-                os.close(descriptor)
-            except OSError:
-                pass
+            os.close(descriptor)
         self._open.clear()
 
 

@@ -311,7 +311,7 @@ def test_checksum_and_missing_members(path):
         load(path)
     path.write_bytes(content)
     rewrite(path, manifest=lambda manifest: manifest.update(quality=None))
-    with pytest.raises(ValueError, match="damaged: 'NoneType' object"):
+    with pytest.raises(ValueError, match="damaged: 'quality' is None"):
         load(path)
     path.write_bytes(content)
     rewrite(path, replace={"manifest.json": b"{"})

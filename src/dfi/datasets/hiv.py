@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dfi._data import as_frame as build
-from dfi._files import written_whole
+from dfi._files import cache_folder, written_whole
 
 if TYPE_CHECKING:
     from dfi._types import Floats
@@ -251,14 +251,6 @@ def _features(names: tuple[str, ...], matrix: Floats, as_frame: bool | str) -> A
     library = "numpy" if as_frame is True else str(as_frame)
     table = build(dict(zip(names, matrix.T, strict=True)), library)
     return matrix if isinstance(table, dict) else table
-
-
-def cache_folder() -> Path:
-    """Return the user's cache folder for data: ``$XDG_CACHE_HOME/dfi``, else ``~/.cache/dfi``."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    # The specification says that a relative path is to be ignored.
-    root = Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache"
-    return root / "dfi"
 
 
 def verify(content: bytes, expected: str, where: str, remedy: str) -> None:

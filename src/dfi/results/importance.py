@@ -1275,5 +1275,8 @@ def load(path: str | os.PathLike[str]) -> Importance:
         return _rebuild(unpack(manifest, arrays))
     except KeyError as error:
         raise FileFormatError(f"{path} is damaged: {error} is missing") from error
-    except (TypeError, ValueError, AttributeError) as error:
-        raise FileFormatError(f"{path} is damaged: {error}") from error
+    except Exception as error:
+        # a manifest that was made up may say anything, deeper than Python counts or larger than
+        # memory is
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise FileFormatError(f"{path} is damaged: {reason}") from error
