@@ -192,6 +192,8 @@ class Checkpoints:
                 stream.flush()
                 os.fsync(stream.fileno())
             stage.replace(self.path(task))
+        except OSError as error:  # under the name that the caller knows
+            raise OSError(error.errno, error.strerror, str(self.path(task))) from error
         finally:
             with contextlib.suppress(OSError):
                 stage.unlink(missing_ok=True)

@@ -149,7 +149,12 @@ class Run:
                 "frequency_weight": request.frequency_weights,
                 **rest,
             }
-        frame = read_file(request.data, file_format=request.file_format, encoding=request.encoding)
+        frame = read_file(
+            request.data,
+            file_format=request.file_format,
+            encoding=request.encoding,
+            max_unpacked=request.max_unpacked,
+        )
         rows = select(frame, request, self.console)
         if fitted and refits:
             raise Failure(
@@ -228,6 +233,7 @@ def explain(
     missing: options.MissingValues = options.Missing.unit,
     file_format: options.Format = None,
     encoding: options.Encoding = "utf-8",
+    max_unpacked: options.MaxUnpacked = None,
     model: options.Model = "auto",
     trust_model: options.Trust = False,
     folds: options.Folds = 5,
@@ -348,6 +354,7 @@ def compare(
     missing: options.MissingValues = options.Missing.unit,
     file_format: options.Format = None,
     encoding: options.Encoding = "utf-8",
+    max_unpacked: options.MaxUnpacked = None,
     methods: options.Methods = "all",
     model: options.Model = "auto",
     trust_model: options.Trust = False,
@@ -407,6 +414,7 @@ def sensitivity(
     missing: options.MissingValues = options.Missing.unit,
     file_format: options.Format = None,
     encoding: options.Encoding = "utf-8",
+    max_unpacked: options.MaxUnpacked = None,
     transports: options.Transports = None,
     epsilons: options.Epsilons = None,
     solved: options.Solved = False,
