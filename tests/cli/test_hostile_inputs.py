@@ -191,6 +191,6 @@ def test_an_ascii_terminal_is_no_reason_to_fail(place):
 
 
 def test_failures_keep_their_own_sentence(run, place):
+    (place / "empty.csv").write_text("")
     with pytest.raises(Failure, match="is empty"):
-        (place / "empty.csv").write_text("")
         read_file("empty.csv")

@@ -144,8 +144,9 @@ def test_arrays_of_another_kind(path, name, array, message):
         ("nonnegative", "no"), ("difference", 1), ("components", "a"), ("components", [["a", 1]]),
         ("spec", []), ("diagnostics", None), ("quality", {}), ("weights", {"kind": "evil"}),
         ("weights", None), ("weights", []), ("default_groups", []),
-        ("default_groups", {"names": 1}), ("latent", []), ("by_outcome", {}), ("by_outcome", [1]), ("totals", [1]),
-        ("dependence", {"kind": "evil"}), ("dependence", 3), ("moments", []),
+        ("default_groups", {"names": 1}), ("latent", []), ("by_outcome", {}),
+        ("by_outcome", [1]), ("totals", [1]), ("dependence", {"kind": "evil"}), ("dependence", 3),
+        ("moments", []),
         ("moments", {"size": "many"}), ("arrays", []), ("arrays", None),
     ],
 )  # fmt: skip
