@@ -178,7 +178,7 @@ class Fits:
         n_repeats : int, optional
             How often rows are split anew. With the default learner and five folds every third
             time: in between the training rows of each fold are only halved in another way, which
-            costs no further fit. By default three times there, up to :data:`MOST_ROWS` rows, and
+            costs no further fit. By default three times there, up to ``MOST_ROWS`` rows, and
             once elsewhere.
         loss : Loss, optional
             What scores are differences of; by default Brier's score for classes, squared error

@@ -940,7 +940,7 @@ class Importance:
         Raises
         ------
         ValueError
-            The units, the space, or an entry of :data:`MUST_AGREE` in the specifications differ,
+            The units, the space, or an entry of ``MUST_AGREE`` in the specifications differ,
             or it is not known whether the rows are the same.
         """
         _check_comparable(self, other)
