@@ -121,7 +121,7 @@ def skip_routing(
 def without_gallery(app: Sphinx, page: str, source: list[str]) -> None:
     """Take the gallery out of the index where a checkout has no examples."""
     if page == "index" and not EXAMPLES.exists():
-        source[0] = source[0].replace("gallery/index\n", "")
+        source[0] = source[0].replace("Gallery <gallery/index>\n", "")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -48,7 +48,9 @@ def run(page, folder):
                 exec(compile(code, f"{page.name}, block {number + 1}", "exec"), namespace)  # noqa: S102
             printed.append(out.getvalue())
         plt.close("all")
-        given = {w.category.__name__ for w in caught if issubclass(w.category, dfi.warnings.DFIWarning)}
+        given = {
+            w.category.__name__ for w in caught if issubclass(w.category, dfi.warnings.DFIWarning)
+        }
     return printed, given
 
 
@@ -57,7 +59,9 @@ def same(shown, printed):
     words = [NUMBER.sub("#", text).split() for text in (shown, printed)]
     if words[0] != words[1]:
         return False
-    numbers = [[(found, value(found)) for found in NUMBER.findall(text)] for text in (shown, printed)]
+    numbers = [
+        [(found, value(found)) for found in NUMBER.findall(text)] for text in (shown, printed)
+    ]
     return all(
         abs(a - b) <= CLOSE * max(abs(a), abs(b)) + max(last_digit(text), TINY)
         for (text, a), (_, b) in zip(*numbers, strict=True)
@@ -91,7 +95,9 @@ def test_every_block_of_text_follows_what_prints_it():
     """A table in a page that nothing prints would not be checked: it is marked in another way."""
     for page in PAGES:
         text = page.read_text()
-        assert text.count("\n```text\n") == sum(bool(shown) for _, shown in BLOCK.findall(text)), page
+        assert text.count("\n```text\n") == sum(bool(shown) for _, shown in BLOCK.findall(text)), (
+            page
+        )
 
 
 def test_numbers_that_differ_are_noticed():
