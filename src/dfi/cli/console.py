@@ -33,6 +33,8 @@ from rich.text import Text
 
 from dfi._checks import printable
 from dfi._files import folder_filled, outputs_noted
+from dfi.cli.phrases import in_options
+from dfi.warnings import DFIWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -107,7 +109,7 @@ def sentence(error: BaseException, written: Sequence[Path] = ()) -> str:
     if exit_code(error) == DEFECT:
         kind = type(error).__name__
         return f"unexpected {kind}: {text} (run again with --debug and report it)"
-    return text
+    return text if isinstance(error, Failure) else in_options(text)
 
 
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
@@ -170,7 +172,8 @@ class Console:
 
         def show(message: Warning | str, category: type[Warning], *_: object) -> None:
             if not issubclass(category, (DeprecationWarning, PendingDeprecationWarning)):
-                self.warn(str(message))
+                ours = issubclass(category, DFIWarning)
+                self.warn(in_options(str(message)) if ours else str(message))
 
         with warnings.catch_warnings():
             warnings.simplefilter("default")

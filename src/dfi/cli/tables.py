@@ -10,6 +10,7 @@ import difflib
 import glob
 import gzip
 import io
+import itertools
 import json
 import os
 import stat
@@ -27,11 +28,12 @@ from sklearn.model_selection import TimeSeriesSplit
 from dfi._checks import printable
 from dfi._data import source
 from dfi._data.streams.files import Files, find_files
+from dfi.cli.columns import days, is_time, read_dates, with_dates, with_fewer_levels, with_numbers
 from dfi.cli.console import INPUT, REFUSED, Failure, Terminated, is_panic
-from dfi.cli.options import Missing, split_names
+from dfi.cli.options import Dates, Decimal, Missing, Numbers, split_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dfi.cli.console import Console
     from dfi.cli.options import Request
@@ -44,6 +46,7 @@ ENDINGS = {
     "jsonl": ("jsonl", "ndjson"),
 }
 FORMATS = {ending: kind for kind, endings in ENDINGS.items() for ending in endings}
+SEPARATORS = ",;\t|"
 MISSING = ["NA", "N/A", "null", "NULL"]
 FORMULAS = tuple("=+-@\t\r\n＝＋－＠")
 """What a cell that a spreadsheet runs begins with."""
@@ -58,11 +61,31 @@ RATIO = 20
 _GZIP, _PARQUET, _ARROW, _STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 
 
+@dataclass(frozen=True)
+class Spelling:
+    """How texts are written: their encoding, and what stands before a fraction.
+
+    With ``dates`` those that may be read in two ways are refused, but for the columns ``without``.
+    """
+
+    encoding: str = "utf-8"
+    decimal: Decimal = Decimal.point
+    dates: bool = False
+    without: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, request: Request) -> Spelling:
+        """Return what a request says."""
+        dates = request.dates is not None or request.time is not None
+        without = tuple(split_names(request.drop))
+        return cls(request.encoding, request.decimal, dates, without)
+
+
 def read_file(
     path: str,
     *,
     file_format: str | None = None,
-    encoding: str = "utf-8",
+    spelling: Spelling | None = None,
     max_unpacked: int | None = None,
 ) -> pl.DataFrame:
     """Read a table from a file, or from standard input where the path is ``-``.
@@ -77,7 +100,7 @@ def read_file(
     kind = _format(path, file_format, content, label)
     try:
         with _quietly():
-            frame = _READERS[kind](content, label, encoding)
+            frame = _READERS[kind](content, label, spelling or Spelling())
     except (Failure, KeyboardInterrupt, Terminated, SystemExit):
         raise
     # damaged files make readers raise almost anything, and those in Rust what is no Exception
@@ -138,6 +161,17 @@ def select_lazily(frame: pl.LazyFrame, request: Request, console: Console) -> pl
                 "file of some of the rows",
                 REFUSED,
             )
+    for option, asked in (
+        ("--dates parts", request.dates is Dates.parts),
+        ("--numbers marked", request.numbers is Numbers.marked),
+        ("--max-levels", request.max_levels is not None),
+    ):
+        if asked:
+            raise Failure(
+                f"{option} looks at all values first, and {request.data} is read in parts: give "
+                "one file of some of the rows, or write the column as you want it",
+                REFUSED,
+            )
     schema = frame.collect_schema()
     named = [request.target, request.weights, request.frequency_weights]
     for option, name in zip(("target", "weights", "frequency-weights"), named, strict=True):
@@ -153,6 +187,11 @@ def select_lazily(frame: pl.LazyFrame, request: Request, console: Console) -> pl
         raise Failure("no feature is left: every column is the target or left out", REFUSED)
     floats = [name for name in kept if schema[name].is_float()]
     frame = frame.select(kept).with_columns(pl.col(floats).fill_nan(None))
+    times = [name for name in kept if is_time(schema[name]) and name not in named]
+    if request.dates is Dates.drop:
+        frame = frame.drop(times)
+    elif request.dates is Dates.days:
+        frame = frame.with_columns([days(name, schema[name]) for name in times])
     target = pl.col(request.target)
     absent = int(frame.select(target.null_count()).collect().item())
     if absent and request.missing is Missing.error:
@@ -273,25 +312,19 @@ def _decoded(content: bytes, label: str, encoding: str) -> bytes:
     return text.encode("utf-8")
 
 
-def _read_delimited(separator: str, content: bytes, label: str, encoding: str) -> pl.DataFrame:
-    text = _decoded(content, label, encoding)
+def _read_delimited(own: str, content: bytes, label: str, spelling: Spelling) -> pl.DataFrame:
+    text = _decoded(content, label, spelling.encoding)
+    separator = _separator(text, own)
     header = next(_rows(text, separator), (0, []))[1]
     _check_header(header, label)
-    other = next((mark for mark in ";\t|" if len(header) == 1 and mark in header[0]), None)
-    if other is not None and other != separator:
-        raise Failure(
-            f"{label} seems to be separated by {other!r}, not by {separator!r}: "
-            + ("read it with --format tsv" if other == "\t" else "save it with commas first"),
-            INPUT,
-        )
     try:
-        frame = pl.read_csv(
-            text,
-            separator=separator,
-            infer_schema_length=None,
-            null_values=MISSING,
-            try_parse_dates=True,
-        )
+        frame = _read_csv(text, separator)
+        if spelling.decimal is Decimal.comma:
+            # a point would have been read as a decimal one: what it is, is decided later
+            fractions = [name for name, dtype in frame.schema.items() if dtype.is_float()]
+            frame = _read_csv(text, separator, dict.fromkeys(fractions, pl.String()))
+        if spelling.dates:
+            frame = _with_sure_dates(frame, text, separator, spelling.without)
     except pl.exceptions.PolarsError:
         _refuse_ragged(text, separator, len(header), label)
         raise
@@ -299,6 +332,52 @@ def _read_delimited(separator: str, content: bytes, label: str, encoding: str) -
     if frame.height and frame[:, -1].null_count():
         _refuse_ragged(text, separator, len(header), label)
     return frame
+
+
+def _read_csv(
+    text: bytes, separator: str, kinds: Mapping[str, pl.DataType] | None = None
+) -> pl.DataFrame:
+    return pl.read_csv(
+        text,
+        separator=separator,
+        infer_schema_length=None,
+        null_values=MISSING,
+        try_parse_dates=True,
+        schema_overrides=kinds,
+    )
+
+
+def _with_sure_dates(
+    frame: pl.DataFrame, text: bytes, separator: str, without: Sequence[str]
+) -> pl.DataFrame:
+    """Read dates again that do not begin with the year: polars takes the day for the first."""
+    times = [name for name, dtype in frame.schema.items() if dtype in (pl.Date, pl.Datetime)]
+    times = [name for name in times if name not in without]
+    if not times:
+        return frame
+    texts = _read_csv(text, separator, dict.fromkeys(times, pl.String())).select(times)
+    other = [
+        column for column in texts.get_columns() if not column.str.contains(r"^\s*\d{4}").all()
+    ]
+    return frame.with_columns(
+        [found for column in other if (found := read_dates(column)) is not None]
+    )
+
+
+def _separator(text: bytes, own: str) -> str:
+    """Return what separates the fields: what gives the header most, and the first lines as many.
+
+    That of the format where none gives more.
+    """
+    chosen, most = own, 1
+    for mark in (own, *SEPARATORS.replace(own, "")):
+        try:
+            widths = [len(row) for _, row in itertools.islice(_rows(text, mark), 20) if row]
+        except csv.Error:  # a field larger than the module takes
+            continue
+        if widths and widths[0] > most and set(widths) == {widths[0]}:
+            chosen, most = mark, widths[0]
+    return chosen
 
 
 def _rows(text: bytes, separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -329,11 +408,11 @@ def _refuse_ragged(text: bytes, separator: str, width: int, label: str) -> None:
             )
 
 
-def _read_parquet(content: bytes, _label: str, _encoding: str) -> pl.DataFrame:
+def _read_parquet(content: bytes, _label: str, _spelling: Spelling) -> pl.DataFrame:
     return pl.read_parquet(io.BytesIO(content))
 
 
-def _read_arrow(content: bytes, label: str, _encoding: str) -> pl.DataFrame:
+def _read_arrow(content: bytes, label: str, _spelling: Spelling) -> pl.DataFrame:
     if content.startswith(b"FEA1"):
         raise Failure(f"{label} is Feather version 1; write it as version 2", INPUT)
     if content.startswith(_ARROW):
@@ -341,11 +420,11 @@ def _read_arrow(content: bytes, label: str, _encoding: str) -> pl.DataFrame:
     return pl.read_ipc_stream(io.BytesIO(content))
 
 
-def _read_jsonl(content: bytes, label: str, encoding: str) -> pl.DataFrame:
-    return pl.read_ndjson(_decoded(content, label, encoding), infer_schema_length=None)
+def _read_jsonl(content: bytes, label: str, spelling: Spelling) -> pl.DataFrame:
+    return pl.read_ndjson(_decoded(content, label, spelling.encoding), infer_schema_length=None)
 
 
-_READERS: dict[str, Callable[[bytes, str, str], pl.DataFrame]] = {
+_READERS: dict[str, Callable[[bytes, str, Spelling], pl.DataFrame]] = {
     "csv": partial(_read_delimited, ","),
     "tsv": partial(_read_delimited, "\t"),
     "parquet": _read_parquet,
@@ -385,6 +464,8 @@ class Selection:
     frequency_weights: pl.Series | None
     row_groups: pl.Series | None
     cv: int | TimeSeriesSplit
+    blocks: dict[str, list[str]]
+    """The columns of the parts of each date that is one unit."""
 
 
 def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection:
@@ -407,7 +488,7 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     if not features:
         raise Failure("no feature is left: every column is the target or left out", REFUSED)
     named = list(dict.fromkeys(name for name in roles if name is not None))
-    frame = frame.select([*features, *named])
+    frame = with_numbers(frame.select([*features, *named]), [*features, *named], request)
     floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
     frame = frame.with_columns(pl.col(floats).fill_nan(None)) if floats else frame
     if request.missing is Missing.error:
@@ -417,13 +498,17 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     _refuse_missing(frame, named)
     if time is not None:
         frame = frame.sort(time, maintain_order=True)
+    table, blocks = with_dates(frame.select(features), features, request, console)
+    if not table.width:
+        raise Failure("no feature is left: every column holds dates, and they are dropped", REFUSED)
     return Selection(
-        features=frame.select(features),
+        features=with_fewer_levels(table, table.columns, request, console),
         target=_explainable(frame[target]),
         weights=None if weights is None else frame[weights],
         frequency_weights=None if counts is None else frame[counts],
         row_groups=None if row_groups is None else frame[row_groups],
         cv=request.folds if time is None else TimeSeriesSplit(n_splits=request.folds),
+        blocks=blocks,
     )
 
 
