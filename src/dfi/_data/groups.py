@@ -147,7 +147,8 @@ def _from_labels(labels: Sequence[object], units: _Units) -> dict[str, list[int]
     if len(labels) != len(units.names):
         raise ValueError(
             f"groups has {len(labels)} labels for {len(units.names)} features; "
-            "pass one label per feature, or a dict of group names to lists of columns."
+            "pass one label per feature, or a dict of group names to lists of columns. Labels of "
+            "rows are cv_groups."
         )
     members: dict[str, list[int]] = {}
     for position, label in enumerate(labels):

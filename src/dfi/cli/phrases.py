@@ -184,7 +184,8 @@ _WHOLE: tuple[Rule, ...] = tuple(
         (r"pass X\[[^\]]*\]+", "put them in that order"),
         (r"; pass a dict of group names to lists (?:of columns|instead)[^.]*\.", f"; {_GROUPS}."),
         (
-            r"; pass one label per feature, or a dict of group names to lists of columns\.",
+            r"; pass one label per feature, or a dict of group names to lists of columns\. Labels "
+            r"of rows are cv_groups\.",
             f"; {_GROUPS}.",
         ),
         (r"pass groups=\{'name': \['unit', \.\.\.\], \.\.\.\}", "name them with --groups"),
