@@ -209,7 +209,8 @@ def explain(
     random_state : int, default=0
         Seed of splits, fits and draws.
     progress : bool, optional
-        Show progress bars; by default only at a terminal.
+        Show progress bars, with what is done and the time left; by default at a terminal and in
+        notebooks, in calls of more than five seconds.
 
     Returns
     -------
@@ -347,7 +348,8 @@ def compare(
     random_state : int, default=0
         Seed of splits, fits and draws.
     progress : bool, optional
-        Show progress bars; by default only at a terminal.
+        Show progress bars, with what is done and the time left; by default at a terminal and in
+        notebooks, in calls of more than five seconds.
 
     Returns
     -------
@@ -564,7 +566,8 @@ def sensitivity(
     random_state : int, default=0
         Seed of splits, fits and draws.
     progress : bool, optional
-        Show progress bars; by default only at a terminal.
+        Show progress bars, with what is done and the time left; by default at a terminal and in
+        notebooks, in calls of more than five seconds.
 
     Returns
     -------

@@ -626,7 +626,9 @@ class Fits:
         weights: Mapping[tuple[int, int], Floats] | None = None,
     ) -> CrossFit:
         start = time.perf_counter()
-        with progress_bar(self.workers.progress, label, len(training.sets)) as advance:
+        workers = self.workers
+        sets = len(training.sets)
+        with progress_bar(workers.progress, label, sets, workers.started) as advance:
             if self.cluster is not None:
                 estimator, split = self.cluster
                 found = cluster_fit(

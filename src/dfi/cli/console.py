@@ -146,9 +146,9 @@ class Console:
         self.said: list[str] = []
 
     @property
-    def progress(self) -> bool:
-        """Whether progress bars are wanted: at a terminal, unless quiet."""
-        return not self.quiet and sys.stderr.isatty()
+    def progress(self) -> bool | None:
+        """Whether progress bars are wanted: None, for long runs at a terminal, unless quiet."""
+        return None if not self.quiet and sys.stderr.isatty() else False
 
     def say(self, text: str) -> None:
         """Say what is being done."""

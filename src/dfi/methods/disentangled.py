@@ -372,7 +372,8 @@ class Disentangled(Method):
         smaller = fits.quarters if extrapolates else ()
         total = sum(len(fold.test) for fold in (*models, *smaller))
         sampled: Sampled | None = None
-        with telling_bar(fits.workers.progress, "explaining rows", total) as bar:
+        watched = fits.workers.progress, "explaining rows", total, fits.workers.started
+        with telling_bar(*watched) as bar:
             task = Task(
                 folds=models,
                 table=table,
