@@ -695,6 +695,7 @@ class FittedSource:
         rows: object = None,
         *,
         X: TableLike | None = None,
+        sample: int | None = None,
         outcome: str | None = None,
         scale: LocalScale | None = None,
         refine: int | None = None,
@@ -705,6 +706,8 @@ class FittedSource:
             one_of("scale", scale, get_args(LocalScale))
         refine = None if refine is None else whole("refine", refine, 1)
         fits = _one_outcome(self.fits, outcome)
+        if sample is not None:
+            rows = _sampled(fits, whole("sample", sample, 1))
         chosen = _new_rows(fits, X) if X is not None else _rows_at(fits, rows)
         found = explain_locally(
             fits,
@@ -768,6 +771,16 @@ def _new_rows(fits: Fits, X: TableLike) -> _Rows:
         X = np.asarray(X)
     read = table.like(X)
     return _Rows(read, np.arange(read.n_rows), None)
+
+
+def _sampled(fits: Fits, count: int) -> Ints:
+    """Return positions of some of the rows that are held out, drawn at random, ascending."""
+    held = fits.rows
+    if count < len(held):
+        generator = np.random.default_rng(fits.child("local", "sample"))
+        held = np.sort(generator.choice(held, size=count, replace=False))
+    kept = fits.data.kept
+    return fits.data.places_of(held) if kept is None else np.flatnonzero(kept)[held]
 
 
 def _rows_at(fits: Fits, rows: object) -> _Rows:

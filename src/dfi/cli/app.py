@@ -172,6 +172,7 @@ def explain(
     max_seconds: options.MaxSeconds = None,
     keep_rows: options.KeepRows = False,
     fit_rows: options.FitRows = None,
+    rows_shown: options.ShownRows = None,
     out: options.Out = None,
     jobs: options.Jobs = None,
     quiet: options.Quiet = False,
@@ -230,7 +231,8 @@ def explain(
             if result.default_groups is not None:
                 write_tables(result.group().table(), stage, "groups")
             result.save(stage / "result.dfi")
-            dfi.report.write_report(result, stage / "report.html", target=target)
+            page = stage / "report.html"
+            dfi.report.write_report(result, page, target=target, rows=rows_shown)
             stamp = datetime.now(UTC).isoformat(timespec="seconds")
             (stage / "log.txt").write_text(f"{stamp} {line}\n", encoding="utf-8")
     written = run.folder.written

@@ -233,6 +233,15 @@ FitRows = Annotated[
         show_default=False,
     ),
 ]
+ShownRows = Annotated[
+    int | None,
+    _method(
+        "--rows",
+        help="so many single rows in the report, with what each feature contributes; their values "
+        "are then in the page",
+        show_default=False,
+    ),
+]
 Methods = Annotated[str, _method(help="all, or names separated by commas")]
 Transports = Annotated[
     str | None, _method("--transports", help="names of transports, separated by commas")

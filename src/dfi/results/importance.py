@@ -88,6 +88,7 @@ class GroupSource(Protocol):
         rows: object = None,
         *,
         X: Any = None,
+        sample: int | None = None,
         outcome: str | None = None,
         scale: Literal["response", "margin"] | None = None,
         refine: int | None = None,
@@ -731,6 +732,7 @@ class Importance:
         rows: object = None,
         *,
         X: TableLike = None,
+        sample: int | None = None,
         outcome: str | None = None,
         scale: Literal["response", "margin"] | None = None,
         refine: int | None = None,
@@ -749,6 +751,8 @@ class Importance:
             Positions of rows in the table, as in ``X.iloc``; all rows by default.
         X : dataframe or array, optional
             New rows, with the columns of the table, in place of ``rows``.
+        sample : int, optional
+            So many rows of the table, drawn at random, in place of ``rows``.
         outcome : str, optional
             Which of several classes (its probability is explained) or outcomes; the last by
             default.
@@ -793,10 +797,19 @@ class Importance:
                 "copied, subtracted or reduced does not hold: call local on the result of "
                 "dfi.explain(X, y), and keep its table"
             )
-        if rows is not None and X is not None:
-            raise ValueError("pass rows=... of the table or new rows X=..., not both")
+        if sum(given is not None for given in (rows, X, sample)) > 1:
+            raise ValueError(
+                "pass rows=... of the table, a number of them to sample=... or new rows X=..., one "
+                "of the three"
+            )
         return self.source.local(
-            rows, X=X, outcome=outcome, scale=scale, refine=refine, background=background
+            rows,
+            X=X,
+            sample=sample,
+            outcome=outcome,
+            scale=scale,
+            refine=refine,
+            background=background,
         )
 
     def _warn_of_sums(self, groups: Groups) -> None:
@@ -1018,7 +1031,7 @@ class Importance:
         """Write one offline HTML page about the result and return its path.
 
         ``options`` are those of :func:`dfi.report.write_report`: ``title``, ``target``,
-        ``groups``, ``overwrite``.
+        ``groups``, ``rows``, ``overwrite``.
         """
         from dfi.report import write_report
 
