@@ -48,18 +48,27 @@ def main() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = dfi.explain(
-            X, y, model, cv="prefit", diagnose=False, transport_error="ignore", progress=False,
+            X,
+            y,
+            model,
+            cv="prefit",
+            diagnose=False,
+            transport_error="ignore",
+            progress=False,
             n_jobs=1,
         )
         result.local([0])  # compiled
-        own = seconds(lambda: result.local())
+        own = seconds(result.local)
         path = seconds(lambda: shap.TreeExplainer(model).shap_values(X))
         given = shap.TreeExplainer(model, X[:100], feature_perturbation="interventional")
         interventional = seconds(lambda: given.shap_values(X), times=1)
     print(
         json.dumps(
             {
-                "rows": n, "columns": d, "trees": options.trees, "leaves": options.leaves,
+                "rows": n,
+                "columns": d,
+                "trees": options.trees,
+                "leaves": options.leaves,
                 "dfi_seconds": round(own, 3),
                 "path_over_dfi": round(path / own, 2),
                 "interventional_over_dfi": round(interventional / own, 1),

@@ -185,11 +185,11 @@ def _walked(trees: TreeLines, lines: Lines, j: int, nodes: Floats, chosen: slice
     least, width = float(nodes[0]), float(nodes[-1] - nodes[0])
     cells = max(1, CELLS_PER_NODE * len(nodes))
     per_unit = cells / width if width > 0 else 0.0
-    starts = np.searchsorted(nodes, least + np.arange(cells) * (width / cells))
+    first = np.searchsorted(nodes, least + np.arange(cells) * (width / cells))
     feature, left, right, starts, roots = (
         kernel_array(each, np.int32)
         for each in (
-            ensemble.feature, ensemble.left, ensemble.right, starts, ensemble.roots[chosen],
+            ensemble.feature, ensemble.left, ensemble.right, first, ensemble.roots[chosen],
         )
     )  # fmt: skip
     threshold, value = (

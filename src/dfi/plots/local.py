@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -108,7 +108,7 @@ def beeswarm(local: LocalAttributions, *, top: int | None = 20, ax: Axes | None 
         values, rank = shown["contribution"][own], shown["value_rank"][own]
         height = place - _swarm(values, low, high)
         known = np.isfinite(rank)
-        size = {"s": 9.0, "linewidths": 0.0, "zorder": 2.0}
+        size: dict[str, Any] = {"s": 9.0, "linewidths": 0.0, "zorder": 2.0}
         ax.scatter(values[~known], height[~known], color=style.GREY, **size)
         ax.scatter(
             values[known], height[known], c=rank[known], cmap=colours, vmin=0, vmax=1, **size
@@ -326,7 +326,7 @@ def dependence(
     places, labels = _placed(shown["value"])
     rank = np.full(len(local), np.nan) if color is None else _ranks(shown["color"])
     known = np.isfinite(rank)
-    size = {"s": 14.0, "linewidths": 0.0, "zorder": 2.0}
+    size: dict[str, Any] = {"s": 14.0, "linewidths": 0.0, "zorder": 2.0}
     plain = style.BLUE if color is None else style.GREY
     ax.scatter(places[~known], shown["contribution"][~known], color=plain, alpha=0.8, **size)
     if known.any():
