@@ -2,8 +2,9 @@
 Beside SHAP, permutation and LOCO
 =================================
 
-Heavy cars have large engines, many cylinders and much power. What, then, decides about the miles per gallon? Four importances of the same
-boosting give four answers, because they ask four questions.
+Heavy cars have large engines, many cylinders and much power. What, then, decides about the miles
+per gallon? Four importances of the same boosting give four answers, because they ask four
+questions.
 """
 
 # %%
@@ -34,7 +35,8 @@ y = cars["Miles_per_Gallon"]
 X.corr().round(2)
 
 # %%
-# One model, fitted on two thirds of the cars and explained on the rest. ``cv="prefit"`` tells dfi to take it as it is.
+# One model, fitted on two thirds of the cars and explained on the rest. ``cv="prefit"`` tells dfi
+# to take it as it is.
 
 train_X, test_X, train_y, test_y = train_test_split(X, y, test_size=1 / 3, random_state=0)
 model = lightgbm.LGBMRegressor(n_estimators=40, num_leaves=8, n_jobs=1, verbose=-1)
@@ -47,7 +49,8 @@ permuted = permutation_importance(
 )
 
 # %%
-# LOCO refits without each column, so it is not about this one model but about what boosting can do with the others.
+# LOCO refits without each column, so it is not about this one model but about what boosting can do
+# with the others.
 
 loco = dfi.compare(X, y, ["loco"], estimator=model, cv=3)["loco"]
 
@@ -72,18 +75,19 @@ ax.legend(frameon=False)
 ax.spines[["top", "right"]].set_visible(False)
 
 # %%
-# =============  ====================================================================  ===============================
-# importance     the question                                                          two copies of one column
-# =============  ====================================================================  ===============================
-# dfi            through which measurements is the signal expressed?                   share it
-# mean |SHAP|    how far does this column move this model's predictions?               as the model happened to split
-# permutation    how much worse is this model when the column is scrambled?            as the model happened to split
-# LOCO           what is lost when models must do without the column?                  both get zero
-# =============  ====================================================================  ===============================
+# ===========  ===================================================  ============================
+# importance   the question                                         a column that is there twice
+# ===========  ===================================================  ============================
+# dfi          which measurements is the signal expressed through?  shares between its copies
+# mean SHAP    how far does it move this model's predictions?       as the model split
+# permutation  how much worse is this model when it is scrambled?   as the model split
+# LOCO         what is lost when models do without it?              nothing for either copy
+# ===========  ===================================================  ============================
 #
-# All agree that the model year matters: nothing else in the table stands in for it. They part over the engine. The boosting splits
-# mostly on a few columns of the four that describe the size of a car, and SHAP and permutation report that choice. LOCO says that none of
-# the four is needed. dfi spreads the signal of "a large car" over the columns that express it.
+# All agree that the model year matters: nothing else in the table stands in for it. They part over
+# the engine. The boosting splits mostly on a few columns of the four that describe the size of a
+# car, and SHAP and permutation report that choice. LOCO says that none of the four is needed. dfi
+# spreads the signal of "a large car" over the columns that express it.
 #
 # Only two of them say how sure they are:
 
@@ -92,5 +96,6 @@ disentangled.table().round(2)
 # %%
 # The decision
 # ------------
-# To debug *this* model, take SHAP. To save a sensor, take LOCO. To say *what goes with fuel economy*, without the answer
-# depending on which of four correlated columns the boosting picked first, take dfi.
+# To debug *this* model, take SHAP. To save a sensor, take LOCO. To say *what goes with fuel
+# economy*, without the answer depending on which of four correlated columns the boosting picked
+# first, take dfi.

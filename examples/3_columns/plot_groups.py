@@ -2,8 +2,9 @@
 Columns that belong together
 ============================
 
-From an image of a breast mass ten properties of its cell nuclei are measured, and of each the mean, the standard error and the worst value: 30 columns
-that overlap heavily. Nobody wants 30 answers. Which *kind* of property tells malignant from benign?
+From an image of a breast mass ten properties of its cell nuclei are measured, and of each the
+mean, the standard error and the worst value: 30 columns that overlap heavily. Nobody wants 30
+answers. Which *kind* of property tells malignant from benign?
 """
 
 # %%
@@ -22,13 +23,18 @@ properties = {
     "symmetry": ["symmetry"],
 }
 groups = {
-    group: [column for column in X if any(column.split(" ", 1)[1] == name or column == f"{name} error" for name in names)]
+    group: [
+        column
+        for column in X
+        if any(column.split(" ", 1)[1] == name or column == f"{name} error" for name in names)
+    ]
     for group, names in properties.items()
 }
 {group: len(columns) for group, columns in groups.items()}
 
 # %%
-# One result for the 30 columns, and then the groups, in three ways that answer different questions.
+# One result for the 30 columns, and then the groups, in three ways that answer different
+# questions.
 
 result = dfi.explain(X, diagnosis, "linear", positive="malignant", groups=groups)
 summed = result.group()
@@ -55,11 +61,17 @@ table = pd.DataFrame(
 table.sort_values("sum", ascending=False).round(2)
 
 # %%
+# Sums and joint scores add up to more than 1 here. A probability that is close to 0 or 1 cannot be
+# moved much further, so that size matters less where the outline has decided already: the groups
+# interact, and an interaction counts for each of them. Shapley values divide it.
+
+# %%
 
 axes = result.plot("groups")
 
 # %%
-# The other way to cut the same 30 columns: is it the mean, the error or the worst value that matters?
+# The other way to cut the same 30 columns: is it the mean, the error or the worst value that
+# matters?
 
 statistics = {
     "mean": [column for column in X if column.startswith("mean")],
@@ -73,5 +85,6 @@ print(by_statistic.contrast("worst", "mean"))
 # %%
 # The decision
 # ------------
-# Size and outline of the nuclei carry nearly everything, whichever way groups are scored. Worst values and means carry similar amounts, standard errors little: a cheaper instrument
-# that reports means of size and outline would express most of the signal that the full one does.
+# Size and outline of the nuclei carry nearly everything, whichever way groups are scored. Worst
+# values and means carry similar amounts, standard errors little: a cheaper instrument that reports
+# means of size and outline would express most of the signal that the full one does.

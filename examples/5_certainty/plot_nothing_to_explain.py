@@ -2,8 +2,8 @@
 When there is nothing to explain
 ================================
 
-Importances of a model that predicts nothing are noise, arranged in a chart. Can last week's returns of the stock market tell this
-week's?
+Importances of a model that predicts nothing are noise, arranged in a chart. Can last week's
+returns of the stock market tell this week's?
 """
 
 # %%
@@ -31,14 +31,16 @@ for warning in caught:
 result
 
 # %%
-# The ``WeakModelWarning`` is the answer. R2 on later weeks is not above zero, shares of nothing are not defined (``nan``), and what is drawn are
-# differences between predictions that are no better than the mean:
+# The ``WeakModelWarning`` is the answer. R2 on later weeks is not above zero, shares of nothing
+# are not defined (``nan``), and what is drawn are differences between predictions that are no
+# better than the mean:
 
 ax = result.plot()
 
 # %%
-# The model's own view would be more cheerful. Fitted and judged on the same weeks, it explains a good deal, and any importance that reads the fitted model only
-# would rank the lags with confidence:
+# The model's own view would be more cheerful. Fitted and judged on the same weeks, it explains a
+# good deal, and any importance that reads the fitted model only would rank the lags with
+# confidence:
 
 from sklearn.ensemble import GradientBoostingRegressor
 
@@ -50,5 +52,5 @@ print(f"R2 on later weeks: {result.quality.r2:.2f}")
 # %%
 # The decision
 # ------------
-# Do not show a chart of importances. Say that with these columns and this learner nothing was found, which is a finding, and what a market
-# should look like.
+# Do not show a chart of importances. Say that with these columns and this learner nothing was
+# found, which is a finding, and what a market should look like.

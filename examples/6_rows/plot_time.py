@@ -2,8 +2,8 @@
 Learn from the past, explain the future
 =======================================
 
-Tomorrow's temperature in Seattle. Shuffled folds let models learn from the day after the one that they predict. For time, the split must go
-one way.
+Tomorrow's temperature in Seattle. Shuffled folds let models learn from the day after the one
+that they predict. For time, the split must go one way.
 """
 
 # %%
@@ -16,7 +16,7 @@ from vega_datasets import data
 import dfi
 
 weather = data.seattle_weather()
-season = 2 * np.pi * weather["date"].dt.dayofyear / 365.25
+season = 2 * np.pi * weather["date"].dt.day_of_year / 365.25
 days = pd.DataFrame(
     {
         "high today": weather["temp_max"],
@@ -31,8 +31,8 @@ days = pd.DataFrame(
 ).dropna()
 
 # %%
-# ``cv`` takes the splitters of scikit-learn. With ``TimeSeriesSplit`` every model is fitted on earlier days than those it explains; the first block of
-# days is only learned from.
+# ``cv`` takes the splitters of scikit-learn. With ``TimeSeriesSplit`` every model is fitted on
+# earlier days than those it explains; the first block of days is only learned from.
 
 result = dfi.explain(days, "high tomorrow", "linear", cv=TimeSeriesSplit(5))
 print(result.quality)
@@ -40,8 +40,8 @@ print(f"{result.spec['n_rows']:,} days in the table")
 ax = result.plot()
 
 # %%
-# Today's high, its low, yesterday's high and the season all say "it is July". The two columns of the season are one thing in two coordinates, so they
-# are best read as one group:
+# Today's high, its low, yesterday's high and the season all say "it is July". The two columns of
+# the season are one thing in two coordinates, so they are best read as one group:
 
 groups = {
     "today": ["high today", "low today"],
@@ -61,5 +61,6 @@ print(f"R2 on later days {result.quality.r2:.3f}, on shuffled days {shuffled.qua
 # %%
 # The decision
 # ------------
-# For a linear model with seven columns the two splits agree, and that is worth knowing: what was learned holds for later days. The forecast lives on today's
-# temperature and the season; rain and wind add next to nothing, and a service that has to pay for them can do without.
+# For a linear model with seven columns the two splits agree, and that is worth knowing: what was
+# learned holds for later days. The forecast lives on today's temperature and the season; rain and
+# wind add next to nothing, and a service that has to pay for them can do without.
