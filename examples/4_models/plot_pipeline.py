@@ -4,7 +4,7 @@ A pipeline on the raw columns
 
 Real models are pipelines: scale the numbers, encode the categories, fill the gaps, then fit.
 Hand over the whole pipeline with the raw table. The answer is about the columns you know, not
-about the two dozen that the pipeline makes of them.
+about the twenty that the pipeline makes of them.
 """
 
 # %%
@@ -40,7 +40,7 @@ print("columns after preparation:", pipeline[:-1].fit_transform(X).shape[1])
 
 # %%
 
-result = dfi.explain(X, mileage, pipeline)
+result = dfi.explain(X, mileage, pipeline, cv=3)
 ax = result.plot()
 
 # %%
@@ -51,7 +51,7 @@ ax = result.plot()
 # The same question, asked of a plain linear model with no preparation at all. Differences between
 # two results of the same rows are paired:
 
-plain = dfi.explain(X, mileage, "linear")
+plain = dfi.explain(X, mileage, "linear", cv=3)
 print(f"R2: pipeline {result.quality.r2:.2f}, linear {plain.quality.r2:.2f}")
 (result - plain).table().round(2)
 

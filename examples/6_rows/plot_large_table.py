@@ -58,8 +58,8 @@ print("leading, from the file:", ", ".join(from_file.table()["feature"].head(3))
 # %%
 # The decision
 # ------------
-# The sample of 2,000 rows already gives the order of the leading features; take it while
-# exploring, and the default for what you publish. As to the question: race, education, the number
-# of children and age carry the signal together. Two first children of the same sex, which a famous
-# study used as a lottery for a third child, carry none of their own. And R² is small: most of what
-# decides about work is not in this table.
+# The sample of 2,000 rows already tells the four leading features from the rest, but not in which
+# order they come: take it while exploring, and the default for what you publish. As to the
+# question: race, education, the number of children and age carry the signal together. Two first
+# children of the same sex, which a famous study used as a lottery for a third child, carry none of
+# their own. And R² is small: most of what decides about work is not in this table.

@@ -3,7 +3,7 @@ Explain one row
 ===============
 
 A score is about everybody. Now a patient sits in front of you, and the model expects the disease
-to progress much faster than usual. Which of her measurements make the prediction what it is?
+to progress much faster than usual. Which measurements make the prediction what it is?
 """
 
 # %%
@@ -28,7 +28,7 @@ print(f"prediction {patient.prediction[0]:.0f}, mean of all {patient.base[0]:.0f
 patient.table().round(1)
 
 # %%
-# Contributions add up to the difference between her prediction and the mean:
+# Contributions add up to the difference between this prediction and the mean:
 
 print(f"sum of the contributions: {patient.values.sum():.1f}")
 print(f"prediction - base:        {(patient.prediction - patient.base)[0]:.1f}")
@@ -51,6 +51,6 @@ ax.spines[["top", "right"]].set_visible(False)
 # The decision
 # ------------
 # Body mass index and ``s5`` raise this prediction, as they would for most people with such values,
-# and correlated measurements share the credit instead of one taking it all. Talk with her about
-# these. And remember that the model explains only half of the differences between patients: the
-# prediction itself is uncertain, whatever it consists of.
+# and correlated measurements share the credit instead of one taking it all. Talk about these. And
+# remember that the model explains only half of the differences between patients: the prediction
+# itself is uncertain, whatever it consists of.

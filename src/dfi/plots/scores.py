@@ -140,6 +140,8 @@ def importance(
         label = f"importance of the group ({how})"
     if result.space == "group" and unit != words.VARIANCE:
         label = f"{label}, {unit}"
+    if result.difference:
+        label = f"difference of {label}"
     if outcome is not None and outcome.text is not None:
         label = f"{label}\n{views.shorten(outcome.text, 90)}"
     ax.set_xlabel(label, fontsize=9, parse_math=False)
