@@ -420,7 +420,8 @@ def test_the_title_of_classes_stays_within_the_figure():
 def test_the_axis_of_a_difference_says_that_it_is_one():
     result = by_class(totals=False).by_outcome["Adelie"]
     assert result.plot().get_xlabel().startswith("importance")
-    assert replace(result, difference=True).plot().get_xlabel().startswith("difference of importance")
+    label = replace(result, difference=True).plot().get_xlabel()
+    assert label.startswith("difference of importance")
 
 
 def test_classes_without_totals_show_scores_and_one_outcome_has_none():
