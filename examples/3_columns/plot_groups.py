@@ -85,6 +85,6 @@ print(by_statistic.contrast("worst", "mean"))
 # %%
 # The decision
 # ------------
-# Size and outline of the nuclei carry most of the signal, whichever way groups are scored. Means and
-# worst values carry similar amounts, standard errors less: a cheaper instrument that reports means of
-# size and outline would express much of the signal that the full one does.
+# Size and outline of the nuclei carry most of the signal, whichever way groups are scored. Means
+# and worst values carry similar amounts, standard errors less: a cheaper instrument that reports
+# means of size and outline would express much of the signal that the full one does.
