@@ -1285,7 +1285,11 @@ def load(path: str | os.PathLike[str]) -> Importance:
     """
     manifest, arrays = read_file(path)
     try:
-        return _rebuild(unpack(manifest, arrays))
+        with np.errstate(over="ignore"):
+            result = _rebuild(unpack(manifest, arrays))
+            if not np.isfinite(result.scores).all():
+                raise ValueError("its scores are beyond what numbers can be")  # noqa: TRY301
+        return result  # noqa: TRY300
     except KeyError as error:
         raise FileFormatError(f"{path} is damaged: {error} is missing") from error
     except Exception as error:

@@ -23,6 +23,9 @@ ARROW = (".arrow", ".feather", ".ipc")
 CSV = (".csv", ".tsv")
 _KNOWN = "Parquet (.parquet, .pq), Arrow (.arrow, .feather, .ipc) or CSV (.csv, .tsv)"
 
+# What pyarrow raises on files that make no sense: some ask for more memory than there is.
+_DAMAGE = (OSError, ValueError, TypeError, LookupError, MemoryError, NotImplementedError)
+
 CSV_BYTES = 1 << 24
 """Text of a CSV file that is read at once; what its columns hold is taken from the first part."""
 
@@ -181,7 +184,7 @@ def _schema(path: Path) -> dict[str, str]:
             schema = importlib.import_module("pyarrow.ipc").open_file(path).schema
         else:
             schema = _open_csv(path).schema
-    except (OSError, ValueError) as error:
+    except _DAMAGE as error:
         raise ValueError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
     names = list(schema.names)
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -225,7 +228,7 @@ def _batches(path: Path, columns: list[str], rows: int) -> Iterator[Native]:
     suffix = path.suffix.lower()
     try:
         yield from _read(path, suffix, columns, rows)
-    except (OSError, ValueError) as error:
+    except _DAMAGE as error:
         first = str(error).splitlines()[0]
         if suffix in CSV and "conversion error" in first:
             raise ValueError(
@@ -247,6 +250,8 @@ def _read(path: Path, suffix: str, columns: list[str], rows: int) -> Iterator[Na
         )
         for number in range(file.num_record_batches):
             batch = file.get_batch(number).select(columns)
+            # nobody else looks whether offsets of a damaged file lead out of it
+            batch.validate(full=True)
             for start in range(0, batch.num_rows, rows):
                 yield batch.slice(start, rows)
     else:
