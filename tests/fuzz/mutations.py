@@ -105,8 +105,13 @@ def _change_value(manifest, rng):
 
 
 def _change_array(content, rng):
-    array = np.load(io.BytesIO(content)) if rng.random() < 0.7 and content[:6] else None
-    if array is None:
+    if rng.random() < 0.3:
+        return mutate(content, rng.randrange(2**32))
+    try:
+        array = np.load(io.BytesIO(content))
+    except Exception:  # it was changed before
+        return mutate(content, rng.randrange(2**32))
+    if array.ndim == 0 or array.dtype.kind not in "fiub":
         return mutate(content, rng.randrange(2**32))
     kind = rng.randrange(5)
     if kind == 0:
