@@ -155,9 +155,19 @@ class Files(InOrder):
         names = list(columns)
         for path, stamp in zip(self.paths, self.stamps, strict=True):
             for batch in _batches(path, names, self.batch_rows(len(names))):
-                yield str(path), plain_frame(batch, names, self.library)
+                yield str(path), _frame(path, batch, names, self.library)
             if _stamp(path) != stamp:
                 raise ValueError(f"{path} {CHANGED}")
+
+
+def _frame(path: Path, batch: Native, names: list[str], library: Library) -> Frame:
+    try:
+        return plain_frame(batch, names, library)
+    except BaseException as error:
+        # a library in Rust that gives up raises what is no Exception
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError(f"{path} cannot be read: it is damaged ({error})") from error
 
 
 def _stamp(path: Path) -> tuple[int, int]:
