@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from dfi.results.local import LocalAttributions
 
 __all__ = [
-    "Change",
     "DFI",
+    "Change",
     "Importance",
     "LocalAttributions",
     "Quadrature",

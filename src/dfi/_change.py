@@ -90,7 +90,7 @@ def change(
     estimator: EstimatorLike = "auto",
     *,
     rows: Rows = "auto",
-    id: str | None = None,
+    id: str | None = None,  # noqa: A002 - as the column is called
     ids: tuple[VectorLike, VectorLike] | None = None,
     transport: TransportLike = "gaussian",
     groups: GroupsLike = None,
@@ -261,7 +261,7 @@ class _Period:
         name: str,
         place: int,
         y: str | None,
-        id: str | None,
+        row_id: str | None,
         named: Mapping[str, object],
     ) -> _Period:
         """Take a table apart; ``named`` are columns or pairs of vectors."""
@@ -292,8 +292,8 @@ class _Period:
                 "with y='...', or a pair (X, y)"
             )
         row_names: VectorLike = None
-        if id is not None:
-            table, row_names = split_column(table, id, "id", "the rows")
+        if row_id is not None:
+            table, row_names = split_column(table, row_id, "id", "the rows")
         vectors: dict[str, VectorLike] = {}
         for role, value in named.items():
             if isinstance(value, str):
@@ -414,7 +414,7 @@ class _Pairing:
             ) from error
         return named[1].minus(named[0], same_rows=True)
 
-    def shared(self, law: Fits, relation: Fits, *, first: bool) -> Ints | None:
+    def shared(self, law: Fits, *, first: bool) -> Ints | None:
         """Return for each explained row of one table its row in the other, -1 where there is none.
 
         ``first`` tells that the law is that of the first table.
@@ -556,13 +556,13 @@ def _told_apart(found: Change, pairing: _Pairing) -> Change:
         after.method,
         before.fits,
         after.fits,
-        shared=pairing.shared(before.fits, after.fits, first=True),
+        shared=pairing.shared(before.fits, first=True),
     )
     back = swapped(
         before.method,
         after.fits,
         before.fits,
-        shared=pairing.shared(after.fits, before.fits, first=False),
+        shared=pairing.shared(after.fits, first=False),
     )
     return _with_parts(found, pairing, mixed, back)
 
@@ -652,10 +652,10 @@ class Overlap:
             rows = fits.rows[fits.weights.values[fits.rows] > 0]
             matrices.append(matrix[rows])
             weights.append(fits.weights.values[rows] / fits.weights.values[rows].sum())
-        rows = np.vstack(matrices)
+        points = np.vstack(matrices)
         which = np.repeat([0, 1], [len(part) for part in matrices])
         mass = np.concatenate(weights)
-        chance = _out_of_fold(rows, which, mass, after.child("overlap"))
+        chance = _out_of_fold(points, which, mass, after.child("overlap"))
         auc = float(roc_auc_score(which, chance, sample_weight=mass))
         odds = np.clip(chance, 1e-6, 1.0 - 1e-6)
         odds = odds / (1.0 - odds)
@@ -665,7 +665,9 @@ class Overlap:
             plain = mass[which == period]
             size = (own.sum() ** 2 / np.sum(own**2)) / (plain.sum() ** 2 / np.sum(plain**2))
             effective.append(float(min(1.0, size)))
-        return cls(max(auc, 1.0 - auc), (effective[0], effective[1]), _apart(rows, which, mass, after))
+        return cls(
+            max(auc, 1.0 - auc), (effective[0], effective[1]), _apart(points, which, mass, after)
+        )
 
     @property
     def separated(self) -> bool:
@@ -693,9 +695,7 @@ class Overlap:
         }
 
 
-def _out_of_fold(
-    rows: Floats, which: Ints, mass: Floats, seed: np.random.SeedSequence
-) -> Floats:
+def _out_of_fold(rows: Floats, which: Ints, mass: Floats, seed: np.random.SeedSequence) -> Floats:
     """Return the probability of the second table for each row, by models that did not see it."""
     deviation = rows.std(axis=0)
     scaled = (rows - rows.mean(axis=0))[:, deviation > 0] / deviation[deviation > 0]

@@ -113,10 +113,16 @@ class Side:
 
 @dataclass(frozen=True)
 class Corrected:
-    """Influence values of a fold: of the rows that stand for the law, and of those held out."""
+    """Influence values: of the rows that stand for the law, and of those that a fold holds out.
+
+    ``moved`` (2, n, units) are changes of the models in the rows of the law, ``gaps`` what the
+    residuals of each say that it misses there, :math:`g^1, g^2`.
+    """
 
     law: Floats
     relation: Floats
+    moved: Floats
+    gaps: Floats
 
 
 def corrected(
@@ -134,21 +140,21 @@ def corrected(
         at_law, at_own = rows.changes, own.changes
         on_law = at_law.product.copy()
         on_own = np.zeros_like(at_own.product)
+        gaps = np.zeros_like(at_law.moved)
         for model, span in enumerate(spans):
             # the other model's residuals: errors of both are never the same row's noise
             residual = y - at_own.values[1 - model]
             basis = own.span(model)
             moved = at_own.moved[model]
-            coefficients = span.solved(
-                basis.T @ (share * residual), moved.T @ (share * residual)
-            )
+            coefficients = span.solved(basis.T @ (share * residual), moved.T @ (share * residual))
             gap = span.value(coefficients, basis, moved)
             representer = span.value(span.target(rows, model), basis, moved)
-            on_law += at_law.moved[model] * span.value(
-                coefficients, rows.span(model), at_law.moved[model]
-            )
-            on_own += representer * (residual[:, None] - gap)
-        found.append(Corrected(on_law, on_own - share @ on_own))
+            gaps[1 - model] = span.value(coefficients, rows.span(model), at_law.moved[model])
+            on_law += at_law.moved[model] * gaps[1 - model]
+            # as many coefficients were fitted to these rows: what they leave is too small by that
+            free = len(y) / max(1.0, len(y) - basis.shape[1] - 1.0)
+            on_own += representer * (residual[:, None] - gap) * np.sqrt(min(free, 2.0))
+        found.append(Corrected(on_law, on_own - share @ on_own, at_law.moved, gaps))
     return found
 
 
@@ -202,9 +208,7 @@ class _Span:
         """Return the coefficients of the representer, from rows of ``a``."""
         moved = rows.changes.moved[model]
         share = (rows.mass / rows.mass.sum())[:, None]
-        return self.solved(
-            rows.span(model).T @ (share * moved), np.sum(share * moved**2, axis=0)
-        )
+        return self.solved(rows.span(model).T @ (share * moved), np.sum(share * moved**2, axis=0))
 
     @staticmethod
     def value(coefficients: tuple[Floats, Floats], basis: Floats, moved: Floats) -> Floats:

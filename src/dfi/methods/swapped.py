@@ -10,8 +10,8 @@ import numpy as np
 from dfi._data import source
 from dfi._data.levels import constant_columns
 from dfi._scoring.forms import CROSSED
-from dfi._scoring.scores import Readings, Task, fold_lines, pool, read_fold, rows_at_once
-from dfi._scoring.swapped import Changes, Side, changes_along, corrected
+from dfi._scoring.scores import Readings, Task, pool
+from dfi._scoring.swapped import Corrected, Side, corrected
 from dfi.methods.diagnosis import score_membership
 from dfi.transports import resolve_transport
 from dfi.transports.base import Choice
@@ -19,14 +19,15 @@ from dfi.transports.base import Choice
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dfi._data.columns import Column
     from dfi._data.table import Table
     from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
     from dfi._scoring.forms import ScoreForm
-    from dfi._scoring.scores import Scores
     from dfi._types import Bools, Floats, Ints
     from dfi.methods.disentangled import Disentangled
-    from dfi.transports.base import FittedTransport
+    from dfi.transports.blocks import BlockTransport
+    from dfi.transports.straight import StraightTransport
 
 TRANSPORTS = ("gaussian",)
 """Transports whose law and lines are those of a table alone, whatever rows are moved along them."""
@@ -134,12 +135,8 @@ def _unlike(before: Fits, after: Fits) -> str | None:
     return None
 
 
-def _seen(fits: Fits, column: object) -> tuple[object, ...]:
+def _seen(fits: Fits, column: Column) -> tuple[object, ...]:
     """Return what rows that count show of a column: its levels, or whether it varies, or misses."""
-    from dfi._data.columns import Column
-
-    if not isinstance(column, Column):
-        raise TypeError(type(column).__name__)
     rows = fits.rows[fits.weights.values[fits.rows] > 0]
     block = fits.table.matrix[rows][:, list(column.positions)]
     if column.kind == "categorical":
@@ -196,13 +193,11 @@ class _Walk:
     shared: Ints | None
     table: Table
     constant: Bools
-    transport: FittedTransport
+    transport: StraightTransport | BlockTransport
     form: ScoreForm
 
     @classmethod
-    def of(
-        cls, method: Disentangled, law: Fits, relation: Fits, shared: Ints | None
-    ) -> _Walk:
+    def of(cls, method: Disentangled, law: Fits, relation: Fits, shared: Ints | None) -> _Walk:
         design = resolve_transport(method.transport)
         matrix = recoded(law.table, relation.table)
         table = replace(relation.table, matrix=matrix, present=None, known=None)
@@ -214,9 +209,12 @@ class _Walk:
             choice = design.choose(
                 matrix[rows], law.weights.take(rows), constant, columns, law.child("auto")
             )
-        transport = choice.design.fit_matrix(
+        fitted = choice.design.fit_matrix(
             matrix[rows], law.weights.take(rows), constant, columns=columns
         )
+        transport = fitted.straight or fitted.blocked
+        if transport is None:
+            raise TypeError(f"{type(fitted).__name__} is not scored along lines or by donors")
         form = method._form_of(choice.design, relation)
         return cls(method, law, relation, shared, table, constant, transport, form)
 
@@ -237,21 +235,26 @@ class _Walk:
             _sum(found[0].relation, known.relation, smaller.relation),
         )
 
-    def _of_models(
-        self, models: Sequence[FoldModels], *, aware: bool
-    ) -> tuple[Swapped, Swapped]:
+    def _of_models(self, models: Sequence[FoldModels], *, aware: bool) -> tuple[Swapped, Swapped]:
         """Return the influence values by models of one size, and with the transport as known."""
         law, relation, transport = self.law, self.relation, self.transport
-        folds = [replace(fold, test=test) for fold, test in zip(models, self._dealt(models), strict=True)]
+        folds = [
+            replace(fold, test=test) for fold, test in zip(models, self._dealt(models), strict=True)
+        ]
         task = self._task(folds, aware=aware)
         scores = transport.plain_scores(task)
         if scores.n_nodes is not None:
             task = replace(task, options=replace(task.options, nodes=scores.n_nodes))
         by_fold = self._corrected(task, models)
         mass = law.weights.values
-        _, on_law, by_repeat = pool(folds, [part.law for part in by_fold], mass)
         _, on_own, _ = pool(models, [part.relation for part in by_fold], relation.weights.values)
-        known = self._with_influence(scores, on_law, task)
+        pooled = Corrected(
+            pool(folds, [part.law for part in by_fold], mass)[1],
+            on_own,
+            _pooled(folds, [part.moved for part in by_fold], mass),
+            _pooled(folds, [part.gaps for part in by_fold], mass),
+        )
+        known = transport.rescored(scores, pooled, task)
         found = transport.finished(known, task)
         membership = score_membership(transport, task)[:, : relation.data.blocks.count]
         noise = Both(on_own @ membership, on_own @ found.attribution.T @ membership)
@@ -259,18 +262,6 @@ class _Walk:
             Swapped(Both(found.latent @ membership, found.attributed @ membership), noise),
             Swapped(Both(known.latent @ membership, known.attributed @ membership), noise),
         )
-
-    def _with_influence(self, scores: Scores, values: Floats, task: Task) -> Scores:
-        """Return scores with other influence values of the same rows."""
-        straight = self.transport.straight
-        weights = task.weights.take(scores.rows)
-        if straight is not None:
-            lines = replace(scores.straight, influence=values)
-            plain = straight.attributed(lines, task.matrix[scores.rows], weights)
-            return replace(
-                scores, latent=plain.latent, attributed=plain.attributed, lines=lines
-            )
-        raise NotImplementedError
 
     def _task(self, folds: Sequence[FoldModels], *, aware: bool) -> Task:
         law, relation, method = self.law, self.relation, self.method
@@ -315,21 +306,22 @@ class _Walk:
                 found[k] = rows[which == place]
         return found
 
-    def _corrected(self, task: Task, models: Sequence[FoldModels]) -> list:
+    def _corrected(self, task: Task, models: Sequence[FoldModels]) -> list[Corrected]:
         relation = self.relation
         center, scale = self._scale()
-        sides = []
+        sides: list[list[Side]] = []
         for fold, own in zip(task.folds, models, strict=True):
-            pair = []
+            pair: list[Side] = []
             for matrix, rows, weights in (
                 (task.matrix, fold.test, self.law.weights),
                 (relation.table.matrix, own.test, relation.weights),
             ):
-                changes = self._changes(fold, task, matrix[rows])
+                seed = relation.child("change", len(sides), len(pair))
+                changes = self.transport.changes(fold, task, matrix[rows], seed)
                 points = (matrix[rows] - center) * scale
                 pair.append(Side(points, weights.values[rows], changes))
             sides.append(pair)
-        found: list = [None] * len(models)
+        found: dict[int, Corrected] = {}
         for repeat in sorted({fold.repeat for fold in models}):
             numbers = [k for k, fold in enumerate(models) if fold.repeat == repeat]
             parts = corrected(
@@ -337,9 +329,8 @@ class _Walk:
                 [sides[k][1] for k in numbers],
                 [relation.data.y[models[k].test] for k in numbers],
             )
-            for k, part in zip(numbers, parts, strict=True):
-                found[k] = part
-        return found
+            found.update(zip(numbers, parts, strict=True))
+        return [found[k] for k in range(len(models))]
 
     def _scale(self) -> tuple[Floats, Floats]:
         matrix = self.relation.table.matrix[self.relation.rows]
@@ -348,21 +339,17 @@ class _Walk:
             1.0, deviation, out=np.zeros_like(deviation), where=~self.relation.constant
         )
 
-    def _changes(self, fold: FoldModels, task: Task, points: Floats) -> Changes:
-        straight = self.transport.straight
-        if straight is not None:
-            models = fold_lines(fold, task, straight).models
-            return changes_along(
-                models, straight.points(points), straight.whitening, rows_at_once(straight.whitening)
-            )
-        raise NotImplementedError
-
 
 def _sum(aware: Both, known: Both, smaller: Both) -> Both:
     return Both(
         aware.latent + known.latent - smaller.latent,
         aware.attributed + known.attributed - smaller.attributed,
     )
+
+
+def _pooled(folds: Sequence[FoldModels], parts: Sequence[Floats], mass: Floats) -> Floats:
+    """Return values of two models (2, n, units), averaged over repeats row by row."""
+    return np.stack([pool(folds, [part[k] for part in parts], mass)[1] for k in (0, 1)])
 
 
 def _mean_prediction(folds: Sequence[FoldModels], table: Table) -> Floats:

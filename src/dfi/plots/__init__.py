@@ -21,6 +21,7 @@ from dfi.plots.attribution import (
     latent_attributed,
     latent_attributed_data,
 )
+from dfi.plots.change import change, change_data
 from dfi.plots.classes import classes, classes_data
 from dfi.plots.comparison import comparison, comparison_data, sensitivity, sensitivity_data
 from dfi.plots.local import (
@@ -57,6 +58,8 @@ __all__ = [
     "attribution_data",
     "beeswarm",
     "beeswarm_data",
+    "change",
+    "change_data",
     "classes",
     "classes_data",
     "comparison",

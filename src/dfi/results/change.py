@@ -363,8 +363,10 @@ class Change:
         shown = ["change", "ci_low", "ci_high", "p_adj"]
         shown += ["law", "relation"] if self.law is not None else []
         lines = [["feature", *shown]]
-        for k in order[:SHOWN_ROWS].tolist():
-            lines.append([self.names[k], *(f"{columns[key][k]:.4g}" for key in shown)])
+        lines += [
+            [self.names[k], *(f"{columns[key][k]:.4g}" for key in shown)]
+            for k in order[:SHOWN_ROWS].tolist()
+        ]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         for label, *cells in lines:
             ends = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))

@@ -72,6 +72,7 @@ from dfi._scoring.orders import (
     order_influence,
 )
 from dfi._scoring.scores import Scores, calibrate, pool, read_fold, rows_held_out
+from dfi._scoring.swapped import Changes
 from dfi.transports.base import FittedTransport, jackknifed, kept_factors, thin
 from dfi.transports.cells import TIE
 from dfi.transports.linear_error import FIXED, SecondOrderBias
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.scores import Task
+    from dfi._scoring.swapped import Corrected
     from dfi._types import Bools, Floats, Ints, Plain
     from dfi.losses import Loss
     from dfi.transports.base import Transport
@@ -915,6 +917,41 @@ class BlockTransport(FittedTransport):
                 along = np.einsum("aij,i,j->a", spread, gamma, gamma) / size
                 shares[:, b] = share * along + (1.0 - share) * even
         return attributed, shares
+
+    def changes(
+        self, fold: FoldModels, task: Task, points: Floats, seed: np.random.SeedSequence
+    ) -> Changes:
+        """Return what replacing each unit changes in rows of any table, by donors of this one."""
+        models = [self.line_model(model) for model in read_fold(fold, task)]
+        law = self.law(task)
+        hidden, dealt = seed.spawn(2)
+        encoded = self.encode(points)
+        latent = self.linear.filled(encoded, np.random.default_rng(hidden))
+        donors = law.donors
+        chosen = draw_donors(task.options.donors, len(points), donors.share, dealt)
+        table = replace(task.table, matrix=points, present=None, known=None)
+        # the calibrated form is the one that asks for products; without outcomes residuals are
+        # predictions, taken off
+        asked = replace(task, table=table, y=np.zeros(len(points)), form="calibrated")
+        joints = self.joints(self.targets(task), points.shape[1])
+        found = self._scored(
+            (models[0], models[-1]),
+            np.arange(len(points)),
+            np.arange(len(points)),
+            asked,
+            Law(encoded, latent, donors.of(chosen), law.walking),
+            joints,
+        )
+        return Changes(-found.left, found.moved, found.product)
+
+    def rescored(self, scores: Scores, found: Corrected, task: Task) -> Scores:
+        """Return scores with other influence values of the same rows."""
+        coordinates = self.law(task).latent[np.searchsorted(task.explained, scores.rows)]
+        pairs = (found.moved[0], found.moved[1], found.gaps[0], found.gaps[1])
+        weights = task.weights.take(scores.rows)
+        attributed, shares = self._attributed(found.law, pairs, coordinates, weights, task.loss)
+        again = replace(scores, latent=found.law, attributed=attributed, attribution=shares)
+        return again if scores.unread is None else again.silenced(scores.unread)
 
     def even_shares(self) -> Floats:
         """Return what each block receives of another whose effect has no direction."""
