@@ -456,7 +456,9 @@ def _names(ids: tuple[VectorLike, VectorLike], place: int, result: Importance) -
     if not isinstance(ids, tuple | list) or len(ids) != 2:
         raise TypeError("ids must be two vectors, one for the rows of each table")
     name = ("before", "after")[place]
-    values = np.asarray(read_vector(ids[place], "ids").labels(), dtype=object)
+    read = read_vector(ids[place], "ids").labels()
+    values = np.empty(len(read), dtype=object)
+    values[:] = [value.item() if isinstance(value, np.generic) else value for value in read]
     n = _n_rows(result)
     source = result.source
     if isinstance(source, FittedSource) and source.fits.data.kept is not None:
@@ -665,9 +667,7 @@ class Overlap:
             plain = mass[which == period]
             size = (own.sum() ** 2 / np.sum(own**2)) / (plain.sum() ** 2 / np.sum(plain**2))
             effective.append(float(min(1.0, size)))
-        return cls(
-            max(auc, 1.0 - auc), (effective[0], effective[1]), _apart(points, which, mass, after)
-        )
+        return cls(max(auc, 0.5), (effective[0], effective[1]), _apart(points, which, mass, after))
 
     @property
     def separated(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dfi._checks import writable
+from dfi._files import writable
 from dfi.report.charts import LABEL_WIDTH, MAX_BARS, Scale
 from dfi.report.numbers import number, p_value
 from dfi.report.page import _page, _templates, _write

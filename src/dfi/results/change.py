@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfi._checks import one_of, writable, written_whole
+from dfi._checks import one_of
 from dfi._data import as_frame
+from dfi._files import writable, written_whole
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import max_t_from_covariance, max_t_statistics
 from dfi.results.file import freeze, thaw
