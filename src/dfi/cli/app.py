@@ -39,6 +39,8 @@ from dfi.cli.reproduce import reproduce
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import polars as pl
+
     from dfi._models.quality import Quality
 
 EXPLAIN_FILES = ("importance.csv", "importance.parquet", "result.dfi", "report.html", "log.txt")
