@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dfi.report.change import change_html, compact_change_html, write_change_report
+from dfi.report.objects import Report
 from dfi.report.page import (
     compact_html,
     comparison_html,
@@ -13,6 +14,7 @@ from dfi.report.page import (
 from dfi.report.summary import summarize, summarize_comparison
 
 __all__ = [
+    "Report",
     "change_html",
     "compact_change_html",
     "compact_html",

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from dfi._checks import printable
 from dfi._files import writable, written_whole
 from dfi.report import charts
-from dfi.report.numbers import number, p_value, percent
+from dfi.report.numbers import aligned, number, p_value, percent
 from dfi.report.rows import local_summary, rows_of_page
 from dfi.report.summary import class_summary, summarize, summarize_comparison
 from dfi.results import words
@@ -45,6 +45,12 @@ TABLE_COLUMNS = (
     ("latent", "latent"),
     ("missing", "missing"),
 )
+IN_UNITS = ("score", "se", "ci_low", "ci_high", "latent")
+"""Columns that have one unit: as many decimals in each."""
+
+NARROW_LABEL = 20
+"""Characters of a name in the charts of a comparison."""
+
 SHOWN_OF_EACH = 15
 """Bars of each method in a comparison."""
 
@@ -125,11 +131,14 @@ def report_html(
         for key, label in TABLE_COLUMNS
         if any(row[key] is not None for row in features)
     ]
+    in_units = [key for key, _ in columns if key in IN_UNITS]
+    texts = aligned([[row[key] for key in in_units] for row in features])
     return _page(
         "report.html",
         summary=summary,
         columns=columns,
         local=local,
+        shown=[dict(zip(in_units, row, strict=True)) for row in texts],
         charts={
             "bars": charts.bars(features, floor=summary["noise"]["floor"], shares=True),
             "overview": charts.overview(features),
@@ -170,6 +179,7 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
         quality=result.quality,
         fit=words.quality_text(result.quality).split(" (")[0].replace("R2", "R²"),
         outcome=None if outcome is None else outcome.text,
+        target=words.name_of(result.spec),
         unit=words.unit_of(result.spec),
         shared=any(row["share"] is not None for row in features),
         by_class=None if not result.by_outcome else class_summary(result, rows),
@@ -209,7 +219,10 @@ def comparison_html(
         summary=summary,
         features=features,
         columns=columns,
-        multiples=[charts.bars(method["rows"], SHOWN_OF_EACH) for method in methods],
+        multiples=[
+            charts.bars(method["rows"], SHOWN_OF_EACH, ticks=2, width=NARROW_LABEL)
+            for method in methods
+        ],
         data={
             "features": features,
             "columns": [["rank", "rank"], ["name", "feature"], *([k, v, v] for k, v in columns)],

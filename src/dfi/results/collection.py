@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dfi._types import Array, Floats, Frame, Ints
+    from dfi.report import Report
     from dfi.results.file import Json
     from dfi.results.importance import Importance
 
@@ -265,14 +266,50 @@ class Results(Mapping[str, "Importance"]):
         draw = plots.comparison if self.by == "method" else plots.sensitivity
         return draw(self, **options)
 
-    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write one offline HTML page about the results and return its path.
+    @overload
+    def report(
+        self, path: None = None, *, title: str | None = ..., target: str | None = ...
+    ) -> Report: ...
 
-        ``options`` are ``title``, ``target`` and ``overwrite``.
+    @overload
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = ...,
+        target: str | None = ...,
+        overwrite: bool = ...,
+    ) -> Path: ...
+
+    def report(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str | None = None,
+        target: str | None = None,
+        overwrite: bool = False,
+    ) -> Path | Report:
+        """Return the report of the results, or write it as one offline HTML page.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write. Without it the report comes back as an object with ``html()``,
+            ``json()``, ``markdown()`` and ``write(path)``.
+        title, target : str, optional
+            Headline, and the name of the outcome.
+        overwrite : bool, default=False
+            Whether an existing file may be replaced.
+
+        Returns
+        -------
+        Report or Path
+            The report, or where it was written.
         """
-        from dfi.report import write_comparison_report
+        from dfi.report import Report
 
-        return write_comparison_report(self, path, **options)
+        found = Report(self, title=title, target=target)
+        return found if path is None else found.write(path, overwrite=overwrite)
 
     def _leading(self, label: str) -> str:
         result = self.results[label]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, overload
 
 import numpy as np
 
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi._data.weights import Weights
-    from dfi._types import Array, Bools, Floats, Frame, Ints, TableLike
+    from dfi._types import Array, Bools, Floats, Frame, GroupsLike, Ints, TableLike
     from dfi.inference.intervals import Alternative, Expansion
     from dfi.inference.tests import Adjustment
+    from dfi.report import Report
     from dfi.results.file import Json
     from dfi.results.local import LocalAttributions
 
@@ -1027,15 +1028,64 @@ class Importance:
 
         return plot_result(self, kind, **options)
 
-    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write one offline HTML page about the result and return its path.
+    @overload
+    def report(
+        self,
+        path: None = None,
+        *,
+        title: str | None = ...,
+        target: str | None = ...,
+        groups: GroupsLike = ...,
+        rows: int | LocalAttributions | None = ...,
+    ) -> Report: ...
 
-        ``options`` are those of :func:`dfi.report.write_report`: ``title``, ``target``,
-        ``groups``, ``rows``, ``overwrite``.
+    @overload
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = ...,
+        target: str | None = ...,
+        groups: GroupsLike = ...,
+        rows: int | LocalAttributions | None = ...,
+        overwrite: bool = ...,
+    ) -> Path: ...
+
+    def report(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str | None = None,
+        target: str | None = None,
+        groups: GroupsLike = None,
+        rows: int | LocalAttributions | None = None,
+        overwrite: bool = False,
+    ) -> Path | Report:
+        """Return the report of the result, or write it as one offline HTML page.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write. Without it the report comes back as an object with ``html()``,
+            ``json()``, ``markdown()`` and ``write(path)``.
+        title, target : str, optional
+            Headline, and the name of the outcome.
+        groups : mapping, frame or Groups, optional
+            Groups to report; by default those that the result was made with.
+        rows : int or LocalAttributions, optional
+            Explain so many single rows on the page too, whose values it then holds.
+        overwrite : bool, default=False
+            Whether an existing file may be replaced.
+
+        Returns
+        -------
+        Report or Path
+            The report, or where it was written.
         """
-        from dfi.report import write_report
+        from dfi.report import Report
 
-        return write_report(self, path, **options)
+        found = Report(self, title=title, target=target, groups=groups, rows=rows)
+        return found if path is None else found.write(path, overwrite=overwrite)
 
     def _repr_html_(self) -> str:
         from dfi.report import compact_html
@@ -1057,8 +1107,10 @@ class Importance:
             fit = f"{changed['rows']}; differing: {', '.join(changed['changed']) or 'nothing'}"
         how = self.spec.get("group_scores")
         space = self.space if how is None else f"{self.space}, {how}"
+        name = words.name_of(self.spec)
+        about = "" if name is None else f" for {name}"
         lines = [
-            f"{kind} ({space}): {len(self.names)} units, {self.basis.n_rows} rows, "
+            f"{kind}{about} ({space}): {len(self.names)} units, {self.basis.n_rows} rows, "
             f"{self.level:.4g} intervals",
             *([] if explained is None else [explained]),
             fit,
