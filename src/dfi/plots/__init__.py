@@ -113,7 +113,17 @@ def plot_local(local: LocalAttributions, kind: str = "beeswarm", **options: obje
 def plot_result(
     result: Importance, kind: str = "importance", **options: object
 ) -> Axes | NDArray[np.object_]:
-    """Draw a result with the plot of a name; what :meth:`dfi.Importance.plot` does."""
+    """Draw a result with the plot of a name; what :meth:`dfi.Importance.plot` does.
+
+    Parameters
+    ----------
+    result : Importance
+        What to draw.
+    kind : str, default="importance"
+        Name of a plot of a single result.
+    **options
+        Those of that plot.
+    """
     if kind not in _KINDS:
         hint = did_you_mean(kind, _KINDS)
         lead = f"{hint} The" if hint else "; the"

@@ -166,7 +166,15 @@ def report_html(
 
 
 def compact_html(result: Importance, *, rows: int = 10) -> str:
-    """Return a small table with bars for notebooks: no script, no style outside of itself."""
+    """Return a small table with bars for notebooks: no script, no style outside of itself.
+
+    Parameters
+    ----------
+    result : Importance
+        What to show.
+    rows : int, default=10
+        How many units, the largest scores first.
+    """
     features = unit_rows(result)
     outcome = words.outcome_of(result.spec, result.by_outcome)
     template = _templates().get_template("compact.html")
@@ -193,7 +201,17 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
 def comparison_html(
     results: ResultsByLabel, *, title: str | None = None, target: str | None = None
 ) -> str:
-    """Return the report of several results as one HTML page."""
+    """Return the report of several results as one HTML page.
+
+    Parameters
+    ----------
+    results : Results or mapping of str to Importance
+        What to compare.
+    title : str, optional
+        Heading of the page.
+    target : str, optional
+        What the outcome is called.
+    """
     summary = summarize_comparison(results, title=title, target=target)
     methods: list[Plain] = summary["methods"]
     features = []

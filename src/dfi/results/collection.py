@@ -241,7 +241,13 @@ class Results(Mapping[str, "Importance"]):
         }
 
     def json(self, **options: Any) -> str:
-        """Return :meth:`summary` as JSON, NaN as null; ``options`` are those of ``json.dumps``."""
+        """Return :meth:`summary` as JSON, NaN as null.
+
+        Parameters
+        ----------
+        **options
+            Those of :func:`json.dumps`, ``indent`` for instance.
+        """
         return json.dumps(_finite(self.summary()), **{"ensure_ascii": False, **options})
 
     def _described(self, key: str) -> dict[str, Json]:
@@ -258,7 +264,10 @@ class Results(Mapping[str, "Importance"]):
     def plot(self, **options: Any) -> Axes | Array:
         """Draw methods side by side, or the ranks of features over settings.
 
-        ``options`` are those of :func:`dfi.plots.comparison` or of :func:`dfi.plots.sensitivity`.
+        Parameters
+        ----------
+        **options
+            Those of :func:`dfi.plots.comparison` or of :func:`dfi.plots.sensitivity`.
         """
         # drawing is the last stage: it is not loaded until it is asked for
         from dfi import plots

@@ -120,7 +120,7 @@ class Importance:
         Specification of the estimand: transport, cost, reference law, ... (JSON-like).
     quality : Quality
         Fit of the regression.
-    diagnostics : mapping
+    diagnostics : mapping, optional
         Diagnostics of the transport and the inference (JSON-like).
     level : float, default=0.95
         Confidence level where none is given.
@@ -160,7 +160,7 @@ class Importance:
         Two columns over the same rows: what the prevalence (or the mean) loses, :math:`T`, and how
         much less the models lose, :math:`E`. Where only moments are kept, those of the p units and
         of the two after them. A difference has none.
-    by_outcome : mapping of str to Importance
+    by_outcome : mapping of str to Importance, optional
         The results of single classes, or of single outcomes, where there are several: the scores
         here are their sum.
     """
@@ -506,6 +506,11 @@ class Importance:
         A column ``certain`` tells which are surely among the first ``k`` (``rank_high <= k`` in
         :meth:`ranks`, at the level of the result). Those that may be among them are the units with
         ``rank_low <= k`` there, and can be more than ``k``.
+
+        Parameters
+        ----------
+        k : int
+            How many rows, at least one.
         """
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise ValueError(f"k must be a positive integer, got {k!r}")
@@ -644,6 +649,16 @@ class Importance:
 
         The interval is two-sided at the level of the result, the test two-sided. With a
         degenerate unit the difference has no standard error.
+
+        Parameters
+        ----------
+        a, b : str
+            Names of two units.
+
+        Returns
+        -------
+        Estimate
+            ``value``, ``se``, ``ci_low``, ``ci_high`` and ``p``.
         """
         first, second = self._position(a), self._position(b)
         if first == second:
@@ -1009,7 +1024,13 @@ class Importance:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Importance:
-        """Read a result that :meth:`save` wrote."""
+        """Read a result that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+        """
         return load(path)
 
     def plot(self, kind: str = "importance", **options: Any) -> Axes | NDArray[np.object_]:
@@ -1327,6 +1348,16 @@ def _rebuild(record: dict[str, Json]) -> Importance:
 
 def load(path: str | os.PathLike[str]) -> Importance:
     """Read a result that :meth:`Importance.save` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    Importance
+        Scores and inference as they were saved; the fitted models are not part of a file.
 
     Raises
     ------

@@ -132,7 +132,13 @@ class LocalAttributions:
         return bool(np.isfinite(self.spread).any())
 
     def take(self, which: Sequence[int] | Ints | slice) -> LocalAttributions:
-        """Return some of the rows, by their places here."""
+        """Return some of the rows.
+
+        Parameters
+        ----------
+        which : sequence of int or slice
+            Their places here.
+        """
         at = np.arange(len(self))[which]
         return replace(
             self,
@@ -146,7 +152,13 @@ class LocalAttributions:
         )  # fmt: skip
 
     def place_of(self, row: int) -> int:
-        """Return the place here of a row of the table; one that was not asked for raises."""
+        """Return the place here of a row of the table; one that was not asked for raises.
+
+        Parameters
+        ----------
+        row : int
+            Its position in the caller's table.
+        """
         found = np.flatnonzero(self.rows == row)
         if not len(found):
             known = ", ".join(map(str, self.rows[:10].tolist()))
@@ -155,7 +167,13 @@ class LocalAttributions:
         return int(found[0])
 
     def unit(self, name: str) -> int:
-        """Return the place of a unit; a name that is not there raises with those like it."""
+        """Return the place of a unit; a name that is not there raises with those like it.
+
+        Parameters
+        ----------
+        name : str
+            The unit.
+        """
         if name in self.names:
             return self.names.index(name)
         first = f"; the first units are {', '.join(map(repr, self.names[:10]))}"
