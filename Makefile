@@ -135,4 +135,4 @@ dist: | $(BIN)/python  ## wheel and source distribution, in dist, checked as a p
 	$(BIN)/python -m twine check --strict dist/*
 
 clean:  ## remove what was built
-	rm -rf $(VENV) $(OLDEST) build dist docs/gallery docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist docs/gallery docs/project docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis

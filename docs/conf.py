@@ -74,11 +74,34 @@ html_theme_options = {
     "pygments_dark_style": "github-dark",
     "header_links_before_dropdown": 7,
 }
-html_sidebars = {"index": [], "start": [], "whats-new": []}
+html_sidebars = {"index": [], "start": [], "project/*": []}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 mathjax_path = "mathjax/tex-svg.js"
+
+
+def write_project_pages() -> None:
+    """Copy the project's own pages into the site, with links that hold there.
+
+    They lie at the top of the repository, where hosts look for them, and link from there.
+    """
+    pages = {
+        "CHANGELOG.md": "whats-new", "CONTRIBUTING.md": "contributing",
+        "CODE_OF_CONDUCT.md": "conduct", "SECURITY.md": "security",
+    }  # fmt: skip
+    folder = HERE / "project"
+    folder.mkdir(exist_ok=True)
+    for name, page in pages.items():
+        text = (HERE.parent / name).read_text().replace("](docs/", "](../")
+        for other, target in pages.items():
+            text = text.replace(f"]({other}", f"]({target}.md")
+        place = folder / f"{page}.md"
+        if not place.exists() or place.read_text() != text:  # unchanged pages are not built again
+            place.write_text(text)
+
+
+write_project_pages()
 
 if EXAMPLES.exists():
     extensions.append("sphinx_gallery.gen_gallery")

@@ -145,9 +145,11 @@ def works(call):
         try:
             call()
         except (TypeError, ValueError) as refusal:
-            assert len(str(refusal)) > 30
-            return False
-    return True
+            reason = str(refusal)
+        else:
+            return True
+    assert len(reason) > 30, "a refusal says what to do instead"
+    return False
 
 
 def shown():

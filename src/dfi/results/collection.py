@@ -246,7 +246,7 @@ class Results(Mapping[str, "Importance"]):
         Parameters
         ----------
         **options
-            Those of :func:`json.dumps`, ``indent`` for instance.
+            Those of ``json.dumps``, ``indent`` for instance.
         """
         return json.dumps(_finite(self.summary()), **{"ensure_ascii": False, **options})
 
