@@ -103,22 +103,22 @@ def write_project_pages() -> None:
 
 write_project_pages()
 
-if EXAMPLES.exists():
-    extensions.append("sphinx_gallery.gen_gallery")
-    sphinx_gallery_conf = {
-        "examples_dirs": str(EXAMPLES),
-        "gallery_dirs": "gallery",
-        "filename_pattern": r"plot_",
-        "download_all_examples": False,
-        "show_memory": False,
-        "show_signature": False,
-        "min_reported_time": 1e9,  # a page that tells seconds differs from build to build
-        "image_scrapers": ("matplotlib",),
-        "matplotlib_animations": False,
-        "remove_config_comments": True,
-        "abort_on_example_error": True,
-        "reference_url": {"dfi": None},
-    }
+extensions.append("sphinx_gallery.gen_gallery")
+sphinx_gallery_conf = {
+    "examples_dirs": str(EXAMPLES),
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"plot_",
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 1e9,  # a page that tells seconds differs from build to build
+    "write_computation_times": False,  # such a table loads scripts from afar
+    "image_scrapers": ("matplotlib",),
+    "matplotlib_animations": False,
+    "remove_config_comments": True,
+    "abort_on_example_error": True,
+    "reference_url": {"dfi": None},
+}
 
 
 def copy_mathjax(app: Sphinx, failed: Exception | None) -> None:
@@ -141,15 +141,8 @@ def skip_routing(
     return True if re.fullmatch(r"[sg]et_\w*(request|routing)", name) else None
 
 
-def without_gallery(app: Sphinx, page: str, source: list[str]) -> None:
-    """Take the gallery out of the index where a checkout has no examples."""
-    if page == "index" and not EXAMPLES.exists():
-        source[0] = source[0].replace("Gallery <gallery/index>\n", "")
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register what the site adds to Sphinx."""
     app.connect("autodoc-skip-member", skip_routing)
-    app.connect("source-read", without_gallery)
     app.connect("build-finished", copy_mathjax)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -102,7 +102,17 @@ _LOCAL_KINDS: dict[str, Callable[..., Axes]] = {
 
 
 def plot_local(local: LocalAttributions, kind: str = "beeswarm", **options: object) -> Axes:
-    """Draw single rows with the plot of a name; what :meth:`dfi.LocalAttributions.plot` does."""
+    """Draw single rows with the plot of a name; what :meth:`dfi.LocalAttributions.plot` does.
+
+    Parameters
+    ----------
+    local : LocalAttributions
+        What to draw.
+    kind : {"beeswarm", "waterfall", "dependence"}, default="beeswarm"
+        Name of a plot of single rows.
+    **options
+        Those of that plot.
+    """
     if kind not in _LOCAL_KINDS:
         hint = did_you_mean(kind, _LOCAL_KINDS)
         lead = f"{hint} The" if hint else "; the"
