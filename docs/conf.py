@@ -34,7 +34,13 @@ extensions = [
 ]
 
 # READMEs are for readers of the repository; the site has an index of its own.
-exclude_patterns = ["_build", "_templates", "images/draw.py", "**/GALLERY_HEADER.rst"]
+exclude_patterns = [
+    "_build",
+    "sg_execution_times.rst",
+    "_templates",
+    "images/draw.py",
+    "**/GALLERY_HEADER.rst",
+]
 suppress_warnings = ["config.cache"]
 nitpicky = True
 nitpick_ignore_regex = [

@@ -37,7 +37,7 @@ def told_of(thing):
     """Return what is told of parameters here, or where a docstring sends its readers.
 
     Records that people are given and do not make describe their attributes. The numbers behind a
-    plot take what the plot takes, and ``prepare`` what ``explain`` does.
+    plot take what the plot takes, and ``prepare`` and ``change`` what ``explain`` does.
     """
     told = described(thing)
     if dataclasses.is_dataclass(thing):
@@ -45,7 +45,7 @@ def told_of(thing):
     name = getattr(thing, "__name__", "")
     if name.endswith("_data") and hasattr(dfi.plots, name.removesuffix("_data")):
         return {**described(getattr(dfi.plots, name.removesuffix("_data"))), **told}
-    if thing is dfi.methods.prepare:
+    if thing in (dfi.methods.prepare, dfi.change):
         return {**described(dfi.explain), **told}
     return told
 

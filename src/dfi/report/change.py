@@ -266,7 +266,15 @@ def change_html(found: Change, *, title: str | None = None, target: str | None =
 
 
 def compact_change_html(found: Change, *, rows: int = 10) -> str:
-    """Return a small table for notebooks: no script, no style outside of itself."""
+    """Return a small table for notebooks: no script, no style outside of itself.
+
+    Parameters
+    ----------
+    found : Change
+        What to show.
+    rows : int, default=10
+        How many units, the largest changes first.
+    """
     features = change_rows(found)
     return (
         _templates()
