@@ -17,6 +17,7 @@ from dfi._models.fits import fits_of
 from dfi._models.learners import predicts_classes, resolve_learner
 from dfi._models.predictor import predict_once
 from dfi._models.pseudo import Overlap, fit_nuisances
+from dfi._parameters import validated
 from dfi._run import importances
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
@@ -57,6 +58,7 @@ ROUNDING = 1e-9
 """Of the outcome's range, within which effects are all the same."""
 
 
+@validated
 def effects(
     X: TableLike,
     y: VectorLike = None,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from dfi._data import source
 from dfi._data.groups import read_groups
 from dfi._models.fits import prepare
+from dfi._parameters import validated
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
 from dfi.methods import resolve_methods
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from dfi.transports.base import Transport
 
 
+@validated
 def explain(
     X: TableLike,
     y: VectorLike,
@@ -253,6 +255,7 @@ def explain(
     return importances(fits, method, level, keep_rows=keep_rows)[method.name]
 
 
+@validated
 def compare(
     X: TableLike,
     y: VectorLike,
@@ -412,6 +415,7 @@ def compare(
     return Results(results, tuple(records), fits.seconds, skipped)
 
 
+@validated
 def sensitivity(
     X: TableLike,
     y: VectorLike,

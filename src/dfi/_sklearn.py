@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dfi._models.fits import prepare
+from dfi._parameters import check, named_only, validated
 from dfi._run import importance, importances, refusal
 from dfi.inference.influence import InfluenceRows
-from dfi.inference.intervals import check_level
 from dfi.methods.disentangled import Disentangled
 from dfi.transports.linear_error import FIXED
 
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from dfi.methods.disentangled import ExplainRows
     from dfi.results.importance import Importance
     from dfi.transports.base import FittedTransport
+
+
+OPTIONAL = ("fit_rows", "max_seconds", "n_jobs", "n_repeats", "progress", "random_state")
+"""Parameters of the estimator that may be None."""
 
 
 class DFI(BaseEstimator):
@@ -167,6 +171,7 @@ class DFI(BaseEstimator):
     n_features_in_: int
     feature_names_in_: NDArray[Any]
 
+    @named_only
     def __init__(
         self,
         *,
@@ -216,6 +221,7 @@ class DFI(BaseEstimator):
         self.random_state = random_state
         self.progress = progress
 
+    @validated
     def fit(
         self,
         X: TableLike,
@@ -247,7 +253,7 @@ class DFI(BaseEstimator):
         -------
         self
         """
-        check_level(self.level)
+        check("DFI", self.get_params(deep=False), optional=OPTIONAL)
         method = Disentangled(
             transport=self.transport,
             form=self.form,

@@ -297,13 +297,13 @@ def test_top():
     assert top["certain"].dtype == bool
     assert len(result.top(99)) == 4
     for k in (0, -1, True, 1.5):
-        with pytest.raises(ValueError, match=f"k must be a positive integer, got {k!r}"):
+        with pytest.raises(ValueError, match=f"k must be a whole number of 1 or more, got {k!r}"):
             result.top(k)
 
 
 @pytest.mark.parametrize("level", [0, 1, 1.5, -0.2])
 def test_levels_outside_are_named(level):
-    message = f"level must lie strictly between 0 and 1, got {level!r}"
+    message = f"level must be a number strictly between 0 and 1, got {level!r}"
     result = build()
     for call in (
         lambda: build(level=level),

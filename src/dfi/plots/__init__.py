@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dfi._checks import did_you_mean
+from dfi._parameters import validated
 from dfi.plots.attribution import (
     amplification,
     amplification_data,
@@ -76,6 +77,7 @@ _KINDS: dict[str, Callable[..., Axes | NDArray[np.object_]]] = {
 }
 
 
+@validated
 def plot_result(
     result: Importance, kind: str = "importance", **options: object
 ) -> Axes | NDArray[np.object_]:

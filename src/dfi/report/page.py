@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from dfi._checks import writable, written_whole
+from dfi._parameters import validated
 from dfi.report import charts
 from dfi.report.numbers import number, p_value, percent
 from dfi.report.summary import class_summary, summarize, summarize_comparison
@@ -78,6 +79,7 @@ def _page(template: str, **values: object) -> str:
     )
 
 
+@validated
 def report_html(
     result: Importance,
     *,
@@ -133,6 +135,7 @@ def report_html(
     )
 
 
+@validated
 def compact_html(result: Importance, *, rows: int = 10) -> str:
     """Return a small table with bars for notebooks: no script, no style outside of itself."""
     features = unit_rows(result)
@@ -156,6 +159,7 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
     )
 
 
+@validated
 def comparison_html(
     results: ResultsByLabel, *, title: str | None = None, target: str | None = None
 ) -> str:
@@ -197,6 +201,7 @@ def comparison_html(
     )
 
 
+@validated
 def write_report(
     result: Importance,
     path: str | os.PathLike[str],
@@ -225,6 +230,7 @@ def write_report(
     return _write(place, report_html(result, title=title, target=target, groups=groups))
 
 
+@validated
 def write_comparison_report(
     results: ResultsByLabel,
     path: str | os.PathLike[str],

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
 
-from dfi._checks import did_you_mean, one_of
+from dfi._checks import did_you_mean
 from dfi._data import as_frame
 from dfi._data.groups import Groups, read_groups
 from dfi._models.quality import Quality
+from dfi._parameters import validated
 from dfi._types import Space
 from dfi.inference.influence import Influence, InfluenceRows, read_only
 from dfi.inference.intervals import check_level
@@ -341,6 +342,7 @@ class Importance:
         found = self._one_total(int(of == "explained"))
         return float("nan") if found is None else found.value
 
+    @validated
     def shares(self, of: ShareOf = "explained", level: float | None = None) -> Frame:
         r"""Return scores as shares :math:`r_l = \phi_l / D` of a total, with their own errors.
 
@@ -371,7 +373,6 @@ class Importance:
         InferenceWarning
             The total is not clearly above 0, and shares of it are NaN.
         """
-        one_of("of", of, get_args(ShareOf))
         columns = self._shares(of, level)
         if not columns:
             raise ValueError(
@@ -414,6 +415,7 @@ class Importance:
             simultaneous=simultaneous,
         )
 
+    @validated
     def table(
         self,
         *,
@@ -467,7 +469,6 @@ class Importance:
         order = self._ranking if sort else None
         if by is None:
             return self._frame(self._shared_table(**options), order)
-        one_of("by", by, ("outcome",))
         if not self.by_outcome:
             raise ValueError("this result is of one outcome: it has no table by outcome")
         parts = [part._shared_table(**options) for part in self.by_outcome.values()]
@@ -485,6 +486,7 @@ class Importance:
         share = {"share": shares["share"]} if shares else {}
         return share | self._table(**options)
 
+    @validated
     def top(self, k: int) -> Frame:
         """Return the first ``k`` rows of :meth:`table`; ``p_adj`` still counts all units.
 
@@ -492,12 +494,11 @@ class Importance:
         :meth:`ranks`, at the level of the result). Those that may be among them are the units with
         ``rank_low <= k`` there, and can be more than ``k``.
         """
-        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-            raise ValueError(f"k must be a positive integer, got {k!r}")
         columns: dict[str, Array] = dict(self._shared_table())
         columns["certain"] = self._ranks()["rank_high"] <= k
         return self._frame(columns, self._ranking[:k])
 
+    @validated
     def ranks(self, level: float | None = None, *, random_state: int = 0) -> Frame:
         r"""Return the rank of each unit and the ranks that it may have, the largest score first.
 
@@ -543,6 +544,7 @@ class Importance:
             random_state=random_state,
         )
 
+    @validated
     def interval(
         self,
         level: float | None = None,
@@ -588,6 +590,7 @@ class Importance:
             )
         )
 
+    @validated
     def test(
         self,
         alternative: Alternative | None = None,
@@ -624,6 +627,7 @@ class Importance:
         )
         return self._frame({"score": self.scores, **tests})
 
+    @validated
     def contrast(self, a: str, b: str) -> Estimate:
         """Return the score of ``a`` minus the score of ``b`` with its inference.
 
@@ -651,6 +655,7 @@ class Importance:
         hint = did_you_mean(name, self.names, 3) or first
         raise ValueError(f"there is no unit {name!r}{hint}")
 
+    @validated
     def group(self, groups: object = None, how: GroupScores = "sum") -> Importance:
         """Return the importance of groups of units.
 
@@ -681,7 +686,6 @@ class Importance:
         InferenceWarning
             A sum over many columns: fewer than two rows for each, or 50 and more in a group.
         """
-        one_of("how", how, get_args(GroupScores))
         if how != "sum":
             return self._scored_again(groups, how)
         if groups is None:
@@ -785,6 +789,7 @@ class Importance:
         both[:g, :p], both[g:, p:] = membership, np.eye(2)
         return self.totals.summed(both)
 
+    @validated
     def moments(self, sample: int = 0, *, random_state: int = 0) -> Importance:
         """Return the same result without its rows: a few kilobytes, however many they are.
 
@@ -825,6 +830,7 @@ class Importance:
             return NotImplemented
         return self.minus(other)
 
+    @validated
     def minus(self, other: Importance, *, same_rows: bool | None = None) -> Importance:
         r"""Return how much more important each unit is here than in another result.
 
@@ -894,6 +900,7 @@ class Importance:
             by_outcome=by_outcome,
         )
 
+    @validated
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the result to a file (a zip of JSON and arrays, no pickle) and return its path.
 
@@ -912,6 +919,7 @@ class Importance:
         """Read a result that :meth:`save` wrote."""
         return load(path)
 
+    @validated
     def plot(self, kind: str = "importance", **options: Any) -> Axes | NDArray[np.object_]:
         """Draw the result: a function of :mod:`dfi.plots` by name; returns its Axes.
 
@@ -928,6 +936,7 @@ class Importance:
 
         return plot_result(self, kind, **options)
 
+    @validated
     def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
         """Write one offline HTML page about the result and return its path.
 
