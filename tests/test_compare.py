@@ -202,7 +202,6 @@ def test_plot_draws_every_result(comparison: dfi.Results) -> None:
         ({"methods": [LOCO]}, TypeError, r"the class LOCO, not an instance: pass LOCO\(\)"),
         ({"methods": LOCO}, TypeError, r"the class LOCO, not an instance: pass LOCO\(\)"),
         ({"methods": Disentangled}, TypeError, r"the class Disentangled, .* pass Disentangled\(\)"),
-        ({"methods": Disentangled(form="lco")}, ValueError, "form must be 'auto', .* got 'lco'"),
         ({"methods": Disentangled(transport="?")}, ValueError, "unknown transport '?'"),
         ({"methods": Disentangled(integration="?")}, TypeError, "or a dfi.Quadrature, got '?'"),
         ({"sample_weight": 1, "frequency_weight": 1}, ValueError, "or frequency_weight, not both"),
