@@ -219,6 +219,7 @@ def effects(
         missing=missing,
         task=task,
         positive=positive,
+        beside={"treatment": treatment, "propensity_model": propensity_model},
     )
     observed = data.outcome
     arms = None

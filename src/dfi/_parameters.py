@@ -352,11 +352,17 @@ def check_one(name: str, value: object, allowed: Constraints, *, optional: bool 
     if not allowed or (optional and value is None) or any(one.allows(value) for one in allowed):
         return
     # choices are strings one by one, so that the last "or" comes before the very last of all
-    words = [w for one in allowed for w in (map(repr, one.names) if one.names else [one.words])]
+    words = [w for one in allowed for w in _single_words(one)]
     hint = did_you_mean(value, [n for one in allowed for n in one.names])
     hint = hint if isinstance(value, str) else ""
     remedy = "".join(f": {one.remedy}" for one in allowed if isinstance(one, Named))
     raise InvalidParameterError(f"{name} must be {listed(words)}, got {shown(value)}{hint}{remedy}")
+
+
+def _single_words(one: Constraint) -> list[str]:
+    if isinstance(one, Flag):
+        return ["True", "False"]
+    return [repr(name) for name in one.names] or [one.words]
 
 
 def check(owner: str, given: Mapping[str, object], *, optional: Iterable[str] = ()) -> None:

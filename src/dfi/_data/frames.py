@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections import Counter
 from typing import TYPE_CHECKING, Literal, cast
 
 import narwhals as nw
@@ -97,6 +98,31 @@ def split_column(
     return X.select(kept), columns[places[0]].to_native()
 
 
+def check_same_order(X: Frame, vectors: Mapping[str, object]) -> None:
+    """Raise if pandas objects have the same row labels in another order.
+
+    Rows are matched by position. Objects that share no labels, or not all, may belong together all
+    the same (one of them was numbered anew); those that share all of them and do not agree on the
+    order were matched by label until now.
+    """
+    known: tuple[str, Native] | None = None
+    for name, values in {"X": X, **vectors}.items():
+        if not (
+            nw.dependencies.is_pandas_dataframe(values) or nw.dependencies.is_pandas_series(values)
+        ):
+            continue
+        index = cast("Native", values).index
+        if known is None:
+            known = name, index
+        elif len(index) == len(known[1]) and not index.equals(known[1]):
+            if Counter(index) == Counter(known[1]):
+                raise ValueError(
+                    f"{name} has the row labels of {known[0]} in another order, and rows are "
+                    f"matched by position: pass {name}.loc[{known[0]}.index] if the labels are "
+                    f"right, {name}.to_numpy() if the positions are"
+                )
+
+
 def is_series(values: object) -> bool:
     """Return whether ``values`` is one column of pandas, polars or pyarrow."""
     return bool(
@@ -149,7 +175,10 @@ def level_column(column: Column, codes: Ints, library: Library) -> Native:
     module: Native = importlib.import_module(library)
     if library == "pandas":
         if isinstance(dtype, module.CategoricalDtype):
-            codes = codes if missing is None else np.where(missing, -1, codes)
+            # the dtype may declare more levels than occur
+            known = [level for level in column.levels if level is not None]
+            places = np.append(dtype.categories.get_indexer(known), -1)
+            codes = places[codes if missing is None else np.where(missing, -1, codes)]
             return module.Categorical.from_codes(codes, dtype=dtype)
         if dtype == np.dtype(object):
             return module.Series(levels[codes], dtype=object)

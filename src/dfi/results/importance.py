@@ -1076,7 +1076,9 @@ def _checked_fields(result: Importance) -> dict[str, object]:
         "basis": basis,
         "names": names,
         "default_groups": (
-            None if groups is None else Groups(groups.names, read_only(groups.membership, np.bool_))
+            None
+            if groups is None
+            else Groups(groups.names, read_only(groups.membership, np.bool_), result.names)
         ),
         "spec": freeze(result.spec, "spec"),
         "diagnostics": freeze(result.diagnostics, "diagnostics"),
