@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from dfi._data import source
 from dfi._data.groups import read_groups
 from dfi._models.fits import prepare
+from dfi._models.learners import warn_of_refits
 from dfi._parameters import validated
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
@@ -219,6 +220,7 @@ def explain(
     True
     """
     level = check_level(level)
+    warn_of_refits(estimator, cv)
     method = Disentangled(
         transport=transport,
         form=form,
@@ -589,6 +591,7 @@ def sensitivity(
         )
         for label, transport in _settings(transports, epsilons, solved).items()
     }
+    warn_of_refits(estimator, cv)
     next(iter(settings.values())).check(given=isinstance(cv, str) and cv == "prefit")
     fits = prepare(
         X,

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dfi._models.fits import prepare
+from dfi._models.learners import warn_of_refits
 from dfi._parameters import check, named_only, validated
 from dfi._run import importance, importances, refusal
 from dfi.inference.influence import InfluenceRows
@@ -254,6 +255,7 @@ class DFI(BaseEstimator):
         self
         """
         check("DFI", self.get_params(deep=False), optional=OPTIONAL)
+        warn_of_refits(self.estimator, self.cv)
         method = Disentangled(
             transport=self.transport,
             form=self.form,

@@ -261,10 +261,10 @@ def read_objects(label: object, values: Sequence[object], missing: Bools, dtype:
         for row, (value, gap) in enumerate(zip(values, missing, strict=True))
     ]
     what: Kind = "boolean" if boolean else "integer" if integer else "real"
-    found = np.array(cells, dtype=np.float64)
+    read = np.array(cells, dtype=np.float64)
     if what == "integer":
-        refuse_rounded(label, found, values)
-    return Reading(label, what, dtype, found, values)
+        refuse_rounded(label, read, values)
+    return Reading(label, what, dtype, read, values)
 
 
 def _float(label: object, row: int, value: Native) -> float:

@@ -114,13 +114,31 @@ def check_same_order(X: Frame, vectors: Mapping[str, object]) -> None:
         index = cast("Native", values).index
         if known is None:
             known = name, index
-        elif len(index) == len(known[1]) and not index.equals(known[1]):
-            if Counter(index) == Counter(known[1]):
-                raise ValueError(
-                    f"{name} has the row labels of {known[0]} in another order, and rows are "
-                    f"matched by position: pass {name}.loc[{known[0]}.index] if the labels are "
-                    f"right, {name}.to_numpy() if the positions are"
-                )
+        elif _reordered(index, known[1]):
+            raise ValueError(
+                f"{name} has the row labels of {known[0]} in another order, and rows are matched "
+                f"by position: pass {name}.loc[{known[0]}.index] if the labels are right, "
+                f"{name}.to_numpy() if the positions are"
+            )
+
+
+def is_reordered(values: object) -> bool:
+    """Return whether a pandas Series numbers its rows, in another order than theirs."""
+    if not nw.dependencies.is_pandas_series(values):
+        return False
+    index = cast("Native", values).index
+    numbers = np.asarray(index)
+    if numbers.dtype.kind not in "iu":
+        return False
+    places = np.arange(len(numbers))
+    return not np.array_equal(numbers, places) and np.array_equal(np.sort(numbers), places)
+
+
+def _reordered(one: Native, other: Native) -> bool:
+    """Return whether two indexes hold the same labels in another order."""
+    if len(one) != len(other) or one.equals(other):
+        return False
+    return Counter(one) == Counter(other)
 
 
 def is_series(values: object) -> bool:

@@ -123,7 +123,7 @@ def _of_units(groups: Groups, units: _Units) -> Groups:
                 f"{len(units.names)}; pass a dict of group names to lists of columns."
             )
         return replace(groups, units=units.names)
-    members = {
+    members: dict[object, object] = {
         name: [groups.units[j] for j in np.flatnonzero(row)]
         for name, row in zip(groups.names, groups.membership, strict=True)
     }
