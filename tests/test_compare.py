@@ -159,7 +159,7 @@ def test_binary_outcomes_and_classifiers() -> None:
         ({"methods": [3]}, TypeError, "a name or a comparator, got int"),
         ({"methods": ["loco", LOCO()]}, ValueError, "'loco' is asked for twice"),
         ({"cv": "prefit"}, TypeError, "comparators refit the regression"),
-        ({"level": 1.5}, ValueError, "level must lie strictly"),
+        ({"level": 1.5}, ValueError, "level must be a number strictly"),
         ({"estimator": "forrest"}, ValueError, "unknown estimator"),
         ({"groups": {"a": ["nope"]}}, ValueError, "not a feature"),
         ({"sample_weight": [1.0]}, ValueError, "sample_weight has 1 values"),

@@ -182,7 +182,7 @@ def effects(
     0
     """
     level = check_level(level)
-    _check_settings(estimator, cv, form, clip)
+    _check_settings(estimator, cv, form)
     method = Disentangled(
         transport=transport,
         form=form,
@@ -349,7 +349,7 @@ class EffectSource:
         return self.effect.told(self.source.grouped(groups, how))
 
 
-def _check_settings(estimator: EstimatorLike, cv: SplitsLike, form: object, clip: object) -> None:
+def _check_settings(estimator: EstimatorLike, cv: SplitsLike, form: object) -> None:
     """Raise for what effects cannot do, before any data are read."""
     if form != "cross":
         raise ValueError(
@@ -361,8 +361,6 @@ def _check_settings(estimator: EstimatorLike, cv: SplitsLike, form: object, clip
             "cv='prefit' explains a model that was fitted elsewhere, and effects fits outcome "
             "models, propensity and effect on the same folds: pass a number of folds"
         )
-    if not isinstance(clip, int | float | np.number) or not 0.0 < float(clip) < 0.5:
-        raise ValueError(f"clip must lie strictly between 0 and 0.5, got {clip!r}")
     learner = resolve_learner(estimator)
     if predicts_classes(learner):
         raise ValueError(

@@ -245,7 +245,7 @@ def test_default_groups_and_their_absence():
     np.testing.assert_allclose(result.group().scores[1], result.scores[1:].sum())
     with pytest.raises(ValueError, match="no groups were given: pass groups="):
         build().group()
-    with pytest.raises(ValueError, match="the groups are over 4 units, the result has 3"):
+    with pytest.raises(ValueError, match="the groups are over 4 units"):
         build(p=3).group(groups)
     with pytest.raises(ValueError, match="names 'zz', which is not a feature"):
         build().group({"g": ["zz"]})
@@ -318,9 +318,9 @@ def test_unknown_options():
     result = build()
     with pytest.raises(ValueError, match=r"alternative must be .* got 'upper'"):
         result.test("upper")
-    with pytest.raises(ValueError, match="unknown adjustment 'fdr'"):
+    with pytest.raises(ValueError, match=r"adjust must be 'none', .* got 'fdr'"):
         result.test(adjust="fdr")
-    with pytest.raises(ValueError, match="expansion must be None"):
+    with pytest.raises(ValueError, match="expansion must be 'standard_error'"):
         result.interval(expansion="wide")
 
 

@@ -137,7 +137,11 @@ def test_no_epsilon_is_lost_to_the_rounding_of_its_label(sample):
         ({"transports": ["gaussian"], "epsilons": [0.1]}, TypeError, "either transports"),
         ({"transports": []}, ValueError, "the list is empty"),
         ({"epsilons": [-1.0]}, ValueError, "epsilon must be a number of at least 0"),
-        ({"transports": ["gaussian"], "transport": "copula"}, TypeError, "argument 'transport'"),
+        (
+            {"transports": ["gaussian"], "transport": "copula"},
+            TypeError,
+            "did you mean 'transports'",
+        ),
         ({"transports": ["gausian"]}, ValueError, "did you mean 'gaussian'"),
         ({"transports": "copula"}, TypeError, r"pass transports=\['copula'\]"),
         ({"epsilons": 0.5}, TypeError, r"pass epsilons=\[0.5\]"),

@@ -119,8 +119,8 @@ def _of_units(groups: Groups, units: _Units) -> Groups:
     if groups.units is None:
         if groups.membership.shape[1] != len(units.names):
             raise ValueError(
-                f"groups is of {groups.membership.shape[1]} features, and X has "
-                f"{len(units.names)}; pass a dict of group names to lists of columns."
+                f"the groups are over {groups.membership.shape[1]} units, and there are "
+                f"{len(units.names)} here: pass a dict of group names to lists of columns"
             )
         return replace(groups, units=units.names)
     members: dict[object, object] = {

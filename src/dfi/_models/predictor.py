@@ -204,9 +204,9 @@ class Predictor:
         if np.ma.is_masked(value):
             # what lies under a mask is no prediction, and numpy would hand it on
             raise ValueError(
-                f"{self.name} returned a masked array, and {int(np.ma.getmaskarray(value).sum())} of "
-                f"{n_rows} predictions are masked: a model must give a finite prediction for "
-                "every row"
+                f"{self.name} returned a masked array in which "
+                f"{int(np.ma.getmaskarray(value).sum())} of {n_rows} predictions are masked: a "
+                "model must give a finite prediction for every row"
             )
         if np.iscomplexobj(value):
             raise TypeError(f"{self.name} must predict real numbers, got complex ones")

@@ -59,6 +59,6 @@ def refuse_unsteady(predictor: Predictor, matrix: Floats) -> None:
     raise ValueError(
         f"{predictor.name} does not predict by the row alone: row {places[row]} is given {one:.6g} "
         f"among {len(rows)} rows and {other:.6g} in another order and batch. Scores need a "
-        "function of the row: give the model a fixed state, and switch off random draws, dropout and "
-        "statistics of the batch"
+        "function of the row: give the model a fixed state, and switch off random draws, dropout "
+        "and statistics of the batch"
     )

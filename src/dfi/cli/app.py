@@ -147,7 +147,13 @@ class Run:
                 "frequency_weight": request.frequency_weights,
                 **rest,
             }
-        frame = read_file(request.data, file_format=request.file_format, encoding=request.encoding)
+        frame = read_file(
+            request.data,
+            file_format=request.file_format,
+            encoding=request.encoding,
+            na_values=split_names(request.na_values),
+            categorical=split_names(request.categorical),
+        )
         rows = select(frame, request, self.console)
         if fitted and refits:
             raise Failure(
@@ -224,6 +230,8 @@ def explain(
     time: options.Time = None,
     cv_groups: options.RowGroups = None,
     missing: options.MissingValues = options.Missing.unit,
+    na_values: options.NaValues = None,
+    categorical: options.Categorical = None,
     file_format: options.Format = None,
     encoding: options.Encoding = "utf-8",
     model: options.Model = "auto",
@@ -344,6 +352,8 @@ def compare(
     time: options.Time = None,
     cv_groups: options.RowGroups = None,
     missing: options.MissingValues = options.Missing.unit,
+    na_values: options.NaValues = None,
+    categorical: options.Categorical = None,
     file_format: options.Format = None,
     encoding: options.Encoding = "utf-8",
     methods: options.Methods = "all",
@@ -403,6 +413,8 @@ def sensitivity(
     time: options.Time = None,
     cv_groups: options.RowGroups = None,
     missing: options.MissingValues = options.Missing.unit,
+    na_values: options.NaValues = None,
+    categorical: options.Categorical = None,
     file_format: options.Format = None,
     encoding: options.Encoding = "utf-8",
     transports: options.Transports = None,
@@ -540,7 +552,7 @@ def resolve_model(request: Request, console: Console) -> tuple[object, bool]:
     except Exception as error:
         # bytes that are no pickle make its reader raise almost anything
         raise Failure(f"{model} is not a model that joblib can load ({error})", INPUT) from error
-    if not hasattr(loaded, "predict"):
+    if not any(hasattr(loaded, name) for name in ("predict", "predict_proba", "run")):
         raise Failure(f"{model} holds a {type(loaded).__name__}, which has no predict", REFUSED)
     return loaded, _is_fitted(loaded)
 
@@ -552,8 +564,9 @@ def _is_fitted(model: object) -> bool:
     try:
         check_is_fitted(model)
     except NotFittedError:
-        return False
-    except TypeError:  # not a scikit-learn estimator
+        # of models of other libraries nothing is known, and they are not saved to be fitted
+        return not hasattr(model, "__sklearn_tags__")
+    except (TypeError, AttributeError):  # not a scikit-learn estimator
         return True
     return True
 

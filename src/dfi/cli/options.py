@@ -142,6 +142,22 @@ MissingValues = Annotated[
         help="missing values of features: part of the feature, an error, or rows to leave out",
     ),
 ]
+NaValues = Annotated[
+    list[str] | None,
+    _reading(
+        "--na-values",
+        help="further texts that stand for a missing value, separated by commas",
+        show_default=False,
+    ),
+]
+Categorical = Annotated[
+    list[str] | None,
+    _reading(
+        "--categorical",
+        help="columns whose values are classes though they look like numbers, separated by commas",
+        show_default=False,
+    ),
+]
 Format = Annotated[
     str | None,
     _reading(
@@ -295,6 +311,8 @@ class Request:
     time: str | None
     cv_groups: str | None
     missing: Missing
+    na_values: list[str] | None
+    categorical: list[str] | None
     file_format: str | None
     encoding: str
     model: str

@@ -23,11 +23,12 @@ from sklearn.model_selection import TimeSeriesSplit
 
 from dfi._data import source
 from dfi._data.streams.files import Files, find_files
+from dfi._data.text import find_numbers
 from dfi.cli.console import INPUT, REFUSED, Failure
 from dfi.cli.options import Missing, split_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from dfi.cli.console import Console
     from dfi.cli.options import Request
@@ -40,7 +41,18 @@ ENDINGS = {
     "jsonl": ("jsonl", "ndjson"),
 }
 FORMATS = {ending: kind for kind, endings in ENDINGS.items() for ending in endings}
-MISSING = ["NA", "N/A", "null", "NULL"]
+MISSING = [
+    *("NA", "N/A", "n/a", "null", "NULL", "nan", "NaN", "NAN", "-nan", "-NaN"),
+    *("#N/A", "#NA", "<NA>", "#N/A N/A"),
+]
+"""What stands for a missing value in every column."""
+
+MISSING_NUMBERS = {"", "none", "?", "-", "--", ".", "..", "*"}
+"""What does so where all other values are numbers, in small letters; words are levels elsewhere."""
+
+TYPED = ("parquet", "arrow")
+"""Formats whose columns have types: text is text in them."""
+
 STREAMED_BYTES = 2**28
 """The size of a Parquet file on disk beyond which it is read in parts."""
 
@@ -48,11 +60,18 @@ _GZIP, _PARQUET, _ARROW, _STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\x
 
 
 def read_file(
-    path: str, *, file_format: str | None = None, encoding: str = "utf-8"
+    path: str,
+    *,
+    file_format: str | None = None,
+    encoding: str = "utf-8",
+    na_values: Sequence[str] = (),
+    categorical: Sequence[str] = (),
 ) -> pl.DataFrame:
     """Read a table from a file, or from standard input where the path is ``-``.
 
-    The format is told from the name, then from the first bytes, where it is not given.
+    The format is told from the name, then from the first bytes, where it is not given. Texts in
+    ``na_values`` are missing in every column; the columns in ``categorical`` are classes whatever
+    they hold, and other text that was meant as numbers is read as such or refused.
     """
     label = "standard input" if path == "-" else path
     content = _content(path, label)
@@ -67,7 +86,64 @@ def read_file(
         raise Failure(f"{label} cannot be read as {name}: {reason}", INPUT) from error
     if frame.width == 0 or frame.height == 0:
         raise Failure(f"{label} has no {'columns' if frame.width == 0 else 'rows'}", INPUT)
-    return frame
+    for name in categorical:
+        _require(frame.columns, name, "--categorical")
+    typed = kind in TYPED
+    return frame.with_columns(
+        _as_meant(column, set(na_values), classes=column.name in categorical, typed=typed)
+        for column in frame.get_columns()
+    )
+
+
+def _as_meant(column: pl.Series, na_values: set[str], *, classes: bool, typed: bool) -> pl.Series:
+    """Return a column with blanks stripped, missing values marked, and numbers as numbers."""
+    if classes:
+        return _marked(column.cast(pl.String), na_values).cast(pl.Categorical)
+    if column.dtype != pl.String:
+        if not na_values or not column.dtype.is_numeric():
+            return column
+        absent = [number for number in map(_number, na_values) if number is not None]
+        return column.set(column.is_in(absent), None) if absent else column
+    column = _marked(column, na_values)
+    if typed:
+        return column
+    bare = column.str.strip_chars()
+    marks = bare.str.to_lowercase().is_in(sorted(MISSING_NUMBERS))
+    numbers = bare.set(marks, None)
+    for kind in (pl.Int64, pl.Float64):
+        found = numbers.cast(kind, strict=False)
+        if found.null_count() == numbers.null_count() < len(numbers):
+            return found
+    return column
+
+
+def _marked(column: pl.Series, na_values: set[str]) -> pl.Series:
+    bare = column.str.strip_chars()
+    return column.set(bare.is_in(sorted({*MISSING, *na_values})), None)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def refuse_text(features: pl.DataFrame) -> None:
+    """Raise if a column of text was meant as numbers, with what can be done about it here."""
+    for column in features.get_columns():
+        if column.dtype != pl.String:
+            continue
+        found = find_numbers(column.drop_nulls().to_list())
+        if found is None:
+            continue
+        odd = "" if found.odd is None else f"call {found.odd!r} missing with --na-values, "
+        first = "write it as numbers, " if found.odd is None or found.how else odd
+        raise Failure(
+            f"column {column.name!r} {found.words()}: {first}name the column with --categorical "
+            "if its values are classes, or leave it out with --drop",
+            REFUSED,
+        )
 
 
 def scan_files(path: str, *, file_format: str | None = None) -> pl.LazyFrame | None:
@@ -331,6 +407,7 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
         _require(frame.columns, name, "--drop")
     if target in drop:
         raise Failure(f"the target {target!r} is also named by --drop", REFUSED)
+    _check_roles(frame, request)
     special = {name for name in roles if name is not None}
     features = [name for name in frame.columns if name not in {*drop, *special}]
     if not features:
@@ -346,6 +423,7 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     _refuse_missing(frame, named)
     if time is not None:
         frame = frame.sort(time, maintain_order=True)
+    refuse_text(frame.select(features))
     return Selection(
         features=frame.select(features),
         target=_explainable(frame[target]),
@@ -354,6 +432,45 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
         row_groups=None if row_groups is None else frame[row_groups],
         cv=request.folds if time is None else TimeSeriesSplit(n_splits=request.folds),
     )
+
+
+def _check_roles(frame: pl.DataFrame, request: Request) -> None:
+    """Raise if a column has two roles that exclude each other, or no values for its role."""
+    others = {
+        "weights": request.weights,
+        "frequency-weights": request.frequency_weights,
+        "time": request.time,
+        "cv-groups": request.cv_groups,
+    }
+    for option, name in others.items():
+        if name == request.target:
+            raise Failure(
+                f"--{option} names the target {name!r}, which is what is explained: name another "
+                "column",
+                REFUSED,
+            )
+    for option in ("weights", "frequency-weights"):
+        name = others[option]
+        if name is not None and not frame[name].dtype.is_numeric():
+            example = frame[name].drop_nulls().head(1).to_list()
+            raise Failure(
+                f"--{option}: column {name!r} is no column of numbers (for instance "
+                f"{str(example[0] if example else None)[:30]!r})",
+                REFUSED,
+            )
+    if request.time is None:
+        return
+    time = frame[request.time]
+    if not (time.dtype.is_numeric() or time.dtype.is_temporal()):
+        example = time.drop_nulls().head(1).to_list()
+        raise Failure(
+            f"--time: column {request.time!r} is no column of numbers or dates (for instance "
+            f"{str(example[0] if example else None)[:30]!r}), and text has no order in time: "
+            "write dates as 2024-01-31, or number the rows",
+            REFUSED,
+        )
+    if time.drop_nulls().n_unique() < 2:
+        raise Failure(f"--time: column {request.time!r} has one value only", REFUSED)
 
 
 def _require(columns: list[str], name: str, option: str) -> None:
