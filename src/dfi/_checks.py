@@ -69,5 +69,9 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, target)
+    except OSError as error:
+        # a full disk does not say which file it has no room for
+        error.filename = str(target)
+        raise
     finally:
         temporary.unlink(missing_ok=True)

@@ -182,6 +182,7 @@ FLAG = Flag()
 LEVEL = Real("a number strictly between 0 and 1", 0.0, 1.0)
 COUNT = Whole(1)
 SEED = Whole(0)
+EPSILONS = Real("numbers of at least 0", 0.0, with_low=True)
 PATH = Text("the path of a file", path=True)
 FORMS = ("auto", "extrapolated", "cross", "calibrated", "loco", "cpi")
 TRANSPORT_ERRORS = (

@@ -13,7 +13,7 @@ from dfi._data import source
 from dfi._data.groups import read_groups
 from dfi._models.fits import prepare
 from dfi._models.learners import warn_of_refits
-from dfi._parameters import validated
+from dfi._parameters import EPSILONS, check_one, validated
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
 from dfi.methods import resolve_methods
@@ -639,6 +639,7 @@ def _settings(
         kind = EntropicOT if solved else Gaussian
         found = {}
         for epsilon in epsilons:
+            check_one("epsilons", epsilon, (EPSILONS,))
             # as many digits as tell the settings apart
             label = f"epsilon = {epsilon:g}"
             if label in found:

@@ -136,7 +136,7 @@ def test_no_epsilon_is_lost_to_the_rounding_of_its_label(sample):
         ({}, TypeError, "either transports"),
         ({"transports": ["gaussian"], "epsilons": [0.1]}, TypeError, "either transports"),
         ({"transports": []}, ValueError, "the list is empty"),
-        ({"epsilons": [-1.0]}, ValueError, "epsilon must be a number of at least 0"),
+        ({"epsilons": [-1.0]}, ValueError, "epsilons must be numbers of at least 0"),
         (
             {"transports": ["gaussian"], "transport": "copula"},
             TypeError,

@@ -114,7 +114,7 @@ def _as_meant(column: pl.Series, na_values: set[str], *, classes: bool, typed: b
         found = numbers.cast(kind, strict=False)
         if found.null_count() == numbers.null_count() < len(numbers):
             return found
-    return column
+    return bare
 
 
 def _marked(column: pl.Series, na_values: set[str]) -> pl.Series:
@@ -250,7 +250,7 @@ def _format(path: str, file_format: str | None, content: bytes, label: str) -> s
         if content.startswith(magic):
             return kind
     start = content[:4096].lstrip()
-    if start.startswith(b"{"):
+    if start.startswith(b"{") or (suffixes and suffixes[-1] == "json"):
         return "jsonl"
     first = start.split(b"\n", 1)[0]
     return "tsv" if first.count(b"\t") > first.count(b",") else "csv"
@@ -278,7 +278,17 @@ def _decoded(content: bytes, label: str, encoding: str) -> bytes:
 
 def _read_delimited(separator: str, content: bytes, label: str, encoding: str) -> pl.DataFrame:
     text = _decoded(content, label, encoding)
-    header = next(_rows(text, separator), (0, []))[1]
+    if b"\0" in text:
+        line = text[: text.index(b"\0")].count(b"\n") + 1
+        raise Failure(
+            f"{label} is no text (line {line} has NUL bytes): say how it is encoded with "
+            "--encoding, for instance --encoding utf-16, or what it is with --format",
+            INPUT,
+        )
+    if b"\r" in text and b"\n" not in text:
+        # lines of old spreadsheets end in CR alone
+        text = text.replace(b"\r", b"\n")
+    header = next(_rows(text, separator, label), (0, []))[1]
     _check_header(header, label)
     other = next((mark for mark in ";\t|" if len(header) == 1 and mark in header[0]), None)
     if other is not None and other != separator:
@@ -304,11 +314,18 @@ def _read_delimited(separator: str, content: bytes, label: str, encoding: str) -
     return frame
 
 
-def _rows(text: bytes, separator: str) -> Iterator[tuple[int, list[str]]]:
+def _rows(text: bytes, separator: str, label: str) -> Iterator[tuple[int, list[str]]]:
     stream = io.TextIOWrapper(io.BytesIO(text), encoding="utf-8", newline="")
     reader = csv.reader(stream, delimiter=separator)
-    for row in reader:
-        yield reader.line_num, row
+    try:
+        for row in reader:
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise Failure(
+            f"{label}: line {reader.line_num + 1} cannot be read ({error}): are names and values "
+            "separated, and quotes closed?",
+            INPUT,
+        ) from None
 
 
 def _check_header(header: list[str], label: str) -> None:
@@ -325,7 +342,7 @@ def _check_header(header: list[str], label: str) -> None:
 
 
 def _refuse_ragged(text: bytes, separator: str, width: int, label: str) -> None:
-    for line, row in _rows(text, separator):
+    for line, row in _rows(text, separator, label):
         if row and len(row) != width:
             raise Failure(
                 f"{label}: line {line} has {len(row)} fields where the header has {width}", INPUT
@@ -345,7 +362,36 @@ def _read_arrow(content: bytes, label: str, _encoding: str) -> pl.DataFrame:
 
 
 def _read_jsonl(content: bytes, label: str, encoding: str) -> pl.DataFrame:
-    return pl.read_ndjson(_decoded(content, label, encoding), infer_schema_length=None)
+    text = _decoded(content, label, encoding)
+    if text.lstrip().startswith(b"["):
+        raise Failure(
+            f"{label} is a JSON array: write one object a line (JSON lines), for instance with "
+            "jq -c '.[]'",
+            INPUT,
+        )
+    try:
+        return pl.read_ndjson(text, infer_schema_length=None)
+    except pl.exceptions.PolarsError:
+        _refuse_lines(text, label)
+        raise
+
+
+def _refuse_lines(text: bytes, label: str) -> None:
+    """Raise for the first line that is no JSON object, with what is wrong with it."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is no JSON: write null for a missing value")
+
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line, parse_constant=refuse)
+            reason = "" if isinstance(found, dict) else "it is no object {...}"
+        except (ValueError, RecursionError) as error:
+            reason = str(error)
+        if reason:
+            raise Failure(f"{label}: line {number} is not JSON lines: {reason}", INPUT)
 
 
 _READERS: dict[str, Callable[[bytes, str, str], pl.DataFrame]] = {
@@ -366,6 +412,8 @@ def read_groups_file(path: str) -> pl.DataFrame | dict[str, list[str]]:
             raise Failure(f"{path} cannot be read: {error.strerror}", INPUT) from None
         except ValueError as error:
             raise Failure(f"{path} is not JSON: {error}", INPUT) from None
+        except RecursionError:
+            raise Failure(f"{path} is nested too deeply to be groups", INPUT) from None
         if not isinstance(members, dict):
             raise Failure(f"{path} must be a JSON object of groups and their features", INPUT)
         return members
