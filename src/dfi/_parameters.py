@@ -261,6 +261,9 @@ COMMON: Mapping[str, Constraints] = {
 
 OWN: Mapping[tuple[str, str], Constraints] = {
     ("Importance.group", "how"): (Choice(("sum", "joint", "shapley")),),
+    ("Importance.minus", "other"): (
+        Named("Importance", "a dfi.Importance", "pass what explain returns"),
+    ),
     ("Importance.plot", "kind"): (Text(),),
     ("Importance.top", "k"): (COUNT,),
     ("CPI", "n_permutations"): (Whole(2),),

@@ -634,7 +634,8 @@ def _settings(
         raise TypeError("pass either transports=[...] or epsilons=[...]")
     name, given = ("epsilons", epsilons) if transports is None else ("transports", transports)
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise TypeError(f"{name} must be a list, got {given!r}: pass {name}=[{given!r}]")
+        shown = given if name == "epsilons" else repr(given)
+        raise TypeError(f"{name} must be a list, got {given!r}: pass {name}=[{shown}]")
     if epsilons is not None:
         kind = EntropicOT if solved else Gaussian
         found = {}

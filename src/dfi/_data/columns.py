@@ -431,7 +431,8 @@ def _read(values: object, what: str, *, labels: bool) -> Vector:
 
 
 def _not_one_column(what: str, n_columns: int) -> str:
-    return f"{what} has {n_columns} columns; it must be one. Explain them one at a time."
+    end = " Explain them one at a time." if what == "y" else ""
+    return f"{what} has {n_columns} columns; it must be one.{end}"
 
 
 def read_array_column(label: str, values: Array) -> Reading:

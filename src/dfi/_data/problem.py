@@ -368,6 +368,9 @@ def read_data(
     }
     check_same_order(X, {**vectors, **(beside or {})})
     target = y if isinstance(y, str) else None
+    for role in ("sample_weight", "frequency_weight"):
+        if target is not None and isinstance(vectors[role], str) and vectors[role] == target:
+            raise ValueError(f"y and {role} both name the column {target!r}: name another for one")
     if isinstance(sample_weight, str):
         X, sample_weight = split_column(X, sample_weight, "sample_weight", "the weights' column")
     if isinstance(frequency_weight, str):

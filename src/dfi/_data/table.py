@@ -484,13 +484,9 @@ def refuse_text(name: str, values: Sequence[object]) -> None:
     found = find_numbers(values)
     if found is None:
         return
-    remedy = (
-        f"X[{name!r}].astype(float)"
-        if found.odd is None
-        else f"pandas.to_numeric(X[{name!r}], errors='coerce') for missing ones in their place"
-    )
     raise TypeError(
-        f"Column {name!r} {found.words()}: make it numbers, e.g. {remedy}, or declare its values "
+        f"Column {name!r} {found.words()}: make it numbers, e.g. "
+        f"{found.remedy(f'X[{name!r}]')}, or declare its values "
         f"to be classes, e.g. X[{name!r}].astype('category')."
     )
 

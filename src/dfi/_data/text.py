@@ -29,7 +29,9 @@ MISSING_MARKS = frozenset(
 
 _PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _HEX = re.compile(r"[+-]?0[xX][0-9a-fA-F]+")
-_GROUPED = re.compile(r"[+-]?\d{1,3}(?:([,'’_\u00a0\u202f\u2009 ])\d{3})(?:\1\d{3})*(?:\.\d*)?")
+_GROUPED = re.compile(
+    r"[+-]?[1-9]\d{0,2}(?:([,'’_\u00a0\u202f\u2009 ])\d{3})(?:\1\d{3})*(?:\.\d*)?"
+)
 _COMMA = re.compile(r"[+-]?\d+,\d*(?:[eE][+-]?\d+)?")
 _DOTTED = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+,\d*")
 _CURRENCY = "$€£¥₹"
@@ -63,6 +65,17 @@ def spelling(text: str) -> str | None:
     return None
 
 
+_REMEDIES = {
+    "a hexadecimal number": "{}.map(lambda text: int(text, 16))",
+    "a minus sign that is no hyphen": "{}.str.replace('\u2212', '-').astype(float)",
+    "a per-cent sign": "{}.str.rstrip(' %').astype(float)",
+    "a currency sign": "{}.str.strip(' $€£¥₹').astype(float)",
+    "brackets": "{}.str.replace('(', '-').str.rstrip(')').astype(float)",
+    "a separator of thousands": "{}.str.replace(',', '').astype(float)",
+    "a decimal comma": "{}.str.replace(',', '.').astype(float)",
+}
+
+
 @dataclass(frozen=True)
 class TextNumbers:
     """A column of text that was meant as numbers.
@@ -81,6 +94,14 @@ class TextNumbers:
     n_values: int
     odd: str | None
     how: str
+
+    def remedy(self, column: str) -> str:
+        """Return an expression of pandas that makes the column numbers."""
+        if self.odd is None:
+            return f"{column}.astype(float)"
+        if not self.how:
+            return f"pandas.to_numeric({column}, errors='coerce') for missing ones in their place"
+        return _REMEDIES.get(self.how, "{}.map(...)").format(column)
 
     def words(self) -> str:
         """Return what was found, as it stands after the name of a column."""

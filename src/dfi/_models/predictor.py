@@ -103,6 +103,8 @@ class Predictor:
         """Return what the model says of rows as numbers, of whatever shape, unchecked."""
         own = np.array(points, dtype=np.float64, order="C")
         value = self._evaluate(rows_seen(self.table, own, self.view, self.levels))
+        if np.iscomplexobj(value) or np.ma.is_masked(value):
+            raise TypeError(f"{self.name} predicts no plain numbers")
         return np.array(value, dtype=np.float64)
 
     def __call__(self, points: Floats) -> Floats:

@@ -1185,6 +1185,7 @@ def _rebuild(record: dict[str, Json]) -> Importance:
     return Importance(**{**record, "latent": latent, "by_outcome": parts})
 
 
+@validated
 def load(path: str | os.PathLike[str]) -> Importance:
     """Read a result that :meth:`Importance.save` wrote.
 
