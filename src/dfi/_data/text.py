@@ -71,7 +71,7 @@ _REMEDIES = {
     "a per-cent sign": "{}.str.rstrip(' %').astype(float)",
     "a currency sign": "{}.str.strip(' $€£¥₹').astype(float)",
     "brackets": "{}.str.replace('(', '-').str.rstrip(')').astype(float)",
-    "a separator of thousands": "{}.str.replace(',', '').astype(float)",
+    "a separator of thousands": "{}.str.replace(r'[^0-9.-]', '', regex=True).astype(float)",
     "a decimal comma": "{}.str.replace(',', '.').astype(float)",
 }
 

@@ -23,9 +23,9 @@ from sklearn.model_selection import TimeSeriesSplit
 
 from dfi._data import source
 from dfi._data.streams.files import Files, find_files
-from dfi._data.text import find_numbers
+from dfi._data.text import find_numbers, spelling
 from dfi.cli.console import INPUT, REFUSED, Failure
-from dfi.cli.options import Missing, split_names
+from dfi.cli.options import Missing, Task, split_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -49,6 +49,9 @@ MISSING = [
 
 MISSING_NUMBERS = {"", "none", "?", "-", "--", ".", "..", "*"}
 """What does so where all other values are numbers, in small letters; words are levels elsewhere."""
+
+FEW_CLASSES = 10
+"""Different values up to which numbers that are written as text are names of classes."""
 
 TYPED = ("parquet", "arrow")
 """Formats whose columns have types: text is text in them."""
@@ -472,6 +475,7 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     if time is not None:
         frame = frame.sort(time, maintain_order=True)
     refuse_text(frame.select(features))
+    _refuse_text_target(frame[target], request)
     return Selection(
         features=frame.select(features),
         target=_explainable(frame[target]),
@@ -500,25 +504,51 @@ def _check_roles(frame: pl.DataFrame, request: Request) -> None:
     for option in ("weights", "frequency-weights"):
         name = others[option]
         if name is not None and not frame[name].dtype.is_numeric():
-            example = frame[name].drop_nulls().head(1).to_list()
             raise Failure(
                 f"--{option}: column {name!r} is no column of numbers (for instance "
-                f"{str(example[0] if example else None)[:30]!r})",
+                f"{_first_odd(frame[name])!r})",
                 REFUSED,
             )
     if request.time is None:
         return
     time = frame[request.time]
     if not (time.dtype.is_numeric() or time.dtype.is_temporal()):
-        example = time.drop_nulls().head(1).to_list()
         raise Failure(
             f"--time: column {request.time!r} is no column of numbers or dates (for instance "
-            f"{str(example[0] if example else None)[:30]!r}), and text has no order in time: "
+            f"{_first_odd(time)!r}), and text has no order in time: "
             "write dates as 2024-01-31, or number the rows",
             REFUSED,
         )
     if time.drop_nulls().n_unique() < 2:
         raise Failure(f"--time: column {request.time!r} has one value only", REFUSED)
+
+
+def _first_odd(column: pl.Series) -> str:
+    """Return the first value of a column that is no number, shortened."""
+    texts = map(str, column.drop_nulls().to_list())
+    return next((text for text in texts if spelling(text) != ""), "")[:30]
+
+
+def _refuse_text_target(target: pl.Series, request: Request) -> None:
+    """Raise if a target of text was meant as numbers."""
+    if (
+        target.dtype != pl.String
+        or request.task is not Task.auto
+        or target.n_unique() <= FEW_CLASSES
+    ):
+        return
+    found = find_numbers(target.drop_nulls().to_list())
+    if found is not None:
+        first = (
+            "write it as numbers"
+            if found.odd is None or found.how
+            else (f"call {found.odd!r} missing with --na-values")
+        )
+        raise Failure(
+            f"the target {target.name!r} {found.words()}: {first}, or say --task classification "
+            "if its values are classes",
+            REFUSED,
+        )
 
 
 def _require(columns: list[str], name: str, option: str) -> None:
