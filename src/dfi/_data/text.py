@@ -20,6 +20,9 @@ NUMERIC_SHARE = 0.9
 HARMLESS_LEVELS = 2
 """Two levels are one column of 0 and 1, whatever they are called: as numbers they give the same."""
 
+LONGEST_SHOWN = 40
+"""Characters of a value that a message quotes."""
+
 MISSING_MARKS = frozenset(
     {"", "na", "n/a", "nan", "-nan", "#n/a", "#na", "null", "none", "<na>", "nat", "?", "-", "--"}
     | {".", "..", "*", "missing", "#value!", "#div/0!", "#ref!", "inf", "-inf", "+inf"}
@@ -30,7 +33,7 @@ MISSING_MARKS = frozenset(
 _PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _HEX = re.compile(r"[+-]?0[xX][0-9a-fA-F]+")
 _GROUPED = re.compile(
-    r"[+-]?[1-9]\d{0,2}(?:([,'’_\u00a0\u202f\u2009 ])\d{3})(?:\1\d{3})*(?:\.\d*)?"
+    r"[+-]?[1-9]\d{0,2}([,'\u2019_\u00a0\u202f\u2009 ])\d{3}(?:\1\d{3})*(?:\.\d*)?"
 )
 _COMMA = re.compile(r"[+-]?\d+,\d*(?:[eE][+-]?\d+)?")
 _DOTTED = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+,\d*")
@@ -103,15 +106,20 @@ class TextNumbers:
             return f"pandas.to_numeric({column}, errors='coerce') for missing ones in their place"
         return _REMEDIES.get(self.how, "{}.map(...)").format(column)
 
+    @property
+    def _shown(self) -> str:
+        text = self.odd or ""
+        return repr(text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}...")
+
     def words(self) -> str:
         """Return what was found, as it stands after the name of a column."""
         if self.odd is None:
             return "holds numbers as text"
         if self.how:
-            return f"holds numbers as text with {self.how} ({self.odd!r})"
+            return f"holds numbers as text with {self.how} ({self._shown})"
         return (
             f"is text, but {self.n_numbers} of its {self.n_values} values are numbers and "
-            f"{self.odd!r} is not"
+            f"{self._shown} is not"
         )
 
 

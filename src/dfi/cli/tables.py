@@ -140,7 +140,7 @@ def refuse_text(features: pl.DataFrame) -> None:
         found = find_numbers(column.drop_nulls().to_list())
         if found is None:
             continue
-        odd = "" if found.odd is None else f"call {found.odd!r} missing with --na-values, "
+        odd = f"call {(found.odd or '')[:40]!r} missing with --na-values, "
         first = "write it as numbers, " if found.odd is None or found.how else odd
         raise Failure(
             f"column {column.name!r} {found.words()}: {first}name the column with --categorical "
@@ -394,7 +394,9 @@ def _refuse_lines(text: bytes, label: str) -> None:
         except (ValueError, RecursionError) as error:
             reason = str(error)
         if reason:
-            raise Failure(f"{label}: line {number} is not JSON lines: {reason}", INPUT)
+            raise Failure(
+                f"{label}: line {number} is not JSON lines, one object a line: {reason}", INPUT
+            )
 
 
 _READERS: dict[str, Callable[[bytes, str, str], pl.DataFrame]] = {
