@@ -8,6 +8,7 @@ replications begins with those that are there.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -184,12 +185,37 @@ class Checkpoints:
     def write(self, task: Task, record: Record) -> None:
         """Write a record whole or not at all."""
         text = json.dumps({"identity": task.identity, "record": _plain(record)}, sort_keys=True)
-        stage = self.path(task).with_suffix(f".{os.getpid()}.tmp")
+        stage = self.folder / f"{task.key}.{os.getpid()}.tmp"
         try:
-            stage.write_text(text + "\n", encoding="utf-8")
+            with stage.open("w", encoding="utf-8") as stream:
+                stream.write(text + "\n")
+                stream.flush()
+                os.fsync(stream.fileno())
             stage.replace(self.path(task))
+        except OSError as error:  # under the name that the caller knows
+            raise OSError(error.errno, error.strerror, str(self.path(task))) from error
         finally:
-            stage.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                stage.unlink(missing_ok=True)
+
+    def tidy(self) -> None:
+        """Remove what processes that were killed left half-written."""
+        for stage in self.folder.glob("*.tmp"):
+            number = stage.suffixes[-2].lstrip(".") if len(stage.suffixes) > 1 else ""
+            if number.isdecimal() and not _is_running(int(number)):
+                stage.unlink(missing_ok=True)
+
+
+def _is_running(process: int) -> bool:
+    if os.name != "posix":  # there the question would end the process
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def run_tasks(
@@ -220,6 +246,7 @@ def run_tasks(
     """
     checkpoints = Checkpoints(folder / study.kept_in)
     checkpoints.folder.mkdir(parents=True, exist_ok=True)
+    checkpoints.tidy()
     tasks = list(study.tasks(size))
     pending = [task for task in tasks if not resume or checkpoints.read(task) is None]
     # Timings need the machine for themselves: they come last, one at a time.

@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from dfi._checks import did_you_mean, one_of, whole, writable, written_whole
+from dfi._checks import did_you_mean, one_of, printable, whole
+from dfi._files import writable, written_whole
 
 
 @pytest.mark.parametrize("value", [2, 7])
@@ -56,3 +57,11 @@ def test_paths_are_refused_before_any_work(tmp_path):
         writable(tmp_path, overwrite=True)
     with pytest.raises(FileNotFoundError, match="does not exist; create it first"):
         writable(tmp_path / "no" / "file", overwrite=False)
+
+
+def test_printable_texts():
+    assert printable("plain") == "plain"
+    assert printable("größe 数 👩\u200d🔬") == "größe 数 👩\u200d🔬"
+    assert printable("a\x1b[0m\x9b\u202eb\ud800") == "a\ufffd[0m\ufffd\ufffdb\ufffd"
+    assert printable("a\nb\tc\u2028d") == "a b c d"
+    assert printable("a\nb\tc", keep="\n") == "a\nb c"

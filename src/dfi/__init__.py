@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from dfi._sklearn import DFI
     from dfi.results.collection import Results
     from dfi.results.importance import Importance, load
+    from dfi.results.local import LocalAttributions
 
 __all__ = [
     "DFI",
     "Importance",
+    "LocalAttributions",
     "Quadrature",
     "Results",
     "__version__",
@@ -44,6 +46,7 @@ _HOMES = {
     "dfi._sklearn": ("DFI",),
     "dfi.results.collection": ("Results",),
     "dfi.results.importance": ("Importance", "load"),
+    "dfi.results.local": ("LocalAttributions",),
 }
 """Where the public names are defined; names that are not here are namespaces."""
 

@@ -1,17 +1,14 @@
-"""Checks and habits of every folder, in one wording each: numbers, names, files written whole."""
+"""Checks of every folder, in one wording each: numbers, choices, names."""
 
 from __future__ import annotations
 
 import difflib
 import numbers
-import os
-import uuid
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+import unicodedata
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 Choice = TypeVar("Choice", bound=str | None)
 
@@ -42,36 +39,22 @@ def did_you_mean(name: object, known: Iterable[str], most: int = 1) -> str:
     return f"; did you mean {', '.join(map(repr, close))}?" if close else ""
 
 
-def writable(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
-    """Return a path that may be written, or raise before any work is done."""
-    target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder; give the name of a file")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"the folder {target.parent} does not exist; create it first")
-    if target.exists() and not overwrite:
-        raise FileExistsError(f"{target} exists already; pass overwrite=True to replace it")
-    return target
+def printable(text: str, *, keep: str = "") -> str:
+    """Return a text in which nothing steers a terminal or turns the order of letters.
 
-
-@contextmanager
-def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Yield a stream whose content takes the place of a file when all of it is on disk.
-
-    It is written under a temporary name in the same folder, flushed and moved into place, so that
-    a reader never meets half a file, and a failure leaves what was there before and nothing else.
+    Control characters, marks of direction, lone surrogates and the like become U+FFFD, line ends
+    and tabs blanks; those in ``keep`` stay.
     """
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with temporary.open("xb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
-    except OSError as error:
-        # a full disk does not say which file it has no room for
-        error.filename = str(target)
-        raise
-    finally:
-        temporary.unlink(missing_ok=True)
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        letter if letter in keep or not _steers(letter) else " " if letter.isspace() else "\ufffd"
+        for letter in text
+    )
+
+
+def _steers(letter: str) -> bool:
+    # the two joiners are letters' own business: without them words and emoji fall apart
+    return letter not in "\u200c\u200d" and (
+        unicodedata.category(letter)[0] == "C" or letter in "\u2028\u2029"
+    )

@@ -1,10 +1,13 @@
-"""Kernels compiled by numba, kept in numba's own cache where only their user can write.
+"""Kernels compiled by numba, kept by numba where only their user can write.
 
-numba keeps what it compiles in ``NUMBA_CACHE_DIR``, in ``__pycache__`` beside the source, or in the
-user's cache folder, whichever comes first and can be written to. What it finds there is unpickled
-and run, and numba asks neither who owns the folder nor who else may write to it: a folder that
-anyone else could have put a file in is not used (:func:`only_ours`). Where there is no folder,
-where its files are damaged and where the disk is full, kernels are compiled in memory.
+They are kept in ``DFI_CACHE``, in ``NUMBA_CACHE_DIR``, or in the user's cache folder
+(``~/.cache/dfi/kernels``), whichever is named first; relative paths are ignored, and
+``DFI_CACHE=off`` keeps nothing. numba's own choice, ``__pycache__`` beside the source, would leave
+files there when dfi is uninstalled, and with them something that can be imported. What numba finds
+is unpickled and run, and it asks neither who owns a file nor who else may write to it: a folder
+that anyone else could have put a file in, or a file of someone else, is not used
+(:func:`only_ours`). Where there is no folder, where its files are damaged and where the disk is
+full, kernels are compiled in memory.
 
 The first exact call of a later process costs 0.35 CPU seconds more than the second, the first call
 ever 2.0 (``benchmarks/startup.py``). Linking object code without numba took 0.04 and 1.7, and 440
@@ -21,12 +24,14 @@ import stat
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar
 
 import numba
 import numpy as np
 from numba.core import event
 from numba.extending import overload, register_jitable
+
+from dfi._files import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -34,6 +39,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 logger = logging.getLogger(__name__)
+
+_SETTINGS: Any = numba.config
 
 P = ParamSpec("P")
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -47,6 +54,9 @@ KERNEL_FILES = (
     "_lines/trees/kernels_*.py",
     "_models/kernels_*.py",
 )
+
+OFF = ("off", "no", "0", "false")
+"""Values of ``DFI_CACHE`` that say: keep nothing."""
 
 WORTH_THREADS = 200_000
 """Visits of trees or units below which threads cost more than they save: a few milliseconds."""
@@ -109,12 +119,20 @@ def _uncached(function: Callable[P, None], *, cache: bool = False) -> Callable[P
 
 def _cached(function: Callable[P, None]) -> Callable[P, None] | None:
     """Return a kernel that is kept on disk, None where there is no folder that is safe."""
+    told = _SETTINGS.CACHE_DIR
     try:
+        folder = kernels_folder()
+        if folder is None:
+            return None
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _SETTINGS.CACHE_DIR = str(folder)  # which numba reads once, here
         kernel = _uncached(function, cache=True)
-    except RuntimeError as error:
-        # No folder can be written to.
+    except (RuntimeError, OSError) as error:
+        # No folder can be written to, or the user has no home.
         logger.info("compiled kernels are not kept: %s", error)
         return None
+    finally:
+        _SETTINGS.CACHE_DIR = told
     # Without compilation (NUMBA_DISABLE_JIT) the kernel is the function itself.
     stats = getattr(kernel, "stats", None)
     if stats is None or only_ours(Path(stats.cache_path)):
@@ -123,14 +141,28 @@ def _cached(function: Callable[P, None]) -> Callable[P, None] | None:
     return None
 
 
-def only_ours(folder: Path) -> bool:
-    """Return whether nobody but this user and root can put a file into a folder.
+def kernels_folder() -> Path | None:
+    """Return where kernels are kept: ``DFI_CACHE``, ``NUMBA_CACHE_DIR`` or the user's cache.
 
-    The folder and all above it must belong to the user or root and be writable by no others. The
-    group may write where it is the user's private one, as is the custom where the umask is 002.
-    A folder above may be writable by all if it is sticky, as ``/tmp`` is: others cannot replace
-    what is not theirs there. Symbolic links must belong to the user or root, too. Windows, which
-    keeps its permissions elsewhere, is trusted: its folders are the user's by default.
+    None where ``DFI_CACHE`` is ``off``. Relative paths are ignored: they would lead into whatever
+    folder a program happens to be run from.
+    """
+    wish = os.environ.get("DFI_CACHE", "").strip()
+    if wish.lower() in OFF:
+        return None
+    named = (Path(path) for path in (wish, _SETTINGS.CACHE_DIR) if path)
+    return next((path for path in named if path.is_absolute()), cache_folder() / "kernels")
+
+
+def only_ours(folder: Path) -> bool:
+    """Return whether nobody but this user and root can have put a file into a folder.
+
+    The files in the folder, itself and all above it must belong to the user or root and be
+    writable by no others. The group may write where it is the user's private one, as is the custom
+    where the umask is 002. A folder above may be writable by all if it is sticky, as ``/tmp`` is:
+    others cannot replace what is not theirs there. Symbolic links must belong to the user or root,
+    too. Windows, which keeps its permissions elsewhere, is trusted: its folders are the user's by
+    default.
     """
     if sys.platform == "win32":
         return True
@@ -140,9 +172,19 @@ def only_ours(folder: Path) -> bool:
             for end in (folder.resolve(), folder.absolute())
             for path in (end, *end.parents)
         }
-        return all(_is_ours(path.lstat(), last=last) for path, last in chains.items())
+        return all(_is_ours(path.lstat(), last=last) for path, last in chains.items()) and all(
+            map(_is_file_of_ours, folder.iterdir())
+        )
     except OSError:
         return False
+
+
+def _is_file_of_ours(path: Path) -> bool:
+    try:
+        status = path.lstat()
+    except FileNotFoundError:  # another process has renamed it
+        return True
+    return _is_ours(status, last=True) and not stat.S_ISLNK(status.st_mode)
 
 
 def _is_ours(status: os.stat_result, *, last: bool) -> bool:

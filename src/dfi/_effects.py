@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
     from dfi.methods.disentangled import ExplainRows
     from dfi.results.importance import GroupSource, Importance
+    from dfi.results.local import LocalAttributions
 
 PLUG_IN_R2, DOUBTFUL_R2 = 0.9, 0.75
 r"""Out-of-fold R2 of given pseudo-outcomes above which they are refused, or doubted.
@@ -347,6 +348,10 @@ class EffectSource:
     def grouped(self, groups: GroupsLike, how: Literal["joint", "shapley"]) -> Importance:
         """Return the importance of groups that are the units of the transport."""
         return self.effect.told(self.source.grouped(groups, how))
+
+    def local(self, rows: object = None, **options: Any) -> LocalAttributions:
+        """Return the contributions of units to the predicted effects of single rows."""
+        return self.source.local(rows, **options)
 
 
 def _check_settings(estimator: EstimatorLike, cv: SplitsLike, form: object) -> None:

@@ -7,9 +7,13 @@ import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
+import numpy as np
+
+from dfi._checks import one_of, whole
 from dfi._data import source
+from dfi._data.frames import is_table
 from dfi._data.groups import read_groups
 from dfi._models.fits import prepare
 from dfi._models.learners import warn_of_refits
@@ -19,9 +23,11 @@ from dfi.inference.intervals import check_level
 from dfi.methods import resolve_methods
 from dfi.methods.base import summed, with_totals
 from dfi.methods.disentangled import Disentangled
+from dfi.methods.local import BACKGROUND, MOST_BYTES, LocalScale, explain_locally
 from dfi.results.collection import MethodRecord, Results
 from dfi.results.file import describe_setting, versions
 from dfi.results.importance import Importance
+from dfi.results.local import NO_SPREAD, SPREAD_WORDS, LocalAttributions, positions_of
 from dfi.transports import resolve_transport
 from dfi.transports.base import UnsuitableTransportError
 from dfi.transports.entropic import EntropicOT
@@ -33,14 +39,16 @@ if TYPE_CHECKING:
 
     from dfi._data.outcome import Task as OutcomeTask
     from dfi._data.problem import UnitsKind
-    from dfi._data.table import Missing
+    from dfi._data.table import Missing, Table
     from dfi._lines.choose import Quadrature
     from dfi._models.fits import Fits, Scale
     from dfi._scoring.forms import AskedForm
     from dfi._scoring.scores import TransportError
     from dfi._types import (
+        Array,
         EstimatorLike,
         GroupsLike,
+        Ints,
         SplitsLike,
         TableLike,
         TransportLike,
@@ -664,6 +672,10 @@ KEPT_CELLS, FEWEST_KEPT = 100_000, 200
 the rows at least. They are for the skewness of groups."""
 
 
+FEWEST_BACKGROUND = 10
+"""Rows below which a background stands for nothing."""
+
+
 @dataclass(frozen=True)
 class FittedSource:
     """The fitted models behind a result, which can be asked about groups again.
@@ -683,6 +695,151 @@ class FittedSource:
         fits = replace(self.fits, data=replace(data, groups=found, joint=True))
         method = replace(self.method, additive=how == "shapley")
         return importances(fits, method, self.level, keep_rows=self.keep_rows)[method.name]
+
+    def local(
+        self,
+        rows: object = None,
+        *,
+        X: TableLike | None = None,
+        outcome: str | None = None,
+        scale: LocalScale | None = None,
+        refine: int | None = None,
+        background: int = BACKGROUND,
+    ) -> LocalAttributions:
+        """Return the contributions of units to the predictions of single rows."""
+        if scale is not None:
+            one_of("scale", scale, get_args(LocalScale))
+        refine = None if refine is None else whole("refine", refine, 1)
+        fits = _one_outcome(self.fits, outcome)
+        chosen = _new_rows(fits, X) if X is not None else _rows_at(fits, rows)
+        found = explain_locally(
+            fits,
+            self.method,
+            chosen.table.matrix,
+            held_out=chosen.held_out,
+            refine=refine,
+            background=whole("background", background, FEWEST_BACKGROUND),
+            scale=scale,
+        )
+        on_margin = (scale or fits.scale) == "margin"
+        kept = ("values", "base", "prediction", "spread", "total", "higher_order", "reliability")
+        return LocalAttributions(
+            **{name: getattr(found, name) for name in kept},
+            names=found.names,
+            rows=chosen.places,
+            features={} if fits.data.joint else row_features(chosen.table),
+            spec={
+                "explains": _explains(fits, on_margin=on_margin),
+                "scale": "margin" if on_margin else "response",
+                "outcome": (fits.described or fits.outcome).as_dict(),
+                "loss": fits.loss.name,
+                "models": found.models,
+                "spread": SPREAD_WORDS if fits.given is False and found.paired else NO_SPREAD,
+                "transport": resolve_transport(self.method.transport).specification(),
+                "background": background,
+                "refine": refine,
+                "new_rows": X is not None,
+            },
+            library=fits.table.library,
+        )
+
+
+def _one_outcome(fits: Fits, outcome: str | None) -> Fits:
+    """Return the fits of one of several classes or outcomes: by default the last, as of two."""
+    members = fits.outcome.members
+    if not members:
+        if outcome is not None:
+            raise ValueError(
+                f"outcome={outcome!r} chooses one of several classes or outcomes, and this result "
+                "is of one: leave it out"
+            )
+        return fits
+    names = [member.name for member in members]
+    return fits.members[-1 if outcome is None else names.index(one_of("outcome", outcome, names))]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows to explain: a table of them, where they stand, and which of the fits' rows they are."""
+
+    table: Table
+    places: Ints
+    held_out: Ints | None
+
+
+def _new_rows(fits: Fits, X: TableLike) -> _Rows:
+    table = fits.table
+    named = is_table(X)
+    if named and table.library == "numpy":
+        X = np.asarray(X)
+    read = table.like(X)
+    return _Rows(read, np.arange(read.n_rows), None)
+
+
+def _rows_at(fits: Fits, rows: object) -> _Rows:
+    """Return rows of the explained table by their positions in it, or raise by name."""
+    data, held = fits.data, fits.rows
+    n_rows = fits.n_rows if data.kept is None else len(data.kept)
+    places = positions_of(rows, n_rows)
+    here = (
+        np.flatnonzero(data.kept)
+        if data.kept is not None
+        else data.places_of(np.arange(data.table.n_rows))
+    )
+    if places is None:
+        at = held
+        places = here[held]
+        size = 8 * len(at) * (4 * len(data.table.columns) + data.matrix.shape[1])
+        if size > MOST_BYTES:
+            raise ValueError(
+                f"contributions of all {len(at):,} rows take {size / 2**30:.1f} GiB, more than the "
+                f"{MOST_BYTES / 2**30:.0f} GiB allowed: pass rows=..., e.g. "
+                "numpy.random.default_rng(0).choice(len(X), 10_000, replace=False)"
+            )
+    else:
+        at = np.minimum(np.searchsorted(here, places), len(here) - 1)
+        absent = here[at] != places
+        if absent.any():
+            why = (
+                "was left out because a value is missing"
+                if data.kept is not None
+                else f"is not among the {len(here):,} rows that were brought into memory"
+            )
+            raise ValueError(
+                f"row {int(places[absent][0])} {why}: choose other rows, or pass it as a new row "
+                "with local(X=...)"
+            )
+        never = ~np.isin(at, held)
+        if never.any():
+            raise ValueError(
+                f"row {int(places[never][0])} is held out by no fold, so that every model has seen "
+                "it: choose other rows, or pass it as a new row with local(X=...)"
+            )
+    table = data.table
+    return _Rows(replace(table, matrix=table.matrix[at], present=None), places, at)
+
+
+def row_features(table: Table) -> dict[str, Array]:
+    """Return the values of rows by column: numbers, NaN where missing, and levels."""
+    found: dict[str, Array] = {}
+    for column in table.columns:
+        if column.kind == "categorical":
+            codes = column.decode(table.matrix[:, list(column.positions)])
+            found[column.name] = np.array(column.levels, dtype=object)[codes]
+        else:
+            values = table.matrix[:, column.positions[0]]
+            gaps = table.where_missing(column)
+            found[column.name] = np.where(gaps, np.nan, values)
+    return found
+
+
+def _explains(fits: Fits, *, on_margin: bool) -> str:
+    """Say what contributions add up to."""
+    outcome = fits.described or fits.outcome
+    if outcome.kind == "binary":
+        label = outcome.classes[-1] if outcome.classes else outcome.name
+        return f"the {'log-odds' if on_margin else 'probability'} of {label}"
+    return f"the predicted {outcome.name or 'outcome'}"
 
 
 def importances(

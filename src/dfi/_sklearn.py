@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from dfi._models.fits import prepare
 from dfi._models.learners import warn_of_refits
 from dfi._parameters import check, named_only, validated
-from dfi._run import importance, importances, refusal
+from dfi._run import FittedSource, importance, importances, refusal
 from dfi.inference.influence import InfluenceRows
 from dfi.methods.disentangled import Disentangled
+from dfi.methods.local import BACKGROUND, LocalScale
 from dfi.transports.linear_error import FIXED
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
     )
     from dfi.losses import LossLike
     from dfi.methods.disentangled import ExplainRows
-    from dfi.results.importance import Importance
+    from dfi.results.importance import GroupSource, Importance
+    from dfi.results.local import LocalAttributions
     from dfi.transports.base import FittedTransport
 
 
@@ -171,6 +173,7 @@ class DFI(BaseEstimator):
     pooled_: Scores
     n_features_in_: int
     feature_names_in_: NDArray[Any]
+    _source: GroupSource | None
 
     @named_only
     def __init__(
@@ -293,6 +296,7 @@ class DFI(BaseEstimator):
             # the parts of several classes are their own explanations, and the result has them all
             found = importances(fits, method, self.level, keep_rows=self.keep_rows)
             self.result_ = found[method.name]
+            self._source = self.result_.source
             return self
         reason = refusal(method, fits)
         if reason is not None:
@@ -307,7 +311,58 @@ class DFI(BaseEstimator):
         self.result_ = importance(
             fits, method, method.name, explained.part, self.level, keep_rows=self.keep_rows
         )
+        self._source = self.result_.source
         return self
+
+    def local(
+        self,
+        X: TableLike,
+        *,
+        outcome: str | None = None,
+        scale: LocalScale | None = None,
+        refine: int | None = None,
+        background: int = BACKGROUND,
+    ) -> LocalAttributions:
+        """Return what each unit contributes to the predictions of new rows.
+
+        All fitted models explain a new row, each with the transport of the rows that it was fitted
+        on; ``result_.local(rows)`` explains the rows of :meth:`fit` by the models that did not see
+        them.
+
+        Parameters
+        ----------
+        X : dataframe or array
+            New rows with the columns of :meth:`fit`, in any order where they have names.
+        outcome, scale, refine, background
+            As for :meth:`dfi.Importance.local`.
+
+        Returns
+        -------
+        LocalAttributions
+            Contributions, which add up to the mean prediction of the models less their base.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Columns, dtypes or levels are not those of :meth:`fit`.
+        """
+        check_is_fitted(self, "result_")
+        if self._source is None:
+            raise ValueError(
+                "this estimator was pickled, and the table that it read its rows from is not part "
+                "of it: fit it again"
+            )
+        return self._source.local(
+            X=X, outcome=outcome, scale=scale, refine=refine, background=background
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())
+        source = state.get("_source")
+        if isinstance(source, FittedSource) and source.fits.data.source is not None:
+            # connections and open files stay where they are
+            state["_source"] = None
+        return state
 
     def with_fixed_transport(self) -> Importance:
         r"""Return the result with standard errors that take the transport as known.

@@ -283,5 +283,5 @@ def test_missing_extra_says_what_to_install(monkeypatch, capsys):
         main()
     assert stop.value.code == 1
     assert capsys.readouterr().err == (
-        "dfi: the command line needs rich: run pip install 'dfi[cli]'\n"
+        "dfi: the command line needs rich: in a clone of the repository run pip install '.[cli]'\n"
     )

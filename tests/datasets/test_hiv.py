@@ -155,10 +155,10 @@ def test_only_web_addresses(tmp_path):
 
 
 def test_a_failed_write_leaves_nothing(server, tmp_path, monkeypatch):
-    def refuse(self, target):
+    def refuse(source, target):
         raise OSError("disk is full")
 
-    monkeypatch.setattr(Path, "replace", refuse)
+    monkeypatch.setattr("os.replace", refuse)
     with pytest.raises(OSError, match="disk is full"):
         fetch(server.url + "feature_group.csv", tmp_path / "new" / "x.csv", sha(GROUPS))
     assert nothing_kept(tmp_path)

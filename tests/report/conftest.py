@@ -25,6 +25,35 @@ EVIL = [
     "=1+1",
 ]
 
+HOSTILE = [
+    *EVIL,
+    "<svg onload=window.broken=1>",
+    "<img src=http://evil.example/pixel.png>",
+    "<iframe src='javascript:parent.broken=1'></iframe>",
+    "</title><script>window.broken=1</script>",
+    "</style><script>window.broken=1</script>",
+    "--><script>window.broken=1</script><!--",
+    "<!--<script>",
+    "]]><script>window.broken=1</script>",
+    '"]}</script><script>window.broken=1//',
+    "\\u003cscript\\u003ewindow.broken=1",
+    "<meta http-equiv=refresh content='0;url=http://evil.example/'>",
+    "<link rel=stylesheet href=//evil.example/style.css>",
+    "<base href=http://evil.example/>",
+    "<form action=http://evil.example/><input type=submit>",
+    "<a href=javascript:window.broken=1>click</a>",
+    "{% for x in ().__class__.__base__.__subclasses__() %}{{ x }}{% endfor %}",
+    "url(http://evil.example/x.png)",
+    "@import 'http://evil.example/x.css'",
+    "a\u202egnp.exe\u2066",
+    "line\u2028paragraph\u2029end",
+    "escape \x1b]0;title\x07 and \x9b2J",
+    "`${window.broken=1}`",
+    "__proto__",
+    "constructor",
+    "&lt;script&gt;window.broken=1&lt;/script&gt;",
+]
+
 
 def build(p=10, n=150, seed=0, names=None, r2=0.5, groups=None, **changes):
     rng = np.random.default_rng(seed)

@@ -4,10 +4,13 @@ import csv
 import itertools
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
 from dfi.report import write_comparison_report, write_report
+
+from .conftest import HOSTILE
 
 
 def wait_until(condition):
@@ -179,7 +182,10 @@ def test_downloads_are_the_table_and_the_specification(open_report, evil):
     with get().open(newline="", encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     table = evil.table()
-    assert [row["feature"] for row in rows] == list(table["feature"])
+    # a spreadsheet would run what begins as a formula does
+    shown = [f"'{name}" if name[0] in "=+-@" else name for name in table["feature"]]
+    assert [row["feature"] for row in rows] == shown
+    assert any(name.startswith("'=") for name in shown)
     for key in ("score", "se", "ci_low", "ci_high", "z", "p", "p_adj"):
         assert [float(row[key]) for row in rows] == pytest.approx(list(table[key]))
     get = downloaded(browser, "specification.json")
@@ -198,6 +204,59 @@ def test_hostile_names_are_only_text(open_report, evil):
     assert browser.execute_script("return document.images.length") == 0
     hover(browser, browser.find_element("css selector", "#chart .bar-row"))
     assert browser.find_element("id", "tip").text.startswith("<script>alert(1)</script>\n")
+
+
+FOREIGN = """
+const foreign = 'img, link, iframe, form, base, object, embed, meta[http-equiv=refresh], '
+  + 'a[href^=java]';
+const on = Array.from(document.querySelectorAll('*')).filter(e =>
+  Array.from(e.attributes).some(a => a.name.startsWith('on'))).length;
+return [window.broken === undefined, document.scripts.length,
+        document.querySelectorAll(foreign).length, on];
+"""
+EVENTS = """
+const kinds = ['mouseover', 'mouseenter', 'mousemove', 'focus', 'click', 'mouseout', 'blur'];
+const marks = document.querySelectorAll(
+  'svg *, th, td, summary, button:not(#csv):not(#json), input');
+for (const mark of marks) for (const kind of kinds)
+  mark.dispatchEvent(new MouseEvent(kind, {bubbles: true}));
+return marks.length;
+"""
+
+
+def assert_only_text(browser):
+    assert browser.execute_script(FOREIGN) == [True, 2, 0, 0]
+    assert browser.execute_script(EVENTS) > 100
+    assert browser.execute_script(FOREIGN) == [True, 2, 0, 0]
+    source = browser.execute_script("return document.documentElement.outerHTML")
+    assert not set(source) & set("\u202e\u2066\u2028\u2029\x1b\x9b\x07")
+
+
+def test_many_hostile_names_are_only_text(open_report, build):
+    assert len(HOSTILE) >= 30
+    p = len(HOSTILE)
+    unit = {
+        "kind": "category", "n_members": 2, "missing": 0.1,
+        "members": [{"name": name, "share": 0.5, "mean": 0.0} for name in HOSTILE[:20]],
+    }  # fmt: skip
+    result = build(
+        p=p,
+        names=HOSTILE,
+        groups={name: HOSTILE[k : k + 3] for k, name in enumerate(HOSTILE[: p - 3])},
+        diagnostics={"units": dict.fromkeys(HOSTILE[:4], unit), "asymptotics": HOSTILE[0]},
+    )
+    spec = {**result.spec, "call": HOSTILE[1], "estimator": HOSTILE[8], HOSTILE[9]: HOSTILE[2]}
+    result = replace(result, spec=spec)
+    for target in HOSTILE[10:13]:
+        browser = open_report(result, title=target, target=target)
+        assert len(names(browser)) == p
+        assert_only_text(browser)
+
+
+def test_hostile_labels_and_classes_are_only_text(open_report, build, multiclass):
+    results = {name: build(p=4, names=HOSTILE[:4]) for name in HOSTILE[10:16]}
+    assert_only_text(open_report(results, write=write_comparison_report, target=HOSTILE[0]))
+    assert_only_text(open_report(multiclass(classes=HOSTILE[10:14])))
 
 
 def test_comparison_works_in_the_browser(open_report, build):

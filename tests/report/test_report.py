@@ -237,7 +237,7 @@ def test_writing_is_all_or_nothing(build, tmp_path, monkeypatch):
     def full(*_):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("dfi._checks.os.replace", full)
+    monkeypatch.setattr("dfi._files.os.replace", full)
     with pytest.raises(OSError, match="no space"):
         write_report(build(seed=1), path, overwrite=True)
     monkeypatch.undo()

@@ -203,7 +203,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
     def fail(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("dfi._checks.os.fsync", fail)
+    monkeypatch.setattr("dfi._files.os.fsync", fail)
     with pytest.raises(OSError, match="disk full"):
         build(level=0.5).save(path, overwrite=True)
     assert load(path).level == 0.9
@@ -311,7 +311,7 @@ def test_checksum_and_missing_members(path):
         load(path)
     path.write_bytes(content)
     rewrite(path, manifest=lambda manifest: manifest.update(quality=None))
-    with pytest.raises(ValueError, match="damaged: 'NoneType' object"):
+    with pytest.raises(ValueError, match="damaged: 'quality' is None"):
         load(path)
     path.write_bytes(content)
     rewrite(path, replace={"manifest.json": b"{"})

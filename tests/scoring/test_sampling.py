@@ -315,6 +315,103 @@ def test_classes_are_explained_on_the_same_rows(monkeypatch):
     np.testing.assert_allclose(np.sum(parts, axis=0), found.scores, rtol=1e-10)
 
 
+def test_the_transport_keeps_the_errors_of_all_rows():
+    X, _ = table(2500)
+    slopes = np.array([1.0, -1.0, 0.0, 0.0])
+    options = {"cv": "prefit", "diagnose": False}
+
+    def explained(rows, error):
+        return dfi.explain(
+            X, X @ slopes, lambda A: A @ slopes, explain_rows=rows, transport_error=error, **options
+        )
+
+    plain, aware = (explained(None, error).covariance for error in ("ignore", "derived"))
+    some = explained(500, "derived").covariance
+    # Cov(u)/m + {Cov(u + T) - Cov(u)}/n, here with five times as many rows as are explained
+    wanted = np.sqrt(np.diag(5.0 * plain + aware - plain))
+    np.testing.assert_allclose(np.sqrt(np.diag(some))[:2], wanted[:2], rtol=0.15)
+    # as if the transport were fitted on the sample: what the tolerance must tell apart
+    assert np.any(np.abs(np.sqrt(5.0 * np.diag(aware))[:2] / wanted[:2] - 1.0) > 0.3)
+
+
+def test_the_transport_keeps_the_second_order_bias_of_all_rows():
+    X, _ = table(2500)
+    slopes = np.array([1.0, 1.0, 0.0, 0.0])
+    options = {"cv": "prefit", "diagnose": False}
+
+    def bias(rows):
+        with_it, without = (
+            dfi.explain(
+                X,
+                X @ slopes,
+                lambda A: A @ slopes,
+                explain_rows=rows,
+                transport_error=error,
+                **options,
+            )
+            for error in ("derived", "ignore")
+        )
+        return float(np.sum(without.latent.scores - with_it.latent.scores))
+
+    assert bias(500) == pytest.approx(bias(None), rel=0.4)
+
+
+def test_large_scores_have_errors_of_their_own():
+    # a total that is certain of scores that are not: what one has more, the other has less
+    mean = np.array([0.5, 0.4, 0.1, 1.0])
+    square = np.array([0.03**2, 0.001**2, 0.0, 0.001**2])
+    running = SimpleNamespace(mean=mean, variance=square)
+    assert sampling._rows_needed(running, 1000, None) == pytest.approx(1000 * (0.03 / 0.025) ** 2)
+    small = SimpleNamespace(mean=np.array([0.04, 0.96, 1.0]), variance=square[[0, 1, 3]])
+    assert sampling._rows_needed(small, 1000, None) < 1000
+
+
+def test_groups_of_explained_rows_are_those_that_refits_leave_out(monkeypatch):
+    from dfi.transports import base, gaussian
+
+    seen = {}
+    refits, joined = gaussian.Gaussian.refits, base.with_transport_error
+
+    def recorded(self, population, by_ticket, *args, **kwargs):
+        seen["tickets"] = by_ticket
+        return refits(self, population, by_ticket, *args, **kwargs)
+
+    def grouped(influence, weights, groups, *args):
+        seen["groups"] = groups
+        return joined(influence, weights, groups, *args)
+
+    monkeypatch.setattr(source, "LARGE_ROWS", 500)
+    monkeypatch.setattr(gaussian.Gaussian, "refits", recorded)
+    monkeypatch.setattr(base, "with_transport_error", grouped)
+    X, y = table(800)
+    found = dfi.explain(
+        X,
+        y,
+        "linear",
+        cv=2,
+        explain_rows=300,
+        keep_rows=True,
+        transport_error="jackknife",
+        diagnose=False,
+    )
+    np.testing.assert_array_equal(seen["groups"], seen["tickets"](found.rows))
+
+
+def test_classes_stop_together(monkeypatch):
+    monkeypatch.setattr(sampling, "BLOCK", 128)
+    monkeypatch.setattr(sampling, "OF_TOTAL", 0.1)
+    X, _ = table(4000)
+    # the third class is rare and takes many more rows than the first for the same precision
+    labels = np.where(X[:, 2] > 2.2, 2, (X[:, 0] > 0).astype(int))
+    found = dfi.explain(
+        X, labels, "linear", task="classification", explain_rows="auto", cv=2, diagnose=False
+    )
+    parts = list(found.by_outcome.values())
+    assert len(found.rows) < 4000
+    for part in parts:
+        np.testing.assert_array_equal(part.rows, found.rows)
+
+
 def test_rows_that_depend_on_each_other_are_all_explained():
     X, y = table(400)
     labels = np.repeat(np.arange(40), 10)

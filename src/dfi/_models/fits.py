@@ -557,6 +557,18 @@ class Fits:
         self._require_halves()
         return self.keep("fitted halves", self._fit_halves)
 
+    def trained_on(self, *, halves: bool) -> tuple[tuple[Ints, ...], ...]:
+        """Return the rows that each model of :attr:`halves`, or of :attr:`full`, was fitted on.
+
+        A model that was fitted elsewhere has seen other rows: those here stand for them.
+        """
+        if self.given:
+            return ((self.rows,),)
+        if not halves:
+            return tuple((fold.train,) for fold in self.folds)
+        training, _ = (self.whole or self)._halves
+        return tuple(tuple(training.sets[k].rows for k in use.sets) for use in training.uses)
+
     def _require_halves(self) -> None:
         """Raise if halves of training rows are too small to learn anything from."""
         fewest = min(len(fold.train) for fold in self.folds)

@@ -6,19 +6,67 @@ Modules that ``dfi --help`` loads import no library of numbers: the commands do,
 from __future__ import annotations
 
 import importlib.util
+import os
+import signal
 import sys
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 NEEDED = ("typer", "rich", "polars", "pyarrow")
+INSTALL = "in a clone of the repository run pip install '.[cli]'"
+CODES = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated")}
+_IMPORTS = "<frozen importlib._bootstrap>"
 
 
 def main() -> None:
     """Run the command line; say what to install where the extra is missing."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        sys.stderr.write(
-            f"dfi: the command line needs {', '.join(missing)}: run pip install 'dfi[cli]'\n"
-        )
+        sys.stderr.write(f"dfi: the command line needs {', '.join(missing)}: {INSTALL}\n")
         raise SystemExit(1)
+    if threading.current_thread() is threading.main_thread():
+        for number in CODES:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, _answer)
+    for stream in (sys.stdout, sys.stderr):
+        # a name that the terminal cannot write is no reason to fail after all work is done
+        if hasattr(stream, "reconfigure"):
+            lossless = "surrogateescape" if stream.encoding == "utf-8" else "backslashreplace"
+            stream.reconfigure(errors=lossless)
     from dfi.cli.app import app
 
-    app(prog_name="dfi")
+    try:
+        app(prog_name="dfi")
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            for number in CODES:
+                signal.signal(number, _leave)
+
+
+def _answer(number: int, frame: FrameType | None) -> None:
+    """Answer Ctrl-C and ``kill``: by an exception while a command runs, else at once.
+
+    An exception that is raised while a module is imported comes out of it as a traceback of a
+    library, or as the crash of one that is half initialised. Nothing is lost by leaving then.
+    """
+    from dfi._files import is_busy
+
+    while frame is not None and frame.f_code.co_filename != _IMPORTS:
+        frame = frame.f_back
+    if not is_busy(importing=frame is not None):
+        code, how = CODES[signal.Signals(number)]
+        os.write(2, f"dfi: {how}: nothing was written\n".encode())
+        os._exit(code)
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    from dfi.cli.console import Terminated
+
+    raise Terminated
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    """End a process that has done its work and is tidying up."""
+    os._exit(CODES[signal.Signals(number)][0])

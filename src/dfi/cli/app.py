@@ -27,6 +27,8 @@ from dfi.cli.console import (
     guarded,
     leading,
     print_json,
+    print_lines,
+    print_path,
     print_table,
 )
 from dfi.cli.options import Request, UnitsKind, split_names
@@ -153,6 +155,7 @@ class Run:
             encoding=request.encoding,
             na_values=split_names(request.na_values),
             categorical=split_names(request.categorical),
+            max_unpacked=request.max_unpacked,
         )
         rows = select(frame, request, self.console)
         if fitted and refits:
@@ -211,7 +214,7 @@ class Run:
         if not self.request.quiet:
             show()
         self.console.say(line)
-        typer.echo(self.out / "report.html")
+        print_path(self.out / "report.html")
 
 
 @guarded
@@ -234,6 +237,7 @@ def explain(
     categorical: options.Categorical = None,
     file_format: options.Format = None,
     encoding: options.Encoding = "utf-8",
+    max_unpacked: options.MaxUnpacked = None,
     model: options.Model = "auto",
     trust_model: options.Trust = False,
     folds: options.Folds = 5,
@@ -356,6 +360,7 @@ def compare(
     categorical: options.Categorical = None,
     file_format: options.Format = None,
     encoding: options.Encoding = "utf-8",
+    max_unpacked: options.MaxUnpacked = None,
     methods: options.Methods = "all",
     model: options.Model = "auto",
     trust_model: options.Trust = False,
@@ -392,7 +397,7 @@ def compare(
     r2 = finite(next(iter(results.values())).quality.r2)
     run.end(
         {"methods": {label: unit_rows(result) for label, result in results.items()}, "r2": r2},
-        lambda: typer.echo(repr(comparison)),
+        lambda: print_lines(repr(comparison)),
         f"compared {len(results)} results ({run.seconds:.1f} s) -> {run.out}",
     )
 
@@ -417,6 +422,7 @@ def sensitivity(
     categorical: options.Categorical = None,
     file_format: options.Format = None,
     encoding: options.Encoding = "utf-8",
+    max_unpacked: options.MaxUnpacked = None,
     transports: options.Transports = None,
     epsilons: options.Epsilons = None,
     solved: options.Solved = False,
@@ -465,7 +471,7 @@ def sensitivity(
     width = max(map(len, results))
     run.end(
         {"settings": rows, "skipped": dict(settings.skipped)},
-        lambda: typer.echo("\n".join(f"{k:{width}s}  {leading(v)}" for k, v in rows.items())),
+        lambda: print_lines("\n".join(f"{k:{width}s}  {leading(v)}" for k, v in rows.items())),
         f"explained under {len(results)} settings ({run.seconds:.1f} s) -> {run.out}",
     )
 
@@ -679,7 +685,7 @@ def report(
         )
     except FileExistsError:
         raise Failure(f"{out} exists already; replace it with --force", OUTPUT) from None
-    typer.echo(written)
+    print_path(written)
 
 
 @guarded

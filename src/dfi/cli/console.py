@@ -21,11 +21,10 @@ import functools
 import io
 import json
 import os
-import shutil
+import re
 import signal
 import sys
 import threading
-import uuid
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec
@@ -33,6 +32,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import typer
 from rich.console import Console as RichConsole
 from rich.text import Text
+
+from dfi._checks import printable
+from dfi._files import folder_filled, outputs_noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,6 +44,9 @@ if TYPE_CHECKING:
     Rows = Sequence[Mapping[str, Any]]
 
 P = ParamSpec("P")
+
+# beyond ASCII's, which JSON escapes anyway: C1, marks of direction, line ends, surrogates
+_STEERING = r"[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 
 DEFECT, INPUT, REFUSED, OUTPUT, INTERRUPTED, TERMINATED = 1, 3, 4, 5, 130, 143
 
@@ -70,6 +75,8 @@ def exit_code(error: BaseException) -> int:
         return INTERRUPTED
     if isinstance(error, Terminated):
         return TERMINATED
+    if is_panic(error):
+        return REFUSED
     if isinstance(error, OSError):
         return OUTPUT
     if isinstance(error, ValueError):
@@ -79,18 +86,26 @@ def exit_code(error: BaseException) -> int:
     return REFUSED if isinstance(error, TypeError) else DEFECT
 
 
-def sentence(error: BaseException) -> str:
-    """Return the message of an exception, on one line."""
-    if isinstance(error, KeyboardInterrupt):
-        return "interrupted: nothing was written"
-    if isinstance(error, Terminated):
-        return "terminated: nothing was written"
+def is_panic(error: BaseException) -> bool:
+    """Return whether a library written in Rust gave up: such errors are no ``Exception``."""
+    return type(error).__name__ == "PanicException"
+
+
+def sentence(error: BaseException, written: Sequence[Path] = ()) -> str:
+    """Return the message of an exception, on one line; ``written`` is what is in its place."""
+    if isinstance(error, (KeyboardInterrupt, Terminated)):
+        how = "terminated" if isinstance(error, Terminated) else "interrupted"
+        if not written:
+            return f"{how}: nothing was written"
+        return f"{how}, but {', '.join(map(str, written))} was complete by then"
     if isinstance(error, MemoryError):
         return "there is not enough memory for this table"
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror.lower()}"
     text = " ".join(str(error).split())
+    if is_panic(error):
+        return f"a library that reads tables gave up on this one: {text}"
     if exit_code(error) == DEFECT:
         kind = type(error).__name__
         return f"unexpected {kind}: {text} (run again with --debug and report it)"
@@ -103,20 +118,22 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
     @functools.wraps(command)
     def run(*arguments: P.args, **options: P.kwargs) -> None:
         write_on_any_terminal()
-        if threading.current_thread() is threading.main_thread():
+        main = threading.current_thread() is threading.main_thread()
+        if main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
             signal.signal(signal.SIGTERM, _terminate)
-        try:
-            command(*arguments, **options)
-        except (typer.Exit, typer.Abort, typer.BadParameter):
-            raise
-        except (Exception, KeyboardInterrupt, Terminated) as error:
-            if options.get("debug"):
+        with outputs_noted() as written:
+            try:
+                command(*arguments, **options)
+            except (typer.Exit, typer.Abort, typer.BadParameter, SystemExit, GeneratorExit):
                 raise
-            code = exit_code(error)
-            if options.get("as_json"):
-                print_json({"error": sentence(error), "exit_code": code})
-            Console(quiet=False).error(sentence(error))
-            raise typer.Exit(code) from None
+            except BaseException as error:
+                if options.get("debug"):
+                    raise
+                code, text = exit_code(error), sentence(error, written)
+                if options.get("as_json"):
+                    print_json({"error": text, "exit_code": code})
+                Console(quiet=False).error(text)
+                raise typer.Exit(code) from None
 
     return run
 
@@ -166,18 +183,18 @@ class Console:
     def say(self, text: str) -> None:
         """Say what is being done."""
         if not self.quiet:
-            self.stderr.print(Text(text))
+            self.stderr.print(Text(printable(text, keep="\n")))
 
     def warn(self, text: str) -> None:
         """Say a warning once, and remember it for the summary."""
-        text = " ".join(text.split())
+        text = " ".join(printable(text).split())
         if text not in self.said:
             self.said.append(text)
             self.stderr.print(Text.assemble(("warning: ", "bold yellow"), text))
 
     def error(self, text: str) -> None:
         """Say why the command ends."""
-        self.stderr.print(Text.assemble(("dfi: ", "bold red"), text))
+        self.stderr.print(Text.assemble(("dfi: ", "bold red"), printable(text)))
 
     @contextmanager
     def warnings(self) -> Iterator[None]:
@@ -194,9 +211,20 @@ class Console:
 
 
 def print_json(summary: Mapping[str, object]) -> None:
-    """Print one object for machines."""
+    """Print one object for machines; what would steer a terminal is escaped as JSON does it."""
     whole = (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
-    typer.echo(json.dumps(summary, ensure_ascii=not whole, allow_nan=False))
+    text = json.dumps(summary, ensure_ascii=not whole, allow_nan=False)
+    typer.echo(re.sub(_STEERING, lambda found: json.dumps(found[0])[1:-1], text))
+
+
+def print_path(path: Path) -> None:
+    """Print a path as it is for programs, and cleaned at a terminal."""
+    typer.echo(printable(str(path)) if sys.stdout.isatty() else path)
+
+
+def print_lines(text: str) -> None:
+    """Print a text of several lines, in which names may say anything."""
+    typer.echo(printable(text, keep="\n"))
 
 
 def print_table(
@@ -282,26 +310,21 @@ class OutputFolder:
 
     @contextmanager
     def filling(self) -> Iterator[Path]:
-        """Yield a folder to write into; at the end its files are moved into place.
+        """Yield a folder to write into; at the end its files are in their place, all or none.
 
-        A run that ends in between (Ctrl-C, an error, a full disk) leaves nothing behind; one that
-        is killed leaves a hidden folder ending in ``.tmp``. What was there before stays whole.
+        See :func:`dfi._files.folder_filled`: a run that ends in between (Ctrl-C, an error, a full
+        disk) leaves nothing behind, and what one that is killed leaves the next one removes.
         """
-        stage = self.path.parent / f".{self.path.name}.{uuid.uuid4().hex[:12]}.tmp"
-        stage.mkdir()
-        try:
-            yield stage
-            names = sorted(file.name for file in stage.iterdir())
+        names: list[str] = []
+
+        def accept(found: Sequence[str]) -> None:
             # some names are known only when the files are there
-            self._refuse_to_replace(sorted(self._protected.intersection(names)))
-            if self.path.exists():
-                for name in names:
-                    os.replace(stage / name, self.path / name)
-            else:
-                os.rename(stage, self.path)
-            self.written += [name for name in names if name not in self.written]
-        finally:
-            shutil.rmtree(stage, ignore_errors=True)
+            self._refuse_to_replace(sorted(self._protected.intersection(found)))
+            names.extend(found)
+
+        with folder_filled(self.path, accept) as stage:
+            yield stage
+        self.written += [name for name in names if name not in self.written]
 
     def outputs(self) -> dict[str, str]:
         """Return the files that were written, by name; not what else is in the folder."""

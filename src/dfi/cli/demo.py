@@ -17,6 +17,7 @@ from sklearn.datasets import load_diabetes
 
 from dfi import explain
 from dfi._data import as_frame
+from dfi._files import folder_filled
 
 if TYPE_CHECKING:
     from dfi import Importance
@@ -60,9 +61,11 @@ def run(folder: str | Path = "dfi-demo") -> Path:
         warnings.simplefilter("default")
         result = demo_result()
     where = Path(folder)
-    where.mkdir(parents=True, exist_ok=True)
-    result.save(where / "result.dfi", overwrite=True)
-    page = result.report(where / "report.html", overwrite=True)
+    where.parent.mkdir(parents=True, exist_ok=True)
+    with folder_filled(where) as stage:
+        result.save(stage / "result.dfi")
+        result.report(stage / "report.html")
+    page = where / "report.html"
     notes = "".join(f"Note: {warning.message}\n\n" for warning in caught)
     sys.stdout.write(f"{result!r}\n\nThe groups:\n{result.group()!r}\n\n{notes}")
     sys.stdout.write(f"Report: {page.resolve()}\n")

@@ -164,6 +164,15 @@ Format = Annotated[
         "--format", help="csv, tsv, parquet, arrow, feather or jsonl, where the name does not tell"
     ),
 ]
+MaxUnpacked = Annotated[
+    int | None,
+    _reading(
+        "--max-unpacked",
+        min=1,
+        help="megabytes that a gzipped table may take; by default 16 and 20 times its size",
+        show_default=False,
+    ),
+]
 Encoding = Annotated[str, _reading(help="encoding of CSV, TSV and JSON lines")]
 
 RowsToExplain = Annotated[
@@ -315,6 +324,7 @@ class Request:
     categorical: list[str] | None
     file_format: str | None
     encoding: str
+    max_unpacked: int | None
     model: str
     trust_model: bool
     folds: int

@@ -8,8 +8,6 @@ import time as clock
 from pathlib import Path
 from types import ModuleType
 
-import typer
-
 from dfi.cli import options
 from dfi.cli.console import (
     INTERRUPTED,
@@ -21,6 +19,7 @@ from dfi.cli.console import (
     OutputFolder,
     Terminated,
     guarded,
+    print_path,
 )
 
 RECORDS = "records"
@@ -106,4 +105,4 @@ def reproduce(
             ) from None
         begun.add(study.kept_in)
         console.say(f"{study.name}: {clock.monotonic() - started:.0f} s")
-        typer.echo(out / f"{study.name}.md")
+        print_path(out / f"{study.name}.md")

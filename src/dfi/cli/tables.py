@@ -11,8 +11,11 @@ import glob
 import gzip
 import io
 import json
+import os
+import stat
 import sys
 import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,10 +24,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 from sklearn.model_selection import TimeSeriesSplit
 
+from dfi._checks import printable
 from dfi._data import source
 from dfi._data.streams.files import Files, find_files
 from dfi._data.text import find_numbers, spelling
-from dfi.cli.console import INPUT, REFUSED, Failure
+from dfi.cli.console import INPUT, REFUSED, Failure, Terminated, is_panic
 from dfi.cli.options import Missing, Task, split_names
 
 if TYPE_CHECKING:
@@ -56,8 +60,15 @@ FEW_CLASSES = 10
 TYPED = ("parquet", "arrow")
 """Formats whose columns have types: text is text in them."""
 
+FORMULAS = tuple("=+-@\t\r\n＝＋－＠")
+"""What a cell that a spreadsheet runs begins with."""
 STREAMED_BYTES = 2**28
 """The size of a Parquet file on disk beyond which it is read in parts."""
+
+FREE_BYTES = 1 << 24
+"""Bytes that a compressed file of any size may hold, unless ``--max-unpacked`` says otherwise."""
+RATIO = 20
+"""Bytes beyond those for each byte of the file: tables of numbers shrink to a fifth or a tenth."""
 
 _GZIP, _PARQUET, _ARROW, _STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 
@@ -67,6 +78,7 @@ def read_file(
     *,
     file_format: str | None = None,
     encoding: str = "utf-8",
+    max_unpacked: int | None = None,
     na_values: Sequence[str] = (),
     categorical: Sequence[str] = (),
 ) -> pl.DataFrame:
@@ -74,18 +86,25 @@ def read_file(
 
     The format is told from the name, then from the first bytes, where it is not given. Texts in
     ``na_values`` are missing in every column; the columns in ``categorical`` are classes whatever
-    they hold, and other text that was meant as numbers is read as such or refused.
+    they hold, and other text that was meant as numbers is read as such or refused. A file that is
+    compressed may take ``max_unpacked`` megabytes, by default 16 and 20 times its size.
     """
     label = "standard input" if path == "-" else path
-    content = _content(path, label)
+    content = _content(path, label, max_unpacked)
     if not content.strip():
         raise Failure(f"{label} is empty", INPUT)
     kind = _format(path, file_format, content, label)
     try:
-        frame = _READERS[kind](content, label, encoding)
-    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
+        with _quietly():
+            frame = _READERS[kind](content, label, encoding)
+    except (Failure, KeyboardInterrupt, Terminated, SystemExit):
+        raise
+    # damaged files make readers raise almost anything, and those in Rust what is no Exception
+    except BaseException as error:
         name = "Arrow" if kind == "arrow" else kind.upper()
         reason = str(error).strip().split("\n")[0].strip().rstrip(".") or type(error).__name__
+        if is_panic(error):
+            reason = f"it is damaged ({reason})"
         raise Failure(f"{label} cannot be read as {name}: {reason}", INPUT) from error
     if frame.width == 0 or frame.height == 0:
         raise Failure(f"{label} has no {'columns' if frame.width == 0 else 'rows'}", INPUT)
@@ -163,17 +182,27 @@ def scan_files(path: str, *, file_format: str | None = None) -> pl.LazyFrame | N
         return None
     try:
         files = find_files(path)
-        other = next((f for f in files if f.suffix.lower() not in (".parquet", ".pq")), None)
-        if other is not None:
-            raise Failure(f"{other} is no Parquet file; several files are read of Parquet", INPUT)
-        Files.open(files)
-        frame = pl.scan_parquet(list(files))
-        rows = int(frame.select(pl.len()).collect().item())
-    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
-        raise Failure(str(error).strip().split("\n")[0], INPUT) from error
+        _require_parquet(files)
+        with _quietly():
+            Files.open(files)
+            frame = pl.scan_parquet(list(files))
+            rows = int(frame.select(pl.len()).collect().item())
+    except (Failure, KeyboardInterrupt, Terminated, SystemExit):
+        raise
+    except BaseException as error:
+        reason = str(error).strip().split("\n")[0]
+        if is_panic(error):
+            reason = f"{path} cannot be read: it is damaged ({reason})"
+        raise Failure(reason, INPUT) from error
     if rows == 0:
         raise Failure(f"{path} has no rows", INPUT)
     return None if not several and rows <= source.LARGE_ROWS else frame
+
+
+def _require_parquet(files: Sequence[Path]) -> None:
+    other = next((f for f in files if f.suffix.lower() not in (".parquet", ".pq")), None)
+    if other is not None:
+        raise Failure(f"{other} is no Parquet file; several files are read of Parquet", INPUT)
 
 
 def select_lazily(frame: pl.LazyFrame, request: Request, console: Console) -> pl.LazyFrame:
@@ -214,11 +243,39 @@ def select_lazily(frame: pl.LazyFrame, request: Request, console: Console) -> pl
     return frame
 
 
-def _content(path: str, label: str) -> bytes:
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep what a library in Rust prints when it gives up from standard error.
+
+    It writes there past Python, many lines, before anyone can catch the error.
+    """
+    try:
+        sys.stderr.flush()
+        kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    except OSError:  # no standard error
+        yield
+        return
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _content(path: str, label: str, max_unpacked: int | None) -> bytes:
     if path == "-":
         content = sys.stdin.buffer.read()
     else:
         try:
+            mode = Path(path).stat().st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                raise Failure(
+                    f"{path} is a pipe or a device, not a file: read it as standard input, "
+                    f"dfi ... - < {path}",
+                    INPUT,
+                )
             content = Path(path).read_bytes()
         except FileNotFoundError:
             raise Failure(f"there is no file {path}", INPUT) from None
@@ -226,14 +283,27 @@ def _content(path: str, label: str) -> bytes:
             raise Failure(f"{path} is a folder; give the name of a file", INPUT) from None
         except PermissionError:
             raise Failure(f"{path} may not be read: permission denied", INPUT) from None
-        except OSError as error:
-            raise Failure(f"{path} cannot be read: {error.strerror or error}", INPUT) from None
-    if content.startswith(_GZIP):
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError, zlib.error):
-            raise Failure(f"{label} is a damaged gzip file", INPUT) from None
-    return content
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise Failure(f"{path} cannot be read: {reason}", INPUT) from None
+    return _unpacked(content, label, max_unpacked) if content.startswith(_GZIP) else content
+
+
+def _unpacked(content: bytes, label: str, max_unpacked: int | None) -> bytes:
+    """Return what a gzip file holds, and stop where it is more than a file of its size may."""
+    most = FREE_BYTES + RATIO * len(content) if max_unpacked is None else max_unpacked * 10**6
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
+            unpacked = stream.read(most + 1)
+    except (OSError, EOFError, zlib.error):
+        raise Failure(f"{label} is a damaged gzip file", INPUT) from None
+    if len(unpacked) > most:
+        raise Failure(
+            f"{label} has {len(content):,} bytes and unpacks to more than {most:,}: if you trust "
+            "whoever made it, say how many megabytes it may take with --max-unpacked",
+            INPUT,
+        )
+    return unpacked
 
 
 def _format(path: str, file_format: str | None, content: bytes, label: str) -> str:
@@ -412,13 +482,9 @@ def read_groups_file(path: str) -> pl.DataFrame | dict[str, list[str]]:
     """Return groups from a table, or from a JSON object ``{group: [features]}``."""
     if path.lower().endswith(".json"):
         try:
-            members = json.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise Failure(f"{path} cannot be read: {error.strerror}", INPUT) from None
-        except ValueError as error:
+            members = json.loads(_content(path, path, None))
+        except (ValueError, RecursionError) as error:
             raise Failure(f"{path} is not JSON: {error}", INPUT) from None
-        except RecursionError:
-            raise Failure(f"{path} is nested too deeply to be groups", INPUT) from None
         if not isinstance(members, dict):
             raise Failure(f"{path} must be a JSON object of groups and their features", INPUT)
         return members
@@ -631,6 +697,25 @@ def _refuse_missing(frame: pl.DataFrame, columns: list[str]) -> None:
 
 
 def write_tables(table: pl.DataFrame, folder: Path, stem: str) -> None:
-    """Write a table as CSV and Parquet."""
-    table.write_csv(folder / f"{stem}.csv")
-    table.write_parquet(folder / f"{stem}.parquet")
+    """Write a table as CSV, for people, and as Parquet, for programs.
+
+    A spreadsheet runs a cell that begins as a formula does: names in the CSV get an apostrophe
+    before it, and lose what steers a terminal. Those in Parquet are as they are.
+    """
+    texts = [name for name, kind in table.schema.items() if kind == pl.String]
+    shown = table.with_columns(
+        pl.Series(name, [None if v is None else plain_cell(v) for v in table[name]], pl.String)
+        for name in texts
+    ).rename({name: plain_cell(name) for name in table.columns})
+    content = io.BytesIO()
+    shown.write_csv(content)
+    (folder / f"{stem}.csv").write_bytes(content.getvalue())
+    content = io.BytesIO()
+    table.write_parquet(content)
+    (folder / f"{stem}.parquet").write_bytes(content.getvalue())
+
+
+def plain_cell(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula."""
+    text = printable(text, keep="\t\r\n")
+    return f"'{text}" if text.lstrip(" ").startswith(FORMULAS) else text

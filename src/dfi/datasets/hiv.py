@@ -12,7 +12,6 @@ import hashlib
 import http.client
 import io
 import os
-import tempfile
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dfi._data import as_frame as build
+from dfi._files import cache_folder, written_whole
 
 if TYPE_CHECKING:
     from dfi._types import Floats
@@ -253,14 +253,6 @@ def _features(names: tuple[str, ...], matrix: Floats, as_frame: bool | str) -> A
     return matrix if isinstance(table, dict) else table
 
 
-def cache_folder() -> Path:
-    """Return the user's cache folder for data: ``$XDG_CACHE_HOME/dfi``, else ``~/.cache/dfi``."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    # The specification says that a relative path is to be ignored.
-    root = Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache"
-    return root / "dfi"
-
-
 def verify(content: bytes, expected: str, where: str, remedy: str) -> None:
     """Raise a ValueError if the content has another SHA-256 checksum."""
     digest = hashlib.sha256(content).hexdigest()
@@ -286,20 +278,9 @@ def fetch(url: str, target: Path, expected: str, *, timeout: float = TIMEOUT) ->
     content = _read(url, timeout)
     verify(content, expected, url, "the file was cut short or has changed; nothing was kept")
     target.parent.mkdir(parents=True, exist_ok=True)
-    _write_whole(target, content)
+    with written_whole(target) as stream:
+        stream.write(content)
     return target
-
-
-def _write_whole(target: Path, content: bytes) -> None:
-    """Write a file under another name beside its place, and rename it when it is whole."""
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _read(url: str, timeout: float) -> bytes:

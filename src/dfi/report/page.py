@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from dfi._checks import writable, written_whole
+from dfi._checks import printable
+from dfi._files import writable, written_whole
 from dfi._parameters import validated
 from dfi.report import charts
 from dfi.report.numbers import number, p_value, percent
@@ -70,13 +72,25 @@ def _page(template: str, **values: object) -> str:
     script = _asset("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     found = _templates().get_template(template)
-    return found.render(
+    page = found.render(
         style=Markup(_asset("style.css")),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
         policy="default-src 'none'; base-uri 'none'; form-action 'none'; "
         f"style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
-        **values,
+        **{name: _readable(value) for name, value in values.items()},
     )
+    return printable(page, keep="\n\t")
+
+
+def _readable(value: object) -> object:
+    """Return values whose texts hold nothing that turns the order of letters around."""
+    if isinstance(value, str):
+        return value if isinstance(value, Markup) else printable(value, keep="\r\n\t")
+    if isinstance(value, Mapping):
+        return {_readable(key): _readable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_readable, value)) if type(value) in (list, tuple) else value
+    return value
 
 
 @validated
@@ -141,7 +155,7 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
     features = unit_rows(result)
     outcome = words.outcome_of(result.spec, result.by_outcome)
     template = _templates().get_template("compact.html")
-    return template.render(
+    page = template.render(
         chart=charts.bars(features, rows),
         features=features[:rows],
         n_features=len(features),
@@ -157,6 +171,7 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
         how=result.spec.get("group_scores"),
         missing=missing_text(result),
     )
+    return printable(page, keep="\n\t")
 
 
 @validated

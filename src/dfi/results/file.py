@@ -11,20 +11,21 @@ import json
 import math
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, get_args
 
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
 
 import dfi
-from dfi._checks import writable, written_whole
 from dfi._data.dependence import Clusters, Ordered
+from dfi._data.frames import Library
 from dfi._data.groups import Groups
-from dfi._data.weights import Weights
+from dfi._data.weights import WeightKind, Weights
+from dfi._files import writable, written_whole
 from dfi._models.quality import Quality
 from dfi.inference.influence import InfluenceMoments, InfluenceRows
 
@@ -45,18 +46,6 @@ LONGEST = 300
 _MANIFEST = "manifest.json"
 _FLOAT = "__float__"
 _ZIP_SIGNATURE = b"PK\x03\x04"
-# What the zip and npy readers raise on bytes that make no sense.
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    OSError,
-    ValueError,
-    RuntimeError,
-    LookupError,
-    TypeError,
-    AttributeError,
-)
 # A fixed date keeps the bytes of a file a function of its content.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -64,6 +53,22 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 _PLAIN = ("level", "library", "space", "nonnegative")
 _ARRAYS = ("degenerate", "spread", "attribution", "unrelated", "undetected")
 _MOMENTS = ("mean", "covariance", "third")
+
+FREE_BYTES = 1 << 26
+"""Bytes that a file of any size may hold, unpacked."""
+RATIO = 8
+"""Bytes beyond those for each byte of the file. Influence values hardly shrink."""
+FREE_VALUES = 1_000_000
+"""Values that a manifest of any size may hold."""
+_LONGEST_HEADER = 1 << 14
+_CHUNK = 1 << 20
+_KINDS = {
+    **dict.fromkeys(("influence", "weights", "spread", "attribution", "undetected"), "f"),
+    **dict.fromkeys(_MOMENTS, "f"),
+    **dict.fromkeys(("rows", "dependence"), "iu"),
+    **dict.fromkeys(("degenerate", "unrelated", "groups"), "b"),
+}
+_WORDS = {"f": "float64", "iu": "int64", "b": "booleans"}
 
 
 class FileFormatError(ValueError):
@@ -161,46 +166,104 @@ def write_file(
     header = {"format": FORMAT, "version": VERSION, **manifest, "arrays": checksums}
     text = json.dumps(_encode(header), indent=1, allow_nan=False, ensure_ascii=False)
 
-    with written_whole(target) as stream, zipfile.ZipFile(stream, "w") as archive:
-        for member, content in {_MANIFEST: text.encode(), **members}.items():
-            info = zipfile.ZipInfo(member, date_time=_EPOCH)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, content)
+    with written_whole(target) as stream:
+        for compression in (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED):
+            stream.seek(0)
+            stream.truncate()
+            with zipfile.ZipFile(stream, "w") as archive:
+                for member, content in {_MANIFEST: text.encode(), **members}.items():
+                    info = zipfile.ZipInfo(member, date_time=_EPOCH)
+                    info.compress_type = compression
+                    archive.writestr(info, content)
+            # what shrinks further than a reader believes is not compressed at all
+            if sum(map(len, members.values())) <= _most(stream.tell()):
+                break
     return target
 
 
+def _most(size: int) -> int:
+    """Return how many bytes a file of so many may hold, unpacked."""
+    return FREE_BYTES + RATIO * size
+
+
 def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Json], Arrays]:
-    """Return manifest and arrays; FileFormatError if it is no dfi file, newer or damaged."""
+    """Return manifest and arrays; FileFormatError if it is no dfi file, newer or damaged.
+
+    Nothing is allocated before it is known that the file can hold it: a file of s bytes may hold
+    :data:`FREE_BYTES` + :data:`RATIO` s bytes of arrays, of which each is as long as its header
+    says, and a manifest of a quarter of that.
+    """
     source = Path(path)
     if not source.exists():
         raise FileNotFoundError(f"there is no file {source}")
     if source.is_dir():
         raise IsADirectoryError(f"{source} is a folder; give the name of a file")
-    content = source.read_bytes()
-    if not content.startswith(_ZIP_SIGNATURE):
+    if not source.is_file():  # reading would wait, or never end
+        raise FileFormatError(f"{source} is not a dfi file (it is a device or a pipe)")
+    with source.open("rb") as stream:
+        try:
+            _check_signature(stream, source)
+            with zipfile.ZipFile(stream) as archive:
+                _check_members(archive, source)
+                manifest = _read_manifest(archive, source)
+                return manifest, _read_arrays(archive, manifest, source)
+        except FileFormatError:
+            raise
+        # bytes that make no sense lead the readers of zip, JSON and npy to raise almost anything
+        except Exception as error:
+            reason = " ".join(str(error).split())[:LONGEST] or type(error).__name__
+            raise FileFormatError(f"{source} is damaged or truncated: {reason}") from error
+
+
+def _check_signature(stream: BinaryIO, source: Path) -> None:
+    if stream.read(len(_ZIP_SIGNATURE)) != _ZIP_SIGNATURE:
         raise FileFormatError(f"{source} is not a dfi file (it is not a zip archive)")
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            manifest = _read_manifest(archive, source)
-            return manifest, _read_arrays(archive, manifest, source)
-    except FileFormatError:
-        raise
-    except _DAMAGE as error:
-        raise FileFormatError(f"{source} is damaged or truncated: {error}") from error
+
+
+def _check_members(archive: zipfile.ZipFile, source: Path) -> None:
+    """Raise where an archive claims more than its bytes can hold, or what is never written."""
+    size = source.stat().st_size
+    members = archive.infolist()
+    names = {info.filename for info in members}
+    if len(names) < len(members):
+        raise FileFormatError(f"{source} is damaged: it has members of the same name")
+    for info in members:
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise FileFormatError(
+                f"{source} is damaged: {info.filename!r} is compressed in a way that dfi never uses"
+            )
+        if info.flag_bits & 1:
+            raise FileFormatError(f"{source} is damaged: {info.filename!r} is encrypted")
+        if info.filename == _MANIFEST and info.file_size > _most(size) // 4:
+            raise _too_large(source, info.file_size)
+    claimed = sum(info.file_size for info in members if info.filename != _MANIFEST)
+    if claimed > _most(size):
+        raise _too_large(source, claimed)
+
+
+def _too_large(source: Path, claimed: int) -> FileFormatError:
+    return FileFormatError(
+        f"{source} claims to hold {claimed:,} bytes, more than dfi packs into "
+        f"{source.stat().st_size:,}: it is damaged, or made to fill the memory"
+    )
 
 
 def _read_manifest(archive: zipfile.ZipFile, source: Path) -> dict[str, Json]:
     if _MANIFEST not in archive.namelist():
         raise FileFormatError(f"{source} is not a dfi file (it has no {_MANIFEST})")
     content = archive.read(_MANIFEST)
+    # every value takes some 60 bytes, of which the text may show two
+    values = sum(map(content.count, (b",", b"[", b"{")))
+    if values > FREE_VALUES + source.stat().st_size // 4:
+        raise _too_large(source, 64 * values)
     try:
         manifest = json.loads(content, object_hook=_decode)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{source} is damaged: its manifest is not JSON ({error})") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise FileFormatError(f"{source} is not a dfi file (its manifest does not say {FORMAT!r})")
     version = manifest.get("version")
-    if not isinstance(version, int) or version < 1:
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise FileFormatError(f"{source} is damaged: its format version is {version!r}")
     if version > VERSION:
         raise FileFormatError(
@@ -211,22 +274,73 @@ def _read_manifest(archive: zipfile.ZipFile, source: Path) -> dict[str, Json]:
 
 
 def _read_arrays(archive: zipfile.ZipFile, manifest: dict[str, Json], source: Path) -> Arrays:
+    entries = manifest["arrays"]
+    members = [entry["member"] for entry in entries.values()]
+    if len(set(members)) < len(members):  # one member, read again and again
+        raise FileFormatError(f"{source} is damaged: two arrays share a member")
     arrays: Arrays = {}
-    for name, entry in manifest["arrays"].items():
+    for name, entry in entries.items():
         if entry["member"] not in archive.namelist():
             raise FileFormatError(f"{source} is damaged: the array {name!r} is missing")
-        content = archive.read(entry["member"])
-        if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+        try:
+            arrays[name], digest = _read_array(archive, entry["member"], _KINDS.get(_base(name)))
+        except (zipfile.BadZipFile, zlib.error, EOFError):
+            raise
+        except Exception as error:
+            # numpy parses the header as Python, which may go wrong in any way
+            reason = " ".join(str(error).split())[:LONGEST] or type(error).__name__
+            raise FileFormatError(
+                f"{source}: the array {name!r} cannot be read: {reason}"
+            ) from error
+        if digest != entry["sha256"]:
             raise FileFormatError(
                 f"{source} is damaged: the checksum of the array {name!r} differs"
             )
-        try:
-            arrays[name] = np.load(io.BytesIO(content), allow_pickle=False)
-        except ValueError as error:
-            raise FileFormatError(
-                f"{source}: the array {name!r} cannot be read: {error}"
-            ) from error
     return arrays
+
+
+def _base(name: str) -> str:
+    """Return the name of an array without those of the results that it nests in."""
+    return name.rpartition(".")[2]
+
+
+def _read_array(
+    archive: zipfile.ZipFile, member: str, kind: str | None
+) -> tuple[NDArray[Any], str]:
+    """Return an array and the SHA-256 of its member; its header must fit the member's size."""
+    size = archive.getinfo(member).file_size
+    with archive.open(member) as stream:
+        head = io.BytesIO(stream.read(min(size, _LONGEST_HEADER)))
+        version = np.lib.format.read_magic(head)
+        read = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }.get(version)
+        if read is None:
+            raise ValueError(f"its npy version is {version}")
+        shape, fortran, dtype = read(head)
+        if dtype.hasobject:
+            raise ValueError("Object arrays are not read: they could hold code")
+        if kind is not None and (dtype.kind not in kind or dtype.itemsize not in (1, 8)):
+            raise ValueError(f"it holds {dtype.name} where {_WORDS[kind]} are expected")
+        if fortran or len(shape) > 3 or min(shape, default=1) < 0:
+            raise ValueError("it is laid out in a way that dfi never writes")
+        count = math.prod(shape)
+        if count * dtype.itemsize != size - head.tell():
+            raise ValueError(f"its header says {count} values, and its member has {size} bytes")
+        array = np.empty(shape, dtype)
+        content = array.reshape(-1).view(np.uint8)
+        digest = hashlib.sha256(head.getvalue()[: head.tell()])
+        chunk, filled = head.read(), 0
+        while chunk:
+            content[filled : filled + len(chunk)] = np.frombuffer(chunk, np.uint8)
+            digest.update(chunk)
+            filled += len(chunk)
+            # at the end zip compares its own checksum
+            chunk = stream.read(_CHUNK)
+        if filled < len(content):
+            raise EOFError(f"{member} ends early")
+    return array, digest.hexdigest()
 
 
 def pack(result: Importance, prefix: str = "") -> tuple[dict[str, Json], Arrays]:
@@ -305,6 +419,7 @@ def unpack(manifest: dict[str, Json], arrays: Arrays, prefix: str = "") -> dict[
 
     Files of formats 1 to 3 are read too.
     """
+    _check_manifest(manifest)
     quality, groups, latent = (manifest[key] for key in ("quality", "default_groups", "latent"))
     return {
         **{name: manifest[name] for name in _PLAIN},
@@ -334,9 +449,90 @@ def unpack(manifest: dict[str, Json], arrays: Arrays, prefix: str = "") -> dict[
     }
 
 
+def _check_manifest(manifest: dict[str, Json]) -> None:
+    """Raise by the key where a manifest has a value of another type, or out of range."""
+    _expect(manifest, "names", _is_names)
+    _expect(manifest, "level", lambda value: _is_number(value) and 0 < value < 1)
+    _expect(manifest, "library", lambda value: value in get_args(Library))
+    _expect(manifest, "nonnegative", _is_flag)
+    _expect(manifest, "difference", _is_flag, optional=True)
+    _expect(
+        manifest,
+        "components",
+        lambda value: value is None or (isinstance(value, list) and all(map(_is_names, value))),
+        optional=True,
+    )
+    for key in ("spec", "diagnostics", "quality"):
+        _expect(manifest, key, lambda value: isinstance(value, dict))
+    _check_quality(manifest["quality"])
+    _expect(manifest, "by_outcome", lambda value: isinstance(value, list), optional=True)
+    for entry in manifest.get("by_outcome", ()):
+        _expect(entry, "outcome", lambda value: isinstance(value, str))
+    if manifest["default_groups"] is not None:
+        _expect(manifest["default_groups"], "names", _is_names)
+
+
+def _check_quality(quality: dict[str, Json]) -> None:
+    for key in ("r2", "r2_spread", "mse", "outcome_variance"):
+        _expect(quality, key, _is_number)
+    for key in ("model_loss", "null_loss"):
+        _expect(quality, key, _is_number, optional=True)
+    for key in ("auc", "auc_se", "brier", "log_loss"):
+        _expect(quality, key, lambda value: value is None or _is_number(value), optional=True)
+    _expect(quality, "r2_by_fold", _is_numbers)
+    _expect(quality, "skill_by_fold", _is_numbers, optional=True)
+    _expect(quality, "n_rows", lambda value: _is_whole(value) and value >= 0)
+    _expect(quality, "loss", lambda value: isinstance(value, str), optional=True)
+    _expect(
+        quality,
+        "calibration",
+        lambda value: isinstance(value, list) and all(map(_is_numbers, value)),
+        optional=True,
+    )
+    _expect(quality, "by_outcome", lambda value: isinstance(value, dict), optional=True)
+    for part in quality.get("by_outcome", {}).values():
+        _check_quality(part)
+
+
+def _expect(
+    record: Json, key: str, test: Callable[[Json], bool], *, optional: bool = False
+) -> None:
+    if not isinstance(record, dict):
+        raise TypeError(f"{key!r} is looked for in {type(record).__name__!r} object")
+    if optional and key not in record:
+        return
+    if not test(record[key]):
+        shown = repr(record[key])
+        raise ValueError(f"{key!r} is {shown if len(shown) <= 60 else shown[:57] + '...'}")
+
+
+def _is_flag(value: Json) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_whole(value: Json) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, float) or _is_whole(value)
+
+
+def _is_numbers(value: Json) -> bool:
+    return isinstance(value, list) and all(map(_is_number, value))
+
+
+def _is_names(value: Json) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
 def _unpack_influence(manifest: dict[str, Json], arrays: Arrays, prefix: str) -> Influence:
     moments = manifest.get("moments")
     if moments is not None:
+        _expect(moments, "size", lambda value: _is_number(value) and 0 <= value < math.inf)
+        _expect(moments, "n_rows", lambda value: _is_whole(value) and value >= 0)
+        _expect(moments, "degrees", lambda value: _is_number(value) and value > 0, optional=True)
+        _expect(moments, "words", lambda value: isinstance(value, str), optional=True)
         sample = moments["sample"]
         mean, covariance, third = (arrays[f"{prefix}{name}"] for name in _MOMENTS)
         return InfluenceMoments(
@@ -359,9 +555,20 @@ def _unpack_influence(manifest: dict[str, Json], arrays: Arrays, prefix: str) ->
 
 def _unpack_rows(manifest: dict[str, Json], arrays: Arrays, prefix: str) -> InfluenceRows:
     told, dependence = manifest.get("dependence"), None
+    _expect(manifest["weights"], "kind", lambda value: value in get_args(WeightKind))
+    values = arrays[f"{prefix}weights"]
+    if not (np.isfinite(values).all() and (values >= 0).all() and values.any()):
+        raise ValueError("weights must be finite numbers of 0 or more, and some above")
     if told is not None:
+        _expect(told, "kind", lambda value: value in ("clusters", "time"))
+        _expect(
+            told,
+            "bandwidth",
+            lambda value: value is None or (_is_whole(value) and value >= 0),
+            optional=told["kind"] == "clusters",
+        )
         places = arrays[f"{prefix}dependence"]
         clustered = told["kind"] == "clusters"
         dependence = Clusters(places) if clustered else Ordered(places, told["bandwidth"])
-    weights = Weights(arrays[f"{prefix}weights"], manifest["weights"]["kind"], dependence)
+    weights = Weights(values, manifest["weights"]["kind"], dependence)
     return InfluenceRows(arrays[f"{prefix}influence"], weights, arrays.get(f"{prefix}rows"))

@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi._data.weights import Weights
-    from dfi._types import Array, Bools, Floats, Frame, Ints
+    from dfi._types import Array, Bools, Floats, Frame, Ints, TableLike
     from dfi.inference.intervals import Alternative, Expansion
     from dfi.inference.tests import Adjustment
     from dfi.results.file import Json
+    from dfi.results.local import LocalAttributions
 
 __all__ = ["Importance", "Quality", "load"]
 
@@ -82,6 +83,18 @@ class GroupSource(Protocol):
 
     def grouped(self, groups: Any, how: Literal["joint", "shapley"]) -> Importance:
         """Return the importance of groups of columns that are the units of the transport."""
+
+    def local(
+        self,
+        rows: object = None,
+        *,
+        X: Any = None,
+        outcome: str | None = None,
+        scale: Literal["response", "margin"] | None = None,
+        refine: int | None = None,
+        background: int = 200,
+    ) -> LocalAttributions:
+        """Return the contributions of units to the predictions of single rows."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -717,6 +730,79 @@ class Importance:
             raise ValueError("no groups were given: pass groups={'name': ['unit', ...], ...}")
         return self.source.grouped(groups, how)
 
+    def local(
+        self,
+        rows: object = None,
+        *,
+        X: TableLike = None,
+        outcome: str | None = None,
+        scale: Literal["response", "margin"] | None = None,
+        refine: int | None = None,
+        background: int = 200,
+    ) -> LocalAttributions:
+        r"""Return what each unit contributes to the predictions of single rows.
+
+        Contributions add up to the row's prediction less the base, the mean prediction:
+        :math:`c_l = \sum_j L_{lj}^2 \psi_j`, the latent Shapley values shared out as scores are
+        (:mod:`dfi.transports.local`). A row of the table is explained by the models that did not
+        see it, a new row by all models.
+
+        Parameters
+        ----------
+        rows : int, slice, mask or sequence of int, optional
+            Positions of rows in the table, as in ``X.iloc``; all rows by default.
+        X : dataframe or array, optional
+            New rows, with the columns of the table, in place of ``rows``.
+        outcome : str, optional
+            Which of several classes (its probability is explained) or outcomes; the last by
+            default.
+        scale : {"response", "margin"}, optional
+            ``"response"``: the prediction, the probability for classes, the mean under every loss.
+            ``"margin"``: the log-odds of a classifier of two classes. By default the scale that the
+            scores are on.
+        refine : int, optional
+            The formula is exact for interactions of two features. With ``refine`` it is for those
+            of four, up to the noise of so many random coalitions with rows of the background: 16 to
+            64 do, at that many times twice the number of units model calls for each row.
+        background : int, default=200
+            Rows that stand for the others where main effects are averaged, and that give units of
+            several columns.
+
+        Returns
+        -------
+        LocalAttributions
+            ``values``, ``base``, ``prediction``, ``spread``, ``reliability``, ``table()`` and
+            ``to_shap()``.
+
+        Raises
+        ------
+        ValueError
+            The result does not hold its models (it was loaded, copied, subtracted or reduced), is
+            of another method, its transport has no local contributions (``epsilon > 0``, curved
+            ones), or a row is not there.
+        """
+        if self.spec.get("method") != "dfi":
+            raise ValueError(
+                "local contributions are those of method 'dfi', and this result is of "
+                f"{self.spec.get('method')!r}: explain with dfi.explain(X, y)"
+            )
+        if self.space == "latent":
+            raise ValueError(
+                "local contributions are of features, and this result is of latent coordinates: "
+                "call local on the result itself, not on its latent part"
+            )
+        if self.source is None:
+            raise ValueError(
+                "local contributions need the fitted models, which a result that was loaded, "
+                "copied, subtracted or reduced does not hold: call local on the result of "
+                "dfi.explain(X, y), and keep its table"
+            )
+        if rows is not None and X is not None:
+            raise ValueError("pass rows=... of the table or new rows X=..., not both")
+        return self.source.local(
+            rows, X=X, outcome=outcome, scale=scale, refine=refine, background=background
+        )
+
     def _warn_of_sums(self, groups: Groups) -> None:
         """Warn where sums over columns collect more noise than signal."""
         if self.difference or self.spec.get("method") != "dfi" or self.space == "group":
@@ -1201,5 +1287,8 @@ def load(path: str | os.PathLike[str]) -> Importance:
         return _rebuild(unpack(manifest, arrays))
     except KeyError as error:
         raise FileFormatError(f"{path} is damaged: {error} is missing") from error
-    except (TypeError, ValueError, AttributeError) as error:
-        raise FileFormatError(f"{path} is damaged: {error}") from error
+    except Exception as error:
+        # a manifest that was made up may say anything, deeper than Python counts or larger than
+        # memory is
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise FileFormatError(f"{path} is damaged: {reason}") from error

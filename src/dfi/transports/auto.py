@@ -184,7 +184,7 @@ def _alternatives(
     n, d = len(matrix), int(np.sum(~constant))
     found: list[tuple[Transport, FittedTransport]] = []
     if importlib.util.find_spec("pyvinecopulib") is None:
-        reasons.append('knothe-rosenblatt is not installed (pip install "dfi[vine]")')
+        reasons.append("knothe-rosenblatt is not installed (pip install pyvinecopulib)")
     elif any(len(column.positions) > 1 for column in columns or ()):
         reasons.append("knothe-rosenblatt cannot take categories without an order")
     elif d > MOST_COLUMNS_OF_A_VINE:

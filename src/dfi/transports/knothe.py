@@ -68,7 +68,7 @@ FAMILIES = ("indep", "gaussian", "tll")
 """Pair copulas among which Akaike's criterion chooses: where a normal pair will do, its exact
 slope is kept; the local-likelihood one is for everything else."""
 
-INSTALL = 'KnotheRosenblatt needs pyvinecopulib: pip install "dfi[vine]"'
+INSTALL = "KnotheRosenblatt needs pyvinecopulib: pip install pyvinecopulib"
 
 
 class Vine(Protocol):
@@ -265,7 +265,7 @@ class VineTransport(CurvedTransport):
 @validated_fields
 @dataclass(kw_only=True)
 class KnotheRosenblatt(Transport):
-    """Knothe-Rosenblatt transport through a vine copula (needs ``pip install "dfi[vine]"``).
+    """Knothe-Rosenblatt transport through a vine copula (needs ``pip install pyvinecopulib``).
 
     Parameters
     ----------

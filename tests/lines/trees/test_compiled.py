@@ -359,3 +359,51 @@ def test_what_others_compile_is_not_announced(caplog):
     with caplog.at_level(logging.INFO):
         numba.njit(lambda x: x + 1)(1.0)
     assert "compiling" not in caplog.text
+
+
+@pytest.mark.parametrize("value", ["off", "OFF", "no", "0", "false"])
+def test_a_switch_keeps_nothing(folder, monkeypatch, value):
+    monkeypatch.setenv("DFI_CACHE", value)
+    assert compiled.kernels_folder() is None
+    scaled(Kernel(scale))
+    assert list(folder.iterdir()) == []
+
+
+def test_where_kernels_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.delenv("DFI_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    usual = tmp_path / "cache" / "dfi" / "kernels"
+    assert compiled.kernels_folder() == usual
+    scaled(Kernel(scale))
+    assert list(usual.rglob("*.nbc"))
+    if sys.platform != "win32":
+        assert usual.stat().st_mode & 0o777 == 0o700
+    # a relative path would lead into whatever folder the program is run from
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "here")
+    monkeypatch.setenv("DFI_CACHE", "there")
+    assert compiled.kernels_folder() == usual
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "numba"))
+    assert compiled.kernels_folder() == tmp_path / "numba"
+    monkeypatch.setenv("DFI_CACHE", str(tmp_path / "ours"))
+    assert compiled.kernels_folder() == tmp_path / "ours"
+    assert str(tmp_path / "numba") == numba.config.CACHE_DIR
+
+
+def test_nothing_is_kept_in_the_package():
+    """What lies there after an uninstallation could still be imported."""
+    kernel = Kernel(scale)
+    path = getattr(getattr(kernel.dispatcher, "stats", None), "cache_path", None)
+    assert path is None or Path(compiled.__file__).parent not in Path(path).parents
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files have no modes there")
+def test_a_file_that_others_may_write_or_a_link_is_not_ours(tmp_path):
+    (tmp_path / "kernel.nbc").touch(mode=0o644)
+    assert only_ours(tmp_path)
+    (tmp_path / "kernel.nbc").chmod(0o666)
+    assert not only_ours(tmp_path)
+    (tmp_path / "kernel.nbc").chmod(0o644)
+    (tmp_path / "link.nbi").symlink_to(tmp_path / "kernel.nbc")
+    assert not only_ours(tmp_path)

@@ -133,6 +133,8 @@
   function cell(item) {
     if (item === null || item === undefined) { return ""; }
     var text = String(item);
+    // a spreadsheet runs a cell that begins as a formula does
+    if (typeof item === "string" && /^ *[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(item)) { text = "'" + text; }
     return /[",\r\n]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
   }
   byId("csv").addEventListener("click", function () {

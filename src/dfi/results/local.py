@@ -1,0 +1,299 @@
+"""Single rows: what each unit contributes to a prediction, and what that rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from dfi._checks import did_you_mean, one_of
+from dfi._data import as_frame
+from dfi.inference.influence import read_only
+from dfi.results.file import freeze, thaw
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dfi._types import Array, Floats, Frame, Ints
+
+__all__ = ["LocalAttributions", "positions_of"]
+
+Layout = Literal["long", "wide"]
+
+SPREAD_WORDS = "spread over models fitted on disjoint halves of the rows"
+"""What the spread is, wherever it is shown."""
+
+NO_SPREAD = "none: one model explains a row"
+
+MUCH_LEFT = 1.0
+"""Share of the predictions' deviation from which on interactions of higher order are much."""
+
+_WIDE = ("row", "base", "prediction", "higher_order")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LocalAttributions:
+    r"""Contributions of units to the predictions of single rows.
+
+    :math:`\sum_l c_{il} = \hat\mu(x_i) - \text{base}_i` in every row: the latent Shapley value of
+    each coordinate, by a formula that is exact for interactions of two
+    (:mod:`dfi._scoring.local`), shared out as scores are. Correlated features share what they
+    carry together, whichever of them the model reads.
+
+    Made by :meth:`dfi.Importance.local` and :meth:`dfi.DFI.local`.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n, units)
+        The contributions.
+    names : tuple of str
+        The units.
+    base : ndarray of shape (n,)
+        The mean prediction of the models that explain the row, over the rows that they were fitted
+        on. Rows of different folds have different models, and slightly different bases.
+    prediction : ndarray of shape (n,)
+        The row's prediction by these models.
+    spread : ndarray of shape (n, units)
+        Spread of the contributions over models fitted on disjoint halves of the rows, each with a
+        transport and a background of its own; NaN where there is one model. It is not a confidence
+        interval: it does not see what all models get wrong alike.
+    total : ndarray of shape (n, units)
+        Total effects: the change of the prediction when a latent coordinate is replaced, shared out
+        in the same way. They count an interaction for each of its members, and do not add up.
+    higher_order : ndarray of shape (n,)
+        What the formula had left to divide, interactions of three and more, in standard deviations
+        of the predictions. Above 1 ask for ``refine``.
+    reliability : ndarray of shape (units,)
+        Correlation over the rows of the contributions of models of disjoint halves; NaN for one
+        model, for fewer than three rows and for units that contribute nothing.
+    rows : ndarray of shape (n,)
+        Where the rows stand in the caller's table.
+    features : mapping of str to ndarray
+        The rows' own values, by unit; groups have none.
+    spec : mapping
+        What was explained and how.
+    library : str
+        Dataframe library of the caller, for the tables.
+    """
+
+    values: Floats
+    names: tuple[str, ...]
+    base: Floats
+    prediction: Floats
+    spread: Floats
+    total: Floats
+    higher_order: Floats
+    reliability: Floats
+    rows: Ints
+    features: Mapping[str, Array] = field(default_factory=lambda: MappingProxyType({}))
+    spec: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    library: str = "numpy"
+
+    def __post_init__(self) -> None:
+        n, p = np.shape(self.values)
+        shapes = {
+            **dict.fromkeys(("values", "spread", "total"), (n, p)),
+            **dict.fromkeys(("base", "prediction", "higher_order"), (n,)),
+            "reliability": (p,),
+        }
+        for name, shape in shapes.items():
+            array = read_only(getattr(self, name), np.float64)
+            if array.shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+            object.__setattr__(self, name, array)
+        if len(self.names) != p or np.shape(self.rows) != (n,):
+            raise ValueError(f"names and rows must be of the {p} units and the {n} rows")
+        object.__setattr__(self, "names", tuple(self.names))
+        object.__setattr__(self, "rows", read_only(self.rows, np.intp))
+        object.__setattr__(self, "features", MappingProxyType(dict(self.features)))
+        object.__setattr__(self, "spec", freeze(self.spec, "spec"))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values["features"], values["spec"] = dict(self.features), thaw(values["spec"])
+        return _rebuild, (values,)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def mean_absolute(self) -> Floats:
+        """The mean absolute contribution of each unit over the rows, shape (units,)."""
+        return np.asarray(np.mean(np.abs(self.values), axis=0))
+
+    @property
+    def has_spread(self) -> bool:
+        """Whether several models explain the rows, so that there is a spread."""
+        return bool(np.isfinite(self.spread).any())
+
+    def take(self, which: Sequence[int] | Ints | slice) -> LocalAttributions:
+        """Return some of the rows, by their places here."""
+        at = np.arange(len(self))[which]
+        return replace(
+            self,
+            **{
+                name: getattr(self, name)[at]
+                for name in (
+                    "values", "base", "prediction", "spread", "total", "higher_order", "rows",
+                )
+            },
+            features={name: values[at] for name, values in self.features.items()},
+        )  # fmt: skip
+
+    def place_of(self, row: int) -> int:
+        """Return the place here of a row of the table; one that was not asked for raises."""
+        found = np.flatnonzero(self.rows == row)
+        if not len(found):
+            known = ", ".join(map(str, self.rows[:10].tolist()))
+            more = ", ..." if len(self) > 10 else ""
+            raise ValueError(f"row {row!r} was not explained; the rows are {known}{more}")
+        return int(found[0])
+
+    def unit(self, name: str) -> int:
+        """Return the place of a unit; a name that is not there raises with those like it."""
+        if name in self.names:
+            return self.names.index(name)
+        first = f"; the first units are {', '.join(map(repr, self.names[:10]))}"
+        raise ValueError(f"there is no unit {name!r}{did_you_mean(name, self.names, 3) or first}")
+
+    def table(self, layout: Layout = "long") -> Frame:
+        """Return the contributions in the caller's dataframe library.
+
+        Parameters
+        ----------
+        layout : {"long", "wide"}, default="long"
+            ``"long"``: a line for each row and unit, with the columns row, feature, contribution,
+            spread, total, base, prediction, higher_order. ``"wide"``: a line for each row, with a
+            column row, one for the contribution of each unit, and base, prediction, higher_order.
+
+        Returns
+        -------
+        frame
+            In the order of ``rows`` and ``names``.
+        """
+        one_of("layout", layout, get_args(Layout))
+        n, p = self.values.shape
+        if layout == "wide":
+            taken = [name for name in _WIDE if name in self.names]
+            if taken:
+                raise ValueError(
+                    f"a unit is called {taken[0]!r}, which layout='wide' has a column of its own "
+                    "for: use layout='long', or rename the column of X"
+                )
+            units = {name: self.values[:, k] for k, name in enumerate(self.names)}
+            ends = {name: getattr(self, name) for name in _WIDE[1:]}
+            return as_frame({"row": self.rows, **units, **ends}, self.library)
+        columns: dict[str, Array] = {
+            "row": np.repeat(self.rows, p),
+            "feature": np.tile(np.array(self.names, dtype=object), n),
+            "contribution": self.values.ravel(),
+            "spread": self.spread.ravel(),
+            "total": self.total.ravel(),
+        }
+        for name in _WIDE[1:]:
+            columns[name] = np.repeat(getattr(self, name), p)
+        return as_frame(columns, self.library)
+
+    def to_shap(self) -> Any:
+        """Return the contributions as a ``shap.Explanation``, for the plots of shap.
+
+        Base values are those of each row. Values of categories are handed on as they are; units
+        without a value of their own (groups) have none.
+
+        Raises
+        ------
+        ImportError
+            shap is not installed.
+        """
+        try:
+            import shap
+        except ImportError as error:
+            raise ImportError(
+                "to_shap needs the package shap, which is not installed: run pip install shap, or "
+                "use dfi.plots.beeswarm, waterfall and dependence"
+            ) from error
+        data = np.empty(self.values.shape, dtype=object)
+        for k, name in enumerate(self.names):
+            data[:, k] = self.features.get(name, np.full(len(self), np.nan))
+        numeric = all(np.asarray(values).dtype.kind in "fiub" for values in self.features.values())
+        return shap.Explanation(
+            values=np.array(self.values),
+            base_values=np.array(self.base),
+            data=data.astype(np.float64) if numeric else data,
+            feature_names=list(self.names),
+        )
+
+    def __repr__(self) -> str:
+        n, p = self.values.shape
+        lines = [
+            f"LocalAttributions: {n} row{'s' * (n != 1)}, {p} units; {self.spec.get('explains')}",
+            f"explained by {self.spec.get('models')}; base {np.mean(self.base):.4g}"
+            + (f" ({SPREAD_WORDS} in .spread)" if self.has_spread else " (one model: no spread)"),
+        ]
+        order = np.argsort(-self.mean_absolute, kind="stable").tolist()
+        width = max((len(self.names[k]) for k in order[:10]), default=0)
+        size = self.mean_absolute
+        lines += [f"{self.names[k].ljust(width)}  mean |c| {size[k]:.4g}" for k in order[:10]]
+        if p > 10:
+            lines.append(f"... and {p - 10} more")
+        much = int(np.sum(self.higher_order > MUCH_LEFT))
+        if much:
+            lines.append(
+                f"{much} row{'s have' if much > 1 else ' has'} much interaction of three and more "
+                "features (higher_order above 1): ask again with refine=32"
+            )
+        return "\n".join(lines)
+
+
+def _rebuild(values: dict[str, Any]) -> LocalAttributions:
+    return LocalAttributions(**values)
+
+
+def positions_of(rows: object, n_rows: int) -> Ints | None:
+    """Return positions in a table of ``n_rows``, as they were asked for; None for all.
+
+    Parameters
+    ----------
+    rows : None, int, slice, mask or sequence of int
+        What a caller says.
+    n_rows : int
+        How many rows the caller's table has.
+    """
+    if rows is None:
+        return None
+    if isinstance(rows, slice):
+        found = np.arange(n_rows)[rows]
+    elif isinstance(rows, int | np.integer) and not isinstance(rows, bool):
+        found = np.array([int(rows)], dtype=np.intp)
+    else:
+        given = np.asarray(rows)
+        if given.ndim != 1 or (given.dtype.kind not in "iub" and given.size):
+            raise TypeError(
+                f"rows must be positions of rows (a number, a list, a slice or a mask), got "
+                f"{_shown(rows)}: labels of a pandas index become positions by "
+                "X.index.get_indexer(labels)"
+            )
+        if given.dtype.kind == "b":
+            if len(given) != n_rows:
+                raise ValueError(
+                    f"rows is a mask of {len(given)} rows, and X has {n_rows}: pass one value for "
+                    "each row of X"
+                )
+            given = np.flatnonzero(given)
+        found = given.astype(np.intp)
+    if not len(found):
+        raise ValueError("rows names no row: pass at least one position, or None for all rows")
+    outside = (found < -n_rows) | (found >= n_rows)
+    if outside.any():
+        raise ValueError(
+            f"rows has the position {int(found[outside][0])}, and X has {n_rows} rows: positions "
+            f"go from 0 to {n_rows - 1}"
+        )
+    return np.where(found < 0, found + n_rows, found)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

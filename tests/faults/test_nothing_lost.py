@@ -1,0 +1,260 @@
+"""Whatever happens at any step of writing: the old outputs or the new ones, and a true message.
+
+The sweep over every step and every fault is slow; here each fault meets every step of the
+exchange itself and some of those before.
+"""
+
+import re
+import shutil
+import sys
+
+import pytest
+
+import dfi._files
+import dfi.report.page
+from dfi._files import finish_interrupted
+
+from .conftest import attempt, state
+from .disk import KINDS, Disk
+
+OUT = ("importance.csv", "importance.parquet", "log.txt", "report.html", "result.dfi")
+
+
+def visible(folder):
+    """Return the visible files; of the log what does not tell the time."""
+    files, hidden = state(folder)
+    for name in files:
+        if name.endswith("log.txt"):
+            text = (folder / name).read_text()
+            files[name] = re.sub(r"^\S+|\([\d.]+ s\)", "", text)
+    return files, hidden
+
+
+class Explain:
+    """``dfi explain --force`` over outputs that are there; a file and a folder are the caller's."""
+
+    place = "out"
+
+    def __init__(self, command, folder):
+        self.command, self.folder = command, folder
+
+    def prepare(self):
+        assert self.run(0.9).exit_code == 0
+        (self.folder / self.place / "mine.txt").write_text("mine")
+        (self.folder / self.place / "notes").mkdir(exist_ok=True)
+        (self.folder / self.place / "notes" / "more.txt").write_text("mine, too")
+
+    def run(self, level=0.95):
+        return self.command(
+            "explain", "data.csv", "-y", "y", "--out", self.place, "--force", "--level", level, "-q"
+        )
+
+    def recover(self):
+        finish_interrupted((self.folder / self.place).resolve())
+
+
+class ExplainHere(Explain):
+    """Into the working folder, whose files are replaced one by one."""
+
+    place = "."
+
+
+class ExplainAnew(Explain):
+    """Where nothing was before."""
+
+    def prepare(self):
+        pass
+
+
+class Report(Explain):
+    """``dfi report --force``."""
+
+    def prepare(self):
+        assert self.command(
+            "explain", "data.csv", "-y", "y", "--out", "out", "--level", 0.9
+        ).exit_code == 0  # fmt: skip
+
+    def run(self, level=0.95):
+        return self.command("report", "out", "--force", "--title", f"level {level}")
+
+
+class Study(Explain):
+    """``dfi reproduce --resume`` with one record of three."""
+
+    def prepare(self):
+        assert self.command("reproduce", "three", "--out", "out", "--seeds", 1).exit_code == 0
+
+    def run(self, level=0.95):
+        return self.command("reproduce", "three", "--out", "out", "--resume", "--seeds", 3, "-q")
+
+
+@pytest.fixture
+def three(monkeypatch):
+    """A study of three numbers."""
+    from paper import catalogue
+    from paper.reproduction import Study, Task
+    from paper.writing import write_csv, write_page
+
+    def tasks(size):
+        return [Task(f"seed-{s}", one_number, {"seed": s}) for s in range(size.seeds)]
+
+    def write(records, folder, size):
+        write_csv(folder / "three.csv", list(records.values()))
+        (folder / "three.png").write_bytes(b"no picture")
+        write_page(folder / "three.md", "# Three", str(len(records)))
+
+    known = {**catalogue.STUDIES, "three": Study("three", "three numbers", tasks, write)}
+    monkeypatch.setattr(catalogue, "STUDIES", known)
+
+
+def one_number(seed):
+    return {"seed": seed}
+
+
+@pytest.fixture
+def cheap(monkeypatch, results):
+    """The page is drawn once: writing is what is tested here."""
+    pages = {id(result): dfi.report.page.report_html(result) for result in results}
+
+    def drawn(result, *, title=None, **_):
+        return pages.get(id(result), "<p>") + (title or "") + str(result.level)
+
+    monkeypatch.setattr(dfi.report.page, "report_html", drawn)
+
+
+def steps_of(monkeypatch, folder, case):
+    disk, done = attempt(monkeypatch, folder, case.run)
+    assert done.exit_code == 0, done.output
+    assert visible(folder)[1] == []
+    return disk.steps
+
+
+def sweep(monkeypatch, folder, case, kinds=KINDS, every=1, at_once=True):
+    """Fail at each step, or at some of those before things change places; return how many."""
+    case.prepare()
+    kept = folder.parent / f"{folder.name}-kept"
+    shutil.copytree(folder, kept)
+    old = visible(folder)[0]
+    steps = steps_of(monkeypatch, folder, case)
+    new = visible(folder)[0]
+    assert new != old
+    moves = [k for k, s in enumerate(steps) if s.split()[0] in ("swap", "rename", "replace")]
+    chosen = [k for k in range(len(steps)) if k % every == 0 or abs(k - moves[-1]) <= 2]
+    for at in chosen:
+        for kind in kinds:
+            for entry in folder.iterdir():
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            shutil.copytree(kept, folder, dirs_exist_ok=True)
+            disk, done = attempt(monkeypatch, folder, case.run, at, kind)
+            where = f"{kind} at step {at}, {steps[at]!r}: {done!r} {getattr(done, 'output', '')}"
+            assert disk.failed, where
+            if not at_once and kind in ("SIGKILL", "EROFS"):
+                case.recover()  # nothing could be put back, so the next run does
+            if kind == "SIGKILL" or (kind == "EROFS" and not at_once):
+                check_killed(case, folder, where, old, new)
+            else:
+                check(case, folder, kind, done, where, old, new)
+    shutil.rmtree(kept)
+    return len(chosen) * len(kinds)
+
+
+def outputs(found, old):
+    """Leave out the records of a study: each of them is whole, and there may be more of them."""
+    return {name: digest for name, digest in found.items() if "records/" not in name}
+
+
+def check(case, folder, kind, done, where, old, new):
+    found, hidden = visible(folder)
+    found, old, new = (outputs(files, old) for files in (found, old, new))
+    assert found in (old, new), where
+    assert "Traceback" not in done.output, where
+    if kind in ("SIGINT", "SIGTERM"):
+        assert hidden == [], where
+        assert done.exit_code == {"SIGINT": 130, "SIGTERM": 143}[kind], where
+        if isinstance(case, Study):
+            assert "goes on" in done.output, where
+        else:
+            told = "was complete by then" if found == new else "nothing was written"
+            assert told in done.output, where
+        return
+    assert (done.exit_code == 0) == (found == new), where
+    if done.exit_code:
+        assert done.exit_code == 5, where
+        reason = {"ENOSPC": "no space left on device", "EROFS": "read-only file system"}[kind]
+        assert reason in done.output, where
+        assert re.search(r"^dfi: \S+: ", done.output, re.M), where
+        assert ".tmp" not in done.output, where
+    if kind == "ENOSPC":
+        assert hidden == [], where
+
+
+def check_killed(case, folder, where, old, new):
+    found, _ = visible(folder)
+    assert outputs(found, old) in (outputs(old, old), outputs(new, old)), where
+    again = case.run()
+    assert again.exit_code == 0, where + again.output
+    assert visible(folder) == (new, []), where
+
+
+@pytest.mark.parametrize(
+    ("case", "every"), [(Explain, 15), (ExplainAnew, 20), (Report, 2), (Study, 15)]
+)
+def test_old_or_new_at_every_step(case, every, monkeypatch, command, cheap, three, tmp_path):
+    assert sweep(monkeypatch, tmp_path, case(command, tmp_path), every=every) > 20
+
+
+def test_old_or_new_where_folders_take_two_steps(monkeypatch, command, cheap, tmp_path):
+    monkeypatch.setattr(dfi._files, "swap_folders", lambda *_: False)
+    assert sweep(
+        monkeypatch, tmp_path, Explain(command, tmp_path), every=25, at_once=False
+    ) > 20  # fmt: skip
+
+
+def test_old_or_new_where_files_are_replaced_one_by_one(monkeypatch, command, cheap, tmp_path):
+    case = ExplainHere(command, tmp_path)
+    assert sweep(monkeypatch, tmp_path, case, every=25, at_once=False) > 20
+    assert {*OUT} <= {entry.name for entry in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("kind", ["SIGINT", "SIGKILL", "ENOSPC", "EROFS"])
+def test_saving_at_every_step(kind, results, monkeypatch, tmp_path):
+    path = tmp_path / "result.dfi"
+    disk, _ = attempt(monkeypatch, tmp_path, lambda: results[1].save(path))
+    new = path.read_bytes()
+    results[0].save(path, overwrite=True)
+    old = path.read_bytes()
+    assert old != new
+    for at in range(len(disk.steps)):
+        path.write_bytes(old)
+        failing, done = attempt(
+            monkeypatch, tmp_path, lambda: results[1].save(path, overwrite=True), at, kind
+        )
+        assert failing.failed
+        assert path.read_bytes() in (old, new)
+        if isinstance(done, OSError):
+            assert done.filename == str(path)
+            assert path.read_bytes() == old
+        if kind in ("SIGINT", "ENOSPC"):
+            assert [entry.name for entry in tmp_path.iterdir()] == ["result.dfi"]
+    results[1].save(path, overwrite=True)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["result.dfi"]
+    assert path.read_bytes() == new
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [Explain, ExplainAnew, Report, Study, ExplainHere])
+def test_every_step_of_every_command(case, monkeypatch, command, three, tmp_path, capsys):
+    at_once = case is not ExplainHere
+    number = sweep(monkeypatch, tmp_path, case(command, tmp_path), at_once=at_once)
+    with capsys.disabled():
+        sys.stdout.write(f"\n{case.__name__}: {number} faults, none lost anything\n")
+
+
+def test_the_disk_counts_what_changes_it(monkeypatch, tmp_path):
+    disk = Disk(tmp_path)
+    with monkeypatch.context() as patch:
+        disk.install(patch)
+        with dfi._files.written_whole(tmp_path / "a") as stream:
+            stream.write(b"1")
+    names = [step.split()[0] for step in disk.steps]
+    assert names == ["open", "write", "fsync", "replace", "fsync", "unlink"]
