@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import numpy as np
+import polars as pl
 import pytest
 
 N = 60
@@ -143,6 +144,28 @@ def test_large_labels_are_told_apart(scores):
     small = scores(with_column(lambda row: str(row // 5)), "--cv-groups", "k")
     large = scores(with_column(lambda row: str(2**60 + row // 5)), "--cv-groups", "k")
     assert small == large
+
+
+def test_tables_in_parts(run, place):
+    """Options about values hold for tables that are not read whole, too."""
+    digits = (np.arange(N) % 3).astype(str)
+    table = pl.DataFrame({"a": A[:, 0], "c": np.where(np.arange(N) == 3, -99.0, A[:, 2]), "y": Y})
+    (place / "parts").mkdir()
+    (place / "whole").mkdir()
+    table.with_columns(k=pl.Series(digits)).write_parquet(place / "parts" / "1.parquet")
+    gap = table.with_columns(pl.when(pl.col("c") != -99).then("c").alias("c"))
+    words = pl.Series([f"w{digit}" for digit in digits])
+    gap.with_columns(k=words).write_parquet(place / "whole" / "1.parquet")
+    options = ("--na-values", "-99", "--categorical", "k")
+    done = run("explain", "parts", "-y", "y", *OPTIONS, *options)
+    assert done.exit_code == 0, done.stderr
+    assert run("explain", "whole", "-y", "y", *OPTIONS[:-1], "expected").exit_code == 0
+    found, expected = (
+        pl.read_parquet(place / folder / "importance.parquet") for folder in ("out", "expected")
+    )
+    assert found["score"].to_list() == pytest.approx(expected["score"].to_list(), rel=1e-9)
+    refused = run("explain", "parts", "-y", "y", "--weights", "y", *OPTIONS[:-1], "more")
+    assert (refused.exit_code, "--weights names the target 'y'" in refused.stderr) == (4, True)
 
 
 def test_terminals_without_a_minus_sign(place):

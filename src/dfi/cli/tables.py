@@ -139,6 +139,20 @@ def _as_meant(column: pl.Series, na_values: set[str], *, classes: bool, typed: b
     return bare
 
 
+def _meant_lazily(name: str, dtype: pl.DataType, na_values: set[str], *, classes: bool) -> pl.Expr:
+    """Return a column of a table in parts as :func:`_as_meant` does one with a type."""
+    column = pl.col(name)
+    if classes or dtype == pl.String:
+        column = column.cast(pl.String)
+        marks = column.str.strip_chars().is_in(sorted({*MISSING, *na_values}))
+        column = pl.when(~marks).then(column)
+        return (column.cast(pl.Categorical) if classes else column).alias(name)
+    absent = [number for number in map(_number, na_values) if number is not None]
+    if absent and dtype.is_numeric():
+        column = pl.when(~column.is_in(absent)).then(column)
+    return column.alias(name)
+
+
 def _marked(column: pl.Series, na_values: set[str]) -> pl.Series:
     bare = column.str.strip_chars()
     return column.set(bare.is_in(sorted({*MISSING, *na_values})), None)
@@ -224,6 +238,14 @@ def select_lazily(frame: pl.LazyFrame, request: Request, console: Console) -> pl
         _require(schema.names(), name, "--drop")
     if request.target in drop:
         raise Failure(f"the target {request.target!r} is also named by --drop", REFUSED)
+    _refuse_target_roles(request)
+    classes, na_values = split_names(request.categorical), set(split_names(request.na_values))
+    for name in classes:
+        _require(schema.names(), name, "--categorical")
+    frame = frame.with_columns(
+        _meant_lazily(name, schema[name], na_values, classes=name in classes)
+        for name in schema.names()
+    )
     kept = [name for name in schema.names() if name not in drop]
     if not set(kept) - set(named):
         raise Failure("no feature is left: every column is the target or left out", REFUSED)
@@ -554,8 +576,8 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     )
 
 
-def _check_roles(frame: pl.DataFrame, request: Request) -> None:
-    """Raise if a column has two roles that exclude each other, or no values for its role."""
+def _refuse_target_roles(request: Request) -> dict[str, str | None]:
+    """Return the roles of columns beside the target, or raise if one of them is the target's."""
     others = {
         "weights": request.weights,
         "frequency-weights": request.frequency_weights,
@@ -569,6 +591,12 @@ def _check_roles(frame: pl.DataFrame, request: Request) -> None:
                 "column",
                 REFUSED,
             )
+    return others
+
+
+def _check_roles(frame: pl.DataFrame, request: Request) -> None:
+    """Raise if a column has two roles that exclude each other, or no values for its role."""
+    others = _refuse_target_roles(request)
     for option in ("weights", "frequency-weights"):
         name = others[option]
         if name is not None and not frame[name].dtype.is_numeric():

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from dfi._data.columns import levels_that_occur
+from dfi._data.columns import EXACT_WHOLE, levels_that_occur
 from dfi._data.distinct import MOST_ROWS, Found, Rows, Values, hashed, levels_of, number_bits
 from dfi._data.outcome import Shown
 from dfi._data.streams.parts import BATCH_ROWS, open_part
 from dfi._data.table import Known, check_levels, refuse_text
+from dfi._data.weights import LARGEST_WEIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -271,6 +272,16 @@ class WeightState:
             )
         if not self.n_positive:
             raise ValueError(f"{name} is 0 in every row; at least two rows must count.")
+        if not 1.0 / LARGEST_WEIGHT < self.total < LARGEST_WEIGHT:
+            raise ValueError(
+                f"{name} adds up to {self.total:.3g}, and squares of that are beyond double "
+                "precision: give it other units"
+            )
+        if kind == "frequency" and self.total > EXACT_WHOLE:
+            raise ValueError(
+                f"frequency_weight adds up to {self.total:.3g} rows, more than double precision "
+                "can count: pass counts, or sampling weights as sample_weight."
+            )
         if kind == "frequency" and self.split.count:
             raise ValueError(
                 f"frequency_weight counts repeated rows and must be whole numbers, but row "
