@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
+PLOT   ?= 1
 
 # The oldest versions have wheels for these interpreters only: the first that is here is taken.
 OLDEST      ?= .venv-oldest
@@ -24,7 +25,7 @@ BLAS_TESTS := tests/test_blas.py tests/golden tests/inference tests/scoring test
 	$(addprefix tests/models/test_,stack.py network.py crossfit.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit browser test-blas test-oldest test-slow bench paper clean
+.PHONY: help demo test lint types unit browser test-blas test-oldest test-slow bench paper docs dist clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -42,6 +43,11 @@ $(VENV)/.installed-cli: pyproject.toml | $(BIN)/python
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -e ".[cli,vine,test]"
 	@touch $@ $(VENV)/.installed-cli
+
+# The examples of the gallery are explained with models and tables that the tests need too.
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -e ".[cli,vine,test,docs]"
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-cli
 
 demo: $(VENV)/.installed-cli  ## explain scikit-learn's diabetes data: the table and a report
 	$(BIN)/python -m dfi.cli.demo
@@ -111,5 +117,15 @@ bench: $(VENV)/.installed  ## CPU-time ratios against peers; writes docs/benchma
 	$(BIN)/python -m pip install --quiet -e ".[bench]"
 	$(BIN)/python benchmarks/bench.py
 
+docs: $(VENV)/.installed-docs  ## the site, in build/docs; `make docs PLOT=0` does not run the gallery's scripts
+	$(BIN)/python -m sphinx -b html -W --keep-going -q -j $(JOBS) -D plot_gallery=$(PLOT) docs build/docs
+	$(BIN)/python docs/check_site.py build/docs
+
+dist: | $(BIN)/python  ## wheel and source distribution, in dist, checked as a package index would
+	$(BIN)/python -m pip install --quiet build twine
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+
 clean:  ## remove what was built
-	rm -rf $(VENV) $(OLDEST) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist docs/gallery docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis

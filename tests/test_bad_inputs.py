@@ -82,7 +82,7 @@ def test_object_column_of_mixed_types():
 
 def test_datetime_column():
     dated = X.assign(b=pd.date_range("2020-01-01", periods=60))
-    with refuses("'b' holds dates or times.*days since a date", TypeError):
+    with refuses("'b' holds dates or times.*Make days of it, e.g. X\\['b'\\] = ", TypeError):
         explain(dated)
 
 

@@ -47,6 +47,15 @@ def test_page_on_outcomes_runs_as_it_stands():
     assert set(result.by_outcome) == {"Barolo", "Grignolino", "Barbera"}
 
 
+def test_page_on_single_rows_runs_as_it_stands():
+    blocks = PYTHON_BLOCK.findall((ROOT / "docs" / "local.md").read_text())
+    namespace = {}
+    for block in blocks:
+        exec(compile(block, "local.md", "exec"), namespace)  # noqa: S102
+    told = re.search(r"table\(\) +# (.*)", blocks[0]).group(1)
+    assert list(namespace["table"].columns) == told.split(", ")
+
+
 def test_page_on_effects_begins_with_what_it_promises():
     blocks = PYTHON_BLOCK.findall((ROOT / "docs" / "effects.md").read_text())
     namespace = {}

@@ -212,7 +212,8 @@ def explain(
     random_state : int, default=0
         Seed of splits, fits and draws.
     progress : bool, optional
-        Show progress bars; by default only at a terminal.
+        Show progress bars, with what is done and the time left; by default at a terminal and in
+        notebooks, in calls of more than five seconds.
 
     Returns
     -------
@@ -352,7 +353,8 @@ def compare(
     random_state : int, default=0
         Seed of splits, fits and draws.
     progress : bool, optional
-        Show progress bars; by default only at a terminal.
+        Show progress bars, with what is done and the time left; by default at a terminal and in
+        notebooks, in calls of more than five seconds.
 
     Returns
     -------
@@ -570,7 +572,8 @@ def sensitivity(
     random_state : int, default=0
         Seed of splits, fits and draws.
     progress : bool, optional
-        Show progress bars; by default only at a terminal.
+        Show progress bars, with what is done and the time left; by default at a terminal and in
+        notebooks, in calls of more than five seconds.
 
     Returns
     -------
@@ -701,6 +704,7 @@ class FittedSource:
         rows: object = None,
         *,
         X: TableLike | None = None,
+        sample: int | None = None,
         outcome: str | None = None,
         scale: LocalScale | None = None,
         refine: int | None = None,
@@ -711,6 +715,8 @@ class FittedSource:
             one_of("scale", scale, get_args(LocalScale))
         refine = None if refine is None else whole("refine", refine, 1)
         fits = _one_outcome(self.fits, outcome)
+        if sample is not None:
+            rows = _sampled(fits, whole("sample", sample, 1))
         chosen = _new_rows(fits, X) if X is not None else _rows_at(fits, rows)
         found = explain_locally(
             fits,
@@ -774,6 +780,16 @@ def _new_rows(fits: Fits, X: TableLike) -> _Rows:
         X = np.asarray(X)
     read = table.like(X)
     return _Rows(read, np.arange(read.n_rows), None)
+
+
+def _sampled(fits: Fits, count: int) -> Ints:
+    """Return positions of some of the rows that are held out, drawn at random, ascending."""
+    held = fits.rows
+    if count < len(held):
+        generator = np.random.default_rng(fits.child("local", "sample"))
+        held = np.sort(generator.choice(held, size=count, replace=False))
+    kept = fits.data.kept
+    return fits.data.places_of(held) if kept is None else np.flatnonzero(kept)[held]
 
 
 def _rows_at(fits: Fits, rows: object) -> _Rows:

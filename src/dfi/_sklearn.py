@@ -140,7 +140,8 @@ class DFI(BaseEstimator):
     random_state : int, default=0
         Seed of splits, fits and draws.
     progress : bool, optional
-        Show progress bars; by default only at a terminal.
+        Show progress bars, with what is done and the time left; by default at a terminal and in
+        notebooks, in calls of more than five seconds.
 
     Attributes
     ----------

@@ -203,7 +203,7 @@ def test_whole_numbers_are_counts_only_as_frequency_weights(command, frame, run,
         np.testing.assert_allclose(few.se / many.se, np.sqrt(40), rtol=0.2)
     bad = run(*base, "--frequency-weights", "y", "-o", "bad")
     assert bad.exit_code == 4
-    assert "frequency_weight" in bad.stderr
+    assert "--frequency-weights" in bad.stderr
 
 
 def test_weights_time_and_row_groups_by_column(frame, run, place):

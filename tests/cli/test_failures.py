@@ -25,8 +25,11 @@ BAD_FILES = {
         "line 62 has 2 fields where the header has 3",
     ),
     "latin-1": ("a,b,y\n1,2,3\n1,é,3\n".encode("latin-1"), 3, "is not UTF-8 (line 3); say"),
-    "semicolons": (BASE.replace(",", ";").encode(), 3, "seems to be separated by ';', not by ','"),
-    "tabs": (BASE.replace(",", "\t").encode(), 3, "read it with --format tsv"),
+    "long line among semicolons": (
+        BASE.replace(",", ";").encode() + b"1;2;3;4\n",
+        3,
+        "line 62 has 4 fields where the header has 3",
+    ),
     "damaged gzip": (gzip.compress(BASE.encode())[:-20], 3, "is a damaged gzip file"),
     "no target": (BASE.replace("y\n", "z\n", 1).encode(), 4, "there is no column 'y'"),
     "date as target": (
@@ -117,7 +120,7 @@ BAD_OPTIONS = {
     "negative counts": (
         ["explain", "data.csv", "-y", "y", "-m", "linear", "--frequency-weights", "n"],
         4,
-        "frequency_weight is negative",
+        "--frequency-weights is negative",
     ),
     "negative weights": (
         ["explain", "data.csv", "-y", "y", "-m", "linear", "--weights", "n"],

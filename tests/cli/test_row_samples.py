@@ -50,10 +50,25 @@ def test_all_rows(rows):
 def test_a_word_that_is_none(rows):
     done, _ = run(rows, "--explain-rows", "most")
     assert done.exit_code != 0
-    assert "explain_rows must be 'default' or 'auto', got 'most'" in done.stderr
+    assert "--explain-rows must be 'default' or 'auto', got 'most'" in done.stderr
 
 
 def test_a_time_limit(rows):
     done, _ = run(rows, "--max-seconds", "100000")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["why"] == "all rows"
+
+
+def test_single_rows_are_in_the_page_where_they_are_asked_for(rows):
+    done, out = run(rows, "--rows", "7")
+    assert done.exit_code == 0, done.output
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert page.count("<option value=") == 7
+    done, out = run(rows)
+    assert 'id="rows"' not in (out / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_number_of_single_rows_that_is_none(rows):
+    done, _ = run(rows, "--rows", "0")
+    assert done.exit_code != 0
+    assert "rows must be a whole number of 1 or more, got 0" in done.stderr

@@ -15,6 +15,7 @@ import pytest
 from scipy import sparse
 
 from dfi._data import as_frame, read_table
+from dfi._data.columns import read_vector
 from dfi.warnings import ManyLevelsWarning
 
 
@@ -258,14 +259,9 @@ DAY = dt.datetime(2020, 1, 1)
 @pytest.mark.parametrize(
     ("X", "text", "remedy"),
     [
-        (pd.DataFrame({"t": [DAY] * 2}), "holds dates or times", TIME),
-        (pd.DataFrame({"t": [dt.timedelta(1)] * 2}), "holds dates or times", TIME),
-        (pd.DataFrame({"t": [DAY.date()] * 2}), "holds dates or times (date)", TIME),
-        (pd.DataFrame({"t": pd.period_range("2020", periods=2)}), "holds dates or times", TIME),
-        (pl.DataFrame({"t": [DAY] * 2}), "holds dates or times", TIME),
-        (pl.DataFrame({"t": [DAY.date()] * 2}), "holds dates or times (Date)", TIME),
-        (pl.DataFrame({"t": [DAY.time()] * 2}), "holds dates or times (Time)", TIME),
-        (pl.DataFrame({"t": [dt.timedelta(1)] * 2}), "holds dates or times", TIME),
+        (pd.DataFrame({"t": [DAY.date()] * 2}), "holds dates or times (date)", "Make days of it"),
+        (pl.DataFrame({"t": [DAY.date()] * 2}), "holds dates or times (Date)", "Make days of it"),
+        (pl.DataFrame({"t": [DAY.time()] * 2}), "holds dates or times (Time)", "Make hours of it"),
         (pa.table({"t": [DAY] * 2}), "holds dates or times", TIME),
         (pl.DataFrame({"t": [[1], [2]]}), "holds nested values (List(Int64))", NESTED),
         (pl.DataFrame({"t": [{"a": 1}] * 2}), "holds nested values", NESTED),
@@ -281,6 +277,60 @@ def test_unusable_columns_are_refused_by_name(X: object, text: str, remedy: str)
     with pytest.raises(TypeError, match=message(f"Column 't' {text}")) as caught:
         read_table(X)
     assert remedy in str(caught.value)
+
+
+TIMES = [DAY, None, DAY + dt.timedelta(days=3, hours=6)]
+
+
+@pytest.mark.parametrize(
+    ("column", "first", "last"),
+    [
+        (pd.Series(TIMES), 0.0, 3.25),
+        (pd.Series(pd.to_datetime(TIMES, utc=True)), 0.0, 3.25),
+        (pd.Series([None if day is None else day - DAY for day in TIMES]), 0.0, 3.25),
+        (pd.Series([None if day is None else day.date() for day in TIMES], dtype=object), 0.0, 3.0),
+        (
+            pd.Series([None if day is None else day.time() for day in TIMES], dtype=object),
+            0.0,
+            6.0,
+        ),
+        (
+            pd.Series([None if day is None else day - DAY for day in TIMES], dtype=object),
+            0.0,
+            3.25,
+        ),
+        (pd.Series(pd.to_datetime(TIMES).to_period("D")), 0.0, 3.0),
+        (pl.Series(TIMES), 0.0, 3.25),
+        (pl.Series([None if day is None else day.date() for day in TIMES]), 0.0, 3.0),
+        (pl.Series([None if day is None else day - DAY for day in TIMES]), 0.0, 3.25),
+        (pl.Series([None if day is None else day.time() for day in TIMES]), 0.0, 6.0),
+    ],
+)
+def test_the_line_that_is_told_makes_numbers_of_times(
+    column: pd.Series, first: float, last: float
+) -> None:
+    X: object = pd.DataFrame({"a": [1.0, 2.0, 3.0], "the time": column})
+    if isinstance(column, pl.Series):
+        X = pl.DataFrame({"a": [1.0, 2.0, 3.0], "the time": column})
+    with pytest.raises(TypeError, match="'the time' holds dates or times") as caught:
+        read_table(X)
+    found = re.search(r"e\.g\. (X.*), or drop it\.$", str(caught.value))
+    assert found is not None
+    names = {"X": X, "pd": pd, "pl": pl}
+    exec(found[1], names)  # noqa: S102
+    values = read_table(names["X"]).columns[1]
+    assert values.kind in ("real", "integer")
+    matrix = read_table(names["X"]).matrix
+    assert matrix[[0, 2], values.positions[0]] == pytest.approx([first, last])
+    assert matrix[1, values.positions[1]] == 1.0
+
+
+def test_an_outcome_of_times_is_refused_in_its_own_words() -> None:
+    y = pd.Series([DAY, DAY + dt.timedelta(1)])
+    with pytest.raises(TypeError, match=r"^y holds dates.*e\.g\. y = \(y - y\.min\(\)\) / "):
+        read_vector(y, "y")
+    with pytest.raises(TypeError, match=r"^y holds dates.*days since a date, or drop it\.$"):
+        read_vector(pl.Series(y), "y")
 
 
 @pytest.mark.parametrize(

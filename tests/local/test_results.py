@@ -80,6 +80,10 @@ def test_rows_are_positions(explainer):
         assert some.rows.tolist() == [3, 7]
         np.testing.assert_allclose(some.values, every.values[[3, 7]], atol=1e-12)
     assert result.local(4).rows.tolist() == [4]
+    drawn = result.local(sample=7).rows
+    assert len(set(drawn.tolist())) == 7
+    np.testing.assert_array_equal(result.local(sample=7).rows, drawn)
+    assert len(result.local(sample=1000)) == 120
     assert result.local([7, 7]).rows.tolist() == [7, 7]
     assert every.take([2, 0]).rows.tolist() == [2, 0]
     assert every.place_of(9) == 9
@@ -118,7 +122,7 @@ def test_new_rows_of_other_columns_are_refused_by_name(explainer, table):
         explainer.local(X.assign(a="text"))
     with pytest.raises(ValueError, match="They had none before"):
         explainer.local(X.assign(a=np.nan))
-    with pytest.raises(ValueError, match=r"pass rows=\.\.\. of the table or new rows"):
+    with pytest.raises(ValueError, match=r"pass rows=\.\.\. of the table, a number"):
         explainer.result_.local([0], X=X)
     with pytest.raises(ValueError, match="is not fitted yet"):
         dfi.DFI().local(X)

@@ -179,3 +179,19 @@ def test_scores_in_normal_space_share_like_features():
     np.testing.assert_allclose(local.values.sum(axis=1), local.prediction - local.base, atol=1e-10)
     # normal scores are ranks: a monotone margin changes their interpolation alone
     assert np.corrcoef(local.values[:, 0], straight.values[:, 0])[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("transport", ["gaussian", "copula"])
+@pytest.mark.parametrize("with_category", [False, True])
+def test_what_does_not_vary_among_the_rows_of_a_model(transport, with_category):
+    """A flag of one row, and levels of two: half models have seen nothing of them."""
+    X, y = mixed(120)
+    X["flag"] = 0.0
+    X.loc[9, "flag"] = 1.0
+    X["k"] = "u"
+    X.loc[[3, 50], "k"] = "v"
+    X.loc[7, "k"] = "w"
+    columns = ["a", "b", "flag", *["k"] * with_category]
+    result = dfi.explain(X[columns], y, "linear", cv=3, transport=transport, **QUIET)
+    local = result.local()
+    np.testing.assert_allclose(local.values.sum(axis=1), local.prediction - local.base, atol=1e-10)

@@ -60,7 +60,7 @@ def test_no_plot_shows(monkeypatch, result):
 
 
 def test_every_plot_has_its_table():
-    names = [n for n in plots.__all__ if not n.endswith("_data") and n != "plot_result"]
+    names = [n for n in plots.__all__ if not n.endswith("_data") and not n.startswith("plot_")]
     assert all(f"{name}_data" in plots.__all__ for name in names)
     for name in names:
         parameters = inspect.signature(getattr(plots, name)).parameters

@@ -25,6 +25,31 @@ if TYPE_CHECKING:
 Kind = Literal["real", "integer", "boolean", "categorical"]
 
 _ENCODE_TIME = "Encode it as a number, e.g. days since a date, or drop it."
+_TIME_LINES = {
+    ("pandas", "dates"): "X[{name}] = (X[{name}] - X[{name}].min()) / pd.Timedelta(days=1)",
+    ("pandas", "durations"): "X[{name}] = X[{name}] / pd.Timedelta(days=1)",
+    ("pandas", "periods"): (
+        "X[{name}] = (X[{name}].dt.start_time - X[{name}].dt.start_time.min())"
+        " / pd.Timedelta(days=1)"
+    ),
+    ("pandas", "date objects"): (
+        "X[{name}] = (pd.to_datetime(X[{name}]) - pd.to_datetime(X[{name}]).min())"
+        " / pd.Timedelta(days=1)"
+    ),
+    ("pandas", "duration objects"): "X[{name}] = pd.to_timedelta(X[{name}]) / pd.Timedelta(days=1)",
+    ("pandas", "time objects"): (
+        "X[{name}] = X[{name}].map(lambda t: t.hour + t.minute / 60, na_action='ignore')"
+    ),
+    ("polars", "dates"): (
+        "X = X.with_columns((pl.col({name}) - pl.col({name}).min()).dt.total_seconds() / 86400)"
+    ),
+    ("polars", "durations"): ("X = X.with_columns(pl.col({name}).dt.total_seconds() / 86400)"),
+    ("polars", "times"): (
+        "X = X.with_columns(pl.col({name}).dt.hour() + pl.col({name}).dt.minute() / 60)"
+    ),
+}
+"""The line that makes numbers of times, by library and what they are: days, or hours of a day."""
+
 _SPREAD = "Spread its elements over columns of numbers, or drop it."
 _SPLIT_COMPLEX = "Split it into its real and imaginary parts, or drop it."
 _ONE_TYPE = "Make it all numbers or all strings, or drop it."
@@ -203,6 +228,15 @@ def _refuse(label: object, what: str, remedy: str) -> TypeError:
     return TypeError(f"Column {str(label)!r} {what}, which is not a quantity or a class. {remedy}")
 
 
+def _time_remedy(label: object, library: str, what: str) -> str:
+    """Return how times become numbers, as a line for the caller's library where one is known."""
+    line = _TIME_LINES.get((library, what))
+    if line is None:
+        return _ENCODE_TIME
+    kind = "hours" if "time" in what else "days"
+    return f"Make {kind} of it, e.g. {line.format(name=repr(label))}, or drop it."
+
+
 def read_column(label: object, series: nw.Series[Native]) -> Reading:
     """Read one column of a pandas, polars or pyarrow table."""
     native: Native = series.to_native()
@@ -228,9 +262,13 @@ def read_column(label: object, series: nw.Series[Native]) -> Reading:
         plain = kind == nw.String
         return Reading(label, "categorical", dtype, None, cells, missing, declared, text=plain)
     if kind == nw.Object:
-        return read_objects(label, cells, missing, dtype)
+        return read_objects(label, cells, missing, dtype, series.implementation.value)
     if kind in (nw.Datetime, nw.Date, nw.Time, nw.Duration) or "period" in str(dtype):
-        raise _refuse(label, f"holds dates or times ({dtype})", _ENCODE_TIME)
+        what_time = {nw.Time: "times", nw.Duration: "durations"}.get(type(kind), "dates")
+        what_time = "periods" if "period" in str(dtype) else what_time
+        library = series.implementation.value
+        remedy = _time_remedy(label, library, what_time)
+        raise _refuse(label, f"holds dates or times ({dtype})", remedy)
     if kind in (nw.List, nw.Array, nw.Struct):
         raise _refuse(label, f"holds nested values ({dtype})", _SPREAD)
     if "complex" in str(dtype):
@@ -238,14 +276,24 @@ def read_column(label: object, series: nw.Series[Native]) -> Reading:
     raise _refuse(label, f"has dtype {dtype}", _DROP)
 
 
-def read_objects(label: object, values: Sequence[object], missing: Bools, dtype: object) -> Reading:
+def read_objects(
+    label: object,
+    values: Sequence[object],
+    missing: Bools,
+    dtype: object,
+    library: str = "numpy",
+) -> Reading:
     """Read a column of Python objects: all strings, all numbers or all booleans."""
     kinds = {type(value) for value, gap in zip(values, missing, strict=True) if not gap}
     if all(issubclass(kind, str) for kind in kinds) and kinds:
         return Reading(label, "categorical", dtype, values=values, missing=missing, text=True)
     found = " and ".join(sorted(kind.__name__ for kind in kinds)[:3])
     if any(issubclass(kind, _TIMES) for kind in kinds):
-        raise _refuse(label, f"holds dates or times ({found})", _ENCODE_TIME)
+        of_day = all(issubclass(kind, dt.time) for kind in kinds)
+        spans = all(issubclass(kind, dt.timedelta | np.timedelta64) for kind in kinds)
+        what_time = "time objects" if of_day else "duration objects" if spans else "date objects"
+        remedy = _time_remedy(label, library, what_time)
+        raise _refuse(label, f"holds dates or times ({found})", remedy)
     if any(issubclass(kind, _NESTED) for kind in kinds):
         raise _refuse(label, f"holds nested values ({found})", _SPREAD)
     boolean = all(issubclass(kind, (bool, np.bool_)) for kind in kinds)
@@ -374,7 +422,10 @@ def read_vector(values: object, what: str, *, labels: bool = False) -> Vector:
         message = str(error)
         if message.startswith("Column ") and repr(what) in message:
             kind = TypeError if isinstance(error, TypeError) else ValueError
-            raise kind(f"{what}{message[message.index(repr(what)) + len(repr(what)) :]}") from None
+            text = message[message.index(repr(what)) + len(repr(what)) :]
+            if "with_columns" in text:
+                text = f"{text[: text.index(' Make ')]} {_ENCODE_TIME}"
+            raise kind(what + text.replace(f"X[{what!r}]", what)) from None
         raise
 
 

@@ -308,6 +308,24 @@ def read_complete(
     return table, None if kept is None or kept.all() else kept
 
 
+def refused_columns(X: Frame) -> dict[str, str]:
+    """Return why single columns of a data frame would be refused, by name, without warnings."""
+    opened = open_frame(X)
+    if opened is None:
+        return {}
+    found = {}
+    for label, series in zip(opened[1], opened[2], strict=True):
+        try:
+            reading = read_column(label, series)
+            _refuse_infinite([reading])
+            if reading.kind == "categorical":
+                observed = len(reading.observed())
+                refuse_levels(reading.name, reading.levels(), observed, len(reading))
+        except (TypeError, ValueError) as error:
+            found[str(label)] = str(error)
+    return found
+
+
 def _open(
     X: Frame, *, max_dense_bytes: int, min_rows: int
 ) -> tuple[Library, list[object], list[Reading], object]:
@@ -493,6 +511,18 @@ def refuse_text(name: str, values: Sequence[object]) -> None:
 
 def check_levels(name: str, levels: Sequence[object], n_observed: int, n_rows: int) -> None:
     """Raise if a categorical column names its rows, or has too many levels; warn of many."""
+    refuse_levels(name, levels, n_observed, n_rows)
+    if len(levels) > _MANY_LEVELS:
+        warn(
+            f"Column {name!r} has {len(levels)} levels. Its score is one; levels below 1 % "
+            "of the rows are pooled for the transport, never for the model. Group rare ones if the "
+            "run is slow or the model poor.",
+            ManyLevelsWarning,
+        )
+
+
+def refuse_levels(name: str, levels: Sequence[object], n_observed: int, n_rows: int) -> None:
+    """Raise if a categorical column names its rows, or has too many levels."""
     if n_observed > max(_IDENTIFIER_LEVELS, n_rows / 2):
         raise ValueError(
             f"Column {name!r} has {n_observed} different values in {n_rows} rows: it looks "
@@ -504,13 +534,6 @@ def check_levels(name: str, levels: Sequence[object], n_observed: int, n_rows: i
             "between them. Put the rare ones into one level, e.g. rare = "
             f"X[{name!r}].map(X[{name!r}].value_counts()) < {max(2, n_rows // 200)}; X[{name!r}] = "
             f"X[{name!r}].mask(rare, 'other'), or drop the column."
-        )
-    if len(levels) > _MANY_LEVELS:
-        warn(
-            f"Column {name!r} has {len(levels)} levels. Its score is one; levels below 1 % "
-            "of the rows are pooled for the transport, never for the model. Group rare ones if the "
-            "run is slow or the model poor.",
-            ManyLevelsWarning,
         )
 
 

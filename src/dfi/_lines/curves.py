@@ -36,6 +36,12 @@ GRID = 64
 """Values at which models are asked that are known by their predictions alone."""
 
 VALUES_AT_ONCE = 1 << 21
+CELLS_PER_NODE = 4
+"""Cells of the table in which places among the values are looked up."""
+
+TASKS = 8
+"""Parts of a background that are walked side by side."""
+
 STILL = 1e-12
 """Part of a column's largest step below which a line does not move it."""
 
@@ -168,32 +174,40 @@ def _walked(trees: TreeLines, lines: Lines, j: int, nodes: Floats, chosen: slice
     """Return the sum of some trees at each row and node."""
     # numba is loaded by the first ensemble that is walked, not with the package
     from dfi._compiled import kernel_array, run_tasks
-    from dfi._lines.kernels_linked import tree_margins
+    from dfi._lines.kernels_curves import tree_curves
 
     ensemble = trees.ensemble
-    out = np.zeros((len(lines.points), len(nodes)))
+    out = np.zeros((len(lines.points), len(nodes) + 1))
     points = kernel_array(lines.points, np.float64)
-    direction = kernel_array(lines.directions[:, j], np.float64)
+    step = np.ascontiguousarray(lines.directions[:, j])
+    inverse = np.divide(1.0, step, out=np.zeros_like(step), where=step != 0.0)
     back = kernel_array(lines.latent[:, j], np.float64)
-    at, no_cells = kernel_array(nodes, np.float64), np.empty(0)
-    feature, left, right = (
-        kernel_array(each, np.intp) for each in (ensemble.feature, ensemble.left, ensemble.right)
-    )
+    least, width = float(nodes[0]), float(nodes[-1] - nodes[0])
+    cells = max(1, CELLS_PER_NODE * len(nodes))
+    per_unit = cells / width if width > 0 else 0.0
+    first = np.searchsorted(nodes, least + np.arange(cells) * (width / cells))
+    feature, left, right, starts, roots = (
+        kernel_array(each, np.int32)
+        for each in (
+            ensemble.feature, ensemble.left, ensemble.right, first, ensemble.roots[chosen],
+        )
+    )  # fmt: skip
     threshold, value = (
         kernel_array(each, np.float64) for each in (ensemble.threshold, ensemble.value)
     )
-    roots = kernel_array(ensemble.roots[chosen], np.intp)
+    deepest = max(np.diff([*ensemble.roots.tolist(), len(ensemble.feature)]), default=0) + 1
 
     def task(part: slice) -> None:
-        memory = np.empty(len(feature) + 1, dtype=np.intp), np.empty((len(feature) + 1, 2))
-        tree_margins(
-            points[part], direction, back[part], at, no_cells,
+        memory = np.empty(deepest, np.int32), np.empty((deepest, 2), np.int32)
+        tree_curves(
+            points[part], step, inverse, back[part], nodes, starts, least, per_unit,
             feature, threshold, left, right, value, roots, *memory, out[part],
         )  # fmt: skip
 
-    size = max(1, -(-len(points) // 8))
-    run_tasks(task, blocks(len(points), size), trees.n_threads, work=8 * len(points) * len(roots))
-    return out
+    size = max(1, -(-len(points) // TASKS))
+    work = TASKS * len(points) * len(roots)
+    run_tasks(task, blocks(len(points), size), trees.n_threads, work=work)
+    return out[:, :-1]
 
 
 def _interpolated(model: LineModel, lines: Lines, mass: Floats, j: int, nodes: Floats) -> Floats:

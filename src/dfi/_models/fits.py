@@ -180,7 +180,7 @@ class Fits:
         n_repeats : int, optional
             How often rows are split anew. With the default learner and five folds every third
             time: in between the training rows of each fold are only halved in another way, which
-            costs no further fit. By default three times there, up to :data:`MOST_ROWS` rows, and
+            costs no further fit. By default three times there, up to ``MOST_ROWS`` rows, and
             once elsewhere.
         loss : Loss, optional
             What scores are differences of; by default Brier's score for classes, squared error
@@ -554,7 +554,7 @@ class Fits:
                 "two models fitted on disjoint rows are needed; cv='prefit' has one: let the "
                 "models be fitted here"
             )
-        self._require_halves()
+        self.require_halves()
         return self.keep("fitted halves", self._fit_halves)
 
     def trained_on(self, *, halves: bool) -> tuple[tuple[Ints, ...], ...]:
@@ -569,7 +569,7 @@ class Fits:
         training, _ = (self.whole or self)._halves
         return tuple(tuple(training.sets[k].rows for k in use.sets) for use in training.uses)
 
-    def _require_halves(self) -> None:
+    def require_halves(self) -> None:
         """Raise if halves of training rows are too small to learn anything from."""
         fewest = min(len(fold.train) for fold in self.folds)
         if fewest < 4:
@@ -580,19 +580,46 @@ class Fits:
                 "model a fold with form='loco'"
             )
 
-    def _fit_halves(self) -> tuple[Training, CrossFit]:
+    def half_training(self) -> Training:
+        """Return what is fitted on halves of the training rows."""
         if self.halvings:
-            training, _ = shared_training(self.repeats, self.halvings, self.data.fit)
-        else:
-            training = half_training(self.repeats, self.data, self.seeds.child("fit"))
+            return shared_training(self.repeats, self.halvings, self.data.fit)[0]
+        return half_training(self.repeats, self.data, self.seeds.child("fit"))
+
+    def quarter_training(self, halves: Training) -> Training:
+        """Return what is fitted on halves of those halves."""
+        if self.halvings:
+            return shared_training(self.repeats, self.halvings, self.data.fit)[1]
+        return quarter_training(halves, self.data, self.seeds.child("fit"))
+
+    def training_sizes(self, *, halves: bool, quarters: bool) -> list[int]:
+        """Return the rows of each model that will be fitted, those of all classes; none if given.
+
+        Parameters
+        ----------
+        halves : bool
+            Whether models are fitted on halves of the training rows; else on all of them.
+        quarters : bool
+            Whether models are also fitted on halves of the halves.
+        """
+        if self.given:
+            return []
+        training = self.half_training() if halves else full_training(self.repeats)
+        sets = list(training.sets)
+        if quarters:
+            sets += self.quarter_training(training).sets
+        alone = self.outcome.members and not (
+            self.outcome.kind == "classes" and predicts_classes(self.learner)
+        )
+        return [len(one.rows) for one in sets] * (len(self.outcome.members) if alone else 1)
+
+    def _fit_halves(self) -> tuple[Training, CrossFit]:
+        training = self.half_training()
         return training, self._fit(training, "fitting models on halves")
 
     def _fit_quarters(self) -> tuple[FoldModels, ...]:
         halves, fitted = self._halves
-        if self.halvings:
-            _, training = shared_training(self.repeats, self.halvings, self.data.fit)
-        else:
-            training = quarter_training(halves, self.data, self.seeds.child("fit"))
+        training = self.quarter_training(halves)
         label = "fitting models on quarters"
         return self._fit(training, label, weights=fitted.weights or None).folds
 
@@ -603,7 +630,9 @@ class Fits:
         weights: Mapping[tuple[int, int], Floats] | None = None,
     ) -> CrossFit:
         start = time.perf_counter()
-        with progress_bar(self.workers.progress, label, len(training.sets)) as advance:
+        workers = self.workers
+        sets = len(training.sets)
+        with progress_bar(workers.progress, label, sets, workers.started) as advance:
             if self.cluster is not None:
                 estimator, split = self.cluster
                 found = cluster_fit(

@@ -31,7 +31,7 @@ from joblib import Parallel, delayed
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from joblib.parallel import BACKENDS, get_active_backend
 from threadpoolctl import ThreadpoolController
-from tqdm.auto import tqdm
+from tqdm.std import tqdm  # text everywhere: tqdm.auto asks for widgets in notebooks
 
 try:
     import cloudpickle
@@ -60,6 +60,9 @@ FEW_STEPS = 2000
 SMALL_PARCEL = 1 << 16
 """Bytes that go along with every task: to put them on a cluster first would take longer."""
 
+PATIENCE = 5.0
+"""Seconds of a call that nobody needs to be told about."""
+
 ATOMS = (int, float, complex, str, bytes, type, type(None), FunctionType, BuiltinFunctionType)
 """Kinds of objects that are no shorter as a reference."""
 
@@ -68,8 +71,9 @@ ATOMS = (int, float, complex, str, bytes, type, type(None), FunctionType, Builti
 class Workers:
     """Who does the work: how many tasks at a time, and whether somebody watches.
 
-    Results do not depend on ``n_jobs``, in joblib's counting; progress bars are shown by default at
-    a terminal only. ``started`` is the moment from which a time limit counts.
+    Results do not depend on ``n_jobs``, in joblib's counting; where progress bars are shown says
+    :func:`progress_bar`. ``started`` is the moment from which a time limit and the first seconds
+    without a bar count.
     """
 
     n_jobs: int | None = None
@@ -86,7 +90,7 @@ class Workers:
     ) -> list[Answer]:
         """Call a function on every task, in parallel, with a progress bar; results in order."""
         jobs = (delayed(function)(*task) for task in tasks)
-        with progress_bar(self.progress, label, len(tasks)) as advance:
+        with progress_bar(self.progress, label, len(tasks), self.started) as advance:
             return gathered(jobs, self.n_jobs, advance, threads=threads)
 
 
@@ -102,22 +106,42 @@ def gathered(
     return results
 
 
+def is_watched() -> bool:
+    """Return whether somebody sees what is written meanwhile: at a terminal or in a notebook."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell.__class__.__name__ == "ZMQInteractiveShell" or sys.stderr.isatty()
+
+
 @contextmanager
-def progress_bar(progress: bool | None, label: str, total: int) -> Iterator[Advance | None]:
-    """Yield the advance of a progress bar, or None where none is wanted."""
-    shown = sys.stderr.isatty() if progress is None else progress
-    if not shown:
-        yield None
-        return
-    with tqdm(total=total, desc=label, leave=False) as bar:
-        yield bar.update
+def progress_bar(
+    progress: bool | None, label: str, total: int, started: float | None = None
+) -> Iterator[Advance | None]:
+    """Yield the advance of a progress bar, or None where none is wanted.
+
+    Parameters
+    ----------
+    progress : bool or None
+        Whether there is one; None where somebody watches, and only once :data:`PATIENCE` seconds
+        have passed.
+    label, total
+        What is done, and how many steps it takes.
+    started : float, optional
+        When the call began, by the monotonic clock; now by default.
+    """
+    with telling_bar(progress, label, total, started) as bar:
+        yield bar.advance
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A progress bar that can say how far the answer has settled; none where nobody watches."""
+    """A progress bar that can say how far the answer has settled; none where nobody watches.
+
+    It is shown ``since`` a moment of the monotonic clock.
+    """
 
     bar: tqdm | None
+    since: float = 0.0
 
     @property
     def advance(self) -> Advance | None:
@@ -128,18 +152,22 @@ class Bar:
         """Show a text beside it, and how much there is to do as far as that is known."""
         if self.bar is not None:
             self.bar.total = total
-            self.bar.set_postfix_str(text)
+            self.bar.set_postfix_str(text, refresh=time.monotonic() >= self.since)
 
 
 @contextmanager
-def telling_bar(progress: bool | None, label: str, total: int) -> Iterator[Bar]:
-    """Yield a progress bar with a text that changes."""
-    shown = sys.stderr.isatty() if progress is None else progress
-    if not shown:
+def telling_bar(
+    progress: bool | None, label: str, total: int, started: float | None = None
+) -> Iterator[Bar]:
+    """Yield a progress bar with a text that changes; parameters as :func:`progress_bar`."""
+    if not (is_watched() if progress is None else progress):
         yield Bar(None)
         return
-    with tqdm(total=total, desc=label, leave=False) as bar:
-        yield Bar(bar)
+    now = time.monotonic()
+    since = now if progress else PATIENCE + (now if started is None else started)
+    wait = {"delay": since - now} if since > now else {}
+    with tqdm(total=total, desc=label, leave=False, **wait) as bar:
+        yield Bar(bar, since)
 
 
 @cache

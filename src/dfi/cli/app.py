@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import glob
-import inspect
 import re
 import shlex
 import time as clock
@@ -31,13 +29,13 @@ from dfi.cli.console import (
     print_path,
     print_table,
 )
+from dfi.cli.inputs import read_arguments, resolve_transport
 from dfi.cli.options import Request, UnitsKind, split_names
+from dfi.cli.phrases import in_options
 from dfi.cli.reproduce import reproduce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    import polars as pl
 
     from dfi._models.quality import Quality
 
@@ -46,7 +44,6 @@ GROUP_FILES = ("groups.csv", "groups.parquet")
 CLASS_FILES = ("classes.csv", "classes.parquet")
 COMPARE_FILES = ("comparison.csv", "comparison.parquet", "report.html")
 SENSITIVITY_FILES = ("sensitivity.csv", "sensitivity.parquet", "ranks.png", "report.html")
-MODEL_FILES = (".joblib", ".pkl", ".pickle")
 UNRECORDED = ("out", "jobs", "quiet", "as_json", "force", "debug", "top")
 """Options that do not change the numbers."""
 
@@ -107,97 +104,18 @@ class Run:
         return clock.monotonic() - self._started
 
     def read(self, doing: str, *, refits: bool = False, parts: bool = False) -> dict[str, Any]:
-        """Return the arguments of a computation, the cheap ones read first.
-
-        ``doing`` begins the sentence that says how large the table is; ``refits`` refuses a model
-        that is fitted already; with ``parts`` large files are not read whole.
-        """
-        request = self.request
-        if request.loss not in options.LOSSES:
-            close = difflib.get_close_matches(request.loss, options.LOSSES, n=1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
-            known = ", ".join(options.LOSSES)
-            raise Failure(f"unknown loss {request.loss!r}; {hint}known are {known}", REFUSED)
-        if request.weights is not None and request.frequency_weights is not None:
-            raise Failure("pass --weights or --frequency-weights, not both", REFUSED)
-        if request.units is UnitsKind.groups and request.groups is None:
-            raise Failure("--units groups makes groups the units: name them with --groups", REFUSED)
-        model, fitted = resolve_model(request, self.console)
-        from dfi.cli.tables import read_file, read_groups_file, scan_files, select, select_lazily
-
-        groups = None if request.groups is None else read_groups_file(request.groups)
-        self.console.say(f"reading {'standard input' if request.data == '-' else request.data}")
-        rest = {
-            "estimator": model,
-            "groups": groups,
-            "units": request.units.value,
-            "missing": request.missing.value,
-            "level": request.level,
-            "random_state": request.seed,
-            "n_jobs": request.jobs,
-            "progress": self.console.progress,
-        }
-        lazy = scan_files(request.data, file_format=request.file_format) if parts else None
-        if lazy is not None:
-            self.console.say(f"{doing}: the rows are read in parts")
-            return {
-                "X": select_lazily(lazy, request, self.console),
-                "y": request.target,
-                **self._about_outcome(None),
-                "cv": "prefit" if fitted else request.folds,
-                "sample_weight": request.weights,
-                "frequency_weight": request.frequency_weights,
-                **rest,
-            }
-        frame = read_file(
-            request.data,
-            file_format=request.file_format,
-            encoding=request.encoding,
-            na_values=split_names(request.na_values),
-            categorical=split_names(request.categorical),
-            max_unpacked=request.max_unpacked,
-        )
-        rows = select(frame, request, self.console)
-        if fitted and refits:
-            raise Failure(
-                f"{request.model} is fitted already, but comparing methods needs refits without "
-                "features: give an unfitted model or a name",
-                REFUSED,
-            )
-        n, d = rows.features.shape
-        self.console.say(f"{doing}: {n} rows, {d} features")
-        return {
-            "X": rows.features,
-            "y": rows.target,
-            **self._about_outcome(rows.target),
-            "cv": "prefit" if fitted else rows.cv,
-            "sample_weight": rows.weights,
-            "frequency_weight": rows.frequency_weights,
-            "cv_groups": rows.row_groups,
-            **rest,
-        }
-
-    def _about_outcome(self, target: pl.Series | None) -> dict[str, object]:
-        """Return what was said of the target; the library decides about the rest."""
-        from dfi.cli.tables import label
-
-        request = self.request
-        said: dict[str, object] = {}
-        if request.task is not options.Task.auto:
-            said["task"] = request.task.value
-        if request.positive is not None:
-            said["positive"] = (
-                request.positive if target is None else label(target, request.positive)
-            )
-        if request.loss != "auto":
-            said["loss"] = request.loss
-        return said
+        """Return the arguments of a computation: see :func:`dfi.cli.inputs.read_arguments`."""
+        return read_arguments(self.request, self.console, doing, refits=refits, parts=parts)
 
     def named(self, result: dfi.Importance) -> dfi.Importance:
         """Record the command and the outcome's name in the specification of a result."""
         spec = {**result.spec, "call": command_text(self._context), "target": self.request.target}
         latent = None if result.latent is None else replace(result.latent, spec=spec)
-        return replace(result, spec=spec, latent=latent)
+        told = dict(result.diagnostics)
+        alarms = told.get("alarms")
+        if isinstance(alarms, list | tuple):
+            told["alarms"] = [in_options(str(alarm)) for alarm in alarms]
+        return replace(result, spec=spec, latent=latent, diagnostics=told)
 
     def write_results(self, results: Mapping[str, dfi.Importance], folder: Path) -> None:
         """Write each of several results to a file named after its label."""
@@ -235,6 +153,10 @@ def explain(
     missing: options.MissingValues = options.Missing.unit,
     na_values: options.NaValues = None,
     categorical: options.Categorical = None,
+    dates: options.DateColumns = None,
+    numbers: options.NumberTexts = options.Numbers.plain,
+    decimal: options.DecimalMark = options.Decimal.point,
+    max_levels: options.MaxLevels = None,
     file_format: options.Format = None,
     encoding: options.Encoding = "utf-8",
     max_unpacked: options.MaxUnpacked = None,
@@ -252,6 +174,7 @@ def explain(
     max_seconds: options.MaxSeconds = None,
     keep_rows: options.KeepRows = False,
     fit_rows: options.FitRows = None,
+    rows_shown: options.ShownRows = None,
     out: options.Out = None,
     jobs: options.Jobs = None,
     quiet: options.Quiet = False,
@@ -310,7 +233,8 @@ def explain(
             if result.default_groups is not None:
                 write_tables(result.group().table(), stage, "groups")
             result.save(stage / "result.dfi")
-            dfi.report.write_report(result, stage / "report.html", target=target)
+            page = stage / "report.html"
+            dfi.report.write_report(result, page, target=target, rows=rows_shown)
             stamp = datetime.now(UTC).isoformat(timespec="seconds")
             (stage / "log.txt").write_text(f"{stamp} {line}\n", encoding="utf-8")
     written = run.folder.written
@@ -358,6 +282,10 @@ def compare(
     missing: options.MissingValues = options.Missing.unit,
     na_values: options.NaValues = None,
     categorical: options.Categorical = None,
+    dates: options.DateColumns = None,
+    numbers: options.NumberTexts = options.Numbers.plain,
+    decimal: options.DecimalMark = options.Decimal.point,
+    max_levels: options.MaxLevels = None,
     file_format: options.Format = None,
     encoding: options.Encoding = "utf-8",
     max_unpacked: options.MaxUnpacked = None,
@@ -420,6 +348,10 @@ def sensitivity(
     missing: options.MissingValues = options.Missing.unit,
     na_values: options.NaValues = None,
     categorical: options.Categorical = None,
+    dates: options.DateColumns = None,
+    numbers: options.NumberTexts = options.Numbers.plain,
+    decimal: options.DecimalMark = options.Decimal.point,
+    max_levels: options.MaxLevels = None,
     file_format: options.Format = None,
     encoding: options.Encoding = "utf-8",
     max_unpacked: options.MaxUnpacked = None,
@@ -507,76 +439,6 @@ def read_grid(
     return None, values
 
 
-def resolve_transport(
-    transport: str, epsilon: float | None, components: options.Dependence | None
-) -> object:
-    """Return a transport by name, with its epsilon and components where they were given."""
-    settings: dict[str, object] = {}
-    if epsilon is not None:
-        settings["epsilon"] = epsilon
-    if components is not None:
-        settings["components"] = "auto" if components is options.Dependence.auto else None
-    if not settings:
-        return transport
-    from dfi.transports import resolve_transport
-
-    kind = type(resolve_transport(transport))
-    known = inspect.signature(kind).parameters
-    for option in settings:
-        if option not in known:
-            raise Failure(f"the transport {transport!r} has no --{option}", REFUSED)
-    return kind(**settings)
-
-
-def resolve_model(request: Request, console: Console) -> tuple[object, bool]:
-    """Return a learner's name or a loaded model, and whether it is already fitted."""
-    model = request.model
-    if model in options.MODELS:
-        return model, False
-    if not model.lower().endswith(MODEL_FILES):
-        close = difflib.get_close_matches(model, options.MODELS, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        known = ", ".join(options.MODELS)
-        raise Failure(
-            f"unknown model {model!r}; {hint}known are {known}, or a .joblib file", REFUSED
-        )
-    if not Path(model).is_file():
-        raise Failure(f"there is no file {model}", INPUT)
-    if not request.trust_model:
-        raise Failure(
-            f"loading {model} runs the code that is stored in it: if you trust whoever wrote it, "
-            "add --trust-model",
-            REFUSED,
-        )
-    console.warn(f"loading {model} runs the code that is stored in it")
-    import joblib
-
-    try:
-        loaded = joblib.load(model)
-    except (ImportError, AttributeError) as error:
-        raise Failure(f"{model} needs code that is not installed here: {error}", INPUT) from error
-    except Exception as error:
-        # bytes that are no pickle make its reader raise almost anything
-        raise Failure(f"{model} is not a model that joblib can load ({error})", INPUT) from error
-    if not any(hasattr(loaded, name) for name in ("predict", "predict_proba", "run")):
-        raise Failure(f"{model} holds a {type(loaded).__name__}, which has no predict", REFUSED)
-    return loaded, _is_fitted(loaded)
-
-
-def _is_fitted(model: object) -> bool:
-    from sklearn.exceptions import NotFittedError
-    from sklearn.utils.validation import check_is_fitted
-
-    try:
-        check_is_fitted(model)
-    except NotFittedError:
-        # of models of other libraries nothing is known, and they are not saved to be fitted
-        return not hasattr(model, "__sklearn_tags__")
-    except (TypeError, AttributeError):  # not a scikit-learn estimator
-        return True
-    return True
-
-
 def command_text(context: typer.Context) -> str:
     """Return the command as one would type it, files by their name only: folders are private."""
     parts = ["dfi", str(context.info_name)]
@@ -621,6 +483,64 @@ def read_groups(path: str | None) -> object:
     from dfi.cli.tables import read_groups_file
 
     return read_groups_file(path)
+
+
+@guarded
+def doctor(
+    data: options.Data,
+    target: options.Target,
+    task: options.OutcomeTask = options.Task.auto,
+    positive: options.Positive = None,
+    loss: options.ScoreLoss = "auto",
+    groups: options.Groups = None,
+    units: options.Units = options.UnitsKind.columns,
+    drop: options.Drop = None,
+    weights: options.Weights = None,
+    frequency_weights: options.FrequencyWeights = None,
+    time: options.Time = None,
+    cv_groups: options.RowGroups = None,
+    missing: options.MissingValues = options.Missing.unit,
+    na_values: options.NaValues = None,
+    categorical: options.Categorical = None,
+    dates: options.DateColumns = None,
+    numbers: options.NumberTexts = options.Numbers.plain,
+    decimal: options.DecimalMark = options.Decimal.point,
+    max_levels: options.MaxLevels = None,
+    file_format: options.Format = None,
+    encoding: options.Encoding = "utf-8",
+    max_unpacked: options.MaxUnpacked = None,
+    model: options.Model = "auto",
+    trust_model: options.Trust = False,
+    folds: options.Folds = 5,
+    level: options.Level = 0.95,
+    seed: options.Seed = 0,
+    transport: options.Transport = "gaussian",
+    epsilon: options.Epsilon = None,
+    components: options.Components = None,
+    form: options.Form = options.ScoreForm.auto,
+    repeats: options.Repeats = None,
+    explain_rows: options.RowsToExplain = "default",
+    fit_rows: options.FitRows = None,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
+    top: options.Columns = 40,
+) -> None:
+    """Look at a table before anything is fitted: what is in it, and what explain will do with it.
+
+    Takes the options of explain, and ends with code 4 where explain would refuse the table.
+    """
+    request = Request.among({**locals(), "out": None, "jobs": None, "force": False})
+    from dfi.cli.doctor import run_doctor
+
+    settings = {
+        "transport": resolve_transport(transport, epsilon, components),
+        "form": form.value,
+        "explain_rows": options.rows_to_explain(explain_rows),
+        "n_repeats": repeats,
+        "fit_rows": fit_rows,
+    }
+    run_doctor(request, Console(quiet), settings, top)
 
 
 @guarded
@@ -701,5 +621,5 @@ def demo(
     run(out)
 
 
-for command in (explain, compare, sensitivity, show, report, demo, reproduce):
+for command in (explain, doctor, compare, sensitivity, show, report, demo, reproduce):
     app.command()(command)

@@ -35,6 +35,8 @@ from rich.text import Text
 
 from dfi._checks import printable
 from dfi._files import folder_filled, outputs_noted
+from dfi.cli.phrases import in_options
+from dfi.warnings import DFIWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -109,7 +111,7 @@ def sentence(error: BaseException, written: Sequence[Path] = ()) -> str:
     if exit_code(error) == DEFECT:
         kind = type(error).__name__
         return f"unexpected {kind}: {text} (run again with --debug and report it)"
-    return text
+    return text if isinstance(error, Failure) else in_options(text)
 
 
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
@@ -176,9 +178,9 @@ class Console:
         self.said: list[str] = []
 
     @property
-    def progress(self) -> bool:
-        """Whether progress bars are wanted: at a terminal, unless quiet."""
-        return not self.quiet and sys.stderr.isatty()
+    def progress(self) -> bool | None:
+        """Whether progress bars are wanted: None, for long runs at a terminal, unless quiet."""
+        return None if not self.quiet and sys.stderr.isatty() else False
 
     def say(self, text: str) -> None:
         """Say what is being done."""
@@ -202,7 +204,8 @@ class Console:
 
         def show(message: Warning | str, category: type[Warning], *_: object) -> None:
             if not issubclass(category, (DeprecationWarning, PendingDeprecationWarning)):
-                self.warn(str(message))
+                ours = issubclass(category, DFIWarning)
+                self.warn(in_options(str(message)) if ours else str(message))
 
         with warnings.catch_warnings():
             warnings.simplefilter("default")

@@ -44,6 +44,29 @@ class Missing(StrEnum):
     drop = "drop"
 
 
+class Dates(StrEnum):
+    """What dates and times become."""
+
+    days = "days"
+    parts = "parts"
+    drop = "drop"
+
+
+class Numbers(StrEnum):
+    """What becomes of texts that are numbers with marks."""
+
+    plain = "plain"
+    marked = "marked"
+    text = "text"
+
+
+class Decimal(StrEnum):
+    """What stands before the fraction of a number."""
+
+    point = "."
+    comma = ","
+
+
 class Dependence(StrEnum):
     """How dependence components are found."""
 
@@ -158,6 +181,33 @@ Categorical = Annotated[
         show_default=False,
     ),
 ]
+DateColumns = Annotated[
+    Dates | None,
+    _reading(
+        "--dates",
+        help="dates and times of features: days since 1970, their parts (year, month, ...) as one "
+        "unit, or left out; refused otherwise",
+        show_default=False,
+    ),
+]
+NumberTexts = Annotated[
+    Numbers,
+    _reading(
+        "--numbers",
+        help="texts such as 17 %, $17 and 17,000: refused, read as numbers (marked), or left as "
+        "levels (text)",
+    ),
+]
+DecimalMark = Annotated[Decimal, _reading("--decimal", help="decimal mark of CSV and TSV")]
+MaxLevels = Annotated[
+    int | None,
+    _reading(
+        "--max-levels",
+        min=2,
+        help="levels of a category that are kept, the most frequent; the others become one",
+        show_default=False,
+    ),
+]
 Format = Annotated[
     str | None,
     _reading(
@@ -196,6 +246,15 @@ FitRows = Annotated[
     _method(
         "--fit-rows",
         help="rows that models are fitted on; all, or 200,000 where the files are read in parts",
+        show_default=False,
+    ),
+]
+ShownRows = Annotated[
+    int | None,
+    _method(
+        "--rows",
+        help="so many single rows in the report, with what each feature contributes; their values "
+        "are then in the page",
         show_default=False,
     ),
 ]
@@ -271,6 +330,7 @@ Force = Annotated[bool, _running("--force", "-f", help="replace existing outputs
 Debug = Annotated[bool, _running("--debug", help="show the traceback of an error")]
 
 Top = Annotated[int, typer.Option(min=1, help="features to print")]
+Columns = Annotated[int, typer.Option("--top", min=1, help="columns and remarks to print")]
 Result = Annotated[
     Path, typer.Argument(help="a .dfi file, or a folder with result.dfi", show_default=False)
 ]
@@ -322,6 +382,10 @@ class Request:
     missing: Missing
     na_values: list[str] | None
     categorical: list[str] | None
+    dates: Dates | None
+    numbers: Numbers
+    decimal: Decimal
+    max_levels: int | None
     file_format: str | None
     encoding: str
     max_unpacked: int | None

@@ -10,6 +10,7 @@ import difflib
 import glob
 import gzip
 import io
+import itertools
 import json
 import os
 import stat
@@ -27,12 +28,14 @@ from sklearn.model_selection import TimeSeriesSplit
 from dfi._checks import printable
 from dfi._data import source
 from dfi._data.streams.files import Files, find_files
-from dfi._data.text import find_numbers, spelling
+from dfi._data.text import find_numbers
+from dfi._data.text import spelling as spelling_of
+from dfi.cli.columns import days, is_time, read_dates, with_dates, with_fewer_levels, with_numbers
 from dfi.cli.console import INPUT, REFUSED, Failure, Terminated, is_panic
-from dfi.cli.options import Missing, Task, split_names
+from dfi.cli.options import Dates, Decimal, Missing, Numbers, Task, split_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dfi.cli.console import Console
     from dfi.cli.options import Request
@@ -60,6 +63,7 @@ FEW_CLASSES = 10
 TYPED = ("parquet", "arrow")
 """Formats whose columns have types: text is text in them."""
 
+SEPARATORS = ",;\t|"
 FORMULAS = tuple("=+-@\t\r\n＝＋－＠")
 """What a cell that a spreadsheet runs begins with."""
 STREAMED_BYTES = 2**28
@@ -73,11 +77,34 @@ RATIO = 20
 _GZIP, _PARQUET, _ARROW, _STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 
 
+@dataclass(frozen=True)
+class Spelling:
+    """How texts are written: their encoding, and what stands before a fraction.
+
+    With ``dates`` those that may be read in two ways are refused, but for the columns ``without``;
+    with ``levels`` texts stay levels, also where they look like numbers.
+    """
+
+    encoding: str = "utf-8"
+    decimal: Decimal = Decimal.point
+    dates: bool = False
+    without: tuple[str, ...] = ()
+    levels: bool = False
+
+    @classmethod
+    def of(cls, request: Request) -> Spelling:
+        """Return what a request says."""
+        dates = request.dates is not None or request.time is not None
+        without = tuple(split_names(request.drop))
+        levels = request.numbers is Numbers.text
+        return cls(request.encoding, request.decimal, dates, without, levels)
+
+
 def read_file(
     path: str,
     *,
     file_format: str | None = None,
-    encoding: str = "utf-8",
+    spelling: Spelling | None = None,
     max_unpacked: int | None = None,
     na_values: Sequence[str] = (),
     categorical: Sequence[str] = (),
@@ -96,7 +123,7 @@ def read_file(
     kind = _format(path, file_format, content, label)
     try:
         with _quietly():
-            frame = _READERS[kind](content, label, encoding)
+            frame = _READERS[kind](content, label, spelling or Spelling())
     except (Failure, KeyboardInterrupt, Terminated, SystemExit):
         raise
     # damaged files make readers raise almost anything, and those in Rust what is no Exception
@@ -110,33 +137,44 @@ def read_file(
         raise Failure(f"{label} has no {'columns' if frame.width == 0 else 'rows'}", INPUT)
     for name in categorical:
         _require(frame.columns, name, "--categorical")
-    typed = kind in TYPED
+    decided = kind in TYPED or (spelling is not None and spelling.levels)
+    comma = spelling is not None and spelling.decimal is Decimal.comma
     return frame.with_columns(
-        _as_meant(column, set(na_values), classes=column.name in categorical, typed=typed)
+        column_as_classes(column, set(na_values))
+        if column.name in categorical
+        else _as_meant(column, set(na_values), decided=decided, comma=comma)
         for column in frame.get_columns()
     )
 
 
-def _as_meant(column: pl.Series, na_values: set[str], *, classes: bool, typed: bool) -> pl.Series:
-    """Return a column with blanks stripped, missing values marked, and numbers as numbers."""
-    if classes:
-        return _marked(column.cast(pl.String), na_values).cast(pl.Categorical)
+def column_as_classes(column: pl.Series, na_values: set[str]) -> pl.Series:
+    """Return a column whose values are classes, whatever they are."""
+    return _marked(column.cast(pl.String), na_values).cast(pl.Categorical)
+
+
+def _as_meant(column: pl.Series, na_values: set[str], *, decided: bool, comma: bool) -> pl.Series:
+    """Return a column with blanks stripped, missing values marked, and numbers as numbers.
+
+    Text that is ``decided`` to be text stays that; with decimal commas, and where numbers have
+    marks, the options about numbers say what becomes of it.
+    """
     if column.dtype != pl.String:
         if not na_values or not column.dtype.is_numeric():
             return column
         absent = [number for number in map(_number, na_values) if number is not None]
         return column.set(column.is_in(absent), None) if absent else column
     column = _marked(column, na_values)
-    if typed:
+    if decided:
         return column
     bare = column.str.strip_chars()
     marks = bare.str.to_lowercase().is_in(sorted(MISSING_NUMBERS))
     numbers = bare.set(marks, None)
-    for kind in (pl.Int64, pl.Float64):
+    for kind in () if comma else (pl.Int64, pl.Float64):
         found = numbers.cast(kind, strict=False)
         if found.null_count() == numbers.null_count() < len(numbers):
             return found
-    return bare
+    spelt = numbers.drop_nulls().unique().to_list()
+    return numbers if spelt and all(spelling_of(text) is not None for text in spelt) else bare
 
 
 def _meant_lazily(name: str, dtype: pl.DataType, na_values: set[str], *, classes: bool) -> pl.Expr:
@@ -165,21 +203,26 @@ def _number(text: str) -> float | None:
         return None
 
 
-def refuse_text(features: pl.DataFrame) -> None:
-    """Raise if a column of text was meant as numbers, with what can be done about it here."""
+def _text_features(features: pl.DataFrame, request: Request) -> pl.DataFrame:
+    """Return features whose text is no number, or is to be levels; raise for other text."""
+    levels: list[pl.Series] = []
     for column in features.get_columns():
         if column.dtype != pl.String:
             continue
         found = find_numbers(column.drop_nulls().to_list())
         if found is None:
             continue
+        if request.numbers is Numbers.text:
+            levels.append(column.cast(pl.Categorical))
+            continue
         odd = f"call {(found.odd or '')[:40]!r} missing with --na-values, "
-        first = "write it as numbers, " if found.odd is None or found.how else odd
+        first = "write all of it as numbers, " if found.odd is None or found.how else odd
         raise Failure(
             f"column {column.name!r} {found.words()}: {first}name the column with --categorical "
             "if its values are classes, or leave it out with --drop",
             REFUSED,
         )
+    return features.with_columns(levels) if levels else features
 
 
 def scan_files(path: str, *, file_format: str | None = None) -> pl.LazyFrame | None:
@@ -228,6 +271,17 @@ def select_lazily(frame: pl.LazyFrame, request: Request, console: Console) -> pl
                 "file of some of the rows",
                 REFUSED,
             )
+    for option, asked in (
+        ("--dates parts", request.dates is Dates.parts),
+        ("--numbers marked", request.numbers is Numbers.marked),
+        ("--max-levels", request.max_levels is not None),
+    ):
+        if asked:
+            raise Failure(
+                f"{option} looks at all values first, and {request.data} is read in parts: give "
+                "one file of some of the rows, or write the column as you want it",
+                REFUSED,
+            )
     schema = frame.collect_schema()
     named = [request.target, request.weights, request.frequency_weights]
     for option, name in zip(("target", "weights", "frequency-weights"), named, strict=True):
@@ -251,6 +305,11 @@ def select_lazily(frame: pl.LazyFrame, request: Request, console: Console) -> pl
         raise Failure("no feature is left: every column is the target or left out", REFUSED)
     floats = [name for name in kept if schema[name].is_float()]
     frame = frame.select(kept).with_columns(pl.col(floats).fill_nan(None))
+    times = [name for name in kept if is_time(schema[name]) and name not in named]
+    if request.dates is Dates.drop:
+        frame = frame.drop(times)
+    elif request.dates is Dates.days:
+        frame = frame.with_columns([days(name, schema[name]) for name in times])
     target = pl.col(request.target)
     absent = int(frame.select(target.null_count()).collect().item())
     if absent and request.missing is Missing.error:
@@ -371,8 +430,8 @@ def _decoded(content: bytes, label: str, encoding: str) -> bytes:
     return text.encode("utf-8")
 
 
-def _read_delimited(separator: str, content: bytes, label: str, encoding: str) -> pl.DataFrame:
-    text = _decoded(content, label, encoding)
+def _read_delimited(own: str, content: bytes, label: str, written: Spelling) -> pl.DataFrame:
+    text = _decoded(content, label, written.encoding)
     if b"\0" in text:
         line = text[: text.index(b"\0")].count(b"\n") + 1
         raise Failure(
@@ -383,23 +442,17 @@ def _read_delimited(separator: str, content: bytes, label: str, encoding: str) -
     if b"\r" in text and b"\n" not in text:
         # lines of old spreadsheets end in CR alone
         text = text.replace(b"\r", b"\n")
+    separator = _separator(text, own, label)
     header = next(_rows(text, separator, label), (0, []))[1]
     _check_header(header, label)
-    other = next((mark for mark in ";\t|" if len(header) == 1 and mark in header[0]), None)
-    if other is not None and other != separator:
-        raise Failure(
-            f"{label} seems to be separated by {other!r}, not by {separator!r}: "
-            + ("read it with --format tsv" if other == "\t" else "save it with commas first"),
-            INPUT,
-        )
     try:
-        frame = pl.read_csv(
-            text,
-            separator=separator,
-            infer_schema_length=None,
-            null_values=MISSING,
-            try_parse_dates=True,
-        )
+        frame = _read_csv(text, separator)
+        if written.decimal is Decimal.comma:
+            # a point would have been read as a decimal one: what it is, is decided later
+            fractions = [name for name, dtype in frame.schema.items() if dtype.is_float()]
+            frame = _read_csv(text, separator, dict.fromkeys(fractions, pl.String()))
+        if written.dates:
+            frame = _with_sure_dates(frame, text, separator, written.without)
     except pl.exceptions.PolarsError:
         _refuse_ragged(text, separator, len(header), label)
         raise
@@ -407,6 +460,52 @@ def _read_delimited(separator: str, content: bytes, label: str, encoding: str) -
     if frame.height and frame[:, -1].null_count():
         _refuse_ragged(text, separator, len(header), label)
     return frame
+
+
+def _read_csv(
+    text: bytes, separator: str, kinds: Mapping[str, pl.DataType] | None = None
+) -> pl.DataFrame:
+    return pl.read_csv(
+        text,
+        separator=separator,
+        infer_schema_length=None,
+        null_values=MISSING,
+        try_parse_dates=True,
+        schema_overrides=kinds,
+    )
+
+
+def _with_sure_dates(
+    frame: pl.DataFrame, text: bytes, separator: str, without: Sequence[str]
+) -> pl.DataFrame:
+    """Read dates again that do not begin with the year: polars takes the day for the first."""
+    times = [name for name, dtype in frame.schema.items() if dtype in (pl.Date, pl.Datetime)]
+    times = [name for name in times if name not in without]
+    if not times:
+        return frame
+    texts = _read_csv(text, separator, dict.fromkeys(times, pl.String())).select(times)
+    other = [
+        column for column in texts.get_columns() if not column.str.contains(r"^\s*\d{4}").all()
+    ]
+    return frame.with_columns(
+        [found for column in other if (found := read_dates(column)) is not None]
+    )
+
+
+def _separator(text: bytes, own: str, label: str) -> str:
+    """Return what separates the fields: what gives the header most, and the first lines as many.
+
+    That of the format where none gives more.
+    """
+    chosen, most = own, 1
+    for mark in (own, *SEPARATORS.replace(own, "")):
+        try:
+            widths = [len(row) for _, row in itertools.islice(_rows(text, mark, label), 20) if row]
+        except Failure:  # a field larger than the module takes
+            continue
+        if widths and widths[0] > most and set(widths) == {widths[0]}:
+            chosen, most = mark, widths[0]
+    return chosen
 
 
 def _rows(text: bytes, separator: str, label: str) -> Iterator[tuple[int, list[str]]]:
@@ -444,11 +543,11 @@ def _refuse_ragged(text: bytes, separator: str, width: int, label: str) -> None:
             )
 
 
-def _read_parquet(content: bytes, _label: str, _encoding: str) -> pl.DataFrame:
+def _read_parquet(content: bytes, _label: str, _spelling: Spelling) -> pl.DataFrame:
     return pl.read_parquet(io.BytesIO(content))
 
 
-def _read_arrow(content: bytes, label: str, _encoding: str) -> pl.DataFrame:
+def _read_arrow(content: bytes, label: str, _spelling: Spelling) -> pl.DataFrame:
     if content.startswith(b"FEA1"):
         raise Failure(f"{label} is Feather version 1; write it as version 2", INPUT)
     if content.startswith(_ARROW):
@@ -456,8 +555,8 @@ def _read_arrow(content: bytes, label: str, _encoding: str) -> pl.DataFrame:
     return pl.read_ipc_stream(io.BytesIO(content))
 
 
-def _read_jsonl(content: bytes, label: str, encoding: str) -> pl.DataFrame:
-    text = _decoded(content, label, encoding)
+def _read_jsonl(content: bytes, label: str, written: Spelling) -> pl.DataFrame:
+    text = _decoded(content, label, written.encoding)
     if text.lstrip().startswith(b"["):
         raise Failure(
             f"{label} is a JSON array: write one object a line (JSON lines), for instance with "
@@ -491,7 +590,7 @@ def _refuse_lines(text: bytes, label: str) -> None:
             )
 
 
-_READERS: dict[str, Callable[[bytes, str, str], pl.DataFrame]] = {
+_READERS: dict[str, Callable[[bytes, str, Spelling], pl.DataFrame]] = {
     "csv": partial(_read_delimited, ","),
     "tsv": partial(_read_delimited, "\t"),
     "parquet": _read_parquet,
@@ -531,6 +630,8 @@ class Selection:
     frequency_weights: pl.Series | None
     row_groups: pl.Series | None
     cv: int | TimeSeriesSplit
+    blocks: dict[str, list[str]]
+    """The columns of the parts of each date that is one unit."""
 
 
 def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection:
@@ -548,13 +649,14 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
         _require(frame.columns, name, "--drop")
     if target in drop:
         raise Failure(f"the target {target!r} is also named by --drop", REFUSED)
-    _check_roles(frame, request)
+    _refuse_target_roles(request)
     special = {name for name in roles if name is not None}
     features = [name for name in frame.columns if name not in {*drop, *special}]
     if not features:
         raise Failure("no feature is left: every column is the target or left out", REFUSED)
     named = list(dict.fromkeys(name for name in roles if name is not None))
-    frame = frame.select([*features, *named])
+    frame = with_numbers(frame.select([*features, *named]), [*features, *named], request)
+    _check_roles(frame, request)
     floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
     frame = frame.with_columns(pl.col(floats).fill_nan(None)) if floats else frame
     if request.missing is Missing.error:
@@ -564,15 +666,20 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     _refuse_missing(frame, named)
     if time is not None:
         frame = frame.sort(time, maintain_order=True)
-    refuse_text(frame.select(features))
+    table, blocks = with_dates(
+        _text_features(frame.select(features), request), features, request, console
+    )
+    if not table.width:
+        raise Failure("no feature is left: every column holds dates, and they are dropped", REFUSED)
     _refuse_text_target(frame[target], request)
     return Selection(
-        features=frame.select(features),
+        features=with_fewer_levels(table, table.columns, request, console),
         target=_explainable(frame[target]),
         weights=None if weights is None else frame[weights],
         frequency_weights=None if counts is None else frame[counts],
         row_groups=None if row_groups is None else frame[row_groups],
         cv=request.folds if time is None else TimeSeriesSplit(n_splits=request.folds),
+        blocks=blocks,
     )
 
 
@@ -622,7 +729,7 @@ def _check_roles(frame: pl.DataFrame, request: Request) -> None:
 def _first_odd(column: pl.Series) -> str:
     """Return the first value of a column that is no number, shortened."""
     texts = map(str, column.drop_nulls().to_list())
-    return next((text for text in texts if spelling(text) != ""), "")[:30]
+    return next((text for text in texts if spelling_of(text) != ""), "")[:30]
 
 
 def _refuse_text_target(target: pl.Series, request: Request) -> None:

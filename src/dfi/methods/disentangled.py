@@ -92,6 +92,34 @@ class Explained:
     membership: Floats
 
 
+@dataclass(frozen=True)
+class Foreseen:
+    """What will be done with a table: decided, or refused, before anything is fitted.
+
+    Attributes
+    ----------
+    choice : Choice
+        The transport, and why it, where it is chosen by the data.
+    form : str
+        The form of the scores.
+    extrapolates : bool
+        Whether they are extrapolated to more training rows.
+    blocks : Blocks
+        What is disentangled.
+    groups : Groups, optional
+        The groups that are scored, those of Shapley values with the columns of none.
+    plan : Plan, optional
+        Which rows are explained; None for all of them at once.
+    """
+
+    choice: Choice
+    form: ScoreForm
+    extrapolates: bool
+    blocks: Blocks
+    groups: Groups | None
+    plan: Plan | None
+
+
 @validated_fields
 @dataclass(frozen=True, kw_only=True)
 class Disentangled(Method):
@@ -261,13 +289,8 @@ class Disentangled(Method):
         """Return the diagnostics of several classes as those of all, noise and totals added up."""
         return {**joined_diagnostics(diagnostics), **joined_checks(diagnostics)}
 
-    def explain(self, fits: Fits) -> Explained:
-        """Fit the transport on the explained rows and score them.
-
-        The algorithm of the paper: transport, line means of the held-out rows' models along latent
-        lines, latent influence values, their attribution, the transport's own error.
-        """
-        table, rows, weights = fits.table, fits.rows, fits.weights
+    def foreseen(self, fits: Fits) -> Foreseen:
+        """Return what will be done with a table, or raise, before anything is fitted."""
         design = resolve_transport(self.transport)
         form = self._form_of(design, fits)
         blocks, groups = fits.data.blocks, fits.data.groups
@@ -283,7 +306,7 @@ class Disentangled(Method):
                     "orders of several: use form='cross' for them, or joint scores"
                 )
             groups = covering(groups)
-            blocks = group_blocks(groups, table.columns)
+            blocks = group_blocks(groups, fits.table.columns)
         columns = blocks.columns
         design.check_columns(columns)
         self._check_units(design, columns, fits.constant)
@@ -296,9 +319,10 @@ class Disentangled(Method):
         extrapolates = self.form == "extrapolated" or (
             self.form == "auto" and fits.extrapolates and not self.additive and form in CROSSED
         )
+        if form in CROSSED:
+            fits.require_halves()
         population = fits.population
         design.check_source(population)
-        models = fits.halves if form in CROSSED else fits.full
         choice = Choice(design)
         if design.chooses:
             choice = design.choose(*_rows_of(population, fits), columns, fits.child("auto"))
@@ -312,6 +336,20 @@ class Disentangled(Method):
                 f"{design.name!r} is not: use transport='gaussian', or leave units='columns' and "
                 "add up columns with result.group(groups, how='sum')"
             )
+        return Foreseen(choice, form, extrapolates, blocks, groups, self._plan(fits))
+
+    def explain(self, fits: Fits) -> Explained:
+        """Fit the transport on the explained rows and score them.
+
+        The algorithm of the paper: transport, line means of the held-out rows' models along latent
+        lines, latent influence values, their attribution, the transport's own error.
+        """
+        table, rows, weights = fits.table, fits.rows, fits.weights
+        ahead = self.foreseen(fits)
+        choice, form, extrapolates = ahead.choice, ahead.form, ahead.extrapolates
+        design, blocks, groups, plan = choice.design, ahead.blocks, ahead.groups, ahead.plan
+        columns, population = blocks.columns, fits.population
+        models = fits.halves if form in CROSSED else fits.full
         transport = design.fit_source(
             population,
             fits.constant,
@@ -320,9 +358,9 @@ class Disentangled(Method):
         )
         smaller = fits.quarters if extrapolates else ()
         total = sum(len(fold.test) for fold in (*models, *smaller))
-        plan = self._plan(fits)
         sampled: Sampled | None = None
-        with telling_bar(fits.workers.progress, "explaining rows", total) as bar:
+        watched = fits.workers.progress, "explaining rows", total, fits.workers.started
+        with telling_bar(*watched) as bar:
             task = Task(
                 folds=models,
                 table=table,

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from joblib import delayed
 
+from dfi._data.levels import constant_columns
 from dfi._data.problem import covering, group_blocks
 from dfi._data.source import MatrixSource
 from dfi._lines.choose import line_model
@@ -219,12 +220,19 @@ class _Transports:
             return self.whole
         key = rows.tobytes()
         if key not in self._made:
+            data = self.fits.data
+            constant, like = self.fits.constant, self.whole
+            still = constant | constant_columns(data.matrix, rows[data.weights.values[rows] > 0])
+            known: FittedTransport | None = like
+            if like.blocked is None and np.any(still != constant):
+                # a column that does not vary here has no coordinate, and others no number of theirs
+                constant, known = still, None
             self._made[key] = self.design.fit_matrix(
-                self.fits.data.matrix[rows],
-                self.fits.weights.take(rows),
-                self.fits.constant,
+                data.matrix[rows],
+                data.weights.take(rows),
+                constant,
                 columns=self.columns,
-                like=self.whole,
+                like=known,
             )
         return self._made[key]
 

@@ -24,6 +24,14 @@ from dfi.plots.attribution import (
 )
 from dfi.plots.classes import classes, classes_data
 from dfi.plots.comparison import comparison, comparison_data, sensitivity, sensitivity_data
+from dfi.plots.local import (
+    beeswarm,
+    beeswarm_data,
+    dependence,
+    dependence_data,
+    waterfall,
+    waterfall_data,
+)
 from dfi.plots.scores import (
     diagnostics,
     diagnostics_data,
@@ -41,16 +49,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi.results.importance import Importance
+    from dfi.results.local import LocalAttributions
 
 __all__ = [
     "amplification",
     "amplification_data",
     "attribution",
     "attribution_data",
+    "beeswarm",
+    "beeswarm_data",
     "classes",
     "classes_data",
     "comparison",
     "comparison_data",
+    "dependence",
+    "dependence_data",
     "diagnostics",
     "diagnostics_data",
     "groups",
@@ -61,9 +74,12 @@ __all__ = [
     "latent_attributed_data",
     "line_profile",
     "line_profile_data",
+    "plot_local",
     "plot_result",
     "sensitivity",
     "sensitivity_data",
+    "waterfall",
+    "waterfall_data",
 ]
 
 _KINDS: dict[str, Callable[..., Axes | NDArray[np.object_]]] = {
@@ -75,6 +91,21 @@ _KINDS: dict[str, Callable[..., Axes | NDArray[np.object_]]] = {
     "classes": classes,
     "diagnostics": diagnostics,
 }
+
+_LOCAL_KINDS: dict[str, Callable[..., Axes]] = {
+    "beeswarm": beeswarm,
+    "waterfall": waterfall,
+    "dependence": dependence,
+}
+
+
+def plot_local(local: LocalAttributions, kind: str = "beeswarm", **options: object) -> Axes:
+    """Draw single rows with the plot of a name; what :meth:`dfi.LocalAttributions.plot` does."""
+    if kind not in _LOCAL_KINDS:
+        hint = did_you_mean(kind, _LOCAL_KINDS)
+        lead = f"{hint} The" if hint else "; the"
+        raise ValueError(f"unknown plot {kind!r}{lead} plots are {', '.join(_LOCAL_KINDS)}.")
+    return _LOCAL_KINDS[kind](local, **options)
 
 
 @validated

@@ -17,6 +17,7 @@ from dfi._files import writable, written_whole
 from dfi._parameters import validated
 from dfi.report import charts
 from dfi.report.numbers import number, p_value, percent
+from dfi.report.rows import local_summary, rows_of_page
 from dfi.report.summary import class_summary, summarize, summarize_comparison
 from dfi.results import words
 from dfi.results.importance import missing_text
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dfi.results.importance import Importance
+    from dfi.results.local import LocalAttributions
     from dfi.results.views import Plain, ResultsByLabel
 
 TABLE_COLUMNS = (
@@ -100,6 +102,7 @@ def report_html(
     title: str | None = None,
     target: str | None = None,
     groups: object = None,
+    rows: int | LocalAttributions | None = None,
 ) -> str:
     """Return the report of a result as one HTML page.
 
@@ -111,7 +114,11 @@ def report_html(
         Headline, and the name of the outcome.
     groups : mapping, frame or Groups, optional
         Groups to report; by default those that the result was made with.
+    rows : int or LocalAttributions, optional
+        So many rows, drawn at random, or those given, with what each feature contributes to their
+        predictions. The page then holds values of single rows; by default it holds none.
     """
+    local = local_summary(rows_of_page(result, rows))
     summary = summarize(result, title=title, target=target, groups=groups)
     features = summary["features"]
     labels = {"of_null": summary["null_label"]}
@@ -124,6 +131,7 @@ def report_html(
         "report.html",
         summary=summary,
         columns=columns,
+        local=local,
         charts={
             "bars": charts.bars(features, floor=summary["noise"]["floor"], shares=True),
             "overview": charts.overview(features),
@@ -145,6 +153,7 @@ def report_html(
             "null": summary["null_name"],
             "spec": summary["spec"],
             "file": "importance",
+            **({} if local is None else {"rows": local}),
         },
     )
 
@@ -224,6 +233,7 @@ def write_report(
     title: str | None = None,
     target: str | None = None,
     groups: object = None,
+    rows: int | LocalAttributions | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Write the report of a result to a file, all or nothing, and return its path.
@@ -238,11 +248,15 @@ def write_report(
         Headline, and the name of the outcome.
     groups : mapping, frame or Groups, optional
         Groups to report; by default those that the result was made with.
+    rows : int or LocalAttributions, optional
+        So many rows, drawn at random, or those given, with the contributions to their predictions:
+        the page then holds values of single rows. By default it holds none.
     overwrite : bool, default=False
         Whether an existing file may be replaced.
     """
     place = writable(path, overwrite=overwrite)
-    return _write(place, report_html(result, title=title, target=target, groups=groups))
+    page = report_html(result, title=title, target=target, groups=groups, rows=rows)
+    return _write(place, page)
 
 
 @validated

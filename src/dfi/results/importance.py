@@ -89,6 +89,7 @@ class GroupSource(Protocol):
         rows: object = None,
         *,
         X: Any = None,
+        sample: int | None = None,
         outcome: str | None = None,
         scale: Literal["response", "margin"] | None = None,
         refine: int | None = None,
@@ -735,6 +736,7 @@ class Importance:
         rows: object = None,
         *,
         X: TableLike = None,
+        sample: int | None = None,
         outcome: str | None = None,
         scale: Literal["response", "margin"] | None = None,
         refine: int | None = None,
@@ -753,6 +755,8 @@ class Importance:
             Positions of rows in the table, as in ``X.iloc``; all rows by default.
         X : dataframe or array, optional
             New rows, with the columns of the table, in place of ``rows``.
+        sample : int, optional
+            So many rows of the table, drawn at random, in place of ``rows``.
         outcome : str, optional
             Which of several classes (its probability is explained) or outcomes; the last by
             default.
@@ -797,10 +801,19 @@ class Importance:
                 "copied, subtracted or reduced does not hold: call local on the result of "
                 "dfi.explain(X, y), and keep its table"
             )
-        if rows is not None and X is not None:
-            raise ValueError("pass rows=... of the table or new rows X=..., not both")
+        if sum(given is not None for given in (rows, X, sample)) > 1:
+            raise ValueError(
+                "pass rows=... of the table, a number of them to sample=... or new rows X=..., one "
+                "of the three"
+            )
         return self.source.local(
-            rows, X=X, outcome=outcome, scale=scale, refine=refine, background=background
+            rows,
+            X=X,
+            sample=sample,
+            outcome=outcome,
+            scale=scale,
+            refine=refine,
+            background=background,
         )
 
     def _warn_of_sums(self, groups: Groups) -> None:
@@ -946,7 +959,7 @@ class Importance:
         Raises
         ------
         ValueError
-            The units, the space, or an entry of :data:`MUST_AGREE` in the specifications differ,
+            The units, the space, or an entry of ``MUST_AGREE`` in the specifications differ,
             or it is not known whether the rows are the same.
         """
         _check_comparable(self, other)
@@ -1027,7 +1040,7 @@ class Importance:
         """Write one offline HTML page about the result and return its path.
 
         ``options`` are those of :func:`dfi.report.write_report`: ``title``, ``target``,
-        ``groups``, ``overwrite``.
+        ``groups``, ``rows``, ``overwrite``.
         """
         from dfi.report import write_report
 

@@ -16,6 +16,8 @@ from dfi.results.file import freeze, thaw
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from matplotlib.axes import Axes
+
     from dfi._types import Array, Floats, Frame, Ints
 
 __all__ = ["LocalAttributions", "positions_of"]
@@ -224,6 +226,21 @@ class LocalAttributions:
             data=data.astype(np.float64) if numeric else data,
             feature_names=list(self.names),
         )
+
+    def plot(self, kind: str = "beeswarm", **options: Any) -> Axes:
+        """Draw the rows: a function of :mod:`dfi.plots` by name; returns its Axes.
+
+        Parameters
+        ----------
+        kind : {"beeswarm", "waterfall", "dependence"}, default="beeswarm"
+            What to draw.
+        **options
+            ``row`` of a waterfall, ``feature`` of a dependence plot, ``top``, ``ax``.
+        """
+        # pyplot takes half a second to import: only those who plot pay for it
+        from dfi.plots import plot_local
+
+        return plot_local(self, kind, **options)
 
     def __repr__(self) -> str:
         n, p = self.values.shape

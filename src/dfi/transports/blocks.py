@@ -77,7 +77,7 @@ from dfi.transports.cells import TIE
 from dfi.transports.linear_error import FIXED, SecondOrderBias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from dfi._data.moments import Moments
     from dfi._data.weights import Weights
@@ -383,7 +383,7 @@ def _block(
     if column.kind == "categorical":
         frequency = values.frequency()
         if rare is None:
-            rare = _rare_levels(frequency, values)
+            rare = rare_levels(frequency, values.first)
         if rare:
             merge, split = _pooling(frequency, np.array(rare))
     _, singular, right = np.linalg.svd(values.root(merge), full_matrices=False)
@@ -399,13 +399,16 @@ def _block(
     )
 
 
-def _rare_levels(frequency: Floats, values: _UnitValues) -> tuple[int, ...]:
-    """Return the levels to pool: none where there are fewer than two rare ones."""
+def rare_levels(frequency: Floats, first: Callable[[], Ints]) -> tuple[int, ...]:
+    """Return the levels to pool: none where there are fewer than two rare ones.
+
+    ``first`` gives the first row of each level.
+    """
     rare = np.flatnonzero(frequency < RARE)
     if len(rare) == len(frequency):
         # one stays: the first in the table of the most frequent
         most = np.flatnonzero(frequency > frequency.max() * (1.0 - 1e-9))
-        rare = np.delete(rare, most[np.argmin(values.first()[most])])
+        rare = np.delete(rare, most[np.argmin(first()[most])])
     return tuple(int(level) for level in rare) if len(rare) > 1 else ()
 
 

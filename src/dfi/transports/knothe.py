@@ -361,6 +361,11 @@ class KnotheRosenblatt(Transport):
         )
         return replace(transport, vine=vine)
 
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Raise if columns are too many, have no order, or are not those that ``order`` names."""
+        super().check_columns(columns)
+        self._positions(sum(column.width for column in columns), columns)
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = False

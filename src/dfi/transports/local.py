@@ -245,9 +245,7 @@ class StraightPlayers:
         self.floor = noise_floor(value)
         self._background = spread_sample(matrix, norms, mass, background)
         self._seed = seed
-        squared = self.linear.attribution**2
-        shares = squared / squared.sum(axis=0)
-        self.shares = np.where(shares < ROUNDED, 0.0, shares)
+        self.shares = _shares(self.linear.attribution**2)
         self.offsets, self.offset_weights = self.linear.offsets()
 
     @property
@@ -304,6 +302,13 @@ class StraightPlayers:
         points = self.transport.points(matrix)
         noise = _null_noise(self.linear.null, lines.latent.shape, self._seed)
         return _StraightCoalitions(self, points, self.linear.encode(points), lines.latent + noise)
+
+
+def _shares(weights: Floats) -> Floats:
+    """Return columns that add up to 1; what does not vary among these rows keeps its own."""
+    total = weights.sum(axis=0)
+    shares = np.divide(weights, total, out=np.eye(len(weights)), where=total > 0)
+    return np.where(shares < ROUNDED, 0.0, shares)
 
 
 def kernel_curves(
@@ -396,8 +401,7 @@ class BlockPlayers:
         self._seed = seed
         self.single = [t for t, place in enumerate(self.places) if len(place) == 1]
         self.several = [t for t, place in enumerate(self.places) if len(place) > 1]
-        even = transport.even_shares()
-        self.even = even / even.sum(axis=0)
+        self.even = _shares(transport.even_shares())
         self.offsets, self.offset_weights = self.linear.offsets()
 
     @property

@@ -120,6 +120,81 @@
   filter.addEventListener("input", narrow);
   onlySure.addEventListener("change", narrow);
 
+  // Single rows: one is chosen in a list, and drawn from its base to its prediction.
+  function svg(name, attributes) {
+    // the charts above have the namespace, so that no address has to be in the page
+    var made = document.createElementNS(document.querySelector("svg").namespaceURI, name);
+    Object.keys(attributes).forEach(function (key) { made.setAttribute(key, attributes[key]); });
+    return made;
+  }
+  function text(tag, name, content) {
+    var made = document.createElement(tag);
+    made.className = name;
+    made.textContent = content;
+    return made;
+  }
+  function signed(value) { return (value < 0 ? "−" : "+") + digits(Math.abs(value)); }
+  function steps(row) {
+    // the smallest first, so that the largest ends at the prediction
+    var at = row.base, found = [];
+    if (row.rest) { found.push({ name: (data.rows.names.length - row.parts.length) + " others", size: row.rest, spread: null, value: "" }); }
+    row.parts.slice().reverse().forEach(function (part) {
+      found.push({ name: data.rows.labels[part[0]], size: part[1], spread: part[2], value: part[3] });
+    });
+    found.forEach(function (step) { step.from = at; at += step.size; step.to = at; });
+    return found.reverse();
+  }
+  function drawRow(row) {
+    var found = steps(row), ends = [row.base, row.prediction];
+    found.forEach(function (step) { ends.push(step.from, step.to, step.to - (step.spread || 0), step.to + (step.spread || 0)); });
+    var low = Math.min.apply(null, ends), high = Math.max.apply(null, ends), room = (high - low) || 1;
+    var place = function (value) { return 2 + 96 * (value - low) / room; };
+    var box = byId("waterfall");
+    box.textContent = "";
+    function line(label, level, value, name) {
+      var made = text("div", "bar-row", ""), picture = svg("svg", { "class": "bar", width: "100%", height: "22", "aria-hidden": "true", focusable: "false" });
+      made.setAttribute("role", "listitem");
+      made.tabIndex = 0;
+      made.setAttribute("aria-label", name);
+      made.appendChild(text("span", "bar-label" + (level === null ? "" : " end"), label));
+      if (level !== null) { picture.appendChild(svg("line", { "class": "limit", x1: place(level) + "%", x2: place(level) + "%", y1: 2, y2: 20 })); }
+      made.appendChild(picture);
+      made.appendChild(text("span", "bar-value", value));
+      box.appendChild(made);
+      return picture;
+    }
+    line("prediction", row.prediction, digits(row.prediction), "prediction " + digits(row.prediction));
+    found.forEach(function (step) {
+      var label = step.name + (step.value ? " = " + step.value : "");
+      var told = label + ": " + signed(step.size) + ", from " + digits(step.from) + " to " + digits(step.to);
+      if (step.spread) { told += ", spread over models of disjoint halves " + digits(step.spread); }
+      var picture = line(label, null, signed(step.size), told);
+      picture.parentNode.title = told;
+      picture.appendChild(svg("line", { "class": "level", x1: place(row.base) + "%", x2: place(row.base) + "%", y1: 0, y2: 22 }));
+      picture.appendChild(svg("rect", { "class": step.size > 0 ? "up" : "down", x: place(Math.min(step.from, step.to)) + "%", width: Math.max(0.3, 96 * Math.abs(step.size) / room) + "%", y: 4, height: 14 }));
+      if (step.spread) { picture.appendChild(svg("line", { "class": "whisker", x1: place(step.to - step.spread) + "%", x2: place(step.to + step.spread) + "%", y1: 11, y2: 11 })); }
+    });
+    line("base", row.base, digits(row.base), "base " + digits(row.base));
+    var much = row.higher > 1 ? "; interactions of three and more leave " + digits(row.higher) + " standard deviations to divide: ask with refine=32" : "";
+    byId("row-name").textContent = "Row " + row.row + ": " + data.rows.explains + " " + digits(row.prediction) + much;
+  }
+  if (data.rows) {
+    var choice = byId("row-choice"), find = byId("row-filter"), options = Array.from(choice.options);
+    var searched = data.rows.list.map(function (row) {
+      return ("row " + row.row + " " + row.parts.map(function (part) { return data.rows.names[part[0]] + " = " + part[3]; }).join(" ")).toLowerCase();
+    });
+    var drawChosen = function () { if (choice.value !== "") { drawRow(data.rows.list[Number(choice.value)]); } };
+    choice.addEventListener("change", drawChosen);
+    find.addEventListener("input", function () {
+      var wanted = find.value.toLowerCase(), kept = options.filter(function (option) { return searched[Number(option.value)].indexOf(wanted) >= 0; });
+      choice.textContent = "";
+      kept.forEach(function (option) { choice.appendChild(option); });
+      byId("row-count").textContent = kept.length + " of " + options.length;
+      if (kept.length) { choice.selectedIndex = 0; drawChosen(); }
+    });
+    drawChosen();
+  }
+
   // Downloads are made here, from the numbers in this page.
   function save(name, type, text) {
     var link = document.createElement("a");

@@ -1,0 +1,290 @@
+"""Everyday columns made into numbers and levels: marked numbers, dates, many levels.
+
+Nothing is guessed: what could be read in two ways is refused with the options that decide.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from dfi.cli.console import REFUSED, Failure
+from dfi.cli.options import Dates, Decimal, Numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dfi.cli.console import Console
+    from dfi.cli.options import Request
+
+POOLED = "(other)"
+TEXT_DATES = (
+    "%Y-%m-%d", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y",
+    "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M",
+    "%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%d.%m.%Y %H:%M:%S",
+)  # fmt: skip
+"""How dates are written that a CSV reader takes for text."""
+
+_SPACES = "\u00a0\u202f "
+_CURRENCY = r"(?:[$€£¥₹]|USD|EUR|GBP|CHF|JPY)"
+_EXPONENT = r"(?:[eE][+-]?\d+)?"
+
+
+def _marked(decimal: Decimal) -> re.Pattern[str]:
+    """Return what a number with marks looks like: ``-$17,000.50``, ``(17)``, ``17 %``."""
+    mark, thousands = (r"\.", ",") if decimal is Decimal.point else (",", r"\.")
+    digits = rf"(?:\d{{1,3}}(?:[{thousands}'{_SPACES}]\d{{3}})+|\d+)(?:{mark}\d+)?|{mark}\d+"
+    return re.compile(
+        rf"(?P<open>\()?(?P<sign>[+\-−])?\s*{_CURRENCY}?\s*(?P<inner>[+\-−])?"
+        rf"(?P<digits>{digits}){_EXPONENT}\s*(?P<percent>%)?\s*{_CURRENCY}?\)?"
+    )
+
+
+def _plain(decimal: Decimal) -> re.Pattern[str]:
+    mark = r"\." if decimal is Decimal.point else ","
+    return re.compile(rf"[+\-−]?(?:\d+(?:{mark}\d*)?|{mark}\d+){_EXPONENT}")
+
+
+_THOUSANDS = re.compile(r"[+\-−]?\d{1,3}(?:,\d{3})+")
+
+
+def read_number(text: str, decimal: Decimal) -> float | None:
+    """Return the number that a text with marks is, None where it is none; 17 % is 17."""
+    found = _marked(decimal).fullmatch(text.strip())
+    if found is None or bool(found["open"]) != text.strip().endswith(")"):
+        return None
+    digits = re.sub(rf"['{_SPACES}]", "", found["digits"])
+    if decimal is Decimal.point:
+        digits = digits.replace(",", "")
+    else:
+        digits = digits.replace(".", "").replace(",", ".")
+    exponent = re.search(r"[eE][+-]?\d+", text)
+    value = float(digits + (exponent[0] if exponent else ""))
+    minus = sum(found[part] in ("-", "−") for part in ("sign", "inner")) + bool(found["open"])
+    return -value if minus % 2 else value
+
+
+def _values(column: pl.Series) -> list[str]:
+    return [str(value) for value in column.drop_nulls().unique().to_list()]
+
+
+def _converted(column: pl.Series, decimal: Decimal) -> pl.Series | None:
+    """Return a column of texts as numbers, None where one of them is none."""
+    numbers = {value: read_number(value, decimal) for value in _values(column)}
+    if not numbers or any(number is None for number in numbers.values()):
+        return None
+    return column.replace_strict(numbers, return_dtype=pl.Float64)
+
+
+def _holds(values: Sequence[str], pattern: re.Pattern[str]) -> bool:
+    return bool(values) and all(pattern.fullmatch(value.strip()) for value in values)
+
+
+def with_numbers(frame: pl.DataFrame, names: Sequence[str], request: Request) -> pl.DataFrame:
+    """Read texts that are numbers, or refuse those with marks, as ``--numbers`` says."""
+    if request.numbers is Numbers.text:
+        return frame
+    read: list[pl.Series] = []
+    for name in names:
+        column = frame[name]
+        if column.dtype != pl.String:
+            continue
+        values = _values(column)
+        if _holds(values, _plain(request.decimal)):  # with spaces around them, or decimal commas
+            found = _converted(column, request.decimal)
+        elif request.numbers is Numbers.marked:
+            _refuse_two_scales(name, values, request.decimal)
+            found = _converted(column, request.decimal)
+        else:
+            _refuse_marks(name, values, request.decimal)
+            continue
+        if found is not None:
+            read.append(found)
+    return frame.with_columns(read) if read else frame
+
+
+def _refuse_two_scales(name: str, values: Sequence[str], decimal: Decimal) -> None:
+    """Raise where some numbers of a column are percentages and some are not."""
+    if any(read_number(value, decimal) is None for value in values):
+        return
+    percent = [value for value in values if "%" in value]
+    plain = [value for value in values if "%" not in value]
+    if percent and [value for value in plain if read_number(value, decimal)]:
+        raise Failure(
+            f"column {name!r} has {percent[0]!r} and {plain[0]!r}: numbers with and without a "
+            "percent sign are not of one scale; write them alike, or leave the column out with "
+            "--drop",
+            REFUSED,
+        )
+
+
+def _refuse_marks(name: str, values: Sequence[str], decimal: Decimal) -> None:
+    """Raise for a column of texts that are all numbers with marks."""
+    other = Decimal.comma if decimal is Decimal.point else Decimal.point
+    text = "keep them as levels with --numbers text"
+    if _holds(values, _THOUSANDS) and decimal is Decimal.point:
+        raise Failure(
+            f"column {name!r} has texts such as {min(values)!r}: thousands are read with "
+            f"--numbers marked, decimal commas with --decimal ,; or {text}",
+            REFUSED,
+        )
+    if _holds(values, _plain(other)):
+        mark = "commas" if other is Decimal.comma else "points"
+        raise Failure(
+            f"column {name!r} has decimal {mark} ({min(values)!r}): read them with --decimal "
+            f"{other.value}, or {text}",
+            REFUSED,
+        )
+    for mark in (decimal, other):
+        if values and all(read_number(value, mark) is not None for value in values):
+            more = "" if mark is decimal else f" --decimal {mark.value}"
+            raise Failure(
+                f"column {name!r} has numbers with marks ({min(values)!r}): read them with "
+                f"--numbers marked{more}, or {text}",
+                REFUSED,
+            )
+
+
+def is_time(dtype: pl.DataType) -> bool:
+    """Return whether a column holds dates, times or durations."""
+    return dtype.is_temporal()
+
+
+def days(name: str, dtype: pl.DataType) -> pl.Expr:
+    """Return dates as days since 1970, durations as days, times as hours since midnight."""
+    column = pl.col(name)
+    if dtype == pl.Date:
+        return column.cast(pl.Int32).alias(name)
+    if dtype == pl.Time:
+        return (column.cast(pl.Int64) / 3.6e12).alias(name)
+    if dtype == pl.Duration:
+        return (column.dt.total_microseconds() / 8.64e10).alias(name)
+    return (column.dt.epoch("us") / 8.64e10).alias(name)
+
+
+def _parts(name: str, column: pl.Series) -> dict[str, pl.Series]:
+    """Return the parts of dates that vary; of durations and times, which have none, the number."""
+    if column.dtype in (pl.Time, pl.Duration):
+        number = column.to_frame().select(days(name, column.dtype))[name]
+        return {name: number}
+    kinds = ["year", "month", "day", "weekday"]
+    if column.dtype != pl.Date:
+        kinds += ["hour", "minute"]
+    found = {f"{name} {kind}": getattr(column.dt, kind)().cast(pl.Int32) for kind in kinds}
+    varying = {key: part for key, part in found.items() if part.drop_nulls().n_unique() > 1}
+    return {key: part.alias(key) for key, part in (varying or dict([*found.items()][:1])).items()}
+
+
+def with_dates(
+    frame: pl.DataFrame, names: Sequence[str], request: Request, console: Console
+) -> tuple[pl.DataFrame, dict[str, list[str]]]:
+    """Make numbers of dates as ``--dates`` says; return the parts of each, in their place.
+
+    Without the option dates are left, for the library to refuse.
+    """
+    blocks: dict[str, list[str]] = {}
+    if request.dates is None:
+        return frame, blocks
+    frame = frame.with_columns(
+        [found for name in names if (found := read_dates(frame[name])) is not None]
+    )
+    times = [name for name in names if is_time(frame.schema[name])]
+    if not times:
+        console.warn(f"--dates {request.dates.value}: there is no column of dates or times")
+    if request.dates is Dates.drop:
+        console.say(f"left out: {', '.join(map(repr, times))}")
+        return frame.drop(times), blocks
+    if request.dates is Dates.days:
+        frame = frame.with_columns([days(name, frame.schema[name]) for name in times])
+        console.say(f"as days since 1970-01-01: {', '.join(map(repr, times))}")
+        return frame, blocks
+    columns: list[pl.Series] = []
+    for name in frame.columns:
+        if name not in times:
+            columns.append(frame[name])
+            continue
+        parts = _parts(name, frame[name])
+        taken = [part for part in parts if part in frame.columns and part != name]
+        if taken:
+            raise Failure(
+                f"--dates parts makes a column {taken[0]!r} of {name!r}, and there is one already: "
+                "rename it, or use --dates days",
+                REFUSED,
+            )
+        columns += parts.values()
+        blocks[name] = list(parts)
+        console.say(f"{name!r} by its parts, one unit: {', '.join(parts)}")
+    return pl.DataFrame(columns), blocks
+
+
+def read_dates(column: pl.Series) -> pl.Series | None:
+    """Return a column of texts as dates or times, None where they are none; raise for two ways."""
+    if column.dtype != pl.String or column.null_count() == len(column):
+        return None
+    texts = column.str.strip_chars()
+    found: dict[str, pl.Series] = {}
+    for form in TEXT_DATES:
+        kind = pl.Datetime if "%H" in form else pl.Date
+        read = texts.str.strptime(kind, form, strict=False)
+        if read.null_count() == column.null_count():
+            found[form] = read
+    if len(found) > 1:
+        forms = ", ".join(re.sub(r"%(.)", lambda m: _LETTERS[m[1]], form) for form in found)
+        example = column.drop_nulls()[0]
+        raise Failure(
+            f"column {column.name!r} has dates such as {example!r}, which may be read as {forms}: "
+            "write them as YYYY-MM-DD, or leave the column out with --drop",
+            REFUSED,
+        )
+    return next(iter(found.values()), None)
+
+
+_LETTERS = {"Y": "YYYY", "m": "MM", "d": "DD", "H": "hh", "M": "mm", "S": "ss"}
+
+
+def with_fewer_levels(
+    frame: pl.DataFrame, names: Sequence[str], request: Request, console: Console
+) -> pl.DataFrame:
+    """Keep the most frequent levels of categories, and make one of the others."""
+    limit = request.max_levels
+    if limit is None:
+        return frame
+    pooled: list[pl.Series] = []
+    for name in names:
+        column = frame[name]
+        if column.dtype not in (pl.String, pl.Categorical, pl.Enum):
+            continue
+        texts = column.cast(pl.String)
+        counts = texts.drop_nulls().value_counts().sort(["count", name], descending=[True, False])
+        if counts.height <= limit:
+            continue
+        kept = counts[name].head(limit - 1)
+        if POOLED in kept:
+            raise Failure(
+                f"--max-levels makes a level {POOLED!r} of {name!r}, which has one of that name "
+                "already: rename it",
+                REFUSED,
+            )
+        common = texts.is_null() | texts.is_in(kept.implode())
+        often = [int(count) for count in counts["count"].to_list()]
+        share = sum(often[limit - 1 :]) / sum(often)
+        console.warn(
+            f"{name!r}: of {counts.height:,} levels the {limit - 1:,} most frequent are kept, the "
+            f"others ({100 * share:.2g} % of the rows) are one, {POOLED!r}"
+        )
+        other = pl.Series([POOLED]).new_from_index(0, len(texts))
+        pooled.append(texts.zip_with(common, other).alias(name))
+    return frame.with_columns(pooled) if pooled else frame
+
+
+def block_groups(
+    features: Sequence[str], blocks: Mapping[str, Sequence[str]]
+) -> dict[str, list[str]]:
+    """Return the groups that make one unit of the parts of each date, and one of every column."""
+    owner = {part: name for name, parts in blocks.items() for part in parts}
+    groups: dict[str, list[str]] = {}
+    for feature in features:
+        groups.setdefault(owner.get(feature, feature), []).append(feature)
+    return groups

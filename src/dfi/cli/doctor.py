@@ -1,0 +1,529 @@
+"""``dfi doctor``: what is in a table and what ``dfi explain`` would do with it, before any fit.
+
+Everything is read by what ``explain`` reads with, and decided by what decides there
+(:func:`~dfi._models.fits.prepare`, :meth:`~dfi.methods.Disentangled.foreseen`): nothing is
+judged a second time.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+import textwrap
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import typer
+
+from dfi._data.outcome import Outcome
+from dfi._data.source import LARGE_ROWS
+from dfi._data.table import refused_columns
+from dfi._models.fits import prepare
+from dfi._run import refusal
+from dfi._scoring.forms import CROSSED
+from dfi.cli.columns import is_time
+from dfi.cli.console import REFUSED, print_json, print_lines
+from dfi.cli.inputs import read_arguments
+from dfi.cli.phrases import in_options
+from dfi.inference.intervals import check_level
+from dfi.methods.disentangled import Disentangled
+from dfi.report.numbers import percent
+from dfi.results.views import shorten
+from dfi.transports.blocks import RARE, rare_levels
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+
+    from dfi._data.columns import Column
+    from dfi._data.table import Table
+    from dfi._models.fits import Fits
+    from dfi._types import Floats
+    from dfi.cli.console import Console
+    from dfi.cli.options import Request
+    from dfi.methods.disentangled import Foreseen
+
+STRONG = 0.8
+"""Correlation from which on two features are named together."""
+
+WIDEST = 2000
+"""Matrix columns beyond which correlations are not looked at."""
+
+DISTINCT_ROWS = 20
+"""Rows from which on an integer of its own in every row looks like an identifier."""
+
+KINDS = {"real": "number", "integer": "integer", "boolean": "boolean", "categorical": "category"}
+
+OUTCOMES = {
+    "real": "a quantity",
+    "count": "a count",
+    "binary": "two classes",
+    "classes": "classes",
+    "several": "several quantities",
+}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One column: what it holds and what is worth knowing about it."""
+
+    name: str
+    kind: str
+    n_values: int | None
+    values: str
+    missing: float
+    notes: tuple[str, ...] = ()
+    constant: bool = False
+    duplicate_of: str | None = None
+    identifier: bool = False
+    pooled: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it for machines."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "values": self.n_values,
+            "missing": self.missing,
+            "constant": self.constant,
+            "duplicate_of": self.duplicate_of,
+            "identifier_like": self.identifier,
+            "pooled_levels": list(self.pooled),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What is known of a table before anything is fitted.
+
+    Attributes
+    ----------
+    rows : int, optional
+        Its rows that have a target; None where the table is refused as a whole.
+    target : dict
+        The outcome's name, kind, classes and loss.
+    columns : tuple of Seen
+        Its features.
+    correlated : tuple of (names, float)
+        Features that are strongly correlated, with the largest correlation among them.
+    plan : dict
+        What will be done.
+    refused : dict
+        Why not, by column; under an empty name what is not about one column.
+    """
+
+    rows: int | None = None
+    target: dict[str, object] = field(default_factory=dict)
+    columns: tuple[Seen, ...] = ()
+    correlated: tuple[tuple[tuple[str, ...], float], ...] = ()
+    plan: dict[str, object] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def examine(request: Request, console: Console, settings: dict[str, Any]) -> Examined:
+    """Read a table and say what explaining it would do; ``settings`` are those of the method."""
+    arguments = read_arguments(request, console, f"looking at {request.target!r}", parts=True)
+    refused: dict[str, str] = {}
+    X = arguments["X"]
+    if not _is_lazy(X):
+        refused = {name: in_options(text) for name, text in refused_columns(X).items()}
+        if len(refused) == X.width:
+            return Examined(refused=refused)
+        arguments["X"] = X.drop(list(refused))
+        arguments["groups"] = _without(arguments["groups"], refused)
+    fits: Fits | None = None
+    try:
+        check_level(arguments.pop("level"))
+        fit_rows = settings.pop("fit_rows")
+        repeats = settings.pop("n_repeats")
+        method = Disentangled(**settings)
+        method.check(given=arguments["cv"] == "prefit")
+        fits = prepare(
+            **arguments,
+            fit_rows=fit_rows,
+            n_repeats=repeats,
+            explain_rows=method.explain_rows,
+            samples=True,
+        )
+        reason = refusal(method, fits)
+        if reason is not None:
+            refused[""] = in_options(reason)
+        ahead = method.foreseen(fits.members[0] if fits.outcome.members else fits)
+    except (TypeError, ValueError) as error:
+        refused[""] = in_options(" ".join(str(error).split()))
+        ahead = None
+    if fits is None:
+        return Examined(refused=refused)
+    pools = ahead is None or ahead.choice.design.disentangles_units
+    seen = _with_duplicates([_seen(fits, column, pools) for column in fits.table.columns], fits)
+    if not _is_lazy(X):
+        known = {one.name: one for one in seen}
+        seen = [known.get(name) or _refused(X[name]) for name in X.columns]
+    return Examined(
+        fits.n_rows,
+        _target(fits),
+        tuple(seen),
+        correlated(fits.table),
+        {} if ahead is None else _plan(fits, ahead),
+        refused,
+    )
+
+
+def _is_lazy(X: object) -> bool:
+    return type(X).__name__ == "LazyFrame"
+
+
+def _without(groups: object, refused: dict[str, str]) -> object:
+    """Return groups without columns that are refused, so that the rest can be looked at."""
+    if not isinstance(groups, dict) or not refused:
+        return groups
+    kept = {g: [m for m in members if m not in refused] for g, members in groups.items()}
+    return {group: members for group, members in kept.items() if members}
+
+
+def _target(fits: Fits) -> dict[str, object]:
+    outcome: Outcome = fits.outcome
+    found: dict[str, object] = {
+        "name": outcome.name,
+        "kind": outcome.kind,
+        "loss": fits.loss.name,
+    }
+    if outcome.is_classes:
+        numbers = np.bincount(outcome.values.astype(np.intp), minlength=outcome.n_classes)
+        names = outcome.classes or ("0", "1")
+        found["classes"] = dict(zip(names, numbers.tolist(), strict=True))
+        if outcome.kind == "binary":
+            found["explained_class"] = names[-1]
+    else:
+        found |= {"low": float(outcome.values.min()), "high": float(outcome.values.max())}
+    return found
+
+
+def _refused(column: pl.Series) -> Seen:
+    kind = "date or time" if is_time(column.dtype) else str(column.dtype).lower()
+    kind = "text" if kind == "string" else kind
+    distinct = column.drop_nulls().n_unique() if kind == "text" else None
+    values = "refused" if distinct is None else f"{distinct:,} different"
+    return Seen(column.name, kind, distinct, values, column.null_count() / max(1, len(column)))
+
+
+def _seen(fits: Fits, column: Column, pools: bool) -> Seen:
+    table = fits.table
+    gap = table.where_missing(column)
+    missing = fits.data.missing_shares.get(column.name, 0.0)
+    constant = bool(table.constant[list(column.positions)].all())
+    notes = ["does not vary: its score is 0"] if constant else []
+    if column.kind == "categorical":
+        return _seen_category(fits, column, pools, missing, notes)
+    values = table.matrix[~gap, column.positions[0]]
+    distinct = np.unique(values)
+    with_levels = column.positions[0] in table.levels.positions
+    kind = KINDS[column.kind]
+    if column.kind == "real" and with_levels:
+        kind = "number, levels"
+    identifier = (
+        column.kind == "integer" and len(distinct) == len(values) >= DISTINCT_ROWS and not constant
+    )
+    if identifier:
+        notes.append(f"has its own value in every row: leave it out with --drop {column.name} if "
+                     "it is an identifier")  # fmt: skip
+    if missing:
+        notes.append("is scored with its missing values, as one")
+    text = "all missing" if not len(values) else f"{short(distinct[0])} to {short(distinct[-1])}"
+    if column.kind == "boolean":
+        text = "true or false"
+    elif with_levels and len(values):
+        text = f"{len(distinct):,}: {text}"
+    return Seen(
+        column.name, kind, len(distinct), text, missing, tuple(notes),
+        constant=constant, identifier=identifier,
+    )  # fmt: skip
+
+
+def _seen_category(
+    fits: Fits, column: Column, pools: bool, missing: float, notes: list[str]
+) -> Seen:
+    codes = column.decode(fits.table.matrix[:, list(column.positions)])
+    inside = (codes[:, None] == np.arange(len(column.levels))).astype(np.float64)
+    rows = fits.rows
+    shares = fits.weights.take(rows).mean(inside[rows])
+    levels = tuple("missing" if level is None else str(level) for level in column.levels)
+    pooled: tuple[str, ...] = ()
+    if pools and column.width > 1:
+        rare = rare_levels(shares, lambda: np.argmax(inside[rows] > 0, axis=0))
+        pooled = tuple(levels[k] for k in rare)
+    if pooled:
+        notes.append(
+            f"has {len(pooled)} levels below {percent(RARE)} of the rows: one for the transport, "
+            "never for the model"
+        )
+    known = [level for level in column.levels if level is not None]
+    return Seen(
+        column.name, KINDS["categorical"], len(known), f"{len(known):,} levels", missing,
+        tuple(notes), constant="does not vary" in " ".join(notes), pooled=pooled,
+    )  # fmt: skip
+
+
+def _with_duplicates(seen: Sequence[Seen], fits: Fits) -> list[Seen]:
+    """Return the columns, those that repeat an earlier one with its name."""
+    first: dict[bytes, str] = {}
+    found = []
+    for one, column in zip(seen, fits.table.columns, strict=True):
+        values = fits.table.matrix[:, list(column.positions)]
+        known = first.setdefault(np.ascontiguousarray(values + 0.0).tobytes(), one.name)
+        if known != one.name and not one.constant:
+            note = f"repeats {known!r}: the signal of both is divided evenly"
+            one = replace(one, duplicate_of=known, notes=(*one.notes, note))
+        found.append(one)
+    return found
+
+
+def correlated(table: Table) -> tuple[tuple[tuple[str, ...], float], ...]:
+    """Return the features that are connected by correlations of :data:`STRONG` or more.
+
+    Of a category, or of a column with missing values, the largest of its columns' correlations.
+    """
+    varying = ~table.constant
+    if table.matrix.shape[1] > WIDEST or varying.sum() < 2:
+        return ()
+    rows: Floats = table.matrix[:: max(1, len(table.matrix) // LARGE_ROWS)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        correlation = np.abs(np.nan_to_num(np.corrcoef(rows.T)))
+    owner = np.empty(rows.shape[1], dtype=np.intp)
+    for unit, column in enumerate(table.columns):
+        owner[list(column.positions)] = unit
+    strong = np.argwhere(np.triu(correlation >= STRONG, 1))
+    label = list(range(table.n_columns))
+    largest: dict[tuple[int, int], float] = {}
+    for i, j in strong:
+        a, b = sorted((int(owner[i]), int(owner[j])))
+        if a == b:
+            continue
+        largest[a, b] = max(largest.get((a, b), 0.0), float(correlation[i, j]))
+        old, new = label[b], label[a]
+        label = [new if one == old else one for one in label]
+    found = []
+    for root in dict.fromkeys(label):
+        members = [unit for unit, one in enumerate(label) if one == root]
+        inside = [value for (a, b), value in largest.items() if label[a] == root]
+        if len(members) > 1:
+            found.append((tuple(table.names[unit] for unit in members), max(inside)))
+    return tuple(sorted(found, key=lambda block: -block[1]))
+
+
+def _plan(fits: Fits, ahead: Foreseen) -> dict[str, object]:
+    sizes = fits.training_sizes(halves=ahead.form in CROSSED, quarters=ahead.extrapolates)
+    explained = len(fits.rows) if ahead.plan is None else len(ahead.plan.order)
+    return {
+        "transport": ahead.choice.design.name,
+        "why": list(ahead.choice.reasons),
+        "form": "extrapolated" if ahead.extrapolates else ahead.form,
+        "folds": len(fits.repeats[0]),
+        "models": len(sizes),
+        "fewest_training_rows": min(sizes, default=0),
+        "most_training_rows": max(sizes, default=0),
+        "explained_rows": explained,
+        "of": fits.n_rows,
+        "until_precise": ahead.plan is not None and ahead.plan.precise,
+        "units": len(fits.units.names),
+        "seconds": seconds(fits, sizes, explained),
+    }
+
+
+def seconds(fits: Fits, sizes: Sequence[int], explained: int) -> float | None:
+    """Return roughly how many CPU seconds a run takes; None where nothing is known of the model.
+
+    Measured on one core for 300 to 10,000 rows and 5 to 40 columns: within a factor of two there,
+    levels of categories counted as columns. Extra trees are taken for a forest.
+    """
+    if fits.given:
+        return None
+    width = fits.table.matrix.shape[1]
+    name = fits.settings["estimator"]
+    cost = COSTS.get(str(name)) if isinstance(name, str) else None
+    if cost is None:
+        return None
+    base, per_model, per_cell = cost
+    asked = explained * len(sizes) / len(fits.repeats[0])
+    return float(base + per_model * len(sizes) + per_cell * width * (sum(sizes) + asked))
+
+
+COSTS = {
+    "linear": (0.2, 0.002, 2e-8),
+    "ridge": (0.2, 0.003, 3e-8),
+    "boosting": (0.8, 0.03, 7e-6),
+    "forest": (1.0, 0.5, 1.5e-4),
+    "extra_trees": (1.0, 0.5, 1.5e-4),
+    "auto": (2.0, 0.1, 2e-5),
+}
+"""CPU seconds of a run, of a model, and of a cell that a model is fitted on or asked about."""
+
+
+def rough_time(value: float) -> str:
+    """Return a time as people say it who do not know it well."""
+    for limit, words in (
+        (3, "a few seconds"),
+        (10, "about 5 to 10 seconds"),
+        (40, "half a minute or so"),
+        (100, "a minute or two"),
+        (600, "some minutes"),
+        (3600, "up to an hour"),
+    ):
+        if value < limit:
+            return words
+    return "hours"
+
+
+def short(value: float) -> str:
+    """Return a number in few characters."""
+    if not math.isfinite(value):
+        return "-"
+    whole = float(value).is_integer() and abs(value) < 1e7
+    return f"{value:.0f}" if whole else f"{value:.4g}"
+
+
+def doctor_text(examined: Examined, request: Request, top: int, width: int) -> str:
+    """Return what was found as text for people, in lines of at most ``width`` characters."""
+    lines: list[str] = []
+    if examined.rows is not None:
+        lines += _facts(examined, request, width)
+        lines += ["", *_column_lines(examined, top, width)]
+        notes = [f"{one.name!r} {note}" for one in examined.columns for note in one.notes]
+        notes += [_block_text(names, size) for names, size in examined.correlated]
+        if notes:
+            lines += ["", "Worth knowing", *_items(notes, width, top)]
+    if examined.plan and not examined.refused:
+        lines += ["", "dfi explain will", *_items(_intentions(examined, request), width, 20)]
+    if examined.refused:
+        lines += ["", "dfi explain will refuse this table"]
+        lines += _items(list(examined.refused.values()), width, top)
+    return "\n".join(lines).lstrip("\n")
+
+
+def _facts(examined: Examined, request: Request, width: int) -> list[str]:
+    target, rows = examined.target, examined.rows or 0
+    kind = OUTCOMES.get(str(target["kind"]), str(target["kind"]))
+    classes = target.get("classes")
+    if isinstance(classes, dict):
+        listed = ", ".join(f"{name} {count:,}" for name, count in list(classes.items())[:6])
+        more = ", ..." if len(classes) > 6 else ""
+        kind = f"{len(classes)} classes ({listed}{more})"
+        if "explained_class" in target:
+            kind += f"; explained is the probability of {target['explained_class']}"
+    else:
+        kind += f" from {short(float(str(target['low'])))} to {short(float(str(target['high'])))}"
+    facts = [
+        ("target", f"{request.target}: {kind}"),
+        ("loss", f"{target['loss']} (--loss changes it)"),
+        ("rows", f"{rows:,} with a target"),
+        ("features", f"{len(examined.columns)}"),
+    ]
+    return [
+        line
+        for label, text in facts
+        for line in textwrap.wrap(
+            f"{label:10s}{text}", width, subsequent_indent=" " * 10, break_on_hyphens=False
+        )
+    ]
+
+
+def _column_lines(examined: Examined, top: int, width: int) -> list[str]:
+    shown = examined.columns[:top]
+    gaps = any(one.missing for one in shown)
+    names = [shorten(one.name, max(12, width - 52)) for one in shown]
+    length = max(map(len, [*names, "column"]))
+    kinds = max(len(one.kind) for one in shown)
+    values = max(map(len, [*(one.values for one in shown), "values"]))
+    heading = f"{'column':{length}}  {'kind':{kinds}}  {'values':{values}}"
+    lines = [f"{heading}  missing" if gaps else heading.rstrip()]
+    for name, one in zip(names, shown, strict=True):
+        line = f"{name:{length}}  {one.kind:{kinds}}  {one.values:{values}}"
+        gap = f"  {percent(one.missing):>7}" if one.missing else ""
+        lines.append((line + gap).rstrip())
+    if len(examined.columns) > top:
+        lines.append(f"... and {len(examined.columns) - top} more (--top shows them)")
+    return lines
+
+
+def _block_text(names: Sequence[str], size: float) -> str:
+    shown = ", ".join(map(repr, names[:6])) + (f" and {len(names) - 6} more" * (len(names) > 6))
+    return f"{shown} are correlated (up to {size:.2f}): their shared signal is divided among them"
+
+
+def _intentions(examined: Examined, request: Request) -> list[str]:
+    plan = examined.plan
+    models, rows, of = (int(str(plan[key])) for key in ("models", "explained_rows", "of"))
+    why = plan["why"]
+    because = f" ({'; '.join(map(str, why))})" if isinstance(why, list) and why else ""
+    learner = {"auto": "an average of ridge, a quadratic polynomial, networks and boosting"}
+    said = [f"disentangle the features by the transport {plan['transport']}{because}"]
+    if models:
+        low, high = (int(str(plan[key])) for key in ("fewest_training_rows", "most_training_rows"))
+        size = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        model = learner.get(request.model, "")
+        said.append(
+            f"fit {models:,} models ({request.model}{': ' + model if model else ''}) on {size} "
+            f"rows each, in {plan['folds']} folds"
+        )
+    else:
+        said.append(f"explain the fitted model {request.model} as it is")
+    which = f"all {rows:,} rows" if rows >= of else f"{rows:,} of {of:,} rows, drawn at random"
+    if plan["until_precise"]:
+        which = f"as many of {of:,} rows as the errors ask for, drawn at random"
+    said.append(f"explain {which}, by the {plan['form']} form")
+    known = plan["seconds"]
+    if isinstance(known, float):
+        said.append(f"take {rough_time(known)} on one core (a rough guess)")
+    return said
+
+
+def _items(texts: Sequence[str], width: int, top: int) -> list[str]:
+    lines = []
+    for text in texts[:top]:
+        lines += textwrap.wrap(
+            text, width, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
+        )
+    if len(texts) > top:
+        lines.append(f"- ... and {len(texts) - top} more")
+    return lines
+
+
+def terminal_width() -> int:
+    """Return how wide lines may be: the terminal, but no wider than people read."""
+    return max(40, min(100, shutil.get_terminal_size((80, 24)).columns))
+
+
+def run_doctor(request: Request, console: Console, settings: dict[str, Any], top: int) -> None:
+    """Examine a table and print what was found; raise an exit where it is refused."""
+    with console.warnings():
+        examined = examine(request, console, settings)
+    runs = not examined.refused
+    if request.as_json:
+        print_json(
+            {
+                "runs": runs,
+                "n_rows": examined.rows,
+                "target": examined.target,
+                "columns": [one.as_dict() for one in examined.columns],
+                "correlated": [
+                    {"columns": list(names), "correlation": round(size, 4)}
+                    for names, size in examined.correlated
+                ],
+                "plan": examined.plan,
+                "refused": [
+                    {"column": name or None, "reason": text}
+                    for name, text in examined.refused.items()
+                ],
+                "warnings": console.said,
+            }
+        )
+    else:
+        text = doctor_text(examined, request, top, terminal_width())
+        encoding = sys.stdout.encoding or "utf-8"
+        print_lines(text.encode(encoding, "replace").decode(encoding))
+    if not runs:
+        raise typer.Exit(REFUSED)

@@ -1,0 +1,211 @@
+"""From the options of a command to the arguments of a call: the table, the model, the transport."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dfi.cli import options
+from dfi.cli.console import INPUT, REFUSED, Failure
+from dfi.cli.options import UnitsKind, split_names
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dfi.cli.console import Console
+    from dfi.cli.options import Request
+    from dfi.cli.tables import Selection
+
+MODEL_FILES = (".joblib", ".pkl", ".pickle")
+
+
+def read_arguments(
+    request: Request, console: Console, doing: str, *, refits: bool = False, parts: bool = False
+) -> dict[str, Any]:
+    """Return the arguments of a computation, the cheap ones read first.
+
+    ``doing`` begins the sentence that says how large the table is; ``refits`` refuses a model
+    that is fitted already; with ``parts`` large files are not read whole.
+    """
+    if request.loss not in options.LOSSES:
+        close = difflib.get_close_matches(request.loss, options.LOSSES, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        known = ", ".join(options.LOSSES)
+        raise Failure(f"unknown loss {request.loss!r}; {hint}known are {known}", REFUSED)
+    if request.weights is not None and request.frequency_weights is not None:
+        raise Failure("pass --weights or --frequency-weights, not both", REFUSED)
+    if request.units is UnitsKind.groups and request.groups is None:
+        raise Failure("--units groups makes groups the units: name them with --groups", REFUSED)
+    model, fitted = resolve_model(request, console)
+    from dfi.cli.tables import (
+        Spelling,
+        read_file,
+        read_groups_file,
+        scan_files,
+        select,
+        select_lazily,
+    )
+
+    groups = None if request.groups is None else read_groups_file(request.groups)
+    console.say(f"reading {'standard input' if request.data == '-' else request.data}")
+    rest = {
+        "estimator": model,
+        "groups": groups,
+        "units": request.units.value,
+        "missing": request.missing.value,
+        "level": request.level,
+        "random_state": request.seed,
+        "n_jobs": request.jobs,
+        "progress": console.progress,
+    }
+    lazy = scan_files(request.data, file_format=request.file_format) if parts else None
+    if lazy is not None:
+        console.say(f"{doing}: the rows are read in parts")
+        return {
+            "X": select_lazily(lazy, request, console),
+            "y": request.target,
+            **_about_outcome(request, None),
+            "cv": "prefit" if fitted else request.folds,
+            "sample_weight": request.weights,
+            "frequency_weight": request.frequency_weights,
+            **rest,
+        }
+    spelling = Spelling.of(request)
+    frame = read_file(
+        request.data,
+        file_format=request.file_format,
+        spelling=spelling,
+        max_unpacked=request.max_unpacked,
+        na_values=split_names(request.na_values),
+        categorical=split_names(request.categorical),
+    )
+    rows = select(frame, request, console)
+    if rows.blocks:
+        rest |= _blocks_of_parts(rows, groups, request)
+    if fitted and refits:
+        raise Failure(
+            f"{request.model} is fitted already, but comparing methods needs refits without "
+            "features: give an unfitted model or a name",
+            REFUSED,
+        )
+    n, d = rows.features.shape
+    console.say(f"{doing}: {n} rows, {d} features")
+    return {
+        "X": rows.features,
+        "y": rows.target,
+        **_about_outcome(request, rows.target),
+        "cv": "prefit" if fitted else rows.cv,
+        "sample_weight": rows.weights,
+        "frequency_weight": rows.frequency_weights,
+        "cv_groups": rows.row_groups,
+        **rest,
+    }
+
+
+def _blocks_of_parts(
+    rows: Selection, groups: pl.DataFrame | dict[str, list[str]] | None, request: Request
+) -> dict[str, object]:
+    """Return groups in which the parts of a date are one unit, and how they are scored."""
+    from dfi.cli.columns import block_groups
+
+    if groups is None:
+        return {"groups": block_groups(rows.features.columns, rows.blocks), "units": "groups"}
+    if not isinstance(groups, dict) or request.units is not UnitsKind.groups:
+        raise Failure(
+            "--dates parts makes one unit of the parts of a date, and --groups adds up columns: "
+            "use --dates days, or --units groups with groups as features and their groups",
+            REFUSED,
+        )
+    known = {
+        group: [part for name in members for part in rows.blocks.get(name, [name])]
+        for group, members in groups.items()
+    }
+    grouped = {name for members in groups.values() for name in members}
+    alone = {name: parts for name, parts in rows.blocks.items() if name not in grouped}
+    return {"groups": {**known, **alone}}
+
+
+def _about_outcome(request: Request, target: pl.Series | None) -> dict[str, object]:
+    """Return what was said of the target; the library decides about the rest."""
+    from dfi.cli.tables import label
+
+    said: dict[str, object] = {}
+    if request.task is not options.Task.auto:
+        said["task"] = request.task.value
+    if request.positive is not None:
+        said["positive"] = request.positive if target is None else label(target, request.positive)
+    if request.loss != "auto":
+        said["loss"] = request.loss
+    return said
+
+
+def resolve_transport(
+    transport: str, epsilon: float | None, components: options.Dependence | None
+) -> object:
+    """Return a transport by name, with its epsilon and components where they were given."""
+    settings: dict[str, object] = {}
+    if epsilon is not None:
+        settings["epsilon"] = epsilon
+    if components is not None:
+        settings["components"] = "auto" if components is options.Dependence.auto else None
+    if not settings:
+        return transport
+    from dfi.transports import resolve_transport
+
+    kind = type(resolve_transport(transport))
+    known = inspect.signature(kind).parameters
+    for option in settings:
+        if option not in known:
+            raise Failure(f"the transport {transport!r} has no --{option}", REFUSED)
+    return kind(**settings)
+
+
+def resolve_model(request: Request, console: Console) -> tuple[object, bool]:
+    """Return a learner's name or a loaded model, and whether it is already fitted."""
+    model = request.model
+    if model in options.MODELS:
+        return model, False
+    if not model.lower().endswith(MODEL_FILES):
+        close = difflib.get_close_matches(model, options.MODELS, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        known = ", ".join(options.MODELS)
+        raise Failure(
+            f"unknown model {model!r}; {hint}known are {known}, or a .joblib file", REFUSED
+        )
+    if not Path(model).is_file():
+        raise Failure(f"there is no file {model}", INPUT)
+    if not request.trust_model:
+        raise Failure(
+            f"loading {model} runs the code that is stored in it: if you trust whoever wrote it, "
+            "add --trust-model",
+            REFUSED,
+        )
+    console.warn(f"loading {model} runs the code that is stored in it")
+    import joblib
+
+    try:
+        loaded = joblib.load(model)
+    except (ImportError, AttributeError) as error:
+        raise Failure(f"{model} needs code that is not installed here: {error}", INPUT) from error
+    except Exception as error:
+        # bytes that are no pickle make its reader raise almost anything
+        raise Failure(f"{model} is not a model that joblib can load ({error})", INPUT) from error
+    if not any(hasattr(loaded, name) for name in ("predict", "predict_proba", "run")):
+        raise Failure(f"{model} holds a {type(loaded).__name__}, which has no predict", REFUSED)
+    return loaded, _is_fitted(loaded)
+
+
+def _is_fitted(model: object) -> bool:
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        # of models of other libraries nothing is known, and they are not saved to be fitted
+        return not hasattr(model, "__sklearn_tags__")
+    except (TypeError, AttributeError):  # not a scikit-learn estimator
+        return True
+    return True

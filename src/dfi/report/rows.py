@@ -1,0 +1,88 @@
+"""Single rows for a page: few numbers of each, from which its script draws a waterfall."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfi._checks import whole
+from dfi.results import views
+from dfi.results.local import LocalAttributions
+
+if TYPE_CHECKING:
+    from dfi.results.importance import Importance
+    from dfi.results.views import Plain
+
+SHOWN_OF_ROW = 12
+"""Contributions of a row that a page has one by one; the others are added up."""
+
+MOST_ROWS = 500
+"""Rows beyond which a page is no page any more."""
+
+LABEL_WIDTH = 40
+VALUE_WIDTH = 24
+
+
+def rows_of_page(
+    result: Importance, rows: int | LocalAttributions | None
+) -> LocalAttributions | None:
+    """Return the rows that a page shows: as many as asked for, drawn evenly, or those given."""
+    if rows is None or isinstance(rows, LocalAttributions):
+        return rows
+    count = whole("rows", rows, 1)
+    if count > MOST_ROWS:
+        raise ValueError(
+            f"rows={count} is more than the {MOST_ROWS} that a page holds: pass fewer, or "
+            "result.local(...).table() for all of them"
+        )
+    return result.local(sample=count)
+
+
+def local_summary(local: LocalAttributions | None) -> Plain | None:
+    """Return what the page says of single rows, in few digits; None without any."""
+    if local is None:
+        return None
+    found = []
+    for at in range(len(local)):
+        values = local.values[at]
+        order = views.leading(np.abs(values), SHOWN_OF_ROW)
+        rest = float(values.sum() - values[order].sum())
+        found.append(
+            {
+                "row": int(local.rows[at]),
+                "base": _few(local.base[at]),
+                "prediction": _few(local.prediction[at]),
+                "higher": _few(local.higher_order[at]),
+                "parts": [
+                    [int(k), _few(values[k]), _few(local.spread[at, k]), _value(local, int(k), at)]
+                    for k in order
+                    if values[k] != 0.0
+                ],
+                "rest": _few(rest),
+            }
+        )
+    return {
+        "names": list(local.names),
+        "labels": views.short_names(local.names, LABEL_WIDTH),
+        "explains": str(local.spec.get("explains")),
+        "models": str(local.spec.get("models")),
+        "spread": local.has_spread,
+        "refined": bool(local.spec.get("refine")),
+        "list": found,
+    }
+
+
+def _few(value: float) -> float | None:
+    """Return a number with as many digits as a page shows."""
+    return None if not np.isfinite(value) else float(f"{value:.6g}")
+
+
+def _value(local: LocalAttributions, unit: int, at: int) -> str:
+    values = local.features.get(local.names[unit])
+    if values is None:
+        return ""
+    value = values[at]
+    if values.dtype.kind in "fiub":
+        return f"{float(value):.4g}" if np.isfinite(value) else "missing"
+    return "missing" if value is None else views.shorten(str(value), VALUE_WIDTH)

@@ -1,0 +1,92 @@
+"""Progress bars: for long calls that somebody watches, as text, never for short ones."""
+
+import io
+import sys
+import types
+
+import numpy as np
+
+import dfi
+from dfi._models import parallel
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+class ZMQInteractiveShell:
+    """The shell of a notebook, by the name that IPython gives it."""
+
+
+def at_terminal(monkeypatch):
+    """Put a terminal in the place of standard error, in the test itself: capturing replaces it."""
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    return stream
+
+
+def advance(progress=None, started=None):
+    with parallel.progress_bar(progress, "fitting models", 3, started) as move:
+        if move is None:
+            return False
+        for _ in range(3):
+            move(1)
+    return True
+
+
+def test_nothing_is_shown_where_nobody_watches(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.setattr(parallel, "PATIENCE", 0.0)
+    assert not advance()
+    assert sys.stderr.getvalue() == ""
+    assert advance(progress=True)
+    assert "fitting models" in sys.stderr.getvalue()
+
+
+def test_short_calls_show_nothing_at_a_terminal(monkeypatch):
+    terminal = at_terminal(monkeypatch)
+    assert advance()
+    assert terminal.getvalue() == ""
+    assert not advance(progress=False)
+
+
+def test_long_calls_show_what_is_done_and_the_time_left(monkeypatch):
+    terminal = at_terminal(monkeypatch)
+    monkeypatch.setattr(parallel.tqdm, "monitor_interval", 0)
+    # a call that began long ago: its first stages took the seconds without a bar
+    assert advance(started=parallel.time.monotonic() - 10.0)
+    assert "fitting models" in terminal.getvalue()
+    assert "<" in terminal.getvalue()
+
+
+def test_notebooks_are_watched_and_need_no_widgets(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert not parallel.is_watched()
+    notebook = types.SimpleNamespace(get_ipython=ZMQInteractiveShell)
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    assert parallel.is_watched()
+    assert parallel.tqdm.__module__ == "tqdm.std"
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: None))
+    assert not parallel.is_watched()
+
+
+def test_a_text_beside_the_bar_waits_as_the_bar_does(monkeypatch):
+    terminal = at_terminal(monkeypatch)
+    with parallel.telling_bar(None, "explaining rows", 10) as bar:
+        bar.tell("bmi 0.3", 20)
+    assert terminal.getvalue() == ""
+    with parallel.telling_bar(True, "explaining rows", 10) as bar:
+        bar.tell("bmi 0.3", 20)
+    assert "bmi 0.3" in terminal.getvalue()
+
+
+def test_explain_at_a_terminal(monkeypatch):
+    terminal = at_terminal(monkeypatch)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2))
+    call = {"estimator": "linear", "cv": 2, "diagnose": False}
+    dfi.explain(X, X[:, 0] + rng.standard_normal(60), **call, progress=True)
+    told = terminal.getvalue()
+    assert "fitting models on halves" in told
+    assert "explaining rows" in told
