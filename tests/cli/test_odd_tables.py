@@ -57,6 +57,10 @@ SAME = {
     "quotes": (lines([[f'"{cell}"' for cell in row] for row in CELLS]), "data.csv"),
     "blanks": (lines([[f" {cell} " for cell in row] for row in CELLS]), "data.csv"),
     "strings of JSON": (as_json(lambda _, r: {k: str(v) for k, v in r.items()}), "data.jsonl"),
+    "other minus signs": (
+        lines([[cell.replace("-", "\u2212") for cell in row] for row in CELLS]),
+        "data.csv",
+    ),
     "a name of old": (as_json(), "data.json"),
 }
 
@@ -89,12 +93,11 @@ def test_words_that_are_levels_stay_levels(scores):
 ODD = {
     "a word": (with_cell("x"), (), 4, "'c' is text, but 59 of its 60 values are numbers and 'x' is "
                "not: call 'x' missing with --na-values"),
-    "per cent": (with_cell("17 %"), (), 4, "per-cent sign ('17 %'): write it as numbers"),
-    "dollars": (with_cell("$17"), (), 4, "currency sign ('$17')"),
+    "per cent": (with_cell("17 %"), (), 4, "numbers with marks ('17 %'): read them with --numbers"),
+    "dollars": (with_cell("$17"), (), 4, "numbers with marks ('$17')"),
     "a decimal comma": (with_cell('"1,5"'), (), 4, "decimal comma ('1,5')"),
-    "thousands": (with_cell('"17,000"'), (), 4, "separator of thousands ('17,000')"),
+    "thousands": (with_cell('"17,000"'), (), 4, "numbers with marks ('17,000')"),
     "hexadecimal": (with_cell("0x11"), (), 4, "hexadecimal number ('0x11')"),
-    "a minus": (with_cell("\u22121.5"), (), 4, "minus sign that is no hyphen"),
     "a long word": (with_cell("x" * 999), (), 4, f"and '{'x' * 37}...' is not"),
     "a word as target": (with_cell("x", 3), (), 4, "the target 'y' is text, but 59 of its 60"),
     "months": (with_column(lambda row: ["Jan", "Feb", "Mar", "Apr"][row % 4]), ("--time", "k"), 4,
