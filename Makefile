@@ -25,7 +25,7 @@ BLAS_TESTS := tests/test_blas.py tests/golden tests/inference tests/scoring test
 	$(addprefix tests/models/test_,stack.py network.py crossfit.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit browser test-blas test-oldest test-slow bench paper docs dist clean
+.PHONY: help demo test lint types unit browser test-blas test-oldest test-slow fuzz bench paper docs dist clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -107,6 +107,13 @@ browser:  ## Debian's chromium for the report's tests, where apt can install it
 		|| echo "chromium could not be installed: the browser tests will be skipped"; \
 	else echo "no chromium, and no right to install it: the browser tests will be skipped"; fi
 
+# Changed files, tables, frames and models, each kind in a process of its own: docs/fuzzing.md
+FUZZ_SECONDS ?= 120
+fuzz: $(VENV)/.installed  ## changed inputs by the thousand: `make fuzz FUZZ_SECONDS=3600`
+	@$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install --quiet atheris \
+		|| echo "atheris could not be installed: inputs are changed at random only"
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+
 test-slow: $(VENV)/.installed  ## coverage and size by simulation (hours)
 	$(BIN)/python -m pytest -n $(JOBS) -m slow --timeout 14400
 
@@ -128,4 +135,4 @@ dist: | $(BIN)/python  ## wheel and source distribution, in dist, checked as a p
 	$(BIN)/python -m twine check --strict dist/*
 
 clean:  ## remove what was built
-	rm -rf $(VENV) $(OLDEST) build dist docs/gallery docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist docs/gallery docs/project docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis

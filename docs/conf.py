@@ -34,7 +34,13 @@ extensions = [
 ]
 
 # READMEs are for readers of the repository; the site has an index of its own.
-exclude_patterns = ["_build", "_templates", "images/draw.py", "**/GALLERY_HEADER.rst"]
+exclude_patterns = [
+    "_build",
+    "sg_execution_times.rst",
+    "_templates",
+    "images/draw.py",
+    "**/GALLERY_HEADER.rst",
+]
 suppress_warnings = ["config.cache"]
 nitpicky = True
 nitpick_ignore_regex = [
@@ -74,28 +80,51 @@ html_theme_options = {
     "pygments_dark_style": "github-dark",
     "header_links_before_dropdown": 7,
 }
-html_sidebars = {"index": [], "start": [], "whats-new": []}
+html_sidebars = {"index": [], "start": [], "project/*": []}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 mathjax_path = "mathjax/tex-svg.js"
 
-if EXAMPLES.exists():
-    extensions.append("sphinx_gallery.gen_gallery")
-    sphinx_gallery_conf = {
-        "examples_dirs": str(EXAMPLES),
-        "gallery_dirs": "gallery",
-        "filename_pattern": r"plot_",
-        "download_all_examples": False,
-        "show_memory": False,
-        "show_signature": False,
-        "min_reported_time": 1e9,  # a page that tells seconds differs from build to build
-        "image_scrapers": ("matplotlib",),
-        "matplotlib_animations": False,
-        "remove_config_comments": True,
-        "abort_on_example_error": True,
-        "reference_url": {"dfi": None},
-    }
+
+def write_project_pages() -> None:
+    """Copy the project's own pages into the site, with links that hold there.
+
+    They lie at the top of the repository, where hosts look for them, and link from there.
+    """
+    pages = {
+        "CHANGELOG.md": "whats-new", "CONTRIBUTING.md": "contributing",
+        "CODE_OF_CONDUCT.md": "conduct", "SECURITY.md": "security",
+    }  # fmt: skip
+    folder = HERE / "project"
+    folder.mkdir(exist_ok=True)
+    for name, page in pages.items():
+        text = (HERE.parent / name).read_text().replace("](docs/", "](../")
+        for other, target in pages.items():
+            text = text.replace(f"]({other}", f"]({target}.md")
+        place = folder / f"{page}.md"
+        if not place.exists() or place.read_text() != text:  # unchanged pages are not built again
+            place.write_text(text)
+
+
+write_project_pages()
+
+extensions.append("sphinx_gallery.gen_gallery")
+sphinx_gallery_conf = {
+    "examples_dirs": str(EXAMPLES),
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"plot_",
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 1e9,  # a page that tells seconds differs from build to build
+    "write_computation_times": False,  # such a table loads scripts from afar
+    "image_scrapers": ("matplotlib",),
+    "matplotlib_animations": False,
+    "remove_config_comments": True,
+    "abort_on_example_error": True,
+    "reference_url": {"dfi": None},
+}
 
 
 def copy_mathjax(app: Sphinx, failed: Exception | None) -> None:
@@ -118,15 +147,8 @@ def skip_routing(
     return True if re.fullmatch(r"[sg]et_\w*(request|routing)", name) else None
 
 
-def without_gallery(app: Sphinx, page: str, source: list[str]) -> None:
-    """Take the gallery out of the index where a checkout has no examples."""
-    if page == "index" and not EXAMPLES.exists():
-        source[0] = source[0].replace("Gallery <gallery/index>\n", "")
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register what the site adds to Sphinx."""
     app.connect("autodoc-skip-member", skip_routing)
-    app.connect("source-read", without_gallery)
     app.connect("build-finished", copy_mathjax)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -73,3 +73,14 @@ def test_page_on_effects_begins_with_what_it_promises():
 def test_docstring_examples(name):
     outcome = doctest.testmod(importlib.import_module(name))
     assert outcome.failed == 0
+
+
+def test_page_on_change_begins_with_what_it_promises(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = PYTHON_BLOCK.findall((ROOT / "docs" / "change.md").read_text())
+    namespace = {}
+    exec(compile(blocks[0], "change.md", "exec"), namespace)  # noqa: S102
+    change = namespace["change"]
+    assert change.any_change.feature == "income"
+    assert change.test_any("relation").p < 0.01
+    assert (tmp_path / "change.html").exists()

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dfi import datasets, inference, losses, methods, plots, report, transports, warnings
+    from dfi._change import change
     from dfi._effects import effects
     from dfi._lines.choose import Quadrature
     from dfi._run import compare, explain, sensitivity
     from dfi._sklearn import DFI
+    from dfi.results.change import Change
     from dfi.results.collection import Results
     from dfi.results.importance import Importance, load
     from dfi.results.local import LocalAttributions
 
 __all__ = [
     "DFI",
+    "Change",
     "Importance",
     "LocalAttributions",
     "Quadrature",
     "Results",
     "__version__",
+    "change",
     "compare",
     "datasets",
     "effects",
@@ -40,10 +44,12 @@ __all__ = [
 ]
 
 _HOMES = {
+    "dfi._change": ("change",),
     "dfi._effects": ("effects",),
     "dfi._lines.choose": ("Quadrature",),
     "dfi._run": ("compare", "explain", "sensitivity"),
     "dfi._sklearn": ("DFI",),
+    "dfi.results.change": ("Change",),
     "dfi.results.collection": ("Results",),
     "dfi.results.importance": ("Importance", "load"),
     "dfi.results.local": ("LocalAttributions",),

@@ -334,8 +334,14 @@ class DFI(BaseEstimator):
         ----------
         X : dataframe or array
             New rows with the columns of :meth:`fit`, in any order where they have names.
-        outcome, scale, refine, background
-            As for :meth:`dfi.Importance.local`.
+        outcome : str, optional
+            Which of several classes or outcomes, as for :meth:`dfi.Importance.local`.
+        scale : {"response", "margin"}, optional
+            The prediction, or the log-odds of a classifier of two classes.
+        refine : int, optional
+            Random coalitions for interactions of more than two units.
+        background : int, default=200
+            Rows that stand for the others where main effects are averaged.
 
         Returns
         -------

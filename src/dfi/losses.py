@@ -81,12 +81,12 @@ class Loss:
         Its name, in specifications and tables.
     unit : str
         What scores are measured in.
-    generator, slope, curvature : callable
+    generator, slope, curvature : callable, optional
         :math:`f`, :math:`f'` and :math:`f''` of an array of predictions; the last is needed where
         units of several columns are replaced by draws.
-    secant : callable
+    secant : callable, optional
         The divided difference ``f[a, b]``, the slope where ``a = b``, without cancellation.
-    domain : {"real", "probability", "positive"}
+    domain : {"real", "probability", "positive"}, default="real"
         Where predictions lie.
     pair : callable, optional
         The loss ``pair(y, a, b)`` of two predictions in a form with less rounding than that by the
@@ -409,7 +409,13 @@ class _Quantile:
 
 
 def pinball(quantile: float = 0.5) -> Loss:
-    """Return the pinball loss of a quantile, for differences of the losses of one model."""
+    """Return the pinball loss of a quantile, for differences of the losses of one model.
+
+    Parameters
+    ----------
+    quantile : float, default=0.5
+        Strictly between 0 and 1; the default is the median.
+    """
     if not 0.0 < quantile < 1.0:
         raise ValueError(f"quantile must lie between 0 and 1, got {quantile!r}")
     return Loss(f"pinball({quantile:g})", unit="pinball loss", function=_Quantile(quantile))

@@ -405,6 +405,25 @@ def test_classes_are_drawn_with_their_shares_and_add_up():
     assert "the 2 largest of 5" in result.plot("classes", top=2).get_title(loc="left")
 
 
+def test_the_title_of_classes_stays_within_the_figure():
+    result = by_class(p=12)
+    names = tuple(f"a measurement of length {k}" for k in range(12))
+    parts = {name: replace(part, names=names) for name, part in result.by_outcome.items()}
+    result = replace(result, names=names, by_outcome=parts)
+    figure = result.plot("classes", top=8).figure
+    figure.canvas.draw()
+    title = figure.axes[0]._left_title.get_window_extent()
+    assert title.x1 <= figure.bbox.x1
+    assert title.x0 >= figure.bbox.x0
+
+
+def test_the_axis_of_a_difference_says_that_it_is_one():
+    result = by_class(totals=False).by_outcome["Adelie"]
+    assert result.plot().get_xlabel().startswith("importance")
+    label = replace(result, difference=True).plot().get_xlabel()
+    assert label.startswith("difference of importance")
+
+
 def test_classes_without_totals_show_scores_and_one_outcome_has_none():
     result = by_class(totals=False)
     first = plots.classes_data(result)["score"][0]

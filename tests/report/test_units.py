@@ -161,7 +161,7 @@ def test_complete_numbers_have_nothing_inside():
     found = dfi.explain(sample.X, sample.y, "linear", cv=2, diagnose=False)
     assert "units" not in found.diagnostics
     page = report_html(found)
-    assert "<details" not in page
+    assert '<details class="unit"' not in page
     assert "issing" not in page.split("</style>")[1].split("<script")[0]
     assert "issing" not in repr(found)
 

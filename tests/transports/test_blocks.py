@@ -19,7 +19,7 @@ from dfi._data.weights import Weights
 from dfi._models.fits import prepare
 from dfi.methods.disentangled import Disentangled
 from dfi.transports import Gaussian
-from dfi.transports.blocks import RARE, BlockTransport
+from dfi.transports.blocks import RARE, BlockTransport, rare_levels
 
 SIZES = (3, 2, 1, 2)
 PLACES = np.split(np.arange(sum(SIZES)), np.cumsum(SIZES)[:-1])
@@ -616,6 +616,66 @@ def test_a_level_of_one_row_is_absent_from_some_refits(levels):
         found = explained(table, y, model, transport_error="auto")
     assert np.isfinite(found.se).all()
     assert (found.se < 0.5).all()
+
+
+@pytest.mark.parametrize("kind", ["numbers", "labels"])
+def test_two_rows_that_lack_a_value_do_not_move_the_errors(kind):
+    rng = np.random.default_rng(3)
+    n = 1500
+    a = rng.standard_normal(n)
+    owns = (a + rng.standard_normal(n) > 0).astype(float)
+    other = (0.5 * a + rng.standard_normal(n) > 0.3).astype(float)
+    table = pd.DataFrame({"a": a, "owns": owns, "other": other})
+    y = a + 0.5 * owns + rng.standard_normal(n)
+    if kind == "labels":
+        table["owns"] = table["owns"].map({0.0: "no", 1.0: "yes"}).astype(object)
+    learner = HistGradientBoostingRegressor(max_iter=30)
+    options = {"cv": 3, "transport_error": "jackknife"}
+    whole = explained(table, y, learner, **options)
+    holes = table.copy()
+    holes.loc[[7, 400], "owns"] = None
+    found = explained(holes, y, learner, **options)
+    key = "rare_missing" if kind == "numbers" else "pooled_levels"
+    assert found.diagnostics[key]["columns"] == ("owns",)
+    # a refit without a group that has both rows must not be another transport
+    assert np.all(found.se < 2.0 * whole.se + 0.01)
+    np.testing.assert_allclose(found.scores, whole.scores, atol=0.05)
+
+
+def test_rare_missing_values_arrive_at_the_model():
+    rng = np.random.default_rng(4)
+    n = 1000
+    table = pd.DataFrame(rng.standard_normal((n, 2)), columns=["a", "b"])
+    table.loc[[1, 5, 9], "b"] = np.nan
+    seen = []
+
+    def model(rows):
+        seen.append(rows["b"].isna().to_numpy())
+        return rows["a"].to_numpy() + np.where(rows["b"].isna(), 30.0, 0.0)
+
+    y = table["a"].to_numpy() + np.where(table["b"].isna(), 30.0, 0.0)
+    found = explained(table, y, model)
+    both = max(seen, key=len)
+    assert both[: 8 * n].sum() == 8 * 3
+    truth = 30.0**2 * 0.003 * 0.997
+    assert found.latent.scores[1] == pytest.approx(truth, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("share", "pooled"),
+    [
+        ([0.6, 0.395, 0.005], (1, 2)),
+        ([0.005, 0.6, 0.395], (0, 2)),
+        ([0.995, 0.005], ()),
+        ([0.5, 0.5], ()),
+        ([0.99, 0.005, 0.005], (1, 2)),
+        # of two that are equally frequent the one that comes first in the table
+        ([0.005, 0.4975, 0.4975], (0, 2)),
+    ],
+)
+def test_a_single_rare_level_is_pooled_with_the_next_in_frequency(share, pooled):
+    first = np.array([9, 5, 2])[: len(share)]
+    assert rare_levels(np.array(share), lambda: first) == pooled
 
 
 def test_a_category_of_rare_levels_alone_keeps_one():

@@ -141,6 +141,33 @@ def _reordered(one: Native, other: Native) -> bool:
     return Counter(one) == Counter(other)
 
 
+def ordered_like(X: Frame, like: Frame) -> Frame:
+    """Return a table with its columns in the order of another; raise if it has not the same."""
+    if not (is_table(X) and is_table(like)):
+        return X
+    ours, theirs = ([str(label) for label in _labels(table)] for table in (X, like))
+    if ours == theirs or len(set(ours)) < len(ours):
+        return X
+    for names, others, which in ((theirs, ours, "the second"), (ours, theirs, "the first")):
+        absent = [name for name in names if name not in others]
+        if absent:
+            shown = ", ".join(map(repr, absent[:3])) + (", ..." if len(absent) > 3 else "")
+            raise ValueError(
+                f"{which} table has no column {shown}{did_you_mean(absent[0], others)}: both need "
+                "the same columns; leave out what only one of them has"
+            )
+    places = [ours.index(name) for name in theirs]
+    if nw.dependencies.is_pandas_dataframe(X):
+        return X.iloc[:, places]
+    labels = _labels(X)
+    return X.select([labels[k] for k in places])
+
+
+def _labels(X: Frame) -> list[object]:
+    opened = open_frame(X)
+    return [] if opened is None else opened[1]
+
+
 def is_series(values: object) -> bool:
     """Return whether ``values`` is one column of pandas, polars or pyarrow."""
     return bool(

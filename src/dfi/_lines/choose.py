@@ -74,7 +74,7 @@ class Quadrature:
     nodes : int, optional
         Nodes, or draws, per line. By default 16 or 32, and up to sixteen times as many where
         scores still change; a number given here is kept, and its error measured and reported.
-    memory : int
+    memory : int, default=2**28
         Bound in bytes on the rows that a model is asked to predict at once.
     donors : int, default=8
         Rows that give their values to each row, where a unit of several columns (a category, a

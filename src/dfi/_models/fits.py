@@ -966,6 +966,11 @@ def prepare(
     Parameters are those of :func:`dfi.explain`. What comes back is what every method of
     :mod:`dfi.methods` computes from: ``LOCO().compute(prepare(X, y))``. Of a large table that is
     not in memory some rows are gathered, for methods that are about such ``samples``.
+
+    Parameters
+    ----------
+    samples : bool, default=False
+        Whether the methods that will be asked take a sample of the rows of such a table.
     """
     chosen = resolve_loss(loss)
     one_of("scale", scale, get_args(Scale))

@@ -1,4 +1,4 @@
-"""The command line: explain, compare, sensitivity, show, report, demo, reproduce.
+"""The command line: explain, doctor, compare, sensitivity, show, report, demo, reproduce.
 
 Modules that ``dfi --help`` loads import no library of numbers: the commands do, when they run.
 """

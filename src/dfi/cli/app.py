@@ -1,4 +1,4 @@
-"""All commands in one application: explain, compare and sensitivity compute, the others do not."""
+"""All commands in one application: explain, compare, sensitivity and change compute."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import glob
 import re
 import shlex
 import time as clock
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +16,7 @@ import typer
 import dfi
 from dfi.cli import options
 from dfi.cli.console import (
+    CHANGED,
     INPUT,
     OUTPUT,
     REFUSED,
@@ -24,6 +25,7 @@ from dfi.cli.console import (
     OutputFolder,
     guarded,
     leading,
+    print_changes,
     print_json,
     print_lines,
     print_path,
@@ -37,6 +39,8 @@ from dfi.cli.reproduce import reproduce
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import polars as pl
+
     from dfi._models.quality import Quality
 
 EXPLAIN_FILES = ("importance.csv", "importance.parquet", "result.dfi", "report.html", "log.txt")
@@ -44,7 +48,10 @@ GROUP_FILES = ("groups.csv", "groups.parquet")
 CLASS_FILES = ("classes.csv", "classes.parquet")
 COMPARE_FILES = ("comparison.csv", "comparison.parquet", "report.html")
 SENSITIVITY_FILES = ("sensitivity.csv", "sensitivity.parquet", "ranks.png", "report.html")
-UNRECORDED = ("out", "jobs", "quiet", "as_json", "force", "debug", "top")
+CHANGE_FILES = (
+    "change.csv", "change.parquet", "change.json", "before.dfi", "after.dfi", "report.html",
+)  # fmt: skip
+UNRECORDED = ("out", "jobs", "quiet", "as_json", "force", "debug", "top", "fail_on_change")
 """Options that do not change the numbers."""
 
 app = typer.Typer(
@@ -70,8 +77,8 @@ def describe(
     """Say which correlated features carry the signal, and how sure that is.
 
     Exit codes: 0 done, 1 defect, 2 wrong usage, 3 input not readable,
-    4 data or options refused, 5 output not writable, 130 interrupted,
-    143 terminated.
+    4 data or options refused, 5 output not writable, 6 a change was found
+    (only with change --fail-on-change), 130 interrupted, 143 terminated.
     """
 
 
@@ -80,6 +87,14 @@ def _stem(data: str) -> str:
     path = Path(data)
     name = path.parent.name if glob.has_magic(path.name) else path.name
     return re.sub(r"[*?\[\]]", "", name).split(".")[0] or "data"
+
+
+@dataclass(frozen=True)
+class Period:
+    """One of two tables: what :func:`dfi.explain` is asked, and the names of its rows."""
+
+    arguments: dict[str, Any]
+    ids: pl.Series | None
 
 
 class Run:
@@ -106,6 +121,18 @@ class Run:
     def read(self, doing: str, *, refits: bool = False, parts: bool = False) -> dict[str, Any]:
         """Return the arguments of a computation: see :func:`dfi.cli.inputs.read_arguments`."""
         return read_arguments(self.request, self.console, doing, refits=refits, parts=parts)
+
+    def read_table(self, data: str, row_id: str | None) -> Period:
+        """Return the arguments for one of several tables, and the names of its rows."""
+        request = replace(self.request, data=data)
+        doing = f"explaining {request.target!r} of {data}"
+        arguments = read_arguments(request, self.console, doing)
+        if row_id is None:
+            return Period(arguments, None)
+        X = arguments["X"]
+        if row_id not in X.columns:
+            raise Failure(f"--id: {data} has no column {row_id!r}", REFUSED)
+        return Period({**arguments, "X": X.drop(row_id)}, X.get_column(row_id))
 
     def named(self, result: dfi.Importance) -> dfi.Importance:
         """Record the command and the outcome's name in the specification of a result."""
@@ -408,6 +435,106 @@ def sensitivity(
     )
 
 
+@guarded
+def change(
+    context: typer.Context,
+    data: options.Data,
+    after: options.After,
+    target: options.Target,
+    row_id: options.RowId = None,
+    task: options.OutcomeTask = options.Task.auto,
+    positive: options.Positive = None,
+    loss: options.ScoreLoss = "auto",
+    groups: options.Groups = None,
+    units: options.Units = options.UnitsKind.columns,
+    drop: options.Drop = None,
+    weights: options.Weights = None,
+    frequency_weights: options.FrequencyWeights = None,
+    time: options.Time = None,
+    cv_groups: options.RowGroups = None,
+    missing: options.MissingValues = options.Missing.unit,
+    dates: options.DateColumns = None,
+    numbers: options.NumberTexts = options.Numbers.plain,
+    decimal: options.DecimalMark = options.Decimal.point,
+    max_levels: options.MaxLevels = None,
+    file_format: options.Format = None,
+    encoding: options.Encoding = "utf-8",
+    max_unpacked: options.MaxUnpacked = None,
+    model: options.Model = "auto",
+    trust_model: options.Trust = False,
+    folds: options.Folds = 5,
+    level: options.Level = 0.95,
+    seed: options.Seed = 0,
+    transport: options.Transport = "gaussian",
+    components: options.Components = None,
+    form: options.Form = options.ScoreForm.auto,
+    repeats: options.Repeats = None,
+    fail_on_change: options.FailOnChange = False,
+    alpha: options.Alpha = 0.05,
+    least: options.LeastChange = 0.0,
+    out: options.Out = None,
+    jobs: options.Jobs = None,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+    force: options.Force = False,
+    debug: options.Debug = False,
+    top: options.Top = 10,
+) -> None:
+    """Say which features carry more or less than in an earlier table, and why.
+
+    Writes change.csv, change.parquet, change.json, report.html, before.dfi and after.dfi into a
+    folder. With --fail-on-change the exit code is 6 where a change was found.
+    """
+    run = Run(context, Request.among(locals()), "-change", CHANGE_FILES)
+    console = run.console
+    with console.warnings():
+        from dfi._data.frames import ordered_like
+        from dfi.cli.tables import write_tables
+        from dfi.report.change import change_rows
+
+        read = [run.read_table(table, row_id) for table in (data, after)]
+        read[1].arguments["X"] = ordered_like(read[1].arguments["X"], read[0].arguments["X"])
+        before, later = (
+            run.named(
+                dfi.explain(
+                    transport=resolve_transport(transport, None, components),
+                    form=form.value,
+                    n_repeats=repeats,
+                    **table.arguments,
+                )
+            )
+            for table in read
+        )
+        ids = None if row_id is None else (read[0].ids, read[1].ids)
+        found = dfi.change(before, later, ids=ids, rows="auto")
+        rows, test = change_rows(found), found.any_change
+        changed = test.p <= alpha and (
+            least == 0.0
+            or any(
+                row["p_adj"] is not None and row["p_adj"] <= alpha and abs(row["change"]) >= least
+                for row in rows
+            )
+        )
+        if found.reason:
+            console.warn(f"law and relation are not told apart: {found.reason}")
+        verdict = "a change was found" if changed else "no change was found"
+        line = f"{verdict}, p {test.p:.3g} ({run.seconds:.1f} s) -> {run.out}"
+        console.say(f"writing {run.out}")
+        with run.folder.filling() as stage:
+            write_tables(found.table(), stage, "change")
+            found.save(stage / "change.json")
+            before.save(stage / "before.dfi")
+            later.save(stage / "after.dfi")
+            found.report(stage / "report.html", target=target)
+    run.end(
+        {"changed": changed, "alpha": alpha, **found.as_dict()},
+        lambda: print_changes(rows, level=level, top=top),
+        line,
+    )
+    if changed and fail_on_change:
+        raise typer.Exit(CHANGED)
+
+
 def quality_facts(quality: Quality) -> dict[str, object]:
     """Return the loss and how much of it is explained, for machines."""
     from dfi.results.views import finite
@@ -621,5 +748,5 @@ def demo(
     run(out)
 
 
-for command in (explain, doctor, compare, sensitivity, show, report, demo, reproduce):
+for command in (explain, doctor, compare, sensitivity, change, show, report, demo, reproduce):
     app.command()(command)

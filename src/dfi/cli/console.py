@@ -10,6 +10,7 @@ sentence and one exit code:
 3    an input could not be read: missing, no permission, empty, ragged, wrong encoding
 4    the data or the options were refused: no such column, text where numbers are needed
 5    an output could not be written: it exists already, no permission, disk full
+6    a change was found, and ``dfi change --fail-on-change`` asked for this code
 130  interrupted (Ctrl-C); 143 terminated
 ==== ==============================================================================
 """
@@ -50,7 +51,7 @@ P = ParamSpec("P")
 # beyond ASCII's, which JSON escapes anyway: C1, marks of direction, line ends, surrogates
 _STEERING = r"[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 
-DEFECT, INPUT, REFUSED, OUTPUT, INTERRUPTED, TERMINATED = 1, 3, 4, 5, 130, 143
+DEFECT, INPUT, REFUSED, OUTPUT, CHANGED, INTERRUPTED, TERMINATED = 1, 3, 4, 5, 6, 130, 143
 
 
 class Failure(Exception):
@@ -275,6 +276,39 @@ def print_table(
     unrelated = sum(row["unrelated"] for row in rows)
     if unrelated:
         out.print(Text(f"{unrelated} with a score of exactly 0: {UNRELATED}"))
+
+
+def print_changes(rows: Rows, *, level: float, top: int) -> None:
+    """Print the largest changes as an aligned table on standard output."""
+    from rich.table import Table
+
+    from dfi.report.numbers import number, p_value, percent
+    from dfi.results.views import shorten
+
+    apart = any(row["law"] is not None for row in rows)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("feature", overflow="fold")
+    for heading in ("before", "after", "change", "interval", "adjusted p"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for heading in ("law", "relation") if apart else ():
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows[:top]:
+        table.add_row(
+            Text(shorten(row["name"], 48), style="bold" if row["significant"] else ""),
+            number(row["before"]),
+            number(row["after"]),
+            number(row["change"]),
+            f"{number(row['ci_low'])} to {number(row['ci_high'])}",
+            p_value(row["p_adj"]),
+            *((number(row["law"]), number(row["relation"])) if apart else ()),
+        )
+    out = RichConsole(highlight=False)
+    if not out.is_terminal:
+        out = RichConsole(highlight=False, width=max(120, out.width))
+    out.print(table)
+    if len(rows) > top:
+        out.print(Text(f"... and {len(rows) - top} more"))
+    out.print(Text(f"{percent(level)} intervals; p adjusted by Holm over all {len(rows)}"))
 
 
 def leading(rows: Rows) -> str:

@@ -258,8 +258,8 @@ def _seen_category(
         pooled = tuple(levels[k] for k in rare)
     if pooled:
         notes.append(
-            f"has {len(pooled)} levels below {percent(RARE)} of the rows: one for the transport, "
-            "never for the model"
+            f"has levels below {percent(RARE)} of the rows: {len(pooled)} are one for the "
+            "transport, never for the model"
         )
     known = [level for level in column.levels if level is not None]
     return Seen(

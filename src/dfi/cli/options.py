@@ -128,6 +128,28 @@ Data = Annotated[
         show_default=False,
     ),
 ]
+After = Annotated[
+    str, typer.Argument(help="the later table, with the same columns", show_default=False)
+]
+RowId = Annotated[
+    str | None,
+    _reading("--id", help="column that names rows: those in both tables are the same unit"),
+]
+FailOnChange = Annotated[
+    bool, _running("--fail-on-change", help="end with exit code 6 where a change was found")
+]
+Alpha = Annotated[
+    float,
+    _method("--alpha", min=0.0, max=1.0, help="p of any change up to which one was found"),
+]
+LeastChange = Annotated[
+    float,
+    _method(
+        "--least",
+        min=0.0,
+        help="size that a change (adjusted p up to alpha) must have to count as found",
+    ),
+]
 Target = Annotated[str, _reading("--target", "-y", help="column to explain")]
 OutcomeTask = Annotated[
     Task,

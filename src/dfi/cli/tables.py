@@ -9,6 +9,7 @@ import csv
 import difflib
 import glob
 import gzip
+import importlib
 import io
 import itertools
 import json
@@ -550,9 +551,31 @@ def _read_parquet(content: bytes, _label: str, _spelling: Spelling) -> pl.DataFr
 def _read_arrow(content: bytes, label: str, _spelling: Spelling) -> pl.DataFrame:
     if content.startswith(b"FEA1"):
         raise Failure(f"{label} is Feather version 1; write it as version 2", INPUT)
+    _require_sound(content)
     if content.startswith(_ARROW):
         return pl.read_ipc(io.BytesIO(content))
     return pl.read_ipc_stream(io.BytesIO(content))
+
+
+def _require_sound(content: bytes) -> None:
+    """Raise where an Arrow file contradicts itself, one part after the other.
+
+    polars believes what such a file says of its sizes, and ends the process where there is not so
+    much memory: that is no error which anyone could catch.
+    """
+    pyarrow = importlib.import_module("pyarrow")
+    ipc = importlib.import_module("pyarrow.ipc")
+    stream = pyarrow.BufferReader(content)
+    try:
+        if content.startswith(_ARROW):
+            file = ipc.open_file(stream)
+            parts = (file.get_batch(k) for k in range(file.num_record_batches))
+        else:
+            parts = iter(ipc.open_stream(stream))
+        for part in parts:
+            part.validate(full=True)
+    except NotImplementedError:  # a type of polars' own
+        pass
 
 
 def _read_jsonl(content: bytes, label: str, written: Spelling) -> pl.DataFrame:

@@ -125,8 +125,8 @@ def load_hiv(
         False: an array.
     check : bool, default=True
         Compare the files with the checksums of those the paper's results were computed from.
-    base_url : str
-        Folder on the web.
+    base_url : str, optional
+        Folder on the web; the authors' repository by default.
     timeout : float, default=30
         Seconds to wait for the server.
 

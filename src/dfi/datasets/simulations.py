@@ -49,7 +49,13 @@ class Regression(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    r""":math:`\mu(x) = \beta'x`, with :math:`K(R, C) = \beta' C \beta`."""
+    r""":math:`\mu(x) = \beta'x`, with :math:`K(R, C) = \beta' C \beta`.
+
+    Parameters
+    ----------
+    beta : ndarray of shape (d,)
+        The coefficients.
+    """
 
     beta: Floats
 
@@ -202,6 +208,13 @@ def linear_truth(correlation: Floats, beta: Floats) -> tuple[Floats, Floats]:
     r"""Return latent and attributed scores of a Gaussian linear model (Genizi's decomposition).
 
     :math:`\phi_Z = (L\beta)^2` and :math:`\phi_X = (L \circ L)\,\phi_Z` with :math:`L = R^{1/2}`.
+
+    Parameters
+    ----------
+    correlation : ndarray of shape (d, d)
+        Correlations of the features.
+    beta : ndarray of shape (d,)
+        Coefficients of the standardised features.
     """
     root = symmetric_root(correlation)
     latent = (root @ beta) ** 2
@@ -264,13 +277,37 @@ def first_times_five(d: int) -> Linear:
 
 
 def m1(n: int = 2000, *, rho: float = 0.8, d: int = 10, random_state: int = 0) -> Simulation:
-    """Linear Gaussian model."""
+    """Linear Gaussian model, ``Y = 5 X1 + e``.
+
+    Parameters
+    ----------
+    n : int, default=2000
+        Rows.
+    rho : float, default=0.8
+        Correlation of X1 and X2.
+    d : int, default=10
+        Columns.
+    random_state : int, default=0
+        Seed.
+    """
     correlation = pair_correlation(d, rho, (0, 1))
     return gaussian_simulation(n, correlation, first_times_five(d), 1.0, random_state)
 
 
 def m2(n: int = 2000, *, rho: float = 0.8, d: int = 10, random_state: int = 0) -> Simulation:
-    """Nonlinear additive model; its latent regression is not additive once ``rho`` is not 0."""
+    """Nonlinear additive model; its latent regression is not additive once ``rho`` is not 0.
+
+    Parameters
+    ----------
+    n : int, default=2000
+        Rows.
+    rho : float, default=0.8
+        Correlation of X1 and X2.
+    d : int, default=10
+        Columns.
+    random_state : int, default=0
+        Seed.
+    """
     correlation = pair_correlation(d, rho, (0, 1))
     return gaussian_simulation(n, correlation, TwoCosines(), 1.0, random_state)
 
@@ -282,6 +319,15 @@ def m3(n: int = 2000, *, rho: float = 0.8, random_state: int = 0) -> Simulation:
     :math:`\phi_3 = \frac{1}{16}(14\rho^2+13)`, :math:`\phi_4 = \phi_5 = \frac14(\rho^2+2)`, in both
     spaces. The paper's text and the attributed row of its table give half of that for the last
     two: an erratum.
+
+    Parameters
+    ----------
+    n : int, default=2000
+        Rows.
+    rho : float, default=0.8
+        Correlation of X1 and X2, and of X4 and X5.
+    random_state : int, default=0
+        Seed.
     """
     correlation = pair_correlation(5, rho, (0, 1), (3, 4))
     return gaussian_simulation(n, correlation, PiecewiseProducts(), 0.4, random_state)
@@ -292,6 +338,15 @@ def m4(n: int = 2000, *, d: int = 10, random_state: int = 0) -> Simulation:
 
     Its scores are :math:`(25, 0, \ldots)` under linear whitening, and
     :math:`(25, \frac{36}{19} 25, 0, \ldots)` attributed under Knothe-Rosenblatt in column order.
+
+    Parameters
+    ----------
+    n : int, default=2000
+        Rows.
+    d : int, default=10
+        Columns.
+    random_state : int, default=0
+        Seed.
     """
     check_rows(n)
     if d < 2:
@@ -313,6 +368,17 @@ def exponential(
     :math:`\eta(z) = e^{a'z}` with :math:`a = L b`, so
     :math:`\phi_{Z_j} = e^{2\sum_{k \ne j} a_k^2}\, e^{a_j^2} (e^{a_j^2} - 1)` in closed form. It is
     neither additive nor bilinear: the hardest case for the transport's sensitivity ``G``.
+
+    Parameters
+    ----------
+    n : int, default=2000
+        Rows.
+    rho : float, default=0.5
+        Correlation of every pair.
+    strength : float, default=0.3
+        Coefficient of each feature in the exponent.
+    random_state : int, default=0
+        Seed.
     """
     correlation = np.full((3, 3), rho)
     np.fill_diagonal(correlation, 1.0)

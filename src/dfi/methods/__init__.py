@@ -50,7 +50,13 @@ METHODS: dict[str, Callable[[], Method]] = {
 
 
 def resolve_methods(methods: object) -> list[Method]:
-    """Return the methods of ``"all"``, a name, an object or a list of them."""
+    """Return the methods of ``"all"``, a name, an object or a list of them.
+
+    Parameters
+    ----------
+    methods : str, method or list of these
+        As :func:`dfi.compare` takes them.
+    """
     if isinstance(methods, str) and methods == "all":
         methods = list(METHODS)
     if isinstance(methods, (str, type, Method)):

@@ -58,7 +58,7 @@ class Part:
         Influence values of the null loss and of what is explained of it.
     members : mapping of str to Part
         The parts of single classes or outcomes, where this is their sum.
-    names, degenerate, unrelated, undetected, components, spread, latent, attribution
+    names, degenerate, unrelated, undetected, components, spread, latent, attribution : optional
         As in :class:`dfi.Importance`; by default the units of the data.
     """
 

@@ -62,8 +62,8 @@ class R2(Method):
 
     Parameters
     ----------
-    decompositions : tuple of {"genizi", "lmg", "dominance"}
-        Which of them; all by default.
+    decompositions : tuple of {"genizi", "lmg", "dominance"}, optional
+        Which of them; all three by default.
     """
 
     decompositions: tuple[Decomposition, ...] = ("genizi", "lmg", "dominance")

@@ -22,6 +22,7 @@ from dfi.plots.attribution import (
     latent_attributed,
     latent_attributed_data,
 )
+from dfi.plots.change import change, change_data
 from dfi.plots.classes import classes, classes_data
 from dfi.plots.comparison import comparison, comparison_data, sensitivity, sensitivity_data
 from dfi.plots.local import (
@@ -58,6 +59,8 @@ __all__ = [
     "attribution_data",
     "beeswarm",
     "beeswarm_data",
+    "change",
+    "change_data",
     "classes",
     "classes_data",
     "comparison",
@@ -100,7 +103,17 @@ _LOCAL_KINDS: dict[str, Callable[..., Axes]] = {
 
 
 def plot_local(local: LocalAttributions, kind: str = "beeswarm", **options: object) -> Axes:
-    """Draw single rows with the plot of a name; what :meth:`dfi.LocalAttributions.plot` does."""
+    """Draw single rows with the plot of a name; what :meth:`dfi.LocalAttributions.plot` does.
+
+    Parameters
+    ----------
+    local : LocalAttributions
+        What to draw.
+    kind : {"beeswarm", "waterfall", "dependence"}, default="beeswarm"
+        Name of a plot of single rows.
+    **options
+        Those of that plot.
+    """
     if kind not in _LOCAL_KINDS:
         hint = did_you_mean(kind, _LOCAL_KINDS)
         lead = f"{hint} The" if hint else "; the"
@@ -112,7 +125,17 @@ def plot_local(local: LocalAttributions, kind: str = "beeswarm", **options: obje
 def plot_result(
     result: Importance, kind: str = "importance", **options: object
 ) -> Axes | NDArray[np.object_]:
-    """Draw a result with the plot of a name; what :meth:`dfi.Importance.plot` does."""
+    """Draw a result with the plot of a name; what :meth:`dfi.Importance.plot` does.
+
+    Parameters
+    ----------
+    result : Importance
+        What to draw.
+    kind : str, default="importance"
+        Name of a plot of a single result.
+    **options
+        Those of that plot.
+    """
     if kind not in _KINDS:
         hint = did_you_mean(kind, _KINDS)
         lead = f"{hint} The" if hint else "; the"

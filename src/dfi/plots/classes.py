@@ -56,7 +56,7 @@ def classes(result: Importance, *, top: int | None = 20, ax: Axes | None = None)
     scores, share, sure = (
         shown[key].reshape(shape) for key in ("score", "share", "significant")
     )  # fmt: skip
-    ax = style.axes_for_rows(ax, len(scores) + 2, width=3.6 + 0.75 * min(len(names), 12))
+    ax = style.axes_for_rows(ax, len(scores) + 2, width=4.2 + 0.75 * min(len(names), 12))
     highest = max(float(scores.max()), 1e-12)
     # The square root gives the many small scores a colour of their own.
     image = ax.imshow(
@@ -89,7 +89,7 @@ def classes(result: Importance, *, top: int | None = 20, ax: Axes | None = None)
     told = f"numbers: share of what can be explained of the {what}" if known else ""
     many = f"the {len(scores)} largest of {len(result.names)}"
     titles = [many] * (len(scores) < len(result.names)) + [told] * known
-    ax.set_title("; ".join(titles), loc="left", fontsize=9)
+    ax.set_title("\n".join(titles), loc="left", fontsize=9)
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.8)
     bar.set_label(f"score ({words.unit_of(result.spec)})", fontsize=9)
     return ax

@@ -11,7 +11,7 @@ from matplotlib.colors import ListedColormap, to_rgb
 from dfi._data import as_frame
 from dfi.plots import style
 from dfi.results import views
-from dfi.results.local import SPREAD_WORDS
+from dfi.results.local import SPREAD_WORDS, value_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -153,7 +153,7 @@ def _waterfall_data(
     order = views.leading(np.abs(values), top)
     rest = np.setdiff1d(np.arange(len(values)), order)
     names = [local.names[k] for k in order]
-    told = [_told(local, k, at) for k in order]
+    told = [value_text(local, int(k), at) for k in order]
     sizes, spread = list(values[order]), list(local.spread[at][order])
     if len(rest):
         names.append(f"{len(rest)} other units")
@@ -170,17 +170,6 @@ def _waterfall_data(
         "start": end - sizes_,
         "end": end,
     }
-
-
-def _told(local: LocalAttributions, unit: int, at: int) -> str:
-    """Return a row's value of a unit as text; empty for groups."""
-    values = local.features.get(local.names[unit])
-    if values is None:
-        return ""
-    value = values[at]
-    if _is_number(values):
-        return "missing" if not np.isfinite(value) else f"{float(value):.4g}"
-    return "missing" if value is None else str(value)
 
 
 def waterfall_data(

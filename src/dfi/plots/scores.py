@@ -137,11 +137,17 @@ def importance(
     style.label_rows(ax, shown["feature"])
     unit = words.unit_of(result.spec)
     outcome = words.outcome_of(result.spec, result.by_outcome)
-    label, how = AXIS_LABEL[result.space].format(unit=unit), views.group_score(result)
+    name = words.name_of(result.spec)
+    shown_unit = unit
+    if name is not None and unit == words.VARIANCE:
+        shown_unit = f"variance of {views.shorten(name, 40)}"
+    label, how = AXIS_LABEL[result.space].format(unit=shown_unit), views.group_score(result)
     if result.space == "group" and how is not None:
         label = f"importance of the group ({how})"
     if result.space == "group" and unit != words.VARIANCE:
         label = f"{label}, {unit}"
+    if result.difference:
+        label = f"difference of {label}"
     if outcome is not None and outcome.text is not None:
         label = f"{label}\n{views.shorten(outcome.text, 90)}"
     ax.set_xlabel(label, fontsize=9, parse_math=False)

@@ -70,8 +70,12 @@ def bars(
     *,
     floor: float | None = None,
     shares: bool = False,
+    ticks: int = 4,
+    width: int = LABEL_WIDTH,
 ) -> Plain:
     """Return bars with intervals for the first rows, and where the score of noise lies.
+
+    About as many ``ticks``, and names of as many characters (``width``), as there is room for.
 
     With ``shares`` the number beside a bar is the share of what can be explained, where all are
     known.
@@ -81,7 +85,7 @@ def bars(
     ends = _values(shown, "score", "ci_low", "ci_high")
     scale = Scale(min([0.0, *ends]), max([0.0, floor or 0.0, *ends]))
     zero = scale(0.0)
-    labels = short_names([row["name"] for row in shown], LABEL_WIDTH)
+    labels = short_names([row["name"] for row in shown], width)
     drawn = []
     for position, (row, label) in enumerate(zip(shown, labels, strict=True)):
         end = scale(row["score"] or 0.0)
@@ -100,7 +104,7 @@ def bars(
     return {
         "rows": drawn,
         "shared": shared,
-        "ticks": scale.ticks(),
+        "ticks": scale.ticks(ticks),
         "zero": zero,
         "floor": None if floor is None else scale(floor),
         "n_hidden": len(rows) - len(shown),
@@ -266,11 +270,14 @@ def calibration(bins: Sequence[Plain]) -> Plain | None:
     """Return observed shares against mean predictions; None where there are no classes."""
     if not bins:
         return None
-    across, up = Scale(0.0, 1.0), Scale(0.0, 1.0, upwards=True)
+    # probabilities of a rare class would crowd in a corner
+    top = max(max(b["predicted"], b["observed"]) for b in bins)
+    top = 1.0 if top > 0.5 else max(1.15 * top, 1e-3)
+    across, up = Scale(0.0, top), Scale(0.0, top, upwards=True)
     return {
         "points": [{"x": across(b["predicted"]), "y": up(b["observed"])} for b in bins],
         "low": {"x": across(0.0), "y": up(0.0)},
-        "high": {"x": across(1.0), "y": up(1.0)},
+        "high": {"x": across(top), "y": up(top)},
         "x_ticks": across.ticks(5),
         "y_ticks": up.ticks(5),
     }

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def number(value: float | None) -> str:
@@ -19,6 +23,29 @@ def number(value: float | None) -> str:
     else:
         text = f"{value:.4g}" if size >= 1 else f"{value:.3g}"
     return text.replace("-", "−")
+
+
+def aligned(rows: Sequence[Sequence[float | None]]) -> list[list[str]]:
+    """Return rows of numbers of one kind with as many decimals each, so that points align.
+
+    As many as show the median of their sizes with three digits. Where that is no readable number,
+    as :func:`number` does.
+    """
+    sizes = sorted(
+        abs(value) for row in rows for value in row if value is not None and math.isfinite(value)
+    )
+    sizes = [size for size in sizes if size > 0]
+    if not sizes or sizes[-1] >= 1e7 or sizes[len(sizes) // 2] < 1e-4:
+        return [[number(value) for value in row] for row in rows]
+    decimals = max(0, 2 - math.floor(math.log10(sizes[len(sizes) // 2])))
+
+    def text(value: float | None) -> str:
+        if value is None or not math.isfinite(value):
+            return "–"
+        shown = f"{value:,.{decimals}f}"
+        return (shown.lstrip("-") if not float(shown.replace(",", "")) else shown).replace("-", "−")
+
+    return [[text(value) for value in row] for row in rows]
 
 
 def percent(value: float | None) -> str:

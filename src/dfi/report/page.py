@@ -16,7 +16,7 @@ from dfi._checks import printable
 from dfi._files import writable, written_whole
 from dfi._parameters import validated
 from dfi.report import charts
-from dfi.report.numbers import number, p_value, percent
+from dfi.report.numbers import aligned, number, p_value, percent
 from dfi.report.rows import local_summary, rows_of_page
 from dfi.report.summary import class_summary, summarize, summarize_comparison
 from dfi.results import words
@@ -46,6 +46,12 @@ TABLE_COLUMNS = (
     ("latent", "latent"),
     ("missing", "missing"),
 )
+IN_UNITS = ("score", "se", "ci_low", "ci_high", "latent")
+"""Columns that have one unit: as many decimals in each."""
+
+NARROW_LABEL = 20
+"""Characters of a name in the charts of a comparison."""
+
 SHOWN_OF_EACH = 15
 """Bars of each method in a comparison."""
 
@@ -127,11 +133,14 @@ def report_html(
         for key, label in TABLE_COLUMNS
         if any(row[key] is not None for row in features)
     ]
+    in_units = [key for key, _ in columns if key in IN_UNITS]
+    texts = aligned([[row[key] for key in in_units] for row in features])
     return _page(
         "report.html",
         summary=summary,
         columns=columns,
         local=local,
+        shown=[dict(zip(in_units, row, strict=True)) for row in texts],
         charts={
             "bars": charts.bars(features, floor=summary["noise"]["floor"], shares=True),
             "overview": charts.overview(features),
@@ -160,7 +169,15 @@ def report_html(
 
 @validated
 def compact_html(result: Importance, *, rows: int = 10) -> str:
-    """Return a small table with bars for notebooks: no script, no style outside of itself."""
+    """Return a small table with bars for notebooks: no script, no style outside of itself.
+
+    Parameters
+    ----------
+    result : Importance
+        What to show.
+    rows : int, default=10
+        How many units, the largest scores first.
+    """
     features = unit_rows(result)
     outcome = words.outcome_of(result.spec, result.by_outcome)
     template = _templates().get_template("compact.html")
@@ -173,6 +190,7 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
         quality=result.quality,
         fit=words.quality_text(result.quality).split(" (")[0].replace("R2", "R²"),
         outcome=None if outcome is None else outcome.text,
+        target=words.name_of(result.spec),
         unit=words.unit_of(result.spec),
         shared=any(row["share"] is not None for row in features),
         by_class=None if not result.by_outcome else class_summary(result, rows),
@@ -187,7 +205,17 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
 def comparison_html(
     results: ResultsByLabel, *, title: str | None = None, target: str | None = None
 ) -> str:
-    """Return the report of several results as one HTML page."""
+    """Return the report of several results as one HTML page.
+
+    Parameters
+    ----------
+    results : Results or mapping of str to Importance
+        What to compare.
+    title : str, optional
+        Heading of the page.
+    target : str, optional
+        What the outcome is called.
+    """
     summary = summarize_comparison(results, title=title, target=target)
     methods: list[Plain] = summary["methods"]
     features = []
@@ -213,7 +241,10 @@ def comparison_html(
         summary=summary,
         features=features,
         columns=columns,
-        multiples=[charts.bars(method["rows"], SHOWN_OF_EACH) for method in methods],
+        multiples=[
+            charts.bars(method["rows"], SHOWN_OF_EACH, ticks=2, width=NARROW_LABEL)
+            for method in methods
+        ],
         data={
             "features": features,
             "columns": [["rank", "rank"], ["name", "feature"], *([k, v, v] for k, v in columns)],

@@ -8,7 +8,7 @@ import numpy as np
 
 from dfi._checks import whole
 from dfi.results import views
-from dfi.results.local import LocalAttributions
+from dfi.results.local import LocalAttributions, value_text
 
 if TYPE_CHECKING:
     from dfi.results.importance import Importance
@@ -55,7 +55,7 @@ def local_summary(local: LocalAttributions | None) -> Plain | None:
                 "prediction": _few(local.prediction[at]),
                 "higher": _few(local.higher_order[at]),
                 "parts": [
-                    [int(k), _few(values[k]), _few(local.spread[at, k]), _value(local, int(k), at)]
+                    [int(k), _few(values[k]), _few(local.spread[at, k]), _short(local, int(k), at)]
                     for k in order
                     if values[k] != 0.0
                 ],
@@ -78,11 +78,6 @@ def _few(value: float) -> float | None:
     return None if not np.isfinite(value) else float(f"{value:.6g}")
 
 
-def _value(local: LocalAttributions, unit: int, at: int) -> str:
-    values = local.features.get(local.names[unit])
-    if values is None:
-        return ""
-    value = values[at]
-    if values.dtype.kind in "fiub":
-        return f"{float(value):.4g}" if np.isfinite(value) else "missing"
-    return "missing" if value is None else views.shorten(str(value), VALUE_WIDTH)
+def _short(local: LocalAttributions, unit: int, at: int) -> str:
+    text = value_text(local, unit, at)
+    return views.shorten(text, VALUE_WIDTH) if text else ""

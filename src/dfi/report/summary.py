@@ -36,6 +36,10 @@ BLOCK_LABEL = 26
 _ARGUMENTS = ("estimator", "transport", "cv", "n_repeats", "form", "random_state")
 WEAK_R2 = 0.1
 """Below this out-of-fold R2 the report warns that the regression explains little."""
+BELOW_ZERO = (
+    "A score cannot be below zero: such an estimate is noise around a score at or near zero, shown "
+    "as it is, and its interval begins at 0."
+)
 _VARIANCE = "the outcome's variance"
 _NO_RECORD: Plain = {"question": None, "inference": None, "valid": True, "seconds": None}
 
@@ -82,12 +86,12 @@ def summarize(
         "target": target,
         "outcome": None if outcome is None else outcome.text,
         "mean_name": _mean_name(outcome),
-        "score_unit": unit,
+        "score_unit": f"variance of {target}" if target and unit == words.VARIANCE else unit,
         "squares": unit == words.VARIANCE,
         "sampled_of": spec["explained_of"] if words.sample_text(spec) else None,
         "null_label": words.null_label(spec),
-        "null_name": words.null_of(spec),
-        "explained": _explained(result),
+        "null_name": words.null_of(spec, target),
+        "explained": _explained(result, target),
         "by_class": class_summary(result),
         "unit": singular,
         "units": plural,
@@ -98,6 +102,7 @@ def summarize(
         "level": result.level,
         "features": features,
         "n_features": len(features),
+        "negative": negative_sentence(features),
         "n_significant": sum(row["significant"] for row in features),
         "n_unrelated": sum(row["unrelated"] for row in features),
         "leading": leading_sentences(features[:LEADING], result.level, target, spec),
@@ -155,7 +160,7 @@ def _mean_name(outcome: words.OutcomeWords | None) -> str:
     return "mean outcome"
 
 
-def _explained(result: Importance) -> Plain | None:
+def _explained(result: Importance, target: str | None = None) -> Plain | None:
     """Return what is explained and how much of it the scores add up to, with a sentence."""
     explained, null, overlap = result.explained, result.null_loss, result.overlap
     if explained is None or null is None:
@@ -167,8 +172,8 @@ def _explained(result: Importance) -> Plain | None:
     )
     text = (
         f"{who} {number(explained.value)} of {number(null.value)}, which is "
-        f"{words.null_of(result.spec)} ({percent(explained.value / null.value)}); shares are of "
-        "this."
+        f"{words.null_of(result.spec, target)} ({percent(explained.value / null.value)}); shares "
+        "are of this."
     )
     if overlap is not None:
         text += (
@@ -625,7 +630,11 @@ def _leading(row: Plain, level: float, target: str | None, spec: Mapping[str, ob
         text += f"; cannot be told apart from zero (adjusted p {_p(row['p_adj'])})."
     if row.get("rank_low") is not None:
         text += f" Its rank is {ranks_text(row['rank_low'], row['rank_high'])}."
-    if row["significant"] and row["own"] is not None:
+    if row["score"] is not None and row["score"] < 0:
+        text += f" {BELOW_ZERO}"
+    if row["significant"] and (row["latent"] or 0.0) < 0:
+        text += " All of it comes through others that it is correlated with: alone it carries none."
+    elif row["significant"] and row["own"] is not None:
         if row["own"] > 0.95:
             text += " Nearly all of it is its own latent signal."
         else:
@@ -639,6 +648,15 @@ def _leading(row: Plain, level: float, target: str | None, spec: Mapping[str, ob
             "value and missingness together."
         )
     return text
+
+
+def negative_sentence(features: Sequence[Plain]) -> str | None:
+    """Say what estimates below zero are; None where there are none."""
+    below = [row["name"] for row in features if row["score"] is not None and row["score"] < 0]
+    if not below:
+        return None
+    count = "One estimate is" if len(below) == 1 else f"{len(below)} estimates are"
+    return f"{count} below zero. {BELOW_ZERO}"
 
 
 def ranks_text(low: int, high: int) -> str:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dfi._types import Array, Floats, Frame, Ints
+    from dfi.report import Report
     from dfi.results.file import Json
     from dfi.results.importance import Importance
 
@@ -247,7 +248,13 @@ class Results(Mapping[str, "Importance"]):
         }
 
     def json(self, **options: Any) -> str:
-        """Return :meth:`summary` as JSON, NaN as null; ``options`` are those of ``json.dumps``."""
+        """Return :meth:`summary` as JSON, NaN as null.
+
+        Parameters
+        ----------
+        **options
+            Those of ``json.dumps``, ``indent`` for instance.
+        """
         return json.dumps(_finite(self.summary()), **{"ensure_ascii": False, **options})
 
     def _described(self, key: str) -> dict[str, Json]:
@@ -264,7 +271,10 @@ class Results(Mapping[str, "Importance"]):
     def plot(self, **options: Any) -> Axes | Array:
         """Draw methods side by side, or the ranks of features over settings.
 
-        ``options`` are those of :func:`dfi.plots.comparison` or of :func:`dfi.plots.sensitivity`.
+        Parameters
+        ----------
+        **options
+            Those of :func:`dfi.plots.comparison` or of :func:`dfi.plots.sensitivity`.
         """
         # drawing is the last stage: it is not loaded until it is asked for
         from dfi import plots
@@ -272,14 +282,50 @@ class Results(Mapping[str, "Importance"]):
         draw = plots.comparison if self.by == "method" else plots.sensitivity
         return draw(self, **options)
 
-    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write one offline HTML page about the results and return its path.
+    @overload
+    def report(
+        self, path: None = None, *, title: str | None = ..., target: str | None = ...
+    ) -> Report: ...
 
-        ``options`` are ``title``, ``target`` and ``overwrite``.
+    @overload
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = ...,
+        target: str | None = ...,
+        overwrite: bool = ...,
+    ) -> Path: ...
+
+    def report(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str | None = None,
+        target: str | None = None,
+        overwrite: bool = False,
+    ) -> Path | Report:
+        """Return the report of the results, or write it as one offline HTML page.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write. Without it the report comes back as an object with ``html()``,
+            ``json()``, ``markdown()`` and ``write(path)``.
+        title, target : str, optional
+            Headline, and the name of the outcome.
+        overwrite : bool, default=False
+            Whether an existing file may be replaced.
+
+        Returns
+        -------
+        Report or Path
+            The report, or where it was written.
         """
-        from dfi.report import write_comparison_report
+        from dfi.report import Report
 
-        return write_comparison_report(self, path, **options)
+        found = Report(self, title=title, target=target)
+        return found if path is None else found.write(path, overwrite=overwrite)
 
     def _leading(self, label: str) -> str:
         result = self.results[label]

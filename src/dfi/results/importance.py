@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, overload
 
 import numpy as np
 
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi._data.weights import Weights
-    from dfi._types import Array, Bools, Floats, Frame, Ints, TableLike
+    from dfi._types import Array, Bools, Floats, Frame, GroupsLike, Ints, TableLike
     from dfi.inference.intervals import Alternative, Expansion
     from dfi.inference.tests import Adjustment
+    from dfi.report import Report
     from dfi.results.file import Json
     from dfi.results.local import LocalAttributions
 
@@ -120,7 +121,7 @@ class Importance:
         Specification of the estimand: transport, cost, reference law, ... (JSON-like).
     quality : Quality
         Fit of the regression.
-    diagnostics : mapping
+    diagnostics : mapping, optional
         Diagnostics of the transport and the inference (JSON-like).
     level : float, default=0.95
         Confidence level where none is given.
@@ -160,7 +161,7 @@ class Importance:
         Two columns over the same rows: what the prevalence (or the mean) loses, :math:`T`, and how
         much less the models lose, :math:`E`. Where only moments are kept, those of the p units and
         of the two after them. A difference has none.
-    by_outcome : mapping of str to Importance
+    by_outcome : mapping of str to Importance, optional
         The results of single classes, or of single outcomes, where there are several: the scores
         here are their sum.
     """
@@ -507,6 +508,11 @@ class Importance:
         A column ``certain`` tells which are surely among the first ``k`` (``rank_high <= k`` in
         :meth:`ranks`, at the level of the result). Those that may be among them are the units with
         ``rank_low <= k`` there, and can be more than ``k``.
+
+        Parameters
+        ----------
+        k : int
+            How many rows, at least one.
         """
         columns: dict[str, Array] = dict(self._shared_table())
         columns["certain"] = self._ranks()["rank_high"] <= k
@@ -647,6 +653,16 @@ class Importance:
 
         The interval is two-sided at the level of the result, the test two-sided. With a
         degenerate unit the difference has no standard error.
+
+        Parameters
+        ----------
+        a, b : str
+            Names of two units.
+
+        Returns
+        -------
+        Estimate
+            ``value``, ``se``, ``ci_low``, ``ci_high`` and ``p``.
         """
         first, second = self._position(a), self._position(b)
         if first == second:
@@ -1015,7 +1031,13 @@ class Importance:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Importance:
-        """Read a result that :meth:`save` wrote."""
+        """Read a result that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+        """
         return load(path)
 
     @validated
@@ -1035,16 +1057,65 @@ class Importance:
 
         return plot_result(self, kind, **options)
 
+    @overload
+    def report(
+        self,
+        path: None = None,
+        *,
+        title: str | None = ...,
+        target: str | None = ...,
+        groups: GroupsLike = ...,
+        rows: int | LocalAttributions | None = ...,
+    ) -> Report: ...
+
+    @overload
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = ...,
+        target: str | None = ...,
+        groups: GroupsLike = ...,
+        rows: int | LocalAttributions | None = ...,
+        overwrite: bool = ...,
+    ) -> Path: ...
+
     @validated
-    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write one offline HTML page about the result and return its path.
+    def report(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str | None = None,
+        target: str | None = None,
+        groups: GroupsLike = None,
+        rows: int | LocalAttributions | None = None,
+        overwrite: bool = False,
+    ) -> Path | Report:
+        """Return the report of the result, or write it as one offline HTML page.
 
-        ``options`` are those of :func:`dfi.report.write_report`: ``title``, ``target``,
-        ``groups``, ``rows``, ``overwrite``.
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write. Without it the report comes back as an object with ``html()``,
+            ``json()``, ``markdown()`` and ``write(path)``.
+        title, target : str, optional
+            Headline, and the name of the outcome.
+        groups : mapping, frame or Groups, optional
+            Groups to report; by default those that the result was made with.
+        rows : int or LocalAttributions, optional
+            Explain so many single rows on the page too, whose values it then holds.
+        overwrite : bool, default=False
+            Whether an existing file may be replaced.
+
+        Returns
+        -------
+        Report or Path
+            The report, or where it was written.
         """
-        from dfi.report import write_report
+        from dfi.report import Report
 
-        return write_report(self, path, **options)
+        found = Report(self, title=title, target=target, groups=groups, rows=rows)
+        return found if path is None else found.write(path, overwrite=overwrite)
 
     def _repr_html_(self) -> str:
         from dfi.report import compact_html
@@ -1066,8 +1137,10 @@ class Importance:
             fit = f"{changed['rows']}; differing: {', '.join(changed['changed']) or 'nothing'}"
         how = self.spec.get("group_scores")
         space = self.space if how is None else f"{self.space}, {how}"
+        name = words.name_of(self.spec)
+        about = "" if name is None else f" for {name}"
         lines = [
-            f"{kind} ({space}): {len(self.names)} units, {self.basis.n_rows} rows, "
+            f"{kind}{about} ({space}): {len(self.names)} units, {self.basis.n_rows} rows, "
             f"{self.level:.4g} intervals",
             *([] if explained is None else [explained]),
             fit,
@@ -1288,6 +1361,16 @@ def _rebuild(record: dict[str, Json]) -> Importance:
 def load(path: str | os.PathLike[str]) -> Importance:
     """Read a result that :meth:`Importance.save` wrote.
 
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    Importance
+        Scores and inference as they were saved; the fitted models are not part of a file.
+
     Raises
     ------
     FileNotFoundError
@@ -1297,7 +1380,11 @@ def load(path: str | os.PathLike[str]) -> Importance:
     """
     manifest, arrays = read_file(path)
     try:
-        return _rebuild(unpack(manifest, arrays))
+        with np.errstate(over="ignore"):
+            result = _rebuild(unpack(manifest, arrays))
+            if not np.isfinite(result.scores).all():
+                raise ValueError("its scores are beyond what numbers can be")  # noqa: TRY301
+        return result  # noqa: TRY300
     except KeyError as error:
         raise FileFormatError(f"{path} is damaged: {error} is missing") from error
     except Exception as error:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from dfi._types import Array, Floats, Frame, Ints
 
-__all__ = ["LocalAttributions", "positions_of"]
+__all__ = ["LocalAttributions", "positions_of", "value_text"]
 
 Layout = Literal["long", "wide"]
 
@@ -60,7 +60,8 @@ class LocalAttributions:
     spread : ndarray of shape (n, units)
         Spread of the contributions over models fitted on disjoint halves of the rows, each with a
         transport and a background of its own; NaN where there is one model. It is not a confidence
-        interval: it does not see what all models get wrong alike.
+        interval: it does not see what all models get wrong alike, and of a row that one pair of
+        models explains it is half their difference, which is rough.
     total : ndarray of shape (n, units)
         Total effects: the change of the prediction when a latent coordinate is replaced, shared out
         in the same way. They count an interaction for each of its members, and do not add up.
@@ -131,7 +132,13 @@ class LocalAttributions:
         return bool(np.isfinite(self.spread).any())
 
     def take(self, which: Sequence[int] | Ints | slice) -> LocalAttributions:
-        """Return some of the rows, by their places here."""
+        """Return some of the rows.
+
+        Parameters
+        ----------
+        which : sequence of int or slice
+            Their places here.
+        """
         at = np.arange(len(self))[which]
         return replace(
             self,
@@ -145,7 +152,13 @@ class LocalAttributions:
         )  # fmt: skip
 
     def place_of(self, row: int) -> int:
-        """Return the place here of a row of the table; one that was not asked for raises."""
+        """Return the place here of a row of the table; one that was not asked for raises.
+
+        Parameters
+        ----------
+        row : int
+            Its position in the caller's table.
+        """
         found = np.flatnonzero(self.rows == row)
         if not len(found):
             known = ", ".join(map(str, self.rows[:10].tolist()))
@@ -154,7 +167,13 @@ class LocalAttributions:
         return int(found[0])
 
     def unit(self, name: str) -> int:
-        """Return the place of a unit; a name that is not there raises with those like it."""
+        """Return the place of a unit; a name that is not there raises with those like it.
+
+        Parameters
+        ----------
+        name : str
+            The unit.
+        """
         if name in self.names:
             return self.names.index(name)
         first = f"; the first units are {', '.join(map(repr, self.names[:10]))}"
@@ -266,6 +285,17 @@ class LocalAttributions:
 
 def _rebuild(values: dict[str, Any]) -> LocalAttributions:
     return LocalAttributions(**values)
+
+
+def value_text(local: LocalAttributions, unit: int, place: int) -> str:
+    """Return a row's own value of a unit in a few characters; empty for groups."""
+    values = local.features.get(local.names[unit])
+    if values is None:
+        return ""
+    value = values[place]
+    if values.dtype.kind in "fiub":
+        return f"{float(value):.4g}" if np.isfinite(value) else "missing"
+    return "missing" if value is None else str(value)
 
 
 def positions_of(rows: object, n_rows: int) -> Ints | None:

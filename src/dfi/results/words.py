@@ -80,6 +80,13 @@ def outcome_of(spec: Mapping[str, object], parts: Iterable[str] = ()) -> Outcome
     )
 
 
+def name_of(spec: Mapping[str, object]) -> str | None:
+    """Return what the outcome is called; None where it came without a name."""
+    told, outcome = spec.get("target"), outcome_of(spec)
+    name = told if isinstance(told, str) else "" if outcome is None else outcome.name
+    return None if name in ("", "y") else name
+
+
 def is_effect(spec: Mapping[str, object]) -> bool:
     """Return whether what is explained is the effect of a treatment."""
     told = spec.get("outcome")

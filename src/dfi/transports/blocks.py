@@ -35,7 +35,12 @@ nothing. ``attribution="isotropic"`` spreads all of :math:`\psi_b` evenly.
 
 **Rare levels.** Levels of a category with less than one row in a hundred are one level for the
 transport, never for the model: a replaced row takes its donor's own level. Where all are rare, the
-most frequent one stays.
+most frequent one stays; where a single one is, it is pooled with the next in frequency.
+
+**Rare missing values.** An indicator of missingness with less than one row in a hundred has no
+coordinate of its own: two rows of thousands that lack a value are tens of standard deviations from
+the rest, and the chance correlation of their indicator would move other columns by as much. A
+replaced row takes its donor's own missingness, so that the model is asked about it all the same.
 
 **Own error.** By the grouped jackknife: refits with the models, rows and donors kept.
 """
@@ -72,6 +77,7 @@ from dfi._scoring.orders import (
     order_influence,
 )
 from dfi._scoring.scores import Scores, calibrate, pool, read_fold, rows_held_out
+from dfi._scoring.swapped import Changes
 from dfi.transports.base import FittedTransport, jackknifed, kept_factors, thin
 from dfi.transports.cells import TIE
 from dfi.transports.linear_error import FIXED, SecondOrderBias
@@ -85,6 +91,7 @@ if TYPE_CHECKING:
     from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.scores import Task
+    from dfi._scoring.swapped import Corrected
     from dfi._types import Bools, Floats, Ints, Plain
     from dfi.losses import Loss
     from dfi.transports.base import Transport
@@ -116,8 +123,8 @@ class UnitBlock:
 
     ``unit`` is its place among the units, ``positions`` its columns of the matrix that vary,
     ``encoder`` (positions, rank) and ``decoder`` (rank, positions) take their centred values to
-    uncorrelated coordinates of unit variance and back. Levels in ``rare`` are pooled, so
-    that the way back is not complete.
+    uncorrelated coordinates of unit variance and back. Levels in ``rare`` are pooled, an indicator
+    of missingness in it (``missingness``) is left out, so that the way back is not complete.
     """
 
     unit: int
@@ -126,10 +133,11 @@ class UnitBlock:
     encoder: Floats
     decoder: Floats
     rare: tuple[int, ...] = ()
+    missingness: bool = False
 
     @property
     def pooled(self) -> bool:
-        """Whether levels are pooled."""
+        """Whether levels are pooled, or missingness is left out."""
         return bool(self.rare)
 
     @property
@@ -386,6 +394,19 @@ def _block(
             rare = rare_levels(frequency, values.first)
         if rare:
             merge, split = _pooling(frequency, np.array(rare))
+    elif column.fill is not None:
+        if rare is None:
+            rare = (1,) if deviation[0] > 0 and values.frequency()[1] < RARE else ()
+        if rare:
+            return UnitBlock(
+                unit,
+                column.name,
+                positions,
+                np.array([[inverse[0]], [0.0]]),
+                np.array([[deviation[0], 0.0]]),
+                rare,
+                missingness=True,
+            )
     _, singular, right = np.linalg.svd(values.root(merge), full_matrices=False)
     kept = singular**2 > RELATIVE_FLOOR * singular[0] ** 2
     vectors, singular = right[kept].T, singular[kept]
@@ -400,15 +421,19 @@ def _block(
 
 
 def rare_levels(frequency: Floats, first: Callable[[], Ints]) -> tuple[int, ...]:
-    """Return the levels to pool: none where there are fewer than two rare ones.
+    """Return the levels to pool: the rare ones, and with a single one the next in frequency.
 
-    ``first`` gives the first row of each level.
+    None where there are two levels, which no pooling leaves apart. ``first`` gives the first row of
+    each level: of equally frequent ones the first in the table is taken, whatever the coding.
     """
     rare = np.flatnonzero(frequency < RARE)
     if len(rare) == len(frequency):
-        # one stays: the first in the table of the most frequent
         most = np.flatnonzero(frequency > frequency.max() * (1.0 - 1e-9))
         rare = np.delete(rare, most[np.argmin(first()[most])])
+    elif len(rare) == 1 and len(frequency) > 2:
+        others = np.delete(np.arange(len(frequency)), rare)
+        least = others[frequency[others] < frequency[others].min() * (1.0 + 1e-9)]
+        rare = np.sort(np.append(rare, least[np.argmin(first()[least])]))
     return tuple(int(level) for level in rare) if len(rare) > 1 else ()
 
 
@@ -604,9 +629,12 @@ class BlockTransport(FittedTransport):
         found = self.linear.diagnostics(owner)
         blocks = self.inner.blocks
         found["blocks"] = {block.name: block.rank for block in blocks if block.rank > 1}
-        pooled = [block.name for block in blocks if block.pooled]
-        if pooled:
-            found["pooled_levels"] = {"columns": pooled, "below": RARE}
+        for key, missing in (("pooled_levels", False), ("rare_missing", True)):
+            names = [
+                block.name for block in blocks if block.pooled and block.missingness is missing
+            ]
+            if names:
+                found[key] = {"columns": names, "below": RARE}
         return found
 
     def law(self, task: Task, rows: Floats | None = None, order: Ints | None = None) -> Law:
@@ -915,6 +943,41 @@ class BlockTransport(FittedTransport):
                 along = np.einsum("aij,i,j->a", spread, gamma, gamma) / size
                 shares[:, b] = share * along + (1.0 - share) * even
         return attributed, shares
+
+    def changes(
+        self, fold: FoldModels, task: Task, points: Floats, seed: np.random.SeedSequence
+    ) -> Changes:
+        """Return what replacing each unit changes in rows of any table, by donors of this one."""
+        models = [self.line_model(model) for model in read_fold(fold, task)]
+        law = self.law(task)
+        hidden, dealt = seed.spawn(2)
+        encoded = self.encode(points)
+        latent = self.linear.filled(encoded, np.random.default_rng(hidden))
+        donors = law.donors
+        chosen = draw_donors(task.options.donors, len(points), donors.share, dealt)
+        table = replace(task.table, matrix=points, present=None, known=None)
+        # the calibrated form is the one that asks for products; without outcomes residuals are
+        # predictions, taken off
+        asked = replace(task, table=table, y=np.zeros(len(points)), form="calibrated")
+        joints = self.joints(self.targets(task), points.shape[1])
+        found = self._scored(
+            (models[0], models[-1]),
+            np.arange(len(points)),
+            np.arange(len(points)),
+            asked,
+            Law(encoded, latent, donors.of(chosen), law.walking),
+            joints,
+        )
+        return Changes(-found.left, found.moved, found.product)
+
+    def rescored(self, scores: Scores, found: Corrected, task: Task) -> Scores:
+        """Return scores with other influence values of the same rows."""
+        coordinates = self.law(task).latent[np.searchsorted(task.explained, scores.rows)]
+        pairs = (found.moved[0], found.moved[1], found.gaps[0], found.gaps[1])
+        weights = task.weights.take(scores.rows)
+        attributed, shares = self._attributed(found.law, pairs, coordinates, weights, task.loss)
+        again = replace(scores, latent=found.law, attributed=attributed, attribution=shares)
+        return again if scores.unread is None else again.silenced(scores.unread)
 
     def even_shares(self) -> Floats:
         """Return what each block receives of another whose effect has no direction."""

@@ -861,7 +861,7 @@ class Gaussian(_LinearDesign):
     attribution : {"direction", "isotropic"}, default="direction"
         How the score of a unit of several columns is attributed to the units that it shares with:
         along the direction of its linear effect, or evenly over its directions.
-    n_draws, n_smoothing : int
+    n_draws, n_smoothing : int, default=4 and 32
         Bridge only: draws of ``Z`` per row and points of the Gaussian smoothing of the model.
     random_state : int or None, default=0
         For ``transform`` alone: what the bridge, or collinear columns, leave random.
@@ -941,6 +941,21 @@ class Semicontinuous(_LinearDesign):
     scores do not change with the scale ``s`` of ``Z``, and ``transform`` leaves it out. The options
     are those of :class:`Gaussian`; as in the paper, ``components`` are None by default, and the
     covariance is the sample's.
+
+    Parameters
+    ----------
+    epsilon : float, default=1e-3
+        The regularisation.
+    standardize : bool, default=True
+        Whether features are scaled to variance 1 first.
+    shrinkage : float or "ledoit-wolf", default=0.0
+        Shrinkage of the correlations towards the identity.
+    reference : {"auto", "empirical", "gaussian"}, default="auto"
+        The law of replacement values.
+    components : "auto", list of lists of str, or None, default=None
+        Dependence components, as for :class:`Gaussian`.
+    random_state : int or None, default=0
+        Seed of the random kernel where columns are collinear.
     """
 
     epsilon: float = 1e-3

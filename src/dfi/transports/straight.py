@@ -48,7 +48,8 @@ from scipy import stats
 from dfi._scoring.error import unspent
 from dfi._scoring.lines import row_sample, unread_coordinates
 from dfi._scoring.sampling import of_sample
-from dfi._scoring.scores import Scores, fold_lines, pooled_scores
+from dfi._scoring.scores import Scores, fold_lines, pooled_scores, rows_at_once
+from dfi._scoring.swapped import changes_along
 from dfi.transports.base import (
     STRAIGHT_ONLY,
     FittedTransport,
@@ -72,9 +73,11 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel
     from dfi._lines.choose import Quadrature
+    from dfi._models.crossfit import FoldModels
     from dfi._scoring.lines import LineScores
     from dfi._scoring.scores import FoldLines, Task
     from dfi._scoring.sensitivity import Differences
+    from dfi._scoring.swapped import Changes, Corrected
     from dfi._types import Bools, Floats, Ints, Plain
     from dfi.losses import Loss
     from dfi.transports.gaussian import LinearTransport
@@ -239,6 +242,22 @@ class StraightTransport(FittedTransport):
         linear = self.whitening
         random = linear.smoothing < 1.0 or bool(linear.kernel_variance.any())
         return not loss.has_generator or (random and not loss.is_square)
+
+    def changes(
+        self, fold: FoldModels, task: Task, points: Floats, seed: np.random.SeedSequence
+    ) -> Changes:
+        """Return what replacing each coordinate changes in rows of any table."""
+        del seed
+        models = fold_lines(fold, task, self).models
+        at_once = rows_at_once(self.whitening)
+        return changes_along(models, self.points(points), self.whitening, at_once)
+
+    def rescored(self, scores: Scores, found: Corrected, task: Task) -> Scores:
+        """Return scores with other influence values of the same rows."""
+        lines = replace(scores.straight, influence=found.law)
+        weights = task.weights.take(scores.rows)
+        plain = self.attributed(lines, task.matrix[scores.rows], weights)
+        return replace(scores, latent=plain.latent, attributed=plain.attributed, lines=lines)
 
     def jackknife(self, scores: Scores, task: Task) -> Scores:
         """Compare refits on some of the rows, with the nodes that were found to be enough."""

@@ -23,6 +23,9 @@ ARROW = (".arrow", ".feather", ".ipc")
 CSV = (".csv", ".tsv")
 _KNOWN = "Parquet (.parquet, .pq), Arrow (.arrow, .feather, .ipc) or CSV (.csv, .tsv)"
 
+# What pyarrow raises on files that make no sense: some ask for more memory than there is.
+_DAMAGE = (OSError, ValueError, TypeError, LookupError, MemoryError, NotImplementedError)
+
 CSV_BYTES = 1 << 24
 """Text of a CSV file that is read at once; what its columns hold is taken from the first part."""
 
@@ -152,9 +155,19 @@ class Files(InOrder):
         names = list(columns)
         for path, stamp in zip(self.paths, self.stamps, strict=True):
             for batch in _batches(path, names, self.batch_rows(len(names))):
-                yield str(path), plain_frame(batch, names, self.library)
+                yield str(path), _frame(path, batch, names, self.library)
             if _stamp(path) != stamp:
                 raise ValueError(f"{path} {CHANGED}")
+
+
+def _frame(path: Path, batch: Native, names: list[str], library: Library) -> Frame:
+    try:
+        return plain_frame(batch, names, library)
+    except BaseException as error:
+        # a library in Rust that gives up raises what is no Exception
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError(f"{path} cannot be read: it is damaged ({error})") from error
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -181,7 +194,7 @@ def _schema(path: Path) -> dict[str, str]:
             schema = importlib.import_module("pyarrow.ipc").open_file(path).schema
         else:
             schema = _open_csv(path).schema
-    except (OSError, ValueError) as error:
+    except _DAMAGE as error:
         raise ValueError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
     names = list(schema.names)
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -225,7 +238,7 @@ def _batches(path: Path, columns: list[str], rows: int) -> Iterator[Native]:
     suffix = path.suffix.lower()
     try:
         yield from _read(path, suffix, columns, rows)
-    except (OSError, ValueError) as error:
+    except _DAMAGE as error:
         first = str(error).splitlines()[0]
         if suffix in CSV and "conversion error" in first:
             raise ValueError(
@@ -247,6 +260,8 @@ def _read(path: Path, suffix: str, columns: list[str], rows: int) -> Iterator[Na
         )
         for number in range(file.num_record_batches):
             batch = file.get_batch(number).select(columns)
+            # nobody else looks whether offsets of a damaged file lead out of it
+            batch.validate(full=True)
             for start in range(0, batch.num_rows, rows):
                 yield batch.slice(start, rows)
     else:

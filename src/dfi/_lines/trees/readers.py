@@ -109,11 +109,42 @@ def read_trees(
     """
     try:
         ensemble = _read(model, column)
+        _require_trees(ensemble)
         return ensemble.margin() if margin else ensemble, ""
     except NotTrees:
         return None, ""
     except Unreadable as reason:
         return None, f"{type(model).__name__}: {reason}"
+    # what a library wrote about a damaged model, or will write in its next version
+    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
+        return None, f"{type(model).__name__}: its trees make no sense ({error!r})"
+
+
+def _require_trees(ensemble: TreeEnsemble) -> None:
+    """Require what kernels rely on: they follow nodes without looking whether these exist.
+
+    Where no node has two parents and no root has one, a walk that begins at a root ends.
+    """
+    size = len(ensemble.feature)
+    inner = np.flatnonzero(ensemble.feature >= 0)
+    children = np.concatenate([ensemble.left[inner], ensemble.right[inner]])
+    features = ensemble.feature[inner]
+    sane = (
+        size > 0
+        and all(len(column) == size for column in (ensemble.threshold, ensemble.left))
+        and all(len(column) == size for column in (ensemble.right, ensemble.value))
+        and np.all((children >= 0) & (children < size))
+        and np.all(features < ensemble.n_features + len(ensemble.rules))
+        and np.all((ensemble.roots >= 0) & (ensemble.roots < size))
+        and all(0 <= rule.column < ensemble.n_features for rule in ensemble.rules)
+    )
+    require(sane, "its trees refer to nodes or columns that are not there")
+    parents = np.bincount(children, minlength=size)
+    require(
+        not np.any(parents > 1) and not np.any(parents[ensemble.roots]),
+        "its trees have nodes that lead back to themselves",
+    )
+    require(np.isfinite(ensemble.value).all(), "its trees have leaves that are no numbers")
 
 
 def _read(model: object, column: int) -> TreeEnsemble:

@@ -1,0 +1,729 @@
+"""Change between two tables: which features carry more or less than before, and why."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedKFold
+
+from dfi._checks import one_of
+from dfi._data.columns import read_vector
+from dfi._data.frames import is_table, ordered_like, split_column
+from dfi._data.streams.read import is_stream
+from dfi._run import FittedSource, explain
+from dfi.inference.influence import InfluenceRows
+from dfi.inference.intervals import check_level
+from dfi.methods.swapped import Both, recoded, swapped, why_not
+from dfi.results.change import Change
+from dfi.results.file import thaw
+from dfi.results.importance import Importance
+from dfi.warnings import OverlapWarning, warn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dfi._data.outcome import Task as OutcomeTask
+    from dfi._data.problem import UnitsKind
+    from dfi._data.table import Missing
+    from dfi._lines.choose import Quadrature
+    from dfi._models.fits import Fits
+    from dfi._scoring.forms import AskedForm
+    from dfi._scoring.scores import TransportError
+    from dfi._types import (
+        Array,
+        EstimatorLike,
+        Floats,
+        GroupsLike,
+        Ints,
+        SplitsLike,
+        TableLike,
+        TransportLike,
+        VectorLike,
+    )
+    from dfi.inference.influence import Influence
+    from dfi.losses import LossLike
+    from dfi.methods.swapped import Swapped
+    from dfi.results.change import SharedRows
+
+    Period: TypeAlias = Importance | TableLike | tuple[TableLike, VectorLike]
+    ByPeriod: TypeAlias = str | tuple[VectorLike, VectorLike] | None
+
+Rows = Literal["auto", "independent", "same"]
+
+SEPARATED, POOR = 0.95, 0.85
+r"""Area under the curve of a classifier between the tables from which law and relation are refused,
+or doubted. For normal features that shift by :math:`\delta` standard deviations it is
+:math:`\Phi(\delta/\sqrt2)`: .85 for 1.5, .95 for 2.3, where the rows of one table stand for the
+other as a tenth and a two-hundredth of their number would."""
+
+FEWEST_EFFECTIVE = 0.02
+"""Share of a table's rows that they are worth at least as rows of the other table."""
+
+SHOWN_COLUMNS = 3
+FOLDS = 5
+MUST_AGREE = (
+    "transport",
+    "transport_form",
+    "cost",
+    "reference",
+    "epsilon",
+    "standardize",
+    "units",
+    "unit_scores",
+    "group_scores",
+    "scale",
+)
+"""Entries of two specifications beside those of a difference (``results.importance``) without which
+a change means nothing: what is measured, and in which unit."""
+
+
+def change(
+    before: Period,
+    after: Period,
+    y: str | None = None,
+    estimator: EstimatorLike = "auto",
+    *,
+    rows: Rows = "auto",
+    id: str | None = None,  # noqa: A002 - as the column is called
+    ids: tuple[VectorLike, VectorLike] | None = None,
+    transport: TransportLike = "gaussian",
+    groups: GroupsLike = None,
+    units: UnitsKind = "columns",
+    cv: SplitsLike = 5,
+    n_repeats: int | None = None,
+    form: AskedForm = "auto",
+    transport_error: TransportError = "auto",
+    integration: Quadrature | Literal["auto"] = "auto",
+    diagnose: bool = True,
+    keep_rows: bool = False,
+    sample_weight: ByPeriod = None,
+    frequency_weight: ByPeriod = None,
+    cv_groups: ByPeriod = None,
+    missing: Missing = "unit",
+    loss: LossLike = "auto",
+    task: OutcomeTask = "auto",
+    positive: object = None,
+    level: float | None = None,
+    n_jobs: int | None = None,
+    random_state: int | None = 0,
+    progress: bool | None = None,
+) -> Change:
+    r"""Say which features carry more or less of the signal than before, how surely, and why.
+
+    The change of a score is told apart into two parts: the *law*, what the features' own
+    distribution did (their spread, their correlations), and the *relation*, what the outcome's
+    dependence on them did. With :math:`\Phi(a, b)` the score under the law of table ``a`` and the
+    relation of table ``b``,
+
+    .. math::
+
+        \text{law} &= \tfrac12 \{\Phi(1, 0) - \Phi(0, 0) + \Phi(1, 1) - \Phi(0, 1)\}, \\
+        \text{relation} &= \tfrac12 \{\Phi(0, 1) - \Phi(0, 0) + \Phi(1, 1) - \Phi(1, 0)\},
+
+    which add up to the change :math:`\Phi(1, 1) - \Phi(0, 0)`. Each table has its own transport,
+    with dependence components of its own.
+
+    Parameters
+    ----------
+    before, after : Importance, dataframe, or pair (X, y)
+        Two results of :func:`dfi.explain`, or two tables: dataframes that hold the outcome in the
+        column ``y``, or pairs of features and outcome.
+    y : str, optional
+        The column of both dataframes that holds the outcome.
+    estimator : str, estimator or callable, default="auto"
+        As for :func:`dfi.explain`, and so are the parameters that are not described here. They are
+        for tables; results have theirs.
+    rows : {"auto", "independent", "same"}, default="auto"
+        Whether row i of one table is row i of the other (the same units twice), so that what both
+        share cancels. ``"auto"``: where both are one and the same table (two models on the same
+        rows); other tables are independent samples.
+    id : str, optional
+        The column of both dataframes that says which rows are the same unit; it is no feature.
+        Tables may overlap in part.
+    ids : pair of array-like, optional
+        The same as two vectors, one value for each row of the two tables.
+    sample_weight, frequency_weight, cv_groups : str or pair of array-like, optional
+        The column of both dataframes, or one vector for each table.
+    level : float, optional
+        Confidence level of the intervals; that of the results, .95 for tables.
+
+    Returns
+    -------
+    Change
+        ``change.table()`` has the units, ``change.any_change`` the test of whether any of them
+        changed, ``change.before`` and ``change.after`` the two results.
+
+    Warns
+    -----
+    OverlapWarning
+        The tables hardly overlap: law and relation rest on few rows. Where a classifier tells the
+        rows almost perfectly apart they are not given, and ``change.reason`` says why.
+
+    Notes
+    -----
+    Law and relation need the fitted models and the rows: results that were loaded or reduced to
+    moments give the change alone, and ``change.reason`` says so.
+
+    Examples
+    --------
+    >>> import dfi, numpy as np
+    >>> first, second = dfi.datasets.m1(400, rho=0.5), dfi.datasets.m1(400, rho=0.5, seed=1)
+    >>> found = dfi.change((first.X, first.y), (second.X, second.y + 2 * second.X[:, 3]),
+    ...                    estimator="linear")
+    >>> found.any_change.feature
+    'x3'
+    """
+    given = dict(locals())
+    one_of("rows", rows, get_args(Rows))
+    if id is not None and ids is not None:
+        raise TypeError("pass id (a column) or ids (two vectors), not both")
+    if rows == "same" and (id is not None or ids is not None):
+        raise TypeError(
+            "rows='same' goes by the order of the rows, and id by their names: pass one of the two"
+        )
+    if isinstance(before, Importance) and isinstance(after, Importance):
+        _refuse_options(given)
+        first, last = before, after
+    elif isinstance(before, Importance) or isinstance(after, Importance):
+        other = after if isinstance(before, Importance) else before
+        raise TypeError(
+            "before and after must be two results or two tables, got a result and a "
+            f"{type(other).__name__}: explain the table first"
+        )
+    else:
+        named = {
+            name: given[name]
+            for name in ("sample_weight", "frequency_weight", "cv_groups")
+            if given[name] is not None
+        }
+        one = _Period.read(before, "before", 0, y, id, named)
+        two = _Period.read(after, "after", 1, y, id, named)
+        two = replace(two, X=ordered_like(two.X, one.X))
+        if one.ids is not None and two.ids is not None:
+            ids = one.ids, two.ids
+        first, last = (
+            explain(
+                period.X,
+                period.y,
+                estimator,
+                transport=transport,
+                groups=groups,
+                units=units,
+                cv=cv,
+                n_repeats=n_repeats,
+                form=form,
+                transport_error=transport_error,
+                integration=integration,
+                diagnose=diagnose,
+                keep_rows=keep_rows,
+                sample_weight=period.vectors.get("sample_weight"),
+                frequency_weight=period.vectors.get("frequency_weight"),
+                cv_groups=period.vectors.get("cv_groups"),
+                missing=missing,
+                loss=loss,
+                task=task,
+                positive=positive,
+                level=0.95 if level is None else level,
+                n_jobs=n_jobs,
+                random_state=random_state,
+                progress=progress,
+            )
+            for period in (one, two)
+        )
+    if level is not None:
+        checked = check_level(level)
+        first, last = _at_level(first, checked), _at_level(last, checked)
+    _check_alike(first, last)
+    pairing = _Pairing.of(first, last, rows, ids)
+    found = Change(first, last, pairing.difference(first, last), rows=pairing.kind)
+    return _told_apart(found, pairing)
+
+
+@dataclass(frozen=True)
+class _Period:
+    """One of two tables, as :func:`dfi.explain` takes it, with names of its rows."""
+
+    X: TableLike
+    y: VectorLike
+    ids: VectorLike
+    vectors: Mapping[str, VectorLike]
+
+    @classmethod
+    def read(
+        cls,
+        period: object,
+        name: str,
+        place: int,
+        y: str | None,
+        row_id: str | None,
+        named: Mapping[str, object],
+    ) -> _Period:
+        """Take a table apart; ``named`` are columns or pairs of vectors."""
+        if is_stream(period):
+            raise TypeError(
+                f"{name} is a {type(period).__name__}, a table that stays where it is, and change "
+                "takes tables in memory: read a sample of its rows into a data frame, or explain "
+                "both tables and pass the results"
+            )
+        outcome: VectorLike = y
+        if is_table(period):
+            table: TableLike = period
+            if y is None:
+                raise TypeError(
+                    f"{name} is a dataframe: say which of its columns is the outcome, y='...', or "
+                    "pass a pair (X, y)"
+                )
+        elif isinstance(period, tuple) and len(period) == 2:
+            if y is not None:
+                raise TypeError(
+                    f"y={y!r} names a column of dataframes, and {name} is a pair (X, y): leave y "
+                    "out"
+                )
+            table, outcome = period
+        else:
+            raise TypeError(
+                f"{name} is a {type(period).__name__}: pass a result of dfi.explain, a dataframe "
+                "with y='...', or a pair (X, y)"
+            )
+        row_names: VectorLike = None
+        if row_id is not None:
+            table, row_names = split_column(table, row_id, "id", "the rows")
+        vectors: dict[str, VectorLike] = {}
+        for role, value in named.items():
+            if isinstance(value, str):
+                table, vectors[role] = split_column(table, value, role, "a column")
+            elif isinstance(value, tuple | list) and len(value) == 2:
+                vectors[role] = value[place]
+            else:
+                raise TypeError(
+                    f"{role} must be the name of a column of both tables, or two vectors "
+                    f"({role}_before, {role}_after), got {type(value).__name__}"
+                )
+        return cls(table, outcome, row_names, vectors)
+
+
+def _refuse_options(given: Mapping[str, object]) -> None:
+    """Raise for parameters that two results have no use for."""
+    own = ("before", "after", "rows", "ids", "level")
+    for name, parameter in inspect.signature(change).parameters.items():
+        if name not in own and given[name] is not parameter.default:
+            default = parameter.default
+            if isinstance(default, str | int | float) and given[name] == default:
+                continue
+            if name == "id":
+                raise TypeError("id names a column of tables, and these are results: pass ids")
+            raise TypeError(
+                f"{name} is about explaining tables, and before and after are results already: "
+                "leave it out, or pass the tables"
+            )
+
+
+def _at_level(result: Importance, level: float) -> Importance:
+    """Return a result with intervals at another level."""
+    latent = None if result.latent is None else _at_level(result.latent, level)
+    parts = {name: _at_level(part, level) for name, part in result.by_outcome.items()}
+    return replace(result, level=level, latent=latent, by_outcome=parts)
+
+
+def _check_alike(before: Importance, after: Importance) -> None:
+    """Raise if the two results measure different things; what a difference asks for comes later."""
+    for result, name in ((before, "before"), (after, "after")):
+        if result.difference:
+            raise ValueError(f"{name} is a difference of two results, and no result of a table")
+    for key in MUST_AGREE:
+        ours, theirs = (thaw(result.spec.get(key)) for result in (before, after))
+        if ours != theirs:
+            raise ValueError(
+                f"before and after differ in {key} ({ours!r} and {theirs!r}): scores of one mean "
+                "something else than those of the other. Explain both tables in the same way"
+            )
+    outcomes = [thaw(result.spec.get("outcome")) for result in (before, after)]
+    told = [outcome if isinstance(outcome, dict) else {} for outcome in outcomes]
+    for key in ("kind", "classes", "positive"):
+        if told[0].get(key) != told[1].get(key):
+            raise ValueError(
+                f"before and after explain different outcomes ({key}: {told[0].get(key)!r} and "
+                f"{told[1].get(key)!r}): pass tables with the same outcome"
+            )
+
+
+@dataclass(frozen=True)
+class _Pairing:
+    """Which rows of two tables are the same unit: ``codes`` of their rows, None if none are."""
+
+    kind: SharedRows
+    codes: tuple[Ints, Ints] | None = None
+    same_table: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        before: Importance,
+        after: Importance,
+        rows: Rows,
+        ids: tuple[VectorLike, VectorLike] | None,
+    ) -> _Pairing:
+        keys = ("data_sha256", "n_rows")
+        same = all(
+            key in before.spec and before.spec.get(key) == after.spec.get(key) for key in keys
+        )
+        if ids is not None:
+            codes = _codes(_names(ids, 0, before), _names(ids, 1, after))
+            shared = np.intersect1d(*codes)
+            if len(shared) == 0:
+                raise ValueError(
+                    "no id is in both tables, so that no row is shared: leave id out, and the "
+                    "tables are independent samples; or look whether both spell it alike"
+                )
+            whole = len(shared) == len(codes[0]) == len(codes[1])
+            return cls("same" if whole else "overlapping", codes, same_table=same and whole)
+        if rows == "same" or (rows == "auto" and same):
+            n = [_n_rows(result) for result in (before, after)]
+            if n[0] != n[1]:
+                raise ValueError(
+                    f"rows='same' takes row i of one table for row i of the other, and before has "
+                    f"{n[0]} rows and after {n[1]}: say which belong together with id"
+                )
+            return cls("same", (np.arange(n[0]), np.arange(n[1])), same_table=same)
+        return cls("independent")
+
+    @property
+    def independent(self) -> bool:
+        """Whether no row is shared."""
+        return self.codes is None
+
+    def difference(self, before: Importance, after: Importance) -> Importance:
+        """Return ``after`` minus ``before``, influence values over the rows of both."""
+        if self.codes is None:
+            return after.minus(before, same_rows=False)
+        try:
+            named = [
+                _with_rows(result, codes)
+                for result, codes in zip((before, after), self.codes, strict=True)
+            ]
+        except ValueError as error:
+            raise ValueError(
+                f"rows that both tables share are needed one by one ({error}), or leave id and "
+                "rows out where tables are independent"
+            ) from error
+        return named[1].minus(named[0], same_rows=True)
+
+    def shared(self, law: Fits, *, first: bool) -> Ints | None:
+        """Return for each explained row of one table its row in the other, -1 where there is none.
+
+        ``first`` tells that the law is that of the first table.
+        """
+        if self.codes is None:
+            return None
+        ours, theirs = self.codes if first else self.codes[::-1]
+        order = np.argsort(theirs)
+        at = np.minimum(np.searchsorted(theirs[order], ours[law.rows]), len(order) - 1)
+        return np.where(theirs[order][at] == ours[law.rows], order[at], -1)
+
+    def combined(self, before: Both, after: Both, result: Change) -> tuple[Influence, Influence]:
+        """Return influence values over the rows of both tables, attributed and latent."""
+        found = []
+        for name in ("attributed", "latent"):
+            sides = []
+            for place, (side, period) in enumerate(
+                ((before, result.before), (after, result.after))
+            ):
+                basis = period.basis
+                if not isinstance(basis, InfluenceRows):
+                    raise TypeError("moments have no rows")
+                rows = None
+                if self.codes is not None and basis.rows is not None:
+                    rows = self.codes[place][basis.rows]
+                sides.append(InfluenceRows(getattr(side, name), basis.weights, rows))
+            found.append(sides[1].combined(sides[0], 1.0, independent=self.independent))
+        return found[0], found[1]
+
+
+def _n_rows(result: Importance) -> int:
+    """Return how many rows of a table are known by number."""
+    known = result.spec.get("n_rows")
+    return int(known) if isinstance(known, int) else result.basis.n_rows
+
+
+def _names(ids: tuple[VectorLike, VectorLike], place: int, result: Importance) -> Array:
+    """Return the names of a table's rows, without those that were left out."""
+    if not isinstance(ids, tuple | list) or len(ids) != 2:
+        raise TypeError("ids must be two vectors, one for the rows of each table")
+    name = ("before", "after")[place]
+    read = read_vector(ids[place], "ids").labels()
+    values = np.empty(len(read), dtype=object)
+    values[:] = [value.item() if isinstance(value, np.generic) else value for value in read]
+    n = _n_rows(result)
+    source = result.source
+    if isinstance(source, FittedSource) and source.fits.data.kept is not None:
+        kept = source.fits.data.kept
+        if len(values) == len(kept):
+            values = values[kept]
+    if len(values) != n:
+        raise ValueError(f"there are {len(values)} ids for the {n} rows of {name}")
+    absent = [value is None or value != value for value in values]
+    if any(absent):
+        raise ValueError(f"the id of row {absent.index(True)} of {name} is missing")
+    seen: set[object] = set()
+    for value in values.tolist():
+        if value in seen:
+            raise ValueError(
+                f"the id {value!r} is twice in {name}: a row has one name of its own; pass rows "
+                "that depend on each other as cv_groups"
+            )
+        seen.add(value)
+    return values
+
+
+def _codes(first: Array, second: Array) -> tuple[Ints, Ints]:
+    """Return a number for each row; the same name has the same number."""
+    place: dict[object, int] = {}
+    found = [
+        np.array([place.setdefault(value, len(place)) for value in values.tolist()], dtype=np.intp)
+        for values in (first, second)
+    ]
+    return found[0], found[1]
+
+
+def _with_rows(result: Importance, codes: Ints) -> Importance:
+    """Return a result whose rows are known by their codes."""
+    rows = result.rows
+    if rows is None:
+        raise ValueError("this result does not say where its rows stand in the table")
+    return replace(
+        result,
+        basis=InfluenceRows(result.influence, result.weights, codes[rows]),
+        latent=None if result.latent is None else _with_rows(result.latent, codes),
+        by_outcome={name: _with_rows(part, codes) for name, part in result.by_outcome.items()},
+        totals=None,
+        source=None,
+    )
+
+
+def _told_apart(found: Change, pairing: _Pairing) -> Change:
+    """Return the change with its parts, or with the reason why there are none."""
+    if pairing.same_table:
+        # one table has one law: what differs between two models is what they say of the relation
+        difference = found.difference
+        law = replace(
+            difference,
+            basis=difference.basis.zeroed(np.ones(len(found.names), dtype=np.bool_)),
+            latent=None
+            if difference.latent is None
+            else replace(
+                difference.latent,
+                basis=difference.latent.basis.zeroed(np.ones(len(found.names), dtype=np.bool_)),
+            ),
+            by_outcome={},
+        )
+        return replace(found, law=_part(law, "law"), relation=_part(difference, "relation"))
+    sources = [result.source for result in (found.before, found.after)]
+    if found.before.spec.get("method") != "dfi":
+        name = found.before.spec.get("method")
+        return replace(
+            found,
+            reason=f"law and relation are parts of scores of method 'dfi', and these are of "
+            f"{name!r}",
+        )
+    if not all(isinstance(source, FittedSource) for source in sources):
+        return replace(
+            found,
+            reason="the fitted models and the rows are needed, which results that were loaded, "
+            "copied or reduced do not hold, nor those of latent scores, groups and effects: pass "
+            "the tables",
+        )
+    before, after = (s for s in sources if isinstance(s, FittedSource))
+    reason = why_not(before.method, before.fits, after.fits)
+    reason = reason or why_not(after.method, before.fits, after.fits)
+    if reason:
+        return replace(found, reason=reason)
+    overlap = Overlap.of(before.fits, after.fits)
+    found = replace(found, overlap=overlap.as_dict())
+    if overlap.separated:
+        return replace(found, reason=overlap.words)
+    if overlap.auc >= POOR:
+        warn(
+            f"the tables overlap poorly: {overlap.words}. Law and relation rest on the few rows "
+            "that both have, and on what models say beyond them",
+            OverlapWarning,
+        )
+    # law of the first table with the relation of the second, and the other way round
+    mixed = swapped(
+        after.method,
+        before.fits,
+        after.fits,
+        shared=pairing.shared(before.fits, first=True),
+    )
+    back = swapped(
+        before.method,
+        after.fits,
+        before.fits,
+        shared=pairing.shared(after.fits, first=False),
+    )
+    return _with_parts(found, pairing, mixed, back)
+
+
+def _with_parts(found: Change, pairing: _Pairing, mixed: Swapped, back: Swapped) -> Change:
+    r"""Return the change with law and relation.
+
+    ``mixed`` is :math:`\Phi(0, 1)`, ``back`` :math:`\Phi(1, 0)`.
+    """
+    before, after = (_both(result) for result in (found.before, found.after))
+    law_before = 0.5 * (back.relation - before - mixed.law)
+    law_after = 0.5 * (back.law + after - mixed.relation)
+    parts = {}
+    for name, sides in (
+        ("law", (law_before, law_after)),
+        ("relation", (-1.0 * before - law_before, after - law_after)),
+    ):
+        attributed, latent = pairing.combined(*sides, found)
+        whole = found.difference
+        parts[name] = _part(
+            replace(
+                whole,
+                basis=attributed,
+                latent=None if whole.latent is None else _moved(whole.latent, latent),
+                by_outcome={},
+                unrelated=_still(whole, attributed),
+            ),
+            name,
+        )
+    return replace(found, law=parts["law"], relation=parts["relation"])
+
+
+def _moved(whole: Importance, basis: Influence) -> Importance:
+    return replace(whole, basis=basis, unrelated=_still(whole, basis))
+
+
+def _still(whole: Importance, basis: Influence) -> Array:
+    """Return the unrelated units that score exactly 0 under both laws too."""
+    quiet = (basis.mean == 0.0) & (basis.se == 0.0)
+    return np.asarray(whole.unrelated & quiet)
+
+
+def _part(result: Importance, name: str) -> Importance:
+    """Return a part of a change that says so."""
+    latent = None if result.latent is None else _part(result.latent, name)
+    return replace(result, spec={**result.spec, "part": name}, latent=latent)
+
+
+def _both(result: Importance) -> Both:
+    latent = result.latent
+    return Both(
+        latent=result.influence if latent is None else latent.influence,
+        attributed=result.influence,
+    )
+
+
+@dataclass(frozen=True)
+class Overlap:
+    r"""How well a classifier tells the rows of two tables apart, cross-fitted.
+
+    The classifier is the mean of a logistic regression on values and squares, and of boosted trees.
+    With its odds :math:`w` as weights, the rows of one table stand for those of the other as
+    :math:`(\sum w)^2 / \sum w^2` independent ones would.
+
+    Attributes
+    ----------
+    auc : float
+        Area under the curve: .5 where the tables cannot be told apart.
+    effective : tuple of float
+        The share of the rows of each table that they are worth as rows of the other.
+    columns : mapping of str to float
+        The columns that separate most, with the area under their own curve.
+    """
+
+    auc: float
+    effective: tuple[float, float]
+    columns: Mapping[str, float]
+
+    @classmethod
+    def of(cls, before: Fits, after: Fits) -> Overlap:
+        """Compare the rows that are explained."""
+        matrices, weights = [], []
+        for fits, matrix in (
+            (before, recoded(before.table, after.table)),
+            (after, after.table.matrix),
+        ):
+            rows = fits.rows[fits.weights.values[fits.rows] > 0]
+            matrices.append(matrix[rows])
+            weights.append(fits.weights.values[rows] / fits.weights.values[rows].sum())
+        points = np.vstack(matrices)
+        which = np.repeat([0, 1], [len(part) for part in matrices])
+        mass = np.concatenate(weights)
+        chance = _out_of_fold(points, which, mass, after.child("overlap"))
+        auc = float(roc_auc_score(which, chance, sample_weight=mass))
+        odds = np.clip(chance, 1e-6, 1.0 - 1e-6)
+        odds = odds / (1.0 - odds)
+        effective = []
+        for period, factor in ((0, odds), (1, 1.0 / odds)):
+            own = (factor * mass)[which == period]
+            plain = mass[which == period]
+            size = (own.sum() ** 2 / np.sum(own**2)) / (plain.sum() ** 2 / np.sum(plain**2))
+            effective.append(float(min(1.0, size)))
+        return cls(max(auc, 0.5), (effective[0], effective[1]), _apart(points, which, mass, after))
+
+    @property
+    def separated(self) -> bool:
+        """Whether the tables are too far apart to tell law and relation apart."""
+        return self.auc >= SEPARATED or min(self.effective) < FEWEST_EFFECTIVE
+
+    @property
+    def words(self) -> str:
+        """What was found, in words."""
+        found = ", ".join(f"{name!r} ({auc:.2f})" for name, auc in self.columns.items())
+        least = min(self.effective)
+        return (
+            f"the tables are told apart by a classifier with an area under the curve of "
+            f"{self.auc:.2f}, and rows of one are worth {least:.1%} of their number as rows of the "
+            f"other; what separates them most: {found}"
+        )
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the facts for a result."""
+        return {
+            "auc": self.auc,
+            "effective": list(self.effective),
+            "columns": dict(self.columns),
+            "separated": self.separated,
+        }
+
+
+def _out_of_fold(rows: Floats, which: Ints, mass: Floats, seed: np.random.SeedSequence) -> Floats:
+    """Return the probability of the second table for each row, by models that did not see it."""
+    deviation = rows.std(axis=0)
+    scaled = (rows - rows.mean(axis=0))[:, deviation > 0] / deviation[deviation > 0]
+    scaled = np.hstack([scaled, scaled**2 / np.sqrt(np.mean(scaled**4, axis=0))])
+    number = int(seed.generate_state(1)[0])
+    found = np.full(len(rows), 0.5)
+    count = min(FOLDS, int(np.bincount(which).min()))
+    weight = mass * len(mass)
+    for train, test in StratifiedKFold(count, shuffle=True, random_state=number).split(rows, which):
+        smooth = LogisticRegression(C=1.0, max_iter=1000)
+        smooth.fit(scaled[train], which[train], sample_weight=weight[train])
+        steps = HistGradientBoostingClassifier(
+            max_iter=60, max_leaf_nodes=8, random_state=number, early_stopping=False
+        )
+        steps.fit(rows[train], which[train], sample_weight=weight[train])
+        found[test] = 0.5 * (
+            smooth.predict_proba(scaled[test])[:, 1] + steps.predict_proba(rows[test])[:, 1]
+        )
+    return found
+
+
+def _apart(rows: Floats, which: Ints, mass: Floats, fits: Fits) -> dict[str, float]:
+    """Return the columns that separate two tables most, each on its own."""
+    found: dict[str, float] = {}
+    for column in fits.table.columns:
+        areas = [
+            float(roc_auc_score(which, rows[:, k], sample_weight=mass)) for k in column.positions
+        ]
+        found[column.name] = max(max(area, 1.0 - area) for area in areas)
+    first = sorted(found, key=lambda name: -found[name])[:SHOWN_COLUMNS]
+    return {name: found[name] for name in first}

@@ -1,0 +1,361 @@
+"""The relation of one table under the law of another: scores that no single table has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfi._data import source
+from dfi._data.levels import constant_columns
+from dfi._scoring.forms import CROSSED
+from dfi._scoring.scores import Readings, Task, pool
+from dfi._scoring.swapped import Corrected, Side, corrected
+from dfi.methods.diagnosis import score_membership
+from dfi.transports import resolve_transport
+from dfi.transports.base import Choice
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfi._data.columns import Column
+    from dfi._data.table import Table
+    from dfi._models.crossfit import FoldModels
+    from dfi._models.fits import Fits
+    from dfi._scoring.forms import ScoreForm
+    from dfi._types import Bools, Floats, Ints
+    from dfi.methods.disentangled import Disentangled
+    from dfi.transports.blocks import BlockTransport
+    from dfi.transports.straight import StraightTransport
+
+TRANSPORTS = ("gaussian",)
+"""Transports whose law and lines are those of a table alone, whatever rows are moved along them."""
+
+
+@dataclass(frozen=True)
+class Both:
+    """Influence values of some rows by unit, in both spaces, (n, units)."""
+
+    latent: Floats
+    attributed: Floats
+
+    def __add__(self, other: Both) -> Both:
+        return Both(self.latent + other.latent, self.attributed + other.attributed)
+
+    def __sub__(self, other: Both) -> Both:
+        return Both(self.latent - other.latent, self.attributed - other.attributed)
+
+    def __rmul__(self, factor: float) -> Both:
+        return Both(factor * self.latent, factor * self.attributed)
+
+
+@dataclass(frozen=True)
+class Swapped:
+    r"""Influence values of :math:`\Phi(a, b)`, the law of table ``a`` with the relation of ``b``.
+
+    Their mean over the rows of ``a`` is the score; that over the rows of ``b`` is 0.
+    """
+
+    law: Both
+    relation: Both
+
+    def __add__(self, other: Swapped) -> Swapped:
+        return Swapped(self.law + other.law, self.relation + other.relation)
+
+
+def why_not(method: Disentangled, before: Fits, after: Fits) -> str | None:
+    """Return why two tables' laws and relations cannot be told apart by this method, or None.
+
+    It is about settings, sizes and columns; :mod:`dfi._change` asks whether rows overlap.
+    """
+    design = resolve_transport(method.transport)
+    if design.name not in TRANSPORTS or design.epsilon > 0:
+        return (
+            f"law and relation are told apart along the straight lines of transport='gaussian', "
+            f"and this is {design.label()!r}"
+        )
+    if method.additive:
+        return "Shapley values of groups have no law and relation of their own: use joint scores"
+    for fits in (before, after):
+        form = method._form_of(design, fits)
+        if form not in ("cross", "loco"):
+            return (
+                f"form={form!r} has no law and relation of its own: use form='cross', or 'loco' "
+                "for a fitted model"
+            )
+        loss = fits.members[0].loss if fits.outcome.members else fits.loss
+        if not loss.is_square:
+            return (
+                f"law and relation are parts of squared errors, and loss={fits.loss.name!r} is "
+                "another: use loss='squared-error' ('brier' for classes)"
+            )
+        if fits.scale == "margin":
+            return "scale='margin' explains a working response, whose relation is no one's"
+        if fits.data.blocks.targets is not None:
+            return "groups overlap, and are not told apart by what carries them"
+        if fits.data.source is not None or fits.n_rows > source.LARGE_ROWS:
+            return (
+                f"one of the tables has {fits.n_rows} rows, and law and relation are told apart by "
+                f"all rows, of tables in memory of up to {source.LARGE_ROWS}: pass a random sample "
+                "of the rows"
+            )
+        if fits.cluster is not None:
+            return "models that are fitted on a cluster stay there: fit them here"
+    if method.explain_rows not in ("default", None) or method.max_seconds is not None:
+        return "explain_rows and max_seconds leave out rows that law and relation need"
+    return _unlike(before, after)
+
+
+def _unlike(before: Fits, after: Fits) -> str | None:
+    """Return which column is not the same thing in both tables, or None."""
+    first = dict(zip(before.table.names, before.table.columns, strict=True))
+    for column in after.table.columns:
+        other = first[column.name]
+        kinds = [it.kind == "categorical" for it in (other, column)]
+        if kinds[0] != kinds[1]:
+            return (
+                f"column {column.name!r} is {other.kind} before and {column.kind} after: give it "
+                "the same dtype in both tables"
+            )
+        seen = [_seen(fits, it) for fits, it in ((before, other), (after, column))]
+        for name, one, rest in (("before", seen[0], seen[1]), ("after", seen[1], seen[0])):
+            new = [level for level in one if level not in rest]
+            if new and column.kind == "categorical":
+                what = "missing values" if new[0] is None else f"the level {new[0]!r}"
+                return (
+                    f"column {column.name!r} has {what} {name} alone, and models of the other "
+                    "table have never seen it: pool rare levels, or drop those rows"
+                )
+            if new:
+                return (
+                    f"column {column.name!r} {new[0]} {name} alone, and models of the other table "
+                    "have never seen that: leave it out, or drop those rows"
+                )
+    return None
+
+
+def _seen(fits: Fits, column: Column) -> tuple[object, ...]:
+    """Return what rows that count show of a column: its levels, or whether it varies, or misses."""
+    rows = fits.rows[fits.weights.values[fits.rows] > 0]
+    block = fits.table.matrix[rows][:, list(column.positions)]
+    if column.kind == "categorical":
+        codes = np.unique(column.decode(block))
+        return tuple(column.levels[code] for code in codes)
+    found: list[str] = []
+    if np.ptp(block[:, 0]) > 0:
+        found.append("varies")
+    if column.fill is not None and block[:, 1].any():
+        found.append("has missing values")
+    return tuple(found)
+
+
+def recoded(table: Table, like: Table) -> Floats:
+    """Return the rows of a table as numbers in the columns and levels of another."""
+    ours = [(c.name, c.kind, c.levels, c.positions, c.fill) for c in table.columns]
+    theirs = [(c.name, c.kind, c.levels, c.positions, c.fill) for c in like.columns]
+    if ours == theirs:
+        return table.matrix
+    return like.like(table.frame(table.matrix)).matrix
+
+
+def swapped(
+    method: Disentangled, law: Fits, relation: Fits, *, shared: Ints | None = None
+) -> Swapped:
+    r"""Return the influence values of :math:`\Phi(a, b)` for the units of two tables.
+
+    Parameters
+    ----------
+    method : Disentangled
+        How both tables are explained.
+    law, relation : Fits
+        The tables ``a`` and ``b``.
+    shared : int ndarray of shape (rows of ``a``,), optional
+        For each explained row of ``a`` the place of the same row among those of ``b``, -1 where
+        there is none. Such a row is scored by models of ``b`` that did not see it there.
+    """
+    if relation.outcome.members:
+        parts = [
+            swapped(method, one, other, shared=shared)
+            for one, other in zip(law.members, relation.members, strict=True)
+        ]
+        return sum(parts[1:], start=parts[0])
+    return _Walk.of(method, law, relation, shared).swapped()
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """What is the same for models of every size: rows, transport and task."""
+
+    method: Disentangled
+    law: Fits
+    relation: Fits
+    shared: Ints | None
+    table: Table
+    constant: Bools
+    transport: StraightTransport | BlockTransport
+    form: ScoreForm
+
+    @classmethod
+    def of(cls, method: Disentangled, law: Fits, relation: Fits, shared: Ints | None) -> _Walk:
+        design = resolve_transport(method.transport)
+        matrix = recoded(law.table, relation.table)
+        table = replace(relation.table, matrix=matrix, present=None, known=None)
+        rows = law.rows
+        constant = constant_columns(matrix, rows[law.weights.values[rows] > 0])
+        columns = relation.data.blocks.columns
+        choice = Choice(design)
+        if design.chooses:
+            choice = design.choose(
+                matrix[rows], law.weights.take(rows), constant, columns, law.child("auto")
+            )
+        fitted = choice.design.fit_matrix(
+            matrix[rows], law.weights.take(rows), constant, columns=columns
+        )
+        transport = fitted.straight or fitted.blocked
+        if transport is None:
+            raise TypeError(f"{type(fitted).__name__} is not scored along lines or by donors")
+        form = method._form_of(choice.design, relation)
+        return cls(method, law, relation, shared, table, constant, transport, form)
+
+    def swapped(self) -> Swapped:
+        fits, method = self.relation, self.method
+        crossed = self.form in CROSSED
+        found = self._of_models(fits.halves if crossed else fits.full, aware=True)
+        extrapolates = method.form == "extrapolated" or (
+            method.form == "auto" and fits.extrapolates and crossed
+        )
+        if not extrapolates:
+            return found[0]
+        smaller = self._of_models(fits.quarters, aware=False)[0]
+        known = found[1]
+        # the transport's terms are those of the larger models, as for one table
+        return Swapped(
+            _sum(found[0].law, known.law, smaller.law),
+            _sum(found[0].relation, known.relation, smaller.relation),
+        )
+
+    def _of_models(self, models: Sequence[FoldModels], *, aware: bool) -> tuple[Swapped, Swapped]:
+        """Return the influence values by models of one size, and with the transport as known."""
+        law, relation, transport = self.law, self.relation, self.transport
+        folds = [
+            replace(fold, test=test) for fold, test in zip(models, self._dealt(models), strict=True)
+        ]
+        task = self._task(folds, aware=aware)
+        scores = transport.plain_scores(task)
+        if scores.n_nodes is not None:
+            task = replace(task, options=replace(task.options, nodes=scores.n_nodes))
+        by_fold = self._corrected(task, models)
+        mass = law.weights.values
+        _, on_own, _ = pool(models, [part.relation for part in by_fold], relation.weights.values)
+        pooled = Corrected(
+            pool(folds, [part.law for part in by_fold], mass)[1],
+            on_own,
+            _pooled(folds, [part.moved for part in by_fold], mass),
+            _pooled(folds, [part.gaps for part in by_fold], mass),
+        )
+        known = transport.rescored(scores, pooled, task)
+        found = transport.finished(known, task)
+        membership = score_membership(transport, task)[:, : relation.data.blocks.count]
+        noise = Both(on_own @ membership, on_own @ found.attribution.T @ membership)
+        return (
+            Swapped(Both(found.latent @ membership, found.attributed @ membership), noise),
+            Swapped(Both(known.latent @ membership, known.attributed @ membership), noise),
+        )
+
+    def _task(self, folds: Sequence[FoldModels], *, aware: bool) -> Task:
+        law, relation, method = self.law, self.relation, self.method
+        return Task(
+            folds=folds,
+            table=self.table,
+            # no outcome of these rows belongs to the relation; quadrature is checked by it alone
+            y=_mean_prediction(folds, self.table),
+            weights=law.weights,
+            rows=law.rows,
+            constant=self.constant,
+            form=self.form,
+            options=method.quadrature,
+            transport_error=method.transport_error if aware else "ignore",
+            seed=law.child("transport"),
+            n_jobs=law.workers.n_jobs,
+            units=relation.data.blocks.columns,
+            loss=relation.loss,
+            readings=Readings(),
+        )
+
+    def _dealt(self, models: Sequence[FoldModels]) -> list[Ints]:
+        """Return which rows of ``a`` each fold's models are asked about: in a split, each once."""
+        rows = self.law.rows
+        found: list[Ints] = [rows[:0]] * len(models)
+        for repeat in sorted({fold.repeat for fold in models}):
+            numbers = [k for k, fold in enumerate(models) if fold.repeat == repeat]
+            size = np.array([len(models[k].test) for k in numbers], dtype=np.float64)
+            ends = np.round(np.cumsum(size / size.sum()) * len(rows)).astype(np.intp)
+            generator = np.random.default_rng(self.law.child("change", repeat))
+            which = np.empty(len(rows), dtype=np.intp)
+            which[generator.permutation(len(rows))] = np.searchsorted(
+                ends, np.arange(len(rows)), side="right"
+            )
+            if self.shared is not None:
+                held = np.full(self.relation.table.n_rows, -1, dtype=np.intp)
+                for place, k in enumerate(numbers):
+                    held[models[k].test] = place
+                own = np.where(self.shared >= 0, held[self.shared], -1)
+                which = np.where(own >= 0, own, which)
+            for place, k in enumerate(numbers):
+                found[k] = rows[which == place]
+        return found
+
+    def _corrected(self, task: Task, models: Sequence[FoldModels]) -> list[Corrected]:
+        relation = self.relation
+        center, scale = self._scale()
+        sides: list[list[Side]] = []
+        for fold, own in zip(task.folds, models, strict=True):
+            pair: list[Side] = []
+            for matrix, rows, weights in (
+                (task.matrix, fold.test, self.law.weights),
+                (relation.table.matrix, own.test, relation.weights),
+            ):
+                seed = relation.child("change", len(sides), len(pair))
+                changes = self.transport.changes(fold, task, matrix[rows], seed)
+                points = (matrix[rows] - center) * scale
+                pair.append(Side(points, weights.values[rows], changes))
+            sides.append(pair)
+        found: dict[int, Corrected] = {}
+        for repeat in sorted({fold.repeat for fold in models}):
+            numbers = [k for k, fold in enumerate(models) if fold.repeat == repeat]
+            parts = corrected(
+                [sides[k][0] for k in numbers],
+                [sides[k][1] for k in numbers],
+                [relation.data.y[models[k].test] for k in numbers],
+            )
+            found.update(zip(numbers, parts, strict=True))
+        return [found[k] for k in range(len(models))]
+
+    def _scale(self) -> tuple[Floats, Floats]:
+        matrix = self.relation.table.matrix[self.relation.rows]
+        deviation = matrix.std(axis=0)
+        return matrix.mean(axis=0), np.divide(
+            1.0, deviation, out=np.zeros_like(deviation), where=~self.relation.constant
+        )
+
+
+def _sum(aware: Both, known: Both, smaller: Both) -> Both:
+    return Both(
+        aware.latent + known.latent - smaller.latent,
+        aware.attributed + known.attributed - smaller.attributed,
+    )
+
+
+def _pooled(folds: Sequence[FoldModels], parts: Sequence[Floats], mass: Floats) -> Floats:
+    """Return values of two models (2, n, units), averaged over repeats row by row."""
+    return np.stack([pool(folds, [part[k] for part in parts], mass)[1] for k in (0, 1)])
+
+
+def _mean_prediction(folds: Sequence[FoldModels], table: Table) -> Floats:
+    total, count = np.zeros(table.n_rows), np.zeros(table.n_rows)
+    for fold in folds:
+        for predictor in fold.predictors:
+            total[fold.test] += predictor(table.matrix[fold.test])
+            count[fold.test] += 1
+    return np.divide(total, count, out=np.zeros_like(total), where=count > 0)

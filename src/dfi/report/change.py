@@ -1,0 +1,318 @@
+"""The page of a change: what changed in words, by how much, and where it comes from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dfi._files import writable
+from dfi.report.charts import LABEL_WIDTH, MAX_BARS, Scale
+from dfi.report.numbers import number, p_value
+from dfi.report.page import _page, _templates, _write
+from dfi.results import words
+from dfi.results.change import ROWS_TEXT
+from dfi.results.file import thaw
+from dfi.results.views import finite, short_names
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from dfi.results.change import AnyChange, Change
+    from dfi.results.importance import Importance
+    from dfi.results.views import Plain
+
+SURE = 0.05
+"""Adjusted p up to which a change is said to be found."""
+
+SHOWN_CHANGES = 5
+"""Changes that are told in words."""
+
+TABLE_COLUMNS = (
+    ("change", "change"),
+    ("se", "std. error"),
+    ("ci_low", "low"),
+    ("ci_high", "high"),
+    ("p", "p"),
+    ("p_adj", "adjusted p"),
+    ("law", "law"),
+    ("law_low", "law low"),
+    ("law_high", "law high"),
+    ("relation", "relation"),
+    ("relation_low", "relation low"),
+    ("relation_high", "relation high"),
+    ("before", "before"),
+    ("after", "after"),
+)
+
+
+def change_rows(found: Change) -> list[Plain]:
+    """Return the units as plain values, the largest change first."""
+    columns = found._columns()
+    rows: list[Plain] = []
+    for rank, k in enumerate(found._ranking.tolist()):
+        row: Plain = {"rank": rank + 1, "name": found.names[k]}
+        row |= {key: finite(float(values[k])) for key, values in columns.items()}
+        row["significant"] = row["p_adj"] is not None and row["p_adj"] <= SURE
+        row["lines"] = _lines(row)
+        rows.append(row)
+    return rows
+
+
+def _lines(row: Plain) -> list[str]:
+    """Return what is shown of a unit when it is pointed at."""
+    found = [
+        f"before {number(row['before'])}, after {number(row['after'])}",
+        f"change {number(row['change'])} ({number(row['ci_low'])} to {number(row['ci_high'])})",
+        f"adjusted p {p_value(row['p_adj'])}",
+    ]
+    found += [
+        f"by the {part} {number(row[part])} "
+        f"({number(row[f'{part}_low'])} to {number(row[f'{part}_high'])})"
+        for part in ("law", "relation")
+        if row[part] is not None
+    ]
+    return found
+
+
+def answers(found: Change, rows: Sequence[Plain]) -> list[str]:
+    """Say what changed, in sentences."""
+    test = found.any_change
+    sure = [row for row in rows if row["significant"]]
+    if test.p <= SURE:
+        told = [
+            f"Importance changed: the largest change is {number(test.statistic)} standard errors "
+            f"({test.feature}), as large by chance with a probability of {p_value(test.p)}."
+        ]
+    else:
+        told = [
+            f"No change is proven: the largest one is {number(test.statistic)} standard errors, "
+            f"as large by chance with a probability of {p_value(test.p)}. Intervals say how large "
+            "a change may be all the same."
+        ]
+    told += [_sentence(row) for row in sure[:SHOWN_CHANGES]]
+    if len(sure) > SHOWN_CHANGES:
+        told.append(f"{len(sure) - SHOWN_CHANGES} more changed; the table has them.")
+    return told
+
+
+def _sentence(row: Plain) -> str:
+    """Say what became of one unit, and why."""
+    way = "more" if row["change"] > 0 else "less"
+    text = (
+        f"{row['name']} carries {way} than before: {number(row['before'])} then, "
+        f"{number(row['after'])} now."
+    )
+    if row["law"] is None:
+        return text
+    sure = [part for part in ("law", "relation") if _clear(row, part)]
+    meaning = {
+        "law": "how the features are distributed",
+        "relation": "how the outcome depends on them",
+    }
+    if len(sure) == 1:
+        part = sure[0]
+        return f"{text} It comes from {meaning[part]} ({part} {number(row[part])})."
+    parts = f"law {number(row['law'])}, relation {number(row['relation'])}"
+    if not sure:
+        return f"{text} From where cannot be told ({parts}; neither is clearly away from 0)."
+    return f"{text} Both {meaning['law']} and {meaning['relation']} changed ({parts})."
+
+
+def _clear(row: Plain, part: str) -> bool:
+    low, high = row[f"{part}_low"], row[f"{part}_high"]
+    return low is not None and high is not None and (low > 0 or high < 0)
+
+
+def forest(rows: Sequence[Plain], limit: int = MAX_BARS) -> Plain:
+    """Return points and intervals of changes and their parts, in percent of the area."""
+    shown = list(rows[:limit])
+    keys = [
+        key
+        for part in ("change", "law", "relation")
+        for key in (
+            ("change", "ci_low", "ci_high")
+            if part == "change"
+            else (part, f"{part}_low", f"{part}_high")
+        )
+    ]
+    ends = [row[key] for row in shown for key in keys if row[key] is not None]
+    scale = Scale(min([0.0, *ends]), max([0.0, *ends]))
+    labels = short_names([row["name"] for row in shown], LABEL_WIDTH)
+
+    def place(row: Plain, value: str, low: str, high: str) -> Plain | None:
+        if row[value] is None:
+            return None
+        known = row[low] is not None and row[high] is not None
+        return {
+            "at": scale(row[value]),
+            "low": scale(row[low]) if known else None,
+            "high": scale(row[high]) if known else None,
+        }
+
+    drawn = [
+        {
+            "index": position,
+            "label": label,
+            "name": row["name"],
+            "significant": row["significant"],
+            "value": number(row["change"]),
+            "change": place(row, "change", "ci_low", "ci_high"),
+            "law": place(row, "law", "law_low", "law_high"),
+            "relation": place(row, "relation", "relation_low", "relation_high"),
+        }
+        for position, (row, label) in enumerate(zip(shown, labels, strict=True))
+    ]
+    return {
+        "rows": drawn,
+        "ticks": scale.ticks(),
+        "zero": scale(0.0),
+        "n_hidden": len(rows) - len(shown),
+    }
+
+
+def summarize_change(
+    found: Change, *, title: str | None = None, target: str | None = None
+) -> Plain:
+    """Return everything that the page shows, as plain values."""
+    rows = change_rows(found)
+    target = target or _target(found)
+    apart = found.law is not None
+    overlap = thaw(found.overlap)
+    return {
+        "title": title or (f"What changed about {target}" if target else "What changed"),
+        "target": target,
+        "level": found.level,
+        "rows": ROWS_TEXT[found.rows],
+        "n_rows": [found.before.basis.n_rows, found.after.basis.n_rows],
+        "features": rows,
+        "answers": answers(found, rows),
+        "apart": apart,
+        "reason": found.reason,
+        "tests": _tests(found),
+        "periods": [_period(result) for result in (found.before, found.after)],
+        "overlap": overlap or None,
+        "errors": found.difference.basis.words,
+        "spec": {
+            "before": thaw(found.before.spec),
+            "after": thaw(found.after.spec),
+            "overlap": overlap,
+        },
+    }
+
+
+def _target(found: Change) -> str | None:
+    said = found.after.spec.get("target")
+    if isinstance(said, str):
+        return said
+    outcome = thaw(found.after.spec.get("outcome"))
+    name = outcome.get("name") if isinstance(outcome, dict) else None
+    return name if isinstance(name, str) and name != "y" else None
+
+
+def _tests(found: Change) -> list[Plain]:
+    def told(name: str, meaning: str, test: AnyChange) -> Plain:
+        return {"name": name, "meaning": meaning, **test.as_dict()}
+
+    tests = [told("any change", "a score differs between the tables", found.any_change)]
+    if found.law is not None:
+        law, relation = found.test_any("law"), found.test_any("relation")
+        tests.append(told("any by the law", "the features' own distribution moved a score", law))
+        tests.append(
+            told("any by the relation", "the outcome's dependence on features moved one", relation)
+        )
+    return tests
+
+
+def _period(result: Importance) -> Plain:
+    return {
+        "n_rows": result.basis.n_rows,
+        "fit": words.quality_text(result.quality),
+        "estimator": str(result.spec.get("estimator", "")),
+    }
+
+
+def change_html(found: Change, *, title: str | None = None, target: str | None = None) -> str:
+    """Return the page of a change.
+
+    Parameters
+    ----------
+    found : Change
+        What :func:`dfi.change` found.
+    title, target : str, optional
+        Headline, and the name of the outcome.
+    """
+    summary = summarize_change(found, title=title, target=target)
+    features = summary["features"]
+    columns = [
+        (key, label)
+        for key, label in TABLE_COLUMNS
+        if any(row[key] is not None for row in features)
+    ]
+    return _page(
+        "change.html",
+        summary=summary,
+        columns=columns,
+        chart=forest(features),
+        data={
+            "features": features,
+            "columns": [["rank", "rank"], ["name", "feature"], *map(list, columns)],
+            "groups": [],
+            "level": summary["level"],
+            "spec": summary["spec"],
+            "file": "change",
+        },
+    )
+
+
+def compact_change_html(found: Change, *, rows: int = 10) -> str:
+    """Return a small table for notebooks: no script, no style outside of itself.
+
+    Parameters
+    ----------
+    found : Change
+        What to show.
+    rows : int, default=10
+        How many units, the largest changes first.
+    """
+    features = change_rows(found)
+    return (
+        _templates()
+        .get_template("compact_change.html")
+        .render(
+            features=features[:rows],
+            chart=forest(features, rows),
+            n_features=len(features),
+            n_rows=[found.before.basis.n_rows, found.after.basis.n_rows],
+            rows=ROWS_TEXT[found.rows],
+            level=found.level,
+            test=found.any_change,
+            apart=found.law is not None,
+            reason=found.reason,
+        )
+    )
+
+
+def write_change_report(
+    found: Change,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    target: str | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write the page of a change to a file, all or nothing, and return its path.
+
+    Parameters
+    ----------
+    found : Change
+        What :func:`dfi.change` found.
+    path : path-like
+        Where to write; ``.html`` is the customary ending.
+    title, target : str, optional
+        Headline, and the name of the outcome.
+    overwrite : bool, default=False
+        Whether an existing file may be replaced.
+    """
+    place = writable(path, overwrite=overwrite)
+    return _write(place, change_html(found, title=title, target=target))

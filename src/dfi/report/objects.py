@@ -1,0 +1,176 @@
+"""A report as an object: the same words as a page, as data, and as text for other documents."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dfi._checks import printable
+from dfi._files import writable, written_whole
+from dfi.report.numbers import aligned, p_value, percent
+from dfi.report.page import compact_html, comparison_html, report_html
+from dfi.report.summary import summarize, summarize_comparison
+from dfi.results.importance import Importance
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfi.results.local import LocalAttributions
+    from dfi.results.views import Plain, ResultsByLabel
+
+SHOWN = 50
+"""Units in the table of a text."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Report:
+    """The report of a result, or of several side by side.
+
+    Parameters
+    ----------
+    result : Importance, or mapping of str to Importance
+        What it is about.
+    title, target : str, optional
+        Headline, and the name of the outcome; by default those of the result.
+    groups : mapping, frame or Groups, optional
+        Groups of features to report, of a single result.
+    rows : int or LocalAttributions, optional
+        Single rows that the page of a single result explains too, whose values it then holds.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, rho=0.8)
+    >>> report = dfi.explain(sample.X, sample.y, estimator="linear").report()
+    >>> report.html().startswith("<!doctype html>")
+    True
+    >>> print(report.markdown().splitlines()[0])
+    # What explains y?
+    """
+
+    result: Importance | ResultsByLabel
+    title: str | None = None
+    target: str | None = None
+    groups: object = None
+    rows: int | LocalAttributions | None = None
+
+    def summary(self) -> Plain:
+        """Return everything that the page shows as plain dicts, lists, strings and numbers."""
+        if isinstance(self.result, Importance):
+            return summarize(self.result, title=self.title, target=self.target, groups=self.groups)
+        return summarize_comparison(self.result, title=self.title, target=self.target)
+
+    def html(self) -> str:
+        """Return one page that needs nothing else, no network and no library."""
+        if isinstance(self.result, Importance):
+            return report_html(
+                self.result,
+                title=self.title,
+                target=self.target,
+                groups=self.groups,
+                rows=self.rows,
+            )
+        return comparison_html(self.result, title=self.title, target=self.target)
+
+    def json(self, *, indent: int | None = None) -> str:
+        """Return :meth:`summary` as JSON, null for what is not known."""
+        return json.dumps(_finite(self.summary()), ensure_ascii=False, indent=indent)
+
+    def markdown(self) -> str:
+        """Return the answer and the table as Markdown, to paste into an issue or a paper."""
+        summary = self.summary()
+        one = isinstance(self.result, Importance)
+        lines = _about_one(summary) if one else _about_several(summary)
+        return printable("\n".join(lines) + "\n", keep="\n")
+
+    def write(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write it to a file, all or nothing, and return its path.
+
+        Parameters
+        ----------
+        path : path-like
+            ``.json`` and ``.md`` are written as such, every other ending as a page.
+        overwrite : bool, default=False
+            Whether an existing file may be replaced.
+        """
+        kinds = {".json": self.json, ".md": self.markdown}
+        content = kinds.get(Path(os.fspath(path)).suffix.lower(), self.html)
+        place = writable(path, overwrite=overwrite)
+        with written_whole(place) as file:
+            file.write(content().encode("utf-8", "replace"))
+        return place
+
+    def _repr_html_(self) -> str:
+        if isinstance(self.result, Importance):
+            return compact_html(self.result)
+        return f"<pre>{_escaped(repr(self.result))}</pre>"
+
+    def __repr__(self) -> str:
+        return f"Report ({self.summary()['title']}): .html(), .json(), .markdown(), .write(path)"
+
+
+def _about_one(summary: Plain) -> list[str]:
+    features: list[Plain] = summary["features"]
+    lines = [f"# {_cell(summary['title'])}", ""]
+    rows = f"{summary['quality']['n_rows']} rows"
+    told = f"{summary['n_features']} {summary['units']}, {rows}, {percent(summary['level'])}"
+    lines += [f"{told} intervals. {_cell(summary['quality']['text'])}", ""]
+    for text in (*summary["alarms"], summary["quality"]["warning"]):
+        lines += [f"> **Read with care.** {_cell(text)}", ""] if text else []
+    lines += [f"- **{_cell(item['name'])}**: {_cell(item['text'])}" for item in summary["leading"]]
+    shown = features[:SHOWN]
+    shared = any(row["share"] is not None for row in shown)
+    keys = ("score", "se", "ci_low", "ci_high")
+    texts = aligned([[row[key] for key in keys] for row in shown])
+    head = [summary["unit"], *["share"] * shared, "score", "std. error", "low", "high"]
+    body = [
+        [
+            _cell(row["name"]),
+            *[percent(row["share"])] * shared,
+            *numbers,
+            p_value(row["p_adj"]),
+        ]
+        for row, numbers in zip(shown, texts, strict=True)
+    ]
+    lines += ["", *_table([*head, "adjusted p"], body)]
+    if len(features) > SHOWN:
+        lines += ["", f"... and {len(features) - SHOWN} more."]
+    negative = summary["negative"]
+    return [*lines, "", negative] if negative else lines
+
+
+def _about_several(summary: Plain) -> list[str]:
+    methods: list[Plain] = summary["methods"]
+    lines = [f"# {_cell(summary['title'])}", "", _cell(summary["quality"]["text"]), ""]
+    lines += [f"- **{_cell(m['label'])}** puts first: {_cell(m['leaders'])}." for m in methods]
+    names = summary["names"][:SHOWN]
+    columns = [aligned([[row["score"]] for row in m["rows"][: len(names)]]) for m in methods]
+    body = [[_cell(name), *(column[k][0] for column in columns)] for k, name in enumerate(names)]
+    return [*lines, "", *_table([summary["unit"], *(_cell(m["label"]) for m in methods)], body)]
+
+
+def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    return [f"| {' | '.join(row)} |" for row in (head, rule, *body)]
+
+
+def _cell(text: str) -> str:
+    """Return a text of which Markdown makes nothing but text, on one line."""
+    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(text.split()))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,396 @@
+"""What changed between two results: differences, whether any is real, and where they come from."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from dfi._checks import one_of
+from dfi._data import as_frame
+from dfi._files import writable, written_whole
+from dfi.inference.influence import InfluenceRows
+from dfi.inference.intervals import max_t_from_covariance, max_t_statistics
+from dfi.results.file import freeze, thaw
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+    from dfi._types import Array, Floats, Frame, Ints
+    from dfi.inference.tests import Adjustment
+    from dfi.results.file import Json
+    from dfi.results.importance import Importance
+
+PartName = Literal["change", "law", "relation"]
+SharedRows = Literal["independent", "same", "overlapping"]
+
+DRAWS = 4000
+"""Draws of the multipliers behind a test of any change."""
+
+SHOWN_ROWS = 10
+FORMAT = "dfi-change"
+
+ROWS_TEXT: dict[str, str] = {
+    "independent": "independent rows",
+    "same": "the same rows",
+    "overlapping": "rows that overlap",
+}
+
+
+@dataclass(frozen=True)
+class AnyChange:
+    r"""A test of whether any unit changed, for all of them at once.
+
+    Attributes
+    ----------
+    statistic : float
+        :math:`\max_l |d_l| / se_l`; NaN where no unit can change.
+    p : float
+        The share of draws of the multipliers whose maximum is as large,
+        :math:`(1 + \#\{M^* \ge M\})/(1 + B)`; 1 where no unit can change.
+    feature : str
+        The unit of the maximum; empty where there is none.
+    """
+
+    statistic: float
+    p: float
+    feature: str
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the test as plain values."""
+        known = math.isfinite(self.statistic)
+        return {
+            "statistic": self.statistic if known else None,
+            "p": self.p,
+            "feature": self.feature,
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Change:
+    r"""How importance changed from one table to another, or from one model to another.
+
+    With :math:`\Phi(a, b)` the score under the law of the features of table ``a`` and the relation
+    of table ``b`` between features and outcome,
+
+    .. math::
+
+        d &= \Phi(1, 1) - \Phi(0, 0) = \text{law} + \text{relation}, \\
+        \text{law} &= \tfrac12 \{\Phi(1, 0) - \Phi(0, 0) + \Phi(1, 1) - \Phi(0, 1)\}, \\
+        \text{relation} &= \tfrac12 \{\Phi(0, 1) - \Phi(0, 0) + \Phi(1, 1) - \Phi(1, 0)\} .
+
+    Made by :func:`dfi.change`.
+
+    Attributes
+    ----------
+    before, after : Importance
+        The two results.
+    difference : Importance
+        ``after`` minus ``before``, with influence values over the rows of both.
+    law, relation : Importance or None
+        The parts of the difference; None where they cannot be told apart.
+    rows : {"independent", "same", "overlapping"}
+        How the rows of the two tables are taken to belong together.
+    reason : str
+        Why law and relation cannot be told apart; empty where they are.
+    overlap : mapping
+        How well a classifier tells the rows of the two tables apart, and what it goes by; empty
+        where nobody asked.
+    """
+
+    before: Importance
+    after: Importance
+    difference: Importance
+    law: Importance | None = None
+    relation: Importance | None = None
+    rows: SharedRows = "independent"
+    reason: str = ""
+    overlap: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "overlap", freeze(self.overlap, "overlap"))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        parts = (self.before, self.after, self.difference, self.law, self.relation)
+        return _rebuilt, (*parts, self.rows, self.reason, thaw(self.overlap))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the units."""
+        return self.difference.names
+
+    @property
+    def level(self) -> float:
+        """The confidence level where none is given."""
+        return self.difference.level
+
+    @property
+    def library(self) -> str:
+        """The caller's dataframe library."""
+        return self.difference.library
+
+    @cached_property
+    def latent(self) -> Change | None:
+        """The same about latent coordinates; None where the results have none."""
+        parts = (self.before, self.after, self.difference, self.law, self.relation)
+        before, after, difference, law, relation = (
+            None if part is None else part.latent for part in parts
+        )
+        if before is None or after is None or difference is None:
+            return None
+        return replace(
+            self, before=before, after=after, difference=difference, law=law, relation=relation
+        )
+
+    @property
+    def any_change(self) -> AnyChange:
+        r"""Whether any unit changed: the largest :math:`|d_l|/se_l` beside its law without change.
+
+        One multiplier is drawn for each row (cluster, window of time) of the two tables; a row that
+        both have has one.
+        """
+        return self.test_any()
+
+    def test_any(self, of: PartName = "change", *, random_state: int = 0) -> AnyChange:
+        """Test whether any unit changed, or whether any changed by one of the two parts.
+
+        Parameters
+        ----------
+        of : {"change", "law", "relation"}, default="change"
+            What is tested.
+        random_state : int, default=0
+            Seed of the multipliers.
+        """
+        part = self._part(of)
+        basis = part.basis
+        errors = np.where(part.degenerate, 0.0, basis.se)
+        known = errors > 0.0
+        if not known.any():
+            return AnyChange(math.nan, 1.0, "")
+        statistics = np.where(known, np.abs(basis.mean) / np.where(known, errors, 1.0), 0.0)
+        if isinstance(basis, InfluenceRows):
+            maxima = max_t_statistics(
+                basis.values[:, known], basis.weights, n_draws=DRAWS, random_state=random_state
+            )
+        else:
+            maxima = max_t_from_covariance(
+                basis.covariance[np.ix_(known, known)],
+                errors[known],
+                n_draws=DRAWS,
+                random_state=random_state,
+                degrees=basis.degrees,
+            )
+        largest = float(statistics.max())
+        p = (1 + int(np.count_nonzero(maxima >= largest))) / (1 + DRAWS)
+        return AnyChange(largest, p, part.names[int(statistics.argmax())])
+
+    def _part(self, of: PartName) -> Importance:
+        one_of("of", of, ("change", "law", "relation"))
+        found = {"change": self.difference, "law": self.law, "relation": self.relation}[of]
+        if found is None:
+            raise ValueError(f"law and relation are not told apart: {self.reason}")
+        return found
+
+    @property
+    def _ranking(self) -> Ints:
+        return np.argsort(-np.abs(self.difference.scores), kind="stable")
+
+    def _columns(
+        self,
+        *,
+        level: float | None = None,
+        adjust: Adjustment | None = "holm",
+        simultaneous: bool = False,
+    ) -> dict[str, Floats]:
+        """Return the columns of :meth:`table` as arrays, in the order of ``names``."""
+        found = self.difference._table(level=level, adjust=adjust, simultaneous=simultaneous)
+        unknown = np.full(len(self.names), np.nan)
+        parts: dict[str, dict[str, Floats]] = {}
+        for name, part in (("law", self.law), ("relation", self.relation)):
+            parts[name] = dict.fromkeys(("score", "se", "ci_low", "ci_high"), unknown)
+            if part is not None:
+                parts[name] = part._table(level=level, adjust=adjust, simultaneous=simultaneous)
+        return {
+            "change": found["score"],
+            **{key: found[key] for key in ("se", "ci_low", "ci_high", "p", "p_adj")},
+            **{name: part["score"] for name, part in parts.items()},
+            **{
+                f"{name}_{short}": part[key]
+                for name, part in parts.items()
+                for short, key in (("se", "se"), ("low", "ci_low"), ("high", "ci_high"))
+            },
+            "before": self.before.scores,
+            "after": self.after.scores,
+        }
+
+    def table(
+        self,
+        *,
+        level: float | None = None,
+        adjust: Adjustment | None = "holm",
+        simultaneous: bool = False,
+        sort: bool = True,
+    ) -> Frame:
+        """Return all units with their change and its parts, in the caller's dataframe library.
+
+        Parameters
+        ----------
+        level : float, optional
+            Confidence level of the intervals; that of the results by default.
+        adjust : {"none", "bonferroni", "holm", "bh", "by"}, default="holm"
+            Multiplicity adjustment behind ``p_adj``.
+        simultaneous : bool, default=False
+            Whether the intervals of a column hold for all units at once (max-t).
+        sort : bool, default=True
+            Whether the largest change, of either sign, comes first; else the order of ``names``.
+
+        Returns
+        -------
+        frame
+            Columns feature, change, se, ci_low, ci_high, p, p_adj, law, relation, then law_se,
+            law_low, law_high, relation_se, relation_low, relation_high, before, after. Tests are
+            two-sided; ``law + relation`` is ``change``; both are NaN where they cannot be told
+            apart, and :attr:`reason` says why.
+        """
+        columns = self._columns(level=level, adjust=adjust, simultaneous=simultaneous)
+        order = self._ranking if sort else np.arange(len(self.names))
+        full: dict[str, Array] = {"feature": np.array(self.names, dtype=object), **columns}
+        return as_frame({key: np.array(value[order]) for key, value in full.items()}, self.library)
+
+    def as_dict(self) -> dict[str, Json]:
+        """Return everything as plain values, for JSON: NaN is None."""
+        columns = self._columns()
+        tests: dict[str, object] = {"change": self.any_change.as_dict()}
+        if self.law is not None:
+            tests |= {"law": self.test_any("law").as_dict()}
+            tests |= {"relation": self.test_any("relation").as_dict()}
+        return {
+            "format": FORMAT,
+            "version": 1,
+            "rows": self.rows,
+            "level": self.level,
+            "any_change": tests,
+            "features": [
+                {
+                    "feature": self.names[k],
+                    **{key: _plain(float(values[k])) for key, values in columns.items()},
+                }
+                for k in self._ranking.tolist()
+            ],
+            "reason": self.reason,
+            "overlap": thaw(self.overlap),
+            "before": thaw(self.before.spec),
+            "after": thaw(self.after.spec),
+            "r2": [_plain(result.quality.r2) for result in (self.before, self.after)],
+        }
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write :meth:`as_dict` to a file of JSON, all or nothing, and return its path.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; ``.json`` is the customary ending.
+        overwrite : bool, default=False
+            Whether an existing file may be replaced.
+        """
+        target = writable(path, overwrite=overwrite)
+        text = json.dumps(self.as_dict(), indent=1, allow_nan=False, ensure_ascii=False)
+        with written_whole(target) as stream:
+            stream.write(text.encode())
+        return target
+
+    def plot(self, *, top: int = 20, ax: Axes | None = None) -> Axes:
+        """Draw the changes with their intervals, and law and relation beside them.
+
+        Parameters
+        ----------
+        top : int, default=20
+            How many units are drawn, the largest changes first.
+        ax : matplotlib Axes, optional
+            Where to draw.
+        """
+        # pyplot takes half a second to import: only those who plot pay for it
+        from dfi.plots import change
+
+        return change(self, top=top, ax=ax)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = None,
+        target: str | None = None,
+        overwrite: bool = False,
+    ) -> Path:
+        """Write one offline HTML page about the change and return its path.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; ``.html`` is the customary ending.
+        title, target : str, optional
+            Headline, and the name of the outcome.
+        overwrite : bool, default=False
+            Whether an existing file may be replaced.
+        """
+        from dfi.report import write_change_report
+
+        return write_change_report(self, path, title=title, target=target, overwrite=overwrite)
+
+    def _repr_html_(self) -> str:
+        from dfi.report import compact_change_html
+
+        return compact_change_html(self)
+
+    def __repr__(self) -> str:
+        test = self.any_change
+        found = [
+            f"Change: {len(self.names)} units, {self.before.basis.n_rows} rows before and "
+            f"{self.after.basis.n_rows} after ({ROWS_TEXT[self.rows]}), {self.level:.4g} intervals",
+            f"any change: p {test.p:.3g} (largest |t| {test.statistic:.3g}"
+            + (f", {test.feature})" if test.feature else ")"),
+        ]
+        columns, order = self._columns(), self._ranking
+        shown = ["change", "ci_low", "ci_high", "p_adj"]
+        shown += ["law", "relation"] if self.law is not None else []
+        lines = [["feature", *shown]]
+        lines += [
+            [self.names[k], *(f"{columns[key][k]:.4g}" for key in shown)]
+            for k in order[:SHOWN_ROWS].tolist()
+        ]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        for label, *cells in lines:
+            ends = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+            found.append("  ".join([label.ljust(widths[0]), *ends]))
+        if len(order) > SHOWN_ROWS:
+            found.append(f"... and {len(order) - SHOWN_ROWS} more")
+        if self.reason:
+            found.append(f"law and relation are not told apart: {self.reason}")
+        return "\n".join(found)
+
+
+def _plain(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _rebuilt(
+    before: Importance,
+    after: Importance,
+    difference: Importance,
+    law: Importance | None,
+    relation: Importance | None,
+    rows: SharedRows,
+    reason: str,
+    overlap: dict[str, object],
+) -> Change:
+    return Change(before, after, difference, law, relation, rows, reason, overlap)

@@ -1,0 +1,200 @@
+"""The page of what works with what is true: each of its cells is called, or its refusal checked.
+
+After a change that is meant, write the tables again with ``python tests/test_completeness.py``.
+"""
+
+import re
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dfi
+from dfi.losses import BRIER
+
+PAGE = Path(__file__).parents[1] / "docs" / "completeness.md"
+ROWS = 120
+GROUPS = {"first": ["a", "b"], "second": ["c"]}
+QUIET = {"diagnose": False, "transport_error": "ignore"}
+METHODS = ["dfi", "loco", "nloco", "dloco", "pfi", "cpi", "shapley", "sobol", "pcm", "r2"]
+TRANSPORTS = {
+    "gaussian": dfi.transports.Gaussian(),
+    "bridge": dfi.transports.Gaussian(epsilon=0.5, n_draws=1, n_smoothing=8),
+    "copula": dfi.transports.Copula(),
+    "entropic": dfi.transports.EntropicOT(epsilon=5.0),
+    "knothe-rosenblatt": dfi.transports.KnotheRosenblatt(),
+    "semicontinuous": dfi.transports.Semicontinuous(),
+}
+
+
+def table(rows=ROWS):
+    generator = np.random.default_rng(0)
+    X = pd.DataFrame(generator.normal(size=(rows, 3)), columns=list("abc"))
+    X["b"] += 0.7 * X["a"]
+    signal = X["a"] + 0.5 * X["c"]
+    return X, (signal + generator.normal(size=rows)).rename("y"), signal
+
+
+X, Y, SIGNAL = table()
+OUTCOMES = {
+    "a quantity": (Y, {}),
+    "two classes": (pd.Series(np.where(Y > 0, "yes", "no"), name="y"), {}),
+    "three classes": (pd.Series(np.digitize(Y, [-0.6, 0.6]).astype(str), name="y"), {}),
+    "log-loss": (pd.Series(np.where(Y > 0, "yes", "no"), name="y"), {"loss": "log-loss"}),
+    "counts (Poisson)": (
+        pd.Series(np.random.default_rng(1).poisson(np.exp(0.5 * SIGNAL + 1.0)), name="y"),
+        {"loss": "poisson"},
+    ),
+    "a quantile (pinball)": (Y, {"loss": "pinball"}),
+    "several outcomes": (pd.DataFrame({"one": Y, "two": -Y + X["b"]}), {}),
+}
+CATEGORY = X.assign(b=pd.cut(X["b"], 3, labels=["low", "middle", "high"]).astype(str))
+UNITS = {
+    "a category": (CATEGORY, {}),
+    "missing numbers": (X.assign(b=X["b"].mask(np.arange(ROWS) % 4 == 0)), {}),
+    "groups of columns": (X, {"groups": GROUPS}),
+    "groups as units": (X, {"groups": GROUPS, "units": "groups"}),
+}
+
+
+def learner(outcome):
+    from sklearn.linear_model import PoissonRegressor
+
+    return PoissonRegressor(alpha=1e-3) if outcome.startswith("counts") else "linear"
+
+
+def compare(method, data, y, estimator="linear", **options):
+    found = dfi.compare(data, y, [method], estimator=estimator, cv=2, **options)
+    if not len(found):
+        raise ValueError(str(found.skipped))
+
+
+def explain(data, y, estimator="linear", **options):
+    return dfi.explain(data, y, estimator, **{"cv": 2, **QUIET, **options})
+
+
+def fitted():
+    from sklearn.linear_model import LinearRegression
+
+    return LinearRegression().fit(X, Y)
+
+
+def sampled(transport):
+    big, outcome, _ = table(20_001)
+    explain(big, outcome, transport=transport, explain_rows=500)
+
+
+def streamed(transport):
+    import tempfile
+
+    big, outcome, _ = table(20_001)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.parquet"
+        big.assign(y=outcome).to_parquet(path)
+        explain(path, "y", transport=transport, fit_rows=400, explain_rows=300)
+
+
+def weighted(transport):
+    explain(X, Y, transport=transport, sample_weight=np.linspace(1, 2, ROWS))
+
+
+def clustered(transport):
+    explain(X, Y, transport=transport, cv_groups=np.arange(ROWS) % 12)
+
+
+CASES = {
+    "a category": lambda t: explain(CATEGORY, Y, transport=t),
+    "missing numbers": lambda t: explain(UNITS["missing numbers"][0], Y, transport=t),
+    "groups as units": lambda t: explain(X, Y, groups=GROUPS, units="groups", transport=t),
+    "two classes": lambda t: explain(X, OUTCOMES["two classes"][0], transport=t),
+    "log-loss": lambda t: explain(X, OUTCOMES["two classes"][0], transport=t, loss="log-loss"),
+    "a fitted model": lambda t: explain(X, Y, fitted(), cv="prefit", transport=t),
+    "sampling weights": weighted,
+    "clusters": clustered,
+    "one row (`local`)": lambda t: explain(X, Y, transport=t).local(0),
+    "20,001 rows": sampled,
+    "files": streamed,
+}
+
+
+def cells():
+    """Yield table, row, column and the call of each cell."""
+    for method in METHODS:
+        for outcome, (y, options) in OUTCOMES.items():
+            yield (
+                "outcomes", f"`{method}`", outcome,
+                lambda m=method, o=outcome, y=y, k=options: compare(m, X, y, learner(o), **k),
+            )  # fmt: skip
+        for unit, (data, options) in UNITS.items():
+            yield (
+                "units", f"`{method}`", unit,
+                lambda m=method, d=data, k=options: compare(m, d, Y, **k),
+            )  # fmt: skip
+    for name, transport in TRANSPORTS.items():
+        for case, call in CASES.items():
+            yield "transports", case, f"`{name}`", lambda c=call, t=transport: c(t)
+
+
+def works(call):
+    """Whether a call gives a result; it may only be refused in words."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            call()
+        except (TypeError, ValueError) as refusal:
+            reason = str(refusal)
+        else:
+            return True
+    assert len(reason) > 30, "a refusal says what to do instead"
+    return False
+
+
+def shown():
+    """Return what the page says of each cell."""
+    found = {}
+    for name, body in re.findall(r"<!-- (\w+) -->\n(.*?)<!-- end -->", PAGE.read_text(), re.DOTALL):
+        head, _, *rows = [line.strip("|").split("|") for line in body.strip().splitlines()]
+        for row in rows:
+            for column, cell in zip(head[1:], row[1:], strict=True):
+                found[name, row[0].strip(), column.strip()] = cell.strip() == "yes"
+    return found
+
+
+@pytest.mark.parametrize("name", ["outcomes", "units", "transports"])
+def test_every_cell_is_true(name):
+    measured = {(t, row, column): works(call) for t, row, column, call in cells() if t == name}
+    assert measured == {cell: told for cell, told in shown().items() if cell[0] == name}
+
+
+def test_methods_and_transports_are_all_there():
+    assert set(METHODS) == set(dfi.methods.METHODS)
+    named = {type(transport).__name__ for transport in TRANSPORTS.values()}
+    assert named == set(dfi.transports.__all__) - {"Auto"}
+    assert BRIER.name in PAGE.read_text().lower()
+
+
+def write():
+    text = PAGE.read_text()
+    tables = {}
+    for name, row, column, call in cells():
+        tables.setdefault(name, {}).setdefault(row, {})[column] = works(call)
+    for name, rows in tables.items():
+        columns = list(next(iter(rows.values())))
+        lines = ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+        lines += [
+            f"| {row} | " + " | ".join("yes" if found[c] else "-" for c in columns) + " |"
+            for row, found in rows.items()
+        ]
+        body = "\n".join(lines)
+        text = re.sub(
+            rf"<!-- {name} -->\n.*?<!-- end -->", f"<!-- {name} -->\n{body}\n<!-- end -->", text,
+            flags=re.DOTALL,
+        )  # fmt: skip
+    PAGE.write_text(text)
+
+
+if __name__ == "__main__":
+    sys.exit(write())
