@@ -455,12 +455,12 @@ REFUSED = {
     "clip": (
         lambda: dfi.effects(X, Y, ARM, clip=0.5),
         ValueError,
-        "clip must lie strictly between 0 and 0.5, got 0.5",
+        "clip must be a number strictly between 0 and 0.5, got 0.5",
     ),
     "clip of text": (
         lambda: dfi.effects(X, Y, ARM, clip="a"),
         ValueError,
-        "clip must lie strictly between 0 and 0.5, got 'a'",
+        "clip must be a number strictly between 0 and 0.5, got 'a'",
     ),
     "no treatment": (
         lambda: dfi.effects(X, Y),
@@ -634,7 +634,7 @@ REFUSED = {
     "pseudo-outcomes of text": (
         lambda: dfi.effects(X, pseudo_outcome=["a", "b"] * 100),
         TypeError,
-        "pseudo_outcome holds strings or classes; it must be numbers",
+        "pseudo_outcome holds strings or classes, such as .*; it must be numbers",
     ),
 }
 

@@ -17,6 +17,7 @@ from dfi._models.fits import fits_of
 from dfi._models.learners import predicts_classes, resolve_learner
 from dfi._models.predictor import predict_once
 from dfi._models.pseudo import Overlap, fit_nuisances
+from dfi._parameters import validated
 from dfi._run import importances
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
@@ -58,6 +59,7 @@ ROUNDING = 1e-9
 """Of the outcome's range, within which effects are all the same."""
 
 
+@validated
 def effects(
     X: TableLike,
     y: VectorLike = None,
@@ -207,7 +209,7 @@ def effects(
     0
     """
     level = check_level(level)
-    _check_settings(estimator, cv, form, clip)
+    _check_settings(estimator, cv, form)
     method = Disentangled(
         transport=transport,
         form=form,
@@ -244,6 +246,7 @@ def effects(
         missing=missing,
         task=task,
         positive=positive,
+        beside={"treatment": treatment, "propensity_model": propensity_model},
     )
     observed = data.outcome
     arms = None
@@ -377,7 +380,7 @@ class EffectSource:
         return self.source.local(rows, **options)
 
 
-def _check_settings(estimator: EstimatorLike, cv: SplitsLike, form: object, clip: object) -> None:
+def _check_settings(estimator: EstimatorLike, cv: SplitsLike, form: object) -> None:
     """Raise for what effects cannot do, before any data are read."""
     if form != "cross":
         raise ValueError(
@@ -389,8 +392,6 @@ def _check_settings(estimator: EstimatorLike, cv: SplitsLike, form: object, clip
             "cv='prefit' explains a model that was fitted elsewhere, and effects fits outcome "
             "models, propensity and effect on the same folds: pass a number of folds"
         )
-    if not isinstance(clip, int | float | np.number) or not 0.0 < float(clip) < 0.5:
-        raise ValueError(f"clip must lie strictly between 0 and 0.5, got {clip!r}")
     learner = resolve_learner(estimator)
     if predicts_classes(learner):
         raise ValueError(

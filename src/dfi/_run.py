@@ -16,6 +16,8 @@ from dfi._data import source
 from dfi._data.frames import is_table
 from dfi._data.groups import read_groups
 from dfi._models.fits import prepare
+from dfi._models.learners import warn_of_refits
+from dfi._parameters import EPSILONS, check_one, validated
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
 from dfi.methods import resolve_methods
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from dfi.transports.base import Transport
 
 
+@validated
 def explain(
     X: TableLike,
     y: VectorLike,
@@ -226,6 +229,7 @@ def explain(
     True
     """
     level = check_level(level)
+    warn_of_refits(estimator, cv)
     method = Disentangled(
         transport=transport,
         form=form,
@@ -262,6 +266,7 @@ def explain(
     return importances(fits, method, level, keep_rows=keep_rows)[method.name]
 
 
+@validated
 def compare(
     X: TableLike,
     y: VectorLike,
@@ -422,6 +427,7 @@ def compare(
     return Results(results, tuple(records), fits.seconds, skipped)
 
 
+@validated
 def sensitivity(
     X: TableLike,
     y: VectorLike,
@@ -596,6 +602,7 @@ def sensitivity(
         )
         for label, transport in _settings(transports, epsilons, solved).items()
     }
+    warn_of_refits(estimator, cv)
     next(iter(settings.values())).check(given=isinstance(cv, str) and cv == "prefit")
     fits = prepare(
         X,
@@ -638,11 +645,13 @@ def _settings(
         raise TypeError("pass either transports=[...] or epsilons=[...]")
     name, given = ("epsilons", epsilons) if transports is None else ("transports", transports)
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise TypeError(f"{name} must be a list, got {given!r}: pass {name}=[{given!r}]")
+        shown = given if name == "epsilons" else repr(given)
+        raise TypeError(f"{name} must be a list, got {given!r}: pass {name}=[{shown}]")
     if epsilons is not None:
         kind = EntropicOT if solved else Gaussian
         found = {}
         for epsilon in epsilons:
+            check_one("epsilons", epsilon, (EPSILONS,))
             # as many digits as tell the settings apart
             label = f"epsilon = {epsilon:g}"
             if label in found:

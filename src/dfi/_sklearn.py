@@ -10,9 +10,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dfi._models.fits import prepare
+from dfi._models.learners import warn_of_refits
+from dfi._parameters import check, named_only, validated
 from dfi._run import FittedSource, importance, importances, refusal
 from dfi.inference.influence import InfluenceRows
-from dfi.inference.intervals import check_level
 from dfi.methods.disentangled import Disentangled
 from dfi.methods.local import BACKGROUND, LocalScale
 from dfi.transports.linear_error import FIXED
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
     from dfi.results.importance import GroupSource, Importance
     from dfi.results.local import LocalAttributions
     from dfi.transports.base import FittedTransport
+
+
+OPTIONAL = ("fit_rows", "max_seconds", "n_jobs", "n_repeats", "progress", "random_state")
+"""Parameters of the estimator that may be None."""
 
 
 class DFI(BaseEstimator):
@@ -171,6 +176,7 @@ class DFI(BaseEstimator):
     feature_names_in_: NDArray[Any]
     _source: GroupSource | None
 
+    @named_only
     def __init__(
         self,
         *,
@@ -220,6 +226,7 @@ class DFI(BaseEstimator):
         self.random_state = random_state
         self.progress = progress
 
+    @validated
     def fit(
         self,
         X: TableLike,
@@ -251,7 +258,8 @@ class DFI(BaseEstimator):
         -------
         self
         """
-        check_level(self.level)
+        check("DFI", self.get_params(deep=False), optional=OPTIONAL)
+        warn_of_refits(self.estimator, self.cv)
         method = Disentangled(
             transport=self.transport,
             form=self.form,

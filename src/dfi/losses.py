@@ -433,6 +433,11 @@ def resolve_loss(loss: LossLike) -> Loss | None:
     """Return the loss of a name, a function or itself; None for ``"auto"``."""
     if isinstance(loss, Loss):
         return loss
+    if isinstance(loss, type):
+        raise TypeError(
+            f"loss is the class {loss.__name__}: pass a name, a dfi.losses.Loss, or a function of "
+            "outcome and prediction"
+        )
     if not isinstance(loss, str):
         return custom(loss)
     if loss == "auto":

@@ -17,6 +17,14 @@ class ConstantColumnWarning(DFIWarning):
     """A column does not vary: it is kept, scores 0 and has no standard error."""
 
 
+class IdentifierWarning(DFIWarning):
+    """A column of whole numbers seems to name or to count the rows."""
+
+
+class RefitWarning(DFIWarning):
+    """A model that is fitted already is fitted again on each fold, because ``cv`` asks for it."""
+
+
 class MissingValuesWarning(DFIWarning):
     """Rows with missing values are left out, as ``missing="drop"`` asks."""
 

@@ -136,9 +136,9 @@ def test_pairs_of_rows_and_masks() -> None:
         (GroupKFold(5), {}, "GroupKFold splits by groups of rows, and none were given"),
         (LeaveOneGroupOut(), {}, "LeaveOneGroupOut splits by groups of rows, and none were given"),
         (StratifiedKFold(5), {}, "StratifiedKFold cannot split these rows: Supported target types"),
-        (11, {"groups": LABELS}, "cv=11 and only 10 groups of rows; use fewer folds."),
-        (5, {"groups": LABELS[:5]}, "The row groups have 5 labels and X has 40 rows."),
-        (5, {"groups": [None] + [1] * 39}, "The row groups have a missing label in row 0."),
+        (11, {"groups": LABELS}, "cv=11 and cv_groups has only 10 different labels; use fewer"),
+        (5, {"groups": LABELS[:5]}, "cv_groups has 5 labels and X has 40 rows"),
+        (5, {"groups": [None] + [1] * 39}, "cv_groups has a missing label in row 0"),
         ([], {}, "cv gives no folds."),
         ([([0, 1, 2], [2, 3])], {}, "Fold 0 tests 1 of its training rows (row 2 is the first)"),
         ([([0, 1], [40])], {}, "The test rows of fold 0 include 40; rows go from 0 to 39."),
@@ -188,7 +188,7 @@ def test_halves_keep_groups() -> None:
 def test_halves_that_cannot_be() -> None:
     with pytest.raises(ValueError, match="1 training row cannot be split into halves"):
         split_halves([3], 0)
-    with pytest.raises(ValueError, match="are all of one group, which cannot be split"):
+    with pytest.raises(ValueError, match="are all of one label in cv_groups, which cannot"):
         split_halves([0, 1, 2], 0, groups=LABELS)
 
 

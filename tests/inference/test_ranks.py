@@ -241,12 +241,23 @@ def test_many_units_take_fewer_draws_and_little_memory():
     assert np.mean(sets["rank_high"] - sets["rank_low"]) < 100
 
 
+def test_levels_beyond_what_the_draws_can_tell_are_bonferronis():
+    """Sets only grow with the level, also where 4000 draws have no quantile."""
+    influence = rows_of(np.linspace(1.0, 0.0, 6), 400)
+    widths = [
+        np.sum(rank_sets(influence, level=level)["rank_high"])
+        - np.sum(rank_sets(influence, level=level)["rank_low"])
+        for level in (0.9, 0.9975, 0.9976, 0.99999, 0.9999999)
+    ]
+    assert widths == sorted(widths)
+
+
 @pytest.mark.parametrize("level", [0.0, 1.0, -1, 95])
 def test_a_level_outside_is_refused_like_that_of_intervals(level):
     result = importance(rows_of([1.0, 0.0]))
-    with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
+    with pytest.raises(ValueError, match="level must be a number strictly between 0 and 1"):
         result.ranks(level)
-    with pytest.raises(TypeError, match="level must be a number between 0 and 1"):
+    with pytest.raises(TypeError, match="level must be a number strictly between 0 and 1"):
         result.ranks("high")
 
 

@@ -150,7 +150,7 @@ def test_errors():
         max_t_statistics(u, ones(3), multipliers="mammen")
     with pytest.raises(ValueError, match="n_draws must be at least 1, got 0"):
         max_t_statistics(u, ones(3), n_draws=0)
-    with pytest.raises(ValueError, match="level must lie strictly between 0 and 1, got 2"):
+    with pytest.raises(ValueError, match="level must be a number strictly between 0 and 1, got 2"):
         max_t_critical_value(u, ones(3), level=2)
     with pytest.raises(ValueError, match="alternative must be"):
         max_t_statistics(u, ones(3), alternative="both")

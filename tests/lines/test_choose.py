@@ -164,10 +164,10 @@ def test_integration_is_auto_or_a_quadrature(integration):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rule": "exact"}, "unknown rule 'exact' of Quadrature: choose 'auto', 'equal', 'gauss'"),
+        ({"rule": "exact"}, "rule must be 'auto', 'equal', 'gauss' or 'draws', got 'exact'"),
         ({"nodes": 0}, "nodes must be a whole number of 1 or more, got 0"),
         ({"nodes": 8.0}, "nodes must be a whole number of 1 or more, got 8.0"),
-        ({"memory": 0}, "memory must be a positive number of bytes, got 0"),
+        ({"memory": 0}, "memory must be a whole number of 1 or more, got 0"),
     ],
 )
 def test_quadrature_names_what_it_refuses(options, message):

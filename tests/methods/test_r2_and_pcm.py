@@ -97,7 +97,7 @@ def test_pcm_finds_an_effect_that_is_not_linear() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: PCM(n_folds=1), "n_folds must be at least 2"),
+        (lambda: PCM(n_folds=1), "n_folds must be a whole number of 2"),
         (lambda: R2(decompositions=("shapley",)), "some of 'genizi', 'lmg', 'dominance'"),  # type: ignore[arg-type]
         (lambda: R2(decompositions=()), "some of 'genizi'"),
         (lambda: NLOCO(normalize="x"), "normalize must be"),  # type: ignore[arg-type]

@@ -293,7 +293,7 @@ def test_a_stated_number_of_orders_is_walked_along() -> None:
 def test_parameters_are_checked() -> None:
     with pytest.raises(ValueError, match="n_permutations needs sampling='permutations'"):
         Shapley(n_permutations=100, sampling="coalitions")
-    with pytest.raises(ValueError, match="n_permutations must be at least 2"):
+    with pytest.raises(ValueError, match="n_permutations must be a whole number of 2"):
         Shapley(n_permutations=1, sampling="permutations")
     with pytest.raises(ValueError, match="not both"):
         Shapley(n_permutations=10, n_coalitions=10, sampling="permutations")

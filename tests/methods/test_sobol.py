@@ -83,5 +83,5 @@ def test_collinear_columns_leave_the_latent_part_to_dfi() -> None:
 
 
 def test_parameters_are_checked() -> None:
-    with pytest.raises(ValueError, match="n_compositions must be at least 2"):
+    with pytest.raises(ValueError, match="n_compositions must be a whole number of 2"):
         Sobol(n_compositions=1)

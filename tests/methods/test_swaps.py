@@ -104,9 +104,9 @@ def test_the_correction_takes_out_the_shrinkage_of_a_regression(oracle: Any) -> 
 
 
 def test_counts_are_checked() -> None:
-    with pytest.raises(ValueError, match="n_partners must be at least 2"):
+    with pytest.raises(ValueError, match="n_partners must be a whole number of 2"):
         DLOCO(n_partners=1)
-    with pytest.raises(ValueError, match="n_permutations must be at least 2"):
+    with pytest.raises(ValueError, match="n_permutations must be a whole number of 2"):
         PFI(n_permutations=1)
     X = np.random.default_rng(0).standard_normal((6, 2))
     y = X[:, 0] + 0.01 * X[:, 1]

@@ -298,6 +298,7 @@ def test_a_single_fold_is_weighed_inside():
         assert len(set(predictor.model.weights_.tolist())) > 1
 
 
+@pytest.mark.filterwarnings("ignore::dfi.warnings.IdentifierWarning")
 def test_a_splitter_of_five_folds_goes_the_general_way(monkeypatch):
     monkeypatch.setattr("dfi._models.fits.is_default", lambda learner: True)
     learner = SuperLearner(members=FIXED)

@@ -106,7 +106,7 @@ def test_a_degenerate_unit_has_a_bar_without_an_interval(build):
 
 @pytest.mark.parametrize("top", [0, -1, 1.5, True])
 def test_top_must_be_a_positive_number(top, result):
-    with pytest.raises(ValueError, match="top must be a positive whole number"):
+    with pytest.raises(ValueError, match="top must be a whole number of 1 or more"):
         plots.importance(result, top=top)
 
 

@@ -245,7 +245,7 @@ def test_default_groups_and_their_absence():
     np.testing.assert_allclose(result.group().scores[1], result.scores[1:].sum())
     with pytest.raises(ValueError, match="no groups were given: pass groups="):
         build().group()
-    with pytest.raises(ValueError, match="the groups are over 4 units, the result has 3"):
+    with pytest.raises(ValueError, match="the groups are over 4 units"):
         build(p=3).group(groups)
     with pytest.raises(ValueError, match="names 'zz', which is not a feature"):
         build().group({"g": ["zz"]})
@@ -297,13 +297,13 @@ def test_top():
     assert top["certain"].dtype == bool
     assert len(result.top(99)) == 4
     for k in (0, -1, True, 1.5):
-        with pytest.raises(ValueError, match=f"k must be a positive integer, got {k!r}"):
+        with pytest.raises(ValueError, match=f"k must be a whole number of 1 or more, got {k!r}"):
             result.top(k)
 
 
 @pytest.mark.parametrize("level", [0, 1, 1.5, -0.2])
 def test_levels_outside_are_named(level):
-    message = f"level must lie strictly between 0 and 1, got {level!r}"
+    message = f"level must be a number strictly between 0 and 1, got {level!r}"
     result = build()
     for call in (
         lambda: build(level=level),
@@ -318,9 +318,9 @@ def test_unknown_options():
     result = build()
     with pytest.raises(ValueError, match=r"alternative must be .* got 'upper'"):
         result.test("upper")
-    with pytest.raises(ValueError, match="unknown adjustment 'fdr'"):
+    with pytest.raises(ValueError, match=r"adjust must be 'none', .* got 'fdr'"):
         result.test(adjust="fdr")
-    with pytest.raises(ValueError, match="expansion must be None"):
+    with pytest.raises(ValueError, match="expansion must be 'standard_error'"):
         result.interval(expansion="wide")
 
 

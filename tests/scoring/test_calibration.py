@@ -285,7 +285,7 @@ def test_columns_that_no_model_reads_score_exactly_0():
     [
         ({"cv": "prefit"}, "form='calibrated' multiplies two models.*let the models be fitted"),
         ({"cv": [(np.arange(80), np.arange(80, N))]}, "from the other folds of the same split"),
-        ({"form": "calibrate"}, "unknown form 'calibrate': choose 'auto'"),
+        ({"form": "calibrate"}, "form must be 'auto', .* got 'calibrate'"),
     ],
 )
 def test_what_cannot_be_calibrated_is_refused_by_name(options, words):

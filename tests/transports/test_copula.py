@@ -373,7 +373,7 @@ def test_error_of_the_slopes_vanishes_for_normal_margins_and_matches_the_spread_
     [
         ({"shrinkage": 1.5}, r"shrinkage must be a number in \[0, 1\) or 'ledoit-wolf', got 1.5"),
         ({"shrinkage": "lw"}, "shrinkage must be a number"),
-        ({"reference": "normal"}, "unknown reference 'normal'"),
+        ({"reference": "normal"}, "reference must be 'auto', .* got 'normal'"),
     ],
 )
 def test_options_are_checked_at_once(option, message):

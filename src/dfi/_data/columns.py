@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Literal
 
 import narwhals as nw
 import numpy as np
+from scipy import sparse
 
 from dfi._data.frames import as_series, is_series, is_table, open_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from dfi._types import Array, Bools, Floats, Ints, Native
 
@@ -54,6 +55,9 @@ _SPLIT_COMPLEX = "Split it into its real and imaginary parts, or drop it."
 _ONE_TYPE = "Make it all numbers or all strings, or drop it."
 _DROP = "Encode it as a number or as strings, or drop it."
 
+EXACT_WHOLE = 2.0**53
+"""Whole numbers from here on are not all numbers of double precision."""
+
 _TIMES = (dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64)
 _NESTED = (list, tuple, set, frozenset, dict, np.ndarray)
 
@@ -71,6 +75,9 @@ class Column:
     ``None``, the last; a column of numbers has two matrix columns, ``(value, indicator)``: where
     the indicator is 1 the value is missing and its number is ``fill``, the mean of the observed.
     Columns of objects are given back with ``gap`` there, as they came.
+
+    ``levels`` are those that occur. A dtype may have ``declared`` more: what does not occur changes
+    nothing, but models that go by the numbers of levels count them.
     """
 
     name: str
@@ -81,6 +88,7 @@ class Column:
     dtype: object = None
     fill: float | None = None
     gap: object = None
+    declared: tuple[object, ...] | None = None
 
     @property
     def missing(self) -> bool:
@@ -134,6 +142,8 @@ class Reading:
     declared: tuple[object, ...] | None = None
     finite: bool = False
     """Whether all numbers are known to be finite, so that nobody need look at them again."""
+    text: bool = False
+    """Whether its categories are plain strings, which nobody has declared to be levels."""
 
     @property
     def name(self) -> str:
@@ -176,10 +186,8 @@ class Reading:
         return float(np.sum(observed / max(len(observed), 1)))
 
     def levels(self) -> tuple[object, ...]:
-        """Return the declared levels, else the observed ones sorted; None last where missing."""
-        known = self.declared
-        if known is None:
-            known = tuple(sorted(self.observed()))
+        """Return the observed levels, as they are declared, else sorted; None last."""
+        known = levels_that_occur(self.declared, self.observed())
         return (*known, None) if self.gaps.any() else known
 
     def observed(self) -> set[Native]:
@@ -207,6 +215,15 @@ class Reading:
         return np.fromiter(map(place.__getitem__, cells), dtype=np.intp, count=len(cells))
 
 
+def levels_that_occur(
+    declared: tuple[object, ...] | None, observed: Collection[Native]
+) -> tuple[object, ...]:
+    """Return levels in the order that is declared, else sorted; those that do not occur are out."""
+    if declared is None:
+        return tuple(sorted(observed))
+    return tuple(level for level in declared if level in observed)
+
+
 def _refuse(label: object, what: str, remedy: str) -> TypeError:
     return TypeError(f"Column {str(label)!r} {what}, which is not a quantity or a class. {remedy}")
 
@@ -228,8 +245,11 @@ def read_column(label: object, series: nw.Series[Native]) -> Reading:
     if kind.is_numeric() or kind == nw.Boolean:
         what: Kind = "real" if kind.is_numeric() else "boolean"
         what = "integer" if kind.is_integer() else what
-        return Reading(label, what, dtype, numbers=_numbers(series))
-    missing = series.is_null().to_numpy().astype(bool)
+        found = _numbers(series)
+        if kind.is_integer():
+            refuse_rounded(label, found, series)
+        return Reading(label, what, dtype, numbers=found)
+    missing = _nulls(series)
     cells = series.to_list() if kind in (nw.Categorical, nw.Enum, nw.String, nw.Object) else ()
     if missing.all():
         return Reading(label, "real", dtype, np.full(len(missing), np.nan), cells)
@@ -239,7 +259,8 @@ def read_column(label: object, series: nw.Series[Native]) -> Reading:
             # pyarrow's dictionaries may hold the missing value themselves
             declared = tuple(level for level in declared if level is not None)
             missing = np.array([cell is None for cell in cells], dtype=bool)
-        return Reading(label, "categorical", dtype, None, cells, missing, declared)
+        plain = kind == nw.String
+        return Reading(label, "categorical", dtype, None, cells, missing, declared, text=plain)
     if kind == nw.Object:
         return read_objects(label, cells, missing, dtype, series.implementation.value)
     if kind in (nw.Datetime, nw.Date, nw.Time, nw.Duration) or "period" in str(dtype):
@@ -265,7 +286,7 @@ def read_objects(
     """Read a column of Python objects: all strings, all numbers or all booleans."""
     kinds = {type(value) for value, gap in zip(values, missing, strict=True) if not gap}
     if all(issubclass(kind, str) for kind in kinds) and kinds:
-        return Reading(label, "categorical", dtype, values=values, missing=missing)
+        return Reading(label, "categorical", dtype, values=values, missing=missing, text=True)
     found = " and ".join(sorted(kind.__name__ for kind in kinds)[:3])
     if any(issubclass(kind, _TIMES) for kind in kinds):
         of_day = all(issubclass(kind, dt.time) for kind in kinds)
@@ -284,11 +305,55 @@ def read_objects(
         mixed = f"mixes objects of type {found}" if len(kinds) > 1 else f"holds objects ({found})"
         raise _refuse(label, mixed, _ONE_TYPE)
     cells = [
-        np.nan if gap else float(value)  # type: ignore[arg-type]
-        for value, gap in zip(values, missing, strict=True)
+        np.nan if gap else _float(label, row, value)
+        for row, (value, gap) in enumerate(zip(values, missing, strict=True))
     ]
     what: Kind = "boolean" if boolean else "integer" if integer else "real"
-    return Reading(label, what, dtype, np.array(cells, dtype=np.float64), values)
+    read = np.array(cells, dtype=np.float64)
+    if what == "integer":
+        refuse_rounded(label, read, values)
+    return Reading(label, what, dtype, read, values)
+
+
+def _float(label: object, row: int, value: Native) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(
+            f"Column {str(label)!r} has a number in row {row} that is larger than double precision "
+            "can hold: give it other units, or drop it"
+        ) from None
+
+
+def refuse_rounded(
+    label: object, numbers: Floats, given: Sequence[Native] | nw.Series[Native] | Array
+) -> None:
+    """Raise if whole numbers are so large that double precision makes others of them.
+
+    Beyond 2**53 neighbours become one number: a counter in such a column would look constant.
+    """
+    with np.errstate(invalid="ignore"):
+        large = np.flatnonzero(np.abs(numbers) >= EXACT_WHOLE)
+    if not len(large):
+        return
+    cells = given.to_list() if isinstance(given, nw.Series) else given
+    for row in large.tolist():
+        value = int(cells[row])
+        if value != int(numbers[row]):
+            raise ValueError(
+                f"Column {str(label)!r} has whole numbers beyond 2**53, which double precision "
+                f"cannot tell apart ({value} in row {row}): subtract a constant, e.g. its least "
+                "value, or drop it if it is an identifier"
+            )
+
+
+def _nulls(series: nw.Series[Native]) -> Bools:
+    """Return where a column is missing."""
+    try:
+        return np.asarray(series.is_null().to_numpy()).astype(bool)
+    except decimal.InvalidOperation:
+        # a signalling NaN refuses even the question whether it equals itself
+        return np.array([is_missing(cell) for cell in series.to_list()], dtype=bool)
 
 
 def _numbers(series: nw.Series[Native]) -> Floats:
@@ -326,7 +391,12 @@ class Vector:
     def numbers(self) -> Floats:
         """Return the values as float64, NaN where they are missing; raise for classes."""
         if self.reading.numbers is None:
-            raise TypeError(f"{self.what} holds strings or classes; it must be numbers.")
+            named = "" if self.name == self.what else f" (column {self.name!r})"
+            first = next((value for value in self.reading.values if not is_missing(value)), "")
+            raise TypeError(
+                f"{self.what}{named} holds strings or classes, such as {first!r}; it must be "
+                "numbers."
+            )
         return self.reading.numbers
 
     def labels(self) -> list[object]:
@@ -340,34 +410,48 @@ class Vector:
         return [None if gap else value for value, gap in zip(values, missing, strict=True)]
 
 
-def read_vector(values: object, what: str) -> Vector:
-    """Read one value per row: a list, an array, a Series or a table of one column."""
+def read_vector(values: object, what: str, *, labels: bool = False) -> Vector:
+    """Read one value per row: a list, an array, a Series or a table of one column.
+
+    Of ``labels`` only which are the same matters: whole numbers of any size stay what they are.
+    """
     try:
-        return _read(values, what)
-    except TypeError as error:
+        return _read(values, what, labels=labels)
+    except (TypeError, ValueError) as error:
         # the readers speak of columns; this one is known by its parameter
         message = str(error)
-        if message.startswith("Column "):
+        if message.startswith("Column ") and repr(what) in message:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
             text = message[message.index(repr(what)) + len(repr(what)) :]
             if "with_columns" in text:
                 text = f"{text[: text.index(' Make ')]} {_ENCODE_TIME}"
-            raise TypeError(what + text.replace(f"X[{what!r}]", what)) from None
+            raise kind(what + text.replace(f"X[{what!r}]", what)) from None
         raise
 
 
-def _read(values: object, what: str) -> Vector:
+def _read_series(series: nw.Series[Native], what: str, *, labels: bool) -> Reading:
+    if labels and series.dtype.is_integer():
+        return Reading(what, "categorical", None, values=series.to_list(), missing=_nulls(series))
+    return read_column(what, series)
+
+
+def _read(values: object, what: str, *, labels: bool) -> Vector:
+    if sparse.issparse(values):
+        raise TypeError(f"{what} is a sparse matrix; pass {what}.toarray().ravel()")
     if is_series(values):
         series = as_series(values)
         name = getattr(values, "name", None)
-        return Vector(what, what if name in (None, "") else str(name), read_column(what, series))
+        read = _read_series(series, what, labels=labels)
+        return Vector(what, what if name in (None, "") else str(name), read)
     array_like = isinstance(values, (list, tuple, np.ndarray, range))
     if not array_like and is_table(values):
         opened = open_frame(values, what)
         if opened is not None:
-            _, labels, columns, _ = opened
+            _, names, columns, _ = opened
             if len(columns) != 1:
                 raise ValueError(_not_one_column(what, len(columns)))
-            return Vector(what, str(labels[0]), read_column(what, columns[0]))
+            read = _read_series(columns[0], what, labels=labels)
+            return Vector(what, str(names[0]), read)
     if isinstance(values, (str, bytes, dict, set)) or not (
         array_like or hasattr(values, "__array__") or hasattr(values, "__len__")
     ):
@@ -387,11 +471,19 @@ def _read(values: object, what: str) -> Vector:
         raise ValueError(_not_one_column(what, array.shape[1]))
     if array.ndim != 1:
         raise ValueError(f"{what} has {array.ndim} dimensions; it must have one value per row.")
+    if array.dtype.names is not None:
+        raise TypeError(f"{what} is a structured array: pass one of its fields, e.g. {what}['a'].")
+    if labels and array.dtype.kind in "iu":
+        # what a mask covers comes out as None
+        cells = array.tolist()
+        absent = np.array([cell is None for cell in cells], dtype=bool)
+        return Vector(what, what, Reading(what, "categorical", None, None, cells, absent))
     return Vector(what, what, read_array_column(what, array))
 
 
 def _not_one_column(what: str, n_columns: int) -> str:
-    return f"{what} has {n_columns} columns; it must be one. Explain them one at a time."
+    end = " Explain them one at a time." if what == "y" else ""
+    return f"{what} has {n_columns} columns; it must be one.{end}"
 
 
 def read_array_column(label: str, values: Array) -> Reading:
@@ -403,6 +495,8 @@ def read_array_column(label: str, values: Array) -> Reading:
             values = np.ma.filled(values.astype(np.float64), np.nan)
         with np.errstate(over="ignore"):
             numbers = values.astype(np.float64)
+        if code in "iu":
+            refuse_rounded(label, numbers, values)
         return Reading(label, kind, values.dtype, numbers=numbers)  # type: ignore[arg-type]
     # tolist() would turn nanosecond dates into plain integers
     cells = values.tolist() if code == "U" else list(values)
@@ -414,6 +508,8 @@ def read_array_column(label: str, values: Array) -> Reading:
 
 def is_missing(cell: object) -> bool:
     """Return whether a cell is None, NaN or pandas' NA."""
-    if cell is None or type(cell).__name__ == "NAType":
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
         return True
+    if isinstance(cell, decimal.Decimal):
+        return cell.is_nan()
     return isinstance(cell, (float, np.floating)) and bool(np.isnan(cell))

@@ -144,13 +144,19 @@ def split_halves(
 
 def read_row_groups(groups: object, n_rows: int, kept: Bools | None = None) -> Rows:
     """Return the labels of the ``kept`` rows (None: all) as numbers, one per different label."""
-    labels = read_vector(groups, "groups").labels()
+    labels = read_vector(groups, "cv_groups", labels=True).labels()
     if len(labels) != n_rows:
-        raise ValueError(f"The row groups have {len(labels)} labels and X has {n_rows} rows.")
+        raise ValueError(
+            f"cv_groups has {len(labels)} labels and X has {n_rows} rows; they must be the same "
+            "rows."
+        )
     if kept is not None:
         labels = [labels[row] for row in np.flatnonzero(kept).tolist()]
     if any(label is None for label in labels):
-        raise ValueError(f"The row groups have a missing label in row {labels.index(None)}.")
+        raise ValueError(
+            f"cv_groups has a missing label in row {labels.index(None)}: give every row one, or "
+            "drop those rows."
+        )
     place = {label: code for code, label in enumerate(dict.fromkeys(labels))}
     return np.array([place[label] for label in labels], dtype=np.intp)
 
@@ -176,7 +182,8 @@ def _require_folds(n_folds: int, n_rows: int, labels: Rows | None) -> None:
     _require_enough(n_folds, n_rows)
     if labels is not None and len(np.unique(labels)) < n_folds:
         raise ValueError(
-            f"cv={n_folds} and only {len(np.unique(labels))} groups of rows; use fewer folds."
+            f"cv={n_folds} and cv_groups has only {len(np.unique(labels))} different labels; use "
+            "fewer folds."
         )
 
 
@@ -233,8 +240,8 @@ def _deal_groups(labels: Array, generator: np.random.Generator) -> Rows:
     _, code, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     if len(sizes) < 2:
         raise ValueError(
-            "The training rows of a fold are all of one group, which cannot be split into halves; "
-            "use fewer folds or finer groups."
+            "The training rows of a fold are all of one label in cv_groups, which cannot be split "
+            "into halves; use fewer folds or finer labels."
         )
     order = generator.permutation(len(sizes))
     order = order[np.argsort(-sizes[order], kind="stable")]
@@ -266,7 +273,7 @@ def _split(cv: Estimator, matrix: Array, y: Array | None, labels: Rows | None) -
         if labels is None and "groups" in str(error):
             raise ValueError(
                 f"{type(cv).__name__} splits by groups of rows, and none were given: pass one "
-                "label per row, or use another splitter."
+                "label per row as cv_groups, or use another splitter."
             ) from error
         raise ValueError(f"{type(cv).__name__} cannot split these rows: {error}") from error
 

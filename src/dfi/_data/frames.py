@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections import Counter
 from typing import TYPE_CHECKING, Literal, cast
 
 import narwhals as nw
@@ -97,6 +98,49 @@ def split_column(
     return X.select(kept), columns[places[0]].to_native()
 
 
+def check_same_order(X: Frame, vectors: Mapping[str, object]) -> None:
+    """Raise if pandas objects have the same row labels in another order.
+
+    Rows are matched by position. Objects that share no labels, or not all, may belong together all
+    the same (one of them was numbered anew); those that share all of them and do not agree on the
+    order were matched by label until now.
+    """
+    known: tuple[str, Native] | None = None
+    for name, values in {"X": X, **vectors}.items():
+        if not (
+            nw.dependencies.is_pandas_dataframe(values) or nw.dependencies.is_pandas_series(values)
+        ):
+            continue
+        index = cast("Native", values).index
+        if known is None:
+            known = name, index
+        elif _reordered(index, known[1]):
+            raise ValueError(
+                f"{name} has the row labels of {known[0]} in another order, and rows are matched "
+                f"by position: pass {name}.loc[{known[0]}.index] if the labels are right, "
+                f"{name}.to_numpy() if the positions are"
+            )
+
+
+def is_reordered(values: object) -> bool:
+    """Return whether a pandas Series numbers its rows, in another order than theirs."""
+    if not nw.dependencies.is_pandas_series(values):
+        return False
+    index = cast("Native", values).index
+    numbers = np.asarray(index)
+    if numbers.dtype.kind not in "iu":
+        return False
+    places = np.arange(len(numbers))
+    return not np.array_equal(numbers, places) and np.array_equal(np.sort(numbers), places)
+
+
+def _reordered(one: Native, other: Native) -> bool:
+    """Return whether two indexes hold the same labels in another order."""
+    if len(one) != len(other) or one.equals(other):
+        return False
+    return Counter(one) == Counter(other)
+
+
 def ordered_like(X: Frame, like: Frame) -> Frame:
     """Return a table with its columns in the order of another; raise if it has not the same."""
     if not (is_table(X) and is_table(like)):
@@ -176,7 +220,10 @@ def level_column(column: Column, codes: Ints, library: Library) -> Native:
     module: Native = importlib.import_module(library)
     if library == "pandas":
         if isinstance(dtype, module.CategoricalDtype):
-            codes = codes if missing is None else np.where(missing, -1, codes)
+            # the dtype may declare more levels than occur
+            known = [level for level in column.levels if level is not None]
+            places = np.append(dtype.categories.get_indexer(known), -1)
+            codes = places[codes if missing is None else np.where(missing, -1, codes)]
             return module.Categorical.from_codes(codes, dtype=dtype)
         if dtype == np.dtype(object):
             return module.Series(levels[codes], dtype=object)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeGuard
 
 import narwhals as nw
@@ -28,6 +28,8 @@ class Groups:
 
     names: tuple[str, ...]
     membership: Bools
+    units: tuple[str, ...] | None = None
+    """The names of the units, where they are known: membership goes by their order."""
 
 
 class _Units:
@@ -76,7 +78,7 @@ def read_groups(groups: object, names: Sequence[str]) -> Groups:
     """
     units = _Units(names)
     if isinstance(groups, Groups):
-        return groups
+        return _of_units(groups, units)
     if isinstance(groups, Mapping):
         return _build(_from_mapping(groups, units), units)
     if isinstance(groups, str):
@@ -107,7 +109,25 @@ def _build(members: Mapping[str, Sequence[int]], units: _Units) -> Groups:
         if len(positions) == 0:
             raise ValueError(f"Group {group!r} is empty; give it a feature or leave it out.")
         membership[row, list(positions)] = True
-    return Groups(tuple(members), membership)
+    return Groups(tuple(members), membership, units.names)
+
+
+def _of_units(groups: Groups, units: _Units) -> Groups:
+    """Return groups of another table for this one: by the names of the units, in any order."""
+    if groups.units == units.names:
+        return groups
+    if groups.units is None:
+        if groups.membership.shape[1] != len(units.names):
+            raise ValueError(
+                f"the groups are over {groups.membership.shape[1]} units, and there are "
+                f"{len(units.names)} here: pass a dict of group names to lists of columns"
+            )
+        return replace(groups, units=units.names)
+    members: dict[object, object] = {
+        name: [groups.units[j] for j in np.flatnonzero(row)]
+        for name, row in zip(groups.names, groups.membership, strict=True)
+    }
+    return _build(_from_mapping(members, units), units)
 
 
 def _is_list(value: object) -> TypeGuard[Iterable[object]]:

@@ -11,6 +11,7 @@ from dfi._checks import did_you_mean, one_of
 from dfi._data.columns import read_vector
 from dfi._data.frames import is_series, is_table, open_frame
 from dfi._data.levels import constant_columns
+from dfi._data.text import find_numbers
 from dfi.warnings import OutcomeWarning, warn
 
 if TYPE_CHECKING:
@@ -320,6 +321,12 @@ def _label_rule(shown: Shown, task: Task, positive: object) -> OutcomeRule:
         raise TypeError(
             f"y holds classes or strings ({listed}) and task='regression' explains a quantity: "
             "encode them as numbers, or leave task at 'auto'"
+        )
+    found = find_numbers(map(str, shown.labels)) if len(shown.labels) > _FEW_CLASSES else None
+    if task == "auto" and found is not None:
+        raise TypeError(
+            f"y {found.words()}: make it numbers, e.g. y.astype(float), or pass "
+            "task='classification' if its numbers are names of classes"
         )
     if shown.n_gaps:
         raise ValueError(

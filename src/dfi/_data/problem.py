@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
@@ -13,13 +14,13 @@ from dfi._checks import one_of
 from dfi._data.columns import Column
 from dfi._data.dependence import Clusters
 from dfi._data.folds import read_row_groups
-from dfi._data.frames import split_column
+from dfi._data.frames import check_same_order, split_column
 from dfi._data.groups import Groups, read_groups
 from dfi._data.levels import constant_columns, extremes
 from dfi._data.outcome import read_outcome
 from dfi._data.table import read_complete
 from dfi._data.weights import read_weights
-from dfi.warnings import ConstantColumnWarning, MissingValuesWarning, warn
+from dfi.warnings import ConstantColumnWarning, IdentifierWarning, MissingValuesWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,6 +35,11 @@ UnitsKind = Literal["columns", "groups"]
 
 LARGEST_COLUMN = 1e140
 """A column enters by its variance: the square of its spread, and the inverse of that."""
+
+FEWEST_IDENTIFIED = 21
+"""Rows from which another whole number in each is no accident: as for columns of text."""
+
+_NAMES_ROWS = re.compile(r"(?:^|[\W_])(?:id|ids|uid|uuid|guid|rowid|row|index|idx|nr)$", re.I)
 
 LARGEST_OUTCOME = 1e45
 """A score is a square of the outcome, and the skewness of its estimate a sixth power."""
@@ -287,7 +293,11 @@ def covering(groups: Groups) -> Groups:
     name = "other columns"
     while name in groups.names:
         name = f"all {name}"
-    return Groups((*groups.names, name), np.vstack([groups.membership, outside]))
+    return replace(
+        groups,
+        names=(*groups.names, name),
+        membership=np.vstack([groups.membership, outside]),
+    )
 
 
 def _joined(name: str, columns: Sequence[Column]) -> Column:
@@ -310,6 +320,7 @@ def read_data(
     task: Task = "auto",
     positive: object = None,
     counted: bool = False,
+    beside: Mapping[str, object] | None = None,
 ) -> Data:
     """Read a table, its outcome and what belongs to its rows and columns.
 
@@ -332,6 +343,8 @@ def read_data(
     task, positive, counted
         Whether the outcome is a class, which of two is explained, and whether numbers are counts
         (:func:`~dfi._data.outcome.read_outcome`).
+    beside : mapping of str to array-like, optional
+        Other vectors of these rows, by their parameters: their row labels must agree too.
 
     Warns
     -----
@@ -347,7 +360,17 @@ def read_data(
         raise ValueError(
             "units='groups' makes groups the units: pass groups={'name': ['column', ...], ...}"
         )
+    vectors = {
+        "y": y,
+        "sample_weight": sample_weight,
+        "frequency_weight": frequency_weight,
+        "cv_groups": cv_groups,
+    }
+    check_same_order(X, {**vectors, **(beside or {})})
     target = y if isinstance(y, str) else None
+    for role in ("sample_weight", "frequency_weight"):
+        if target is not None and isinstance(vectors[role], str) and vectors[role] == target:
+            raise ValueError(f"y and {role} both name the column {target!r}: name another for one")
     if isinstance(sample_weight, str):
         X, sample_weight = split_column(X, sample_weight, "sample_weight", "the weights' column")
     if isinstance(frequency_weight, str):
@@ -391,6 +414,7 @@ def read_data(
     )
     refuse_extreme(data)
     warn_constant(table, table.constant)
+    warn_identifiers(table)
     return data
 
 
@@ -430,6 +454,39 @@ def warn_constant(table: Table, constant: Bools, where: str = "") -> None:
         warn(
             f"constant column(s) {shown}{where}: kept, with score 0 and no standard error",
             ConstantColumnWarning,
+        )
+
+
+def warn_identifiers(table: Table) -> None:
+    """Warn of whole numbers, another in each row, that count or name the rows.
+
+    By their values where they take at least half of the whole numbers in their range, as 1 to n
+    do and quantities do not; by their name where it says so. They are kept: an order of rows may
+    mean something.
+    """
+    n = table.n_rows
+    if n < FEWEST_IDENTIFIED:
+        return
+    found = []
+    for column in table.columns:
+        if column.kind not in ("integer", "real") or column.width > 1:
+            continue
+        values = table.matrix[:, column.positions[0]]
+        named = column.kind == "integer" and _NAMES_ROWS.search(column.name) is not None
+        wide = float(values.max()) - float(values.min())
+        if not named and not n - 1 <= wide <= 2 * n:
+            continue
+        if np.all(values == np.rint(values)) and len(np.unique(values)) == n:
+            found.append(column.name)
+    if found:
+        shown = ", ".join(map(repr, found[:5])) + (", ..." if len(found) > 5 else "")
+        few = len(found) == 1
+        warn(
+            f"column{'s' * (not few)} {shown} {'has' if few else 'have'} another whole number in "
+            f"each of the {n} rows: {'it looks' if few else 'they look'} like an identifier or a "
+            f"count of the rows. Drop {'it' if few else 'them'}, unless the order of the rows "
+            "means something.",
+            IdentifierWarning,
         )
 
 

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from dfi._checks import did_you_mean, one_of
 from dfi._data import source
-from dfi._data.columns import Column, Reading, read_array_column, read_column
+from dfi._data.columns import Column, Reading, read_array_column, read_column, refuse_rounded
 from dfi._data.distinct import summed_levels
 from dfi._data.frames import (
     Library,
@@ -28,6 +28,7 @@ from dfi._data.frames import (
 )
 from dfi._data.levels import Levels, constant_columns, read_levels
 from dfi._data.source import BLOCK_ROWS
+from dfi._data.text import find_numbers
 from dfi.warnings import ManyLevelsWarning, warn
 
 if TYPE_CHECKING:
@@ -297,6 +298,7 @@ def read_complete(
                 dtype=reading.dtype,
                 fill=fill,
                 gap=reading.gap,
+                declared=reading.declared,
             )
         )
         width += size
@@ -334,7 +336,7 @@ def _open(
         raise ValueError(
             f"X is sparse with shape {X.shape[0]} x {X.shape[1]} and would take "
             f"{needed / GIB:.3g} GiB as a dense table, more than the {max_dense_bytes / GIB:.3g} "
-            "GiB allowed. Drop or combine columns, or raise max_dense_bytes."
+            "GiB allowed. Drop or combine columns."
         )
     X = X.toarray() if sparse.issparse(X) else X
     opened = open_frame(X)
@@ -358,6 +360,8 @@ def _read_array(X: Frame, min_rows: int) -> list[Reading]:
             array = np.asarray(X, dtype=object)
     except ValueError as error:
         raise ValueError("X is a list of rows of different lengths.") from error
+    if array.dtype.names is not None:
+        raise TypeError("X is a structured array: pass a data frame, or one column per field.")
     if array.ndim != 2:
         remedy = (
             "reshape it with X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is a row"
@@ -365,8 +369,6 @@ def _read_array(X: Frame, min_rows: int) -> list[Reading]:
             else "reshape it to one row per observation"
         )
         raise ValueError(f"X must have two dimensions and has {array.ndim}: {remedy}.")
-    if array.dtype.names is not None:
-        raise TypeError("X is a structured array: pass a data frame, or one column per field.")
     _require_size(array.shape[0], array.shape[1], min_rows)
     labels = [f"x{j}" for j in range(array.shape[1])]
     if array.dtype.kind in "fiub" and not np.ma.isMaskedArray(array):
@@ -379,6 +381,9 @@ def _read_numbers(array: Array, labels: Sequence[str]) -> list[Reading]:
     kinds: dict[str, Kind] = {"f": "real", "b": "boolean", "i": "integer", "u": "integer"}
     with np.errstate(over="ignore"):
         matrix = np.array(array, dtype=np.float64, order="C")
+    if array.dtype.kind in "iu":
+        for j, label in enumerate(labels):
+            refuse_rounded(label, matrix[:, j], array[:, j])
     finite = np.ones(len(labels), dtype=np.bool_)
     for start in range(0, len(matrix), BLOCK_ROWS):
         finite &= np.isfinite(matrix[start : start + BLOCK_ROWS]).all(axis=0)
@@ -483,8 +488,25 @@ def _listed(found: Sequence[str]) -> str:
 
 def _checked_levels(reading: Reading) -> tuple[object, ...]:
     levels = reading.levels()
+    if reading.text:
+        refuse_text(
+            reading.name,
+            [value for value, gap in zip(reading.values, reading.gaps, strict=True) if not gap],
+        )
     check_levels(reading.name, levels, len(reading.observed()), len(reading.values))
     return levels
+
+
+def refuse_text(name: str, values: Sequence[object]) -> None:
+    """Raise if a column of text was meant as numbers: what it holds, and the two ways out."""
+    found = find_numbers(values)
+    if found is None:
+        return
+    raise TypeError(
+        f"Column {name!r} {found.words()}: make it numbers, e.g. "
+        f"{found.remedy(f'X[{name!r}]')}, or declare its values "
+        f"to be classes, e.g. X[{name!r}].astype('category')."
+    )
 
 
 def check_levels(name: str, levels: Sequence[object], n_observed: int, n_rows: int) -> None:
@@ -522,7 +544,7 @@ def _require_fits(n_rows: int, width: int, columns: Sequence[Column], limit: int
         raise ValueError(
             f"The one-hot columns of X would take {needed / GIB:.3g} GiB, more than the "
             f"{limit / GIB:.3g} GiB allowed; column {widest.name!r} alone has {widest.width} "
-            "levels. Group its values into fewer levels, or raise max_dense_bytes."
+            "levels. Group its values into fewer levels."
         )
 
 

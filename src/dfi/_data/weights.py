@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfi._data.columns import read_vector
+from dfi._data.columns import EXACT_WHOLE, read_vector
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from dfi._types import Bools, Floats, VectorLike
 
 WeightKind = Literal["frequency", "sampling"]
+
+LARGEST_WEIGHT = 1e100
+"""Weights enter by squares of sums, and their ratios by squares."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,11 +201,35 @@ def read_weights(
                 f"frequency_weight counts repeated rows and must be whole numbers, but row {row} "
                 f"has {values[row]:.6g}; pass sampling weights as sample_weight."
             )
+        if values.sum() > EXACT_WHOLE:
+            row = int(values.argmax())
+            raise ValueError(
+                f"frequency_weight adds up to {values.sum():.3g} rows (row {row} has "
+                f"{values[row]:.3g}), more than double precision can count: pass counts, or "
+                "sampling weights as sample_weight."
+            )
         return Weights(values, "frequency")
     if sample_weight is None:
         return Weights(np.ones(n_rows if kept is None else int(kept.sum())), "frequency")
-    values = _read("sample_weight", sample_weight, n_rows, kept)
+    values = _within_range(_read("sample_weight", sample_weight, n_rows, kept))
     return Weights(values * (np.count_nonzero(values) / values.sum()), "sampling")
+
+
+def _within_range(values: Floats) -> Floats:
+    """Return weights that are too large or too small to be summed in other units, exactly.
+
+    Only their ratios matter, and a power of two changes none.
+    """
+    largest, least = values.max(), values[values > 0].min()
+    if largest < LARGEST_WEIGHT and least > 1.0 / LARGEST_WEIGHT:
+        return values
+    scaled = np.ldexp(values, -int(np.frexp(largest)[1]))
+    if scaled[values > 0].min() < 1.0 / LARGEST_WEIGHT:
+        raise ValueError(
+            f"sample_weight goes from {least:.3g} to {largest:.3g}: squares of such ratios are "
+            "beyond double precision; give rows that hardly count weight 0"
+        )
+    return scaled
 
 
 def _read(name: str, weights: VectorLike, n_rows: int, kept: Bools | None) -> Floats:

@@ -41,15 +41,13 @@ from dfi._models.families import Link
 from dfi._models.linked import BoostedMargins, LinkedBoosting, LinkedObliqueBoosting
 from dfi._models.stack import BoostedResiduals, SuperLearner
 from dfi._models.temperature import TemperatureScaled
+from dfi._parameters import validated_fields
 from dfi.warnings import ExactnessWarning, warn
 
 if TYPE_CHECKING:
     from dfi._lines.base import LineModel
     from dfi._models.predictor import Predictor
     from dfi._types import Floats
-
-FEWEST_DONORS = 2
-"""A variance over donors needs two."""
 
 SMOOTH_MODELS = (
     GammaRegressor,
@@ -62,6 +60,7 @@ SMOOTH_MODELS = (
 )
 
 
+@validated_fields
 @dataclass(frozen=True)
 class Quadrature:
     """How averages along latent lines are taken: ``integration=Quadrature("gauss", nodes=64)``.
@@ -92,24 +91,6 @@ class Quadrature:
     nodes: int | None = None
     memory: int = DEFAULT_MEMORY
     donors: int = 8
-
-    def __post_init__(self) -> None:
-        if self.rule not in ("auto", "equal", "gauss", "draws"):
-            raise ValueError(
-                f"unknown rule {self.rule!r} of Quadrature: choose 'auto', 'equal', 'gauss' or "
-                "'draws'"
-            )
-        if self.nodes is not None and not _positive(self.nodes):
-            raise ValueError(f"nodes must be a whole number of 1 or more, got {self.nodes!r}")
-        if not _positive(self.memory):
-            raise ValueError(f"memory must be a positive number of bytes, got {self.memory!r}")
-        if not _positive(self.donors) or self.donors < FEWEST_DONORS:
-            raise ValueError(f"donors must be a whole number of 2 or more, got {self.donors!r}")
-
-
-def _positive(value: object) -> bool:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return whole and int(value) >= 1  # type: ignore[call-overload]
 
 
 def line_model(

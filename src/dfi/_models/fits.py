@@ -35,6 +35,7 @@ from dfi._models.crossfit import (
     quarter_training,
     shared_training,
 )
+from dfi._models.foreign import as_model
 from dfi._models.learners import check_learner_suits_outcome, predicts_classes, resolve_learner
 from dfi._models.parallel import Workers, progress_bar
 from dfi._models.predictor import learner_view, predict_once, predictor_for
@@ -42,6 +43,7 @@ from dfi._models.quality import combined_quality, regression_quality
 from dfi._models.samples import Wanted, check_streamed, read_streamed, with_fit_rows
 from dfi._models.seeds import Seeds
 from dfi._models.stack import SuperLearner
+from dfi._models.steady import refuse_unsteady
 from dfi._models.temperature import TemperatureScaled, final_step
 from dfi.losses import BRIER, GAMMA, LOG_LOSS, POISSON, SQUARED_ERROR, resolve_loss
 from dfi.warnings import InferenceWarning, OutcomeWarning, warn
@@ -269,6 +271,7 @@ class Fits:
                 "cv='prefit' explains a fitted model: pass it (or a function of X) as "
                 f"estimator, not the name {model!r}"
             )
+        given, model = model, as_model(model)
         if n_repeats not in (None, 1):
             raise ValueError(
                 f"n_repeats={n_repeats!r} repeats the split of the rows, and cv='prefit' splits "
@@ -279,7 +282,7 @@ class Fits:
         if not data.outcome.named:
             _warn_of_classes(model)
         fold = Fold(np.empty(0, dtype=np.intp), np.arange(data.table.n_rows))
-        settings = _settings(model, "prefit", 1, random_state)
+        settings = _settings(given, "prefit", 1, random_state)
         fits = cls(
             data,
             model,
@@ -292,6 +295,7 @@ class Fits:
             scale=scale,
         )
         predictor = predictor_for(model, data.table, prefit=True)
+        refuse_unsteady(predictor, data.matrix)
         check_learner_suits_outcome(model, data.outcome)
         fits.warn_constant()
         fits.check_clusters()
@@ -651,6 +655,9 @@ class Fits:
                 weights=weights,
             )
         self._kept["seconds"] = self.seconds + time.perf_counter() - start
+        if not isinstance(self.learner, SuperLearner):
+            first = models.folds[0]
+            refuse_unsteady(first.predictors[0], self.data.matrix[first.test])
         return models
 
     @property

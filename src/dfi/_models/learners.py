@@ -13,13 +13,17 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
 
 from dfi._checks import did_you_mean
 from dfi._models.glm import LinkedRidge
 from dfi._models.stack import SuperLearner
+from dfi.warnings import RefitWarning, warn
 
 if TYPE_CHECKING:
     from dfi._data.outcome import Outcome
@@ -148,8 +152,29 @@ def _standardized(name: str, model: Estimator) -> SuperLearner:
 
 
 def predicts_classes(model: Estimator) -> bool:
-    """Return whether a model is a classifier; plain functions and foreign models are not."""
-    return hasattr(model, "__sklearn_tags__") and bool(is_classifier(model))
+    """Return whether a model is a classifier; of other libraries one that has probabilities."""
+    if not hasattr(model, "__sklearn_tags__"):
+        return hasattr(model, "predict_proba") and not isinstance(model, type)
+    return bool(is_classifier(model))
+
+
+def warn_of_refits(estimator: Estimator, cv: object) -> None:
+    """Say that a fitted model is fitted again on each fold, where nobody asked for it as it is."""
+    if isinstance(cv, str) or isinstance(estimator, str | type) or not hasattr(estimator, "fit"):
+        return
+    if not hasattr(estimator, "__sklearn_tags__") or not get_tags(estimator).requires_fit:
+        return
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return
+    name = type(estimator).__name__
+    warn(
+        f"this {name} is fitted already, and cv asks for new fits of it on each fold: pass "
+        "cv='prefit' to explain it as it is, on rows that it was not fitted on, or "
+        f"sklearn.base.clone of it for new fits without this warning",
+        RefitWarning,
+    )
 
 
 def check_learner_suits_outcome(model: Estimator, outcome: Outcome) -> None:

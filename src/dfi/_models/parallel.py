@@ -203,7 +203,9 @@ def in_parallel(
     to the caller right after.
     """
     if n_jobs == 0:
-        raise ValueError("n_jobs must be 1 or more, or -1 for all processors, got 0")
+        raise ValueError(
+            "n_jobs must be a whole number of 1 or more, or -1 for all processors, got 0"
+        )
     steps = list(steps)
     here = here or 0 < sum(steps) <= FEW_STEPS
     prefer = "threads" if threads or here else None

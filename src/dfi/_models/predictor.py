@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from dfi._data.frames import is_reordered
 from dfi._models.encoders import (
     encoded_columns,
     reads_raw_columns,
@@ -98,6 +99,14 @@ class Predictor:
         plain = all(c.kind != "categorical" and not c.missing for c in self.table.columns)
         return plain and not self.exact
 
+    def answer(self, points: Floats) -> Floats:
+        """Return what the model says of rows as numbers, of whatever shape, unchecked."""
+        own = np.array(points, dtype=np.float64, order="C")
+        value = self._evaluate(rows_seen(self.table, own, self.view, self.levels))
+        if np.iscomplexobj(value) or np.ma.is_masked(value):
+            raise TypeError(f"{self.name} predicts no plain numbers")
+        return np.array(value, dtype=np.float64)
+
     def __call__(self, points: Floats) -> Floats:
         """Return the model's prediction of each row; probabilities of one class for a classifier.
 
@@ -119,6 +128,11 @@ class Predictor:
             raise ValueError(
                 f"{self.name} could not predict {len(points)} rows. {reason}"
             ) from error
+        if is_reordered(value):
+            raise ValueError(
+                f"{self.name} returned a Series whose labels are those of the rows in another "
+                "order: predictions must be in the order of the rows"
+            )
         if predicts_classes(self.model) or (self.of_classes and self.column is not None):
             value = self._of_class(value)
         found = self._checked(value, len(points))
@@ -191,7 +205,11 @@ class Predictor:
     def _checked(self, value: Native, n_rows: int) -> Floats:
         if np.ma.is_masked(value):
             # what lies under a mask is no prediction, and numpy would hand it on
-            value = np.ma.filled(np.ma.asarray(value).astype(float), np.nan)
+            raise ValueError(
+                f"{self.name} returned a masked array in which "
+                f"{int(np.ma.getmaskarray(value).sum())} of {n_rows} predictions are masked: a "
+                "model must give a finite prediction for every row"
+            )
         if np.iscomplexobj(value):
             raise TypeError(f"{self.name} must predict real numbers, got complex ones")
         try:
@@ -296,7 +314,11 @@ def _check_missing(predictor: Predictor) -> None:
 
 
 def _reads_frame(model: Estimator, table: Table, exact: tuple[str, ...], *, prefit: bool) -> bool:
-    if not hasattr(model, "predict") or getattr(model, "feature_names_in_", None) is not None:
+    function = not hasattr(model, "predict") and not hasattr(model, "predict_proba")
+    if function or getattr(model, "feature_names_in_", None) is not None:
+        return True
+    if getattr(model, "pandas_categorical", None):
+        # LightGBM's Booster, fitted on a frame with categories
         return True
     if not reads_raw_columns(model):
         return False
@@ -314,17 +336,21 @@ def _check_prefit(model: Estimator, table: Table) -> None:
             f"cv='prefit' needs a fitted model, but estimator is the class {name}: "
             f"pass {name}(...).fit(X, y)"
         )
-    if not callable(model) and not hasattr(model, "predict"):
+    predicts = hasattr(model, "predict") or hasattr(model, "predict_proba")
+    if not callable(model) and not predicts:
         raise TypeError(f"cv='prefit' needs a fitted model or a function of X, got {name}")
     if hasattr(model, "fit"):
         try:
             check_is_fitted(model)
         except NotFittedError:
+            if not hasattr(model, "__sklearn_tags__"):
+                # by attributes that end in "_", which models of other libraries do not have
+                return
             raise ValueError(
                 f"cv='prefit' needs a fitted model, but this {name} is not fitted: "
                 "call fit first, or leave cv as a number of folds"
             ) from None
-        except TypeError:
+        except (TypeError, AttributeError):
             # not a scikit-learn estimator: its own predict will tell
             return
     _check_columns(model, table, name)

@@ -140,8 +140,9 @@ def _refuse_marks(name: str, values: Sequence[str], decimal: Decimal) -> None:
     for mark in (decimal, other):
         if values and all(read_number(value, mark) is not None for value in values):
             more = "" if mark is decimal else f" --decimal {mark.value}"
+            marked = min(value for value in values if not _holds([value], _plain(mark)))
             raise Failure(
-                f"column {name!r} has numbers with marks ({min(values)!r}): read them with "
+                f"column {name!r} has numbers with marks ({marked!r}): read them with "
                 f"--numbers marked{more}, or {text}",
                 REFUSED,
             )

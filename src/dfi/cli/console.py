@@ -17,7 +17,9 @@ sentence and one exit code:
 
 from __future__ import annotations
 
+import codecs
 import functools
+import io
 import json
 import os
 import re
@@ -118,6 +120,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
 
     @functools.wraps(command)
     def run(*arguments: P.args, **options: P.kwargs) -> None:
+        write_on_any_terminal()
         main = threading.current_thread() is threading.main_thread()
         if main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
             signal.signal(signal.SIGTERM, _terminate)
@@ -136,6 +139,35 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
                 raise typer.Exit(code) from None
 
     return run
+
+
+PLAIN = {
+    "\u2212": "-",
+    "\u2013": "-",
+    "\u2014": "-",
+    "\u00d7": "x",
+    "\u2026": "...",
+    "\u2265": ">=",
+}
+"""What marks of ours become where a terminal does not have them: a minus must not get lost."""
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    return "".join(PLAIN.get(mark, "?") for mark in text), error.end
+
+
+def write_on_any_terminal() -> None:
+    """Let standard output and error write what their encoding lacks in other marks.
+
+    A report is written whatever the terminal can show: a name in it must not end the command.
+    """
+    codecs.register_error("dfi-plain", _plain)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="dfi-plain")
 
 
 class Console:
@@ -184,7 +216,8 @@ class Console:
 
 def print_json(summary: Mapping[str, object]) -> None:
     """Print one object for machines; what would steer a terminal is escaped as JSON does it."""
-    text = json.dumps(summary, ensure_ascii=False, allow_nan=False)
+    whole = (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
+    text = json.dumps(summary, ensure_ascii=not whole, allow_nan=False)
     typer.echo(re.sub(_STEERING, lambda found: json.dumps(found[0])[1:-1], text))
 
 

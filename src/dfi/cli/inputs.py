@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dfi.cli import options
 from dfi.cli.console import INPUT, REFUSED, Failure
-from dfi.cli.options import UnitsKind
+from dfi.cli.options import UnitsKind, split_names
 
 if TYPE_CHECKING:
     import polars as pl
@@ -78,6 +78,8 @@ def read_arguments(
         file_format=request.file_format,
         spelling=spelling,
         max_unpacked=request.max_unpacked,
+        na_values=split_names(request.na_values),
+        categorical=split_names(request.categorical),
     )
     rows = select(frame, request, console)
     if rows.blocks:
@@ -190,7 +192,7 @@ def resolve_model(request: Request, console: Console) -> tuple[object, bool]:
     except Exception as error:
         # bytes that are no pickle make its reader raise almost anything
         raise Failure(f"{model} is not a model that joblib can load ({error})", INPUT) from error
-    if not hasattr(loaded, "predict"):
+    if not any(hasattr(loaded, name) for name in ("predict", "predict_proba", "run")):
         raise Failure(f"{model} holds a {type(loaded).__name__}, which has no predict", REFUSED)
     return loaded, _is_fitted(loaded)
 
@@ -202,7 +204,8 @@ def _is_fitted(model: object) -> bool:
     try:
         check_is_fitted(model)
     except NotFittedError:
-        return False
-    except TypeError:  # not a scikit-learn estimator
+        # of models of other libraries nothing is known, and they are not saved to be fitted
+        return not hasattr(model, "__sklearn_tags__")
+    except (TypeError, AttributeError):  # not a scikit-learn estimator
         return True
     return True

@@ -187,6 +187,22 @@ MissingValues = Annotated[
         help="missing values of features: part of the feature, an error, or rows to leave out",
     ),
 ]
+NaValues = Annotated[
+    list[str] | None,
+    _reading(
+        "--na-values",
+        help="further texts that stand for a missing value, separated by commas",
+        show_default=False,
+    ),
+]
+Categorical = Annotated[
+    list[str] | None,
+    _reading(
+        "--categorical",
+        help="columns whose values are classes though they look like numbers, separated by commas",
+        show_default=False,
+    ),
+]
 DateColumns = Annotated[
     Dates | None,
     _reading(
@@ -386,6 +402,8 @@ class Request:
     time: str | None
     cv_groups: str | None
     missing: Missing
+    na_values: list[str] | None
+    categorical: list[str] | None
     dates: Dates | None
     numbers: Numbers
     decimal: Decimal

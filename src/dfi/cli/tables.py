@@ -29,9 +29,11 @@ from sklearn.model_selection import TimeSeriesSplit
 from dfi._checks import printable
 from dfi._data import source
 from dfi._data.streams.files import Files, find_files
+from dfi._data.text import find_numbers
+from dfi._data.text import spelling as spelling_of
 from dfi.cli.columns import days, is_time, read_dates, with_dates, with_fewer_levels, with_numbers
 from dfi.cli.console import INPUT, REFUSED, Failure, Terminated, is_panic
-from dfi.cli.options import Dates, Decimal, Missing, Numbers, split_names
+from dfi.cli.options import Dates, Decimal, Missing, Numbers, Task, split_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,8 +49,22 @@ ENDINGS = {
     "jsonl": ("jsonl", "ndjson"),
 }
 FORMATS = {ending: kind for kind, endings in ENDINGS.items() for ending in endings}
+MISSING = [
+    *("NA", "N/A", "n/a", "null", "NULL", "nan", "NaN", "NAN", "-nan", "-NaN"),
+    *("#N/A", "#NA", "<NA>", "#N/A N/A"),
+]
+"""What stands for a missing value in every column."""
+
+MISSING_NUMBERS = {"", "none", "?", "-", "--", ".", "..", "*"}
+"""What does so where all other values are numbers, in small letters; words are levels elsewhere."""
+
+FEW_CLASSES = 10
+"""Different values up to which numbers that are written as text are names of classes."""
+
+TYPED = ("parquet", "arrow")
+"""Formats whose columns have types: text is text in them."""
+
 SEPARATORS = ",;\t|"
-MISSING = ["NA", "N/A", "null", "NULL"]
 FORMULAS = tuple("=+-@\t\r\n＝＋－＠")
 """What a cell that a spreadsheet runs begins with."""
 STREAMED_BYTES = 2**28
@@ -66,20 +82,23 @@ _GZIP, _PARQUET, _ARROW, _STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\x
 class Spelling:
     """How texts are written: their encoding, and what stands before a fraction.
 
-    With ``dates`` those that may be read in two ways are refused, but for the columns ``without``.
+    With ``dates`` those that may be read in two ways are refused, but for the columns ``without``;
+    with ``levels`` texts stay levels, also where they look like numbers.
     """
 
     encoding: str = "utf-8"
     decimal: Decimal = Decimal.point
     dates: bool = False
     without: tuple[str, ...] = ()
+    levels: bool = False
 
     @classmethod
     def of(cls, request: Request) -> Spelling:
         """Return what a request says."""
         dates = request.dates is not None or request.time is not None
         without = tuple(split_names(request.drop))
-        return cls(request.encoding, request.decimal, dates, without)
+        levels = request.numbers is Numbers.text
+        return cls(request.encoding, request.decimal, dates, without, levels)
 
 
 def read_file(
@@ -88,11 +107,15 @@ def read_file(
     file_format: str | None = None,
     spelling: Spelling | None = None,
     max_unpacked: int | None = None,
+    na_values: Sequence[str] = (),
+    categorical: Sequence[str] = (),
 ) -> pl.DataFrame:
     """Read a table from a file, or from standard input where the path is ``-``.
 
-    The format is told from the name, then from the first bytes, where it is not given. A file that
-    is compressed may take ``max_unpacked`` megabytes, by default 16 and 20 times its size.
+    The format is told from the name, then from the first bytes, where it is not given. Texts in
+    ``na_values`` are missing in every column; the columns in ``categorical`` are classes whatever
+    they hold, and other text that was meant as numbers is read as such or refused. A file that is
+    compressed may take ``max_unpacked`` megabytes, by default 16 and 20 times its size.
     """
     label = "standard input" if path == "-" else path
     content = _content(path, label, max_unpacked)
@@ -113,7 +136,94 @@ def read_file(
         raise Failure(f"{label} cannot be read as {name}: {reason}", INPUT) from error
     if frame.width == 0 or frame.height == 0:
         raise Failure(f"{label} has no {'columns' if frame.width == 0 else 'rows'}", INPUT)
-    return frame
+    for name in categorical:
+        _require(frame.columns, name, "--categorical")
+    decided = kind in TYPED or (spelling is not None and spelling.levels)
+    comma = spelling is not None and spelling.decimal is Decimal.comma
+    return frame.with_columns(
+        column_as_classes(column, set(na_values))
+        if column.name in categorical
+        else _as_meant(column, set(na_values), decided=decided, comma=comma)
+        for column in frame.get_columns()
+    )
+
+
+def column_as_classes(column: pl.Series, na_values: set[str]) -> pl.Series:
+    """Return a column whose values are classes, whatever they are."""
+    return _marked(column.cast(pl.String), na_values).cast(pl.Categorical)
+
+
+def _as_meant(column: pl.Series, na_values: set[str], *, decided: bool, comma: bool) -> pl.Series:
+    """Return a column with blanks stripped, missing values marked, and numbers as numbers.
+
+    Text that is ``decided`` to be text stays that; with decimal commas, and where numbers have
+    marks, the options about numbers say what becomes of it.
+    """
+    if column.dtype != pl.String:
+        if not na_values or not column.dtype.is_numeric():
+            return column
+        absent = [number for number in map(_number, na_values) if number is not None]
+        return column.set(column.is_in(absent), None) if absent else column
+    column = _marked(column, na_values)
+    if decided:
+        return column
+    bare = column.str.strip_chars()
+    marks = bare.str.to_lowercase().is_in(sorted(MISSING_NUMBERS))
+    numbers = bare.set(marks, None)
+    for kind in () if comma else (pl.Int64, pl.Float64):
+        found = numbers.cast(kind, strict=False)
+        if found.null_count() == numbers.null_count() < len(numbers):
+            return found
+    spelt = numbers.drop_nulls().unique().to_list()
+    return numbers if spelt and all(spelling_of(text) is not None for text in spelt) else bare
+
+
+def _meant_lazily(name: str, dtype: pl.DataType, na_values: set[str], *, classes: bool) -> pl.Expr:
+    """Return a column of a table in parts as :func:`_as_meant` does one with a type."""
+    column = pl.col(name)
+    if classes or dtype == pl.String:
+        column = column.cast(pl.String)
+        marks = column.str.strip_chars().is_in(sorted({*MISSING, *na_values}))
+        column = pl.when(~marks).then(column)
+        return (column.cast(pl.Categorical) if classes else column).alias(name)
+    absent = [number for number in map(_number, na_values) if number is not None]
+    if absent and dtype.is_numeric():
+        column = pl.when(~column.is_in(absent)).then(column)
+    return column.alias(name)
+
+
+def _marked(column: pl.Series, na_values: set[str]) -> pl.Series:
+    bare = column.str.strip_chars()
+    return column.set(bare.is_in(sorted({*MISSING, *na_values})), None)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _text_features(features: pl.DataFrame, request: Request) -> pl.DataFrame:
+    """Return features whose text is no number, or is to be levels; raise for other text."""
+    levels: list[pl.Series] = []
+    for column in features.get_columns():
+        if column.dtype != pl.String:
+            continue
+        found = find_numbers(column.drop_nulls().to_list())
+        if found is None:
+            continue
+        if request.numbers is Numbers.text:
+            levels.append(column.cast(pl.Categorical))
+            continue
+        odd = f"call {(found.odd or '')[:40]!r} missing with --na-values, "
+        first = "write all of it as numbers, " if found.odd is None or found.how else odd
+        raise Failure(
+            f"column {column.name!r} {found.words()}: {first}name the column with --categorical "
+            "if its values are classes, or leave it out with --drop",
+            REFUSED,
+        )
+    return features.with_columns(levels) if levels else features
 
 
 def scan_files(path: str, *, file_format: str | None = None) -> pl.LazyFrame | None:
@@ -183,6 +293,14 @@ def select_lazily(frame: pl.LazyFrame, request: Request, console: Console) -> pl
         _require(schema.names(), name, "--drop")
     if request.target in drop:
         raise Failure(f"the target {request.target!r} is also named by --drop", REFUSED)
+    _refuse_target_roles(request)
+    classes, na_values = split_names(request.categorical), set(split_names(request.na_values))
+    for name in classes:
+        _require(schema.names(), name, "--categorical")
+    frame = frame.with_columns(
+        _meant_lazily(name, schema[name], na_values, classes=name in classes)
+        for name in schema.names()
+    )
     kept = [name for name in schema.names() if name not in drop]
     if not set(kept) - set(named):
         raise Failure("no feature is left: every column is the target or left out", REFUSED)
@@ -287,7 +405,7 @@ def _format(path: str, file_format: str | None, content: bytes, label: str) -> s
         if content.startswith(magic):
             return kind
     start = content[:4096].lstrip()
-    if start.startswith(b"{"):
+    if start.startswith(b"{") or (suffixes and suffixes[-1] == "json"):
         return "jsonl"
     first = start.split(b"\n", 1)[0]
     return "tsv" if first.count(b"\t") > first.count(b",") else "csv"
@@ -313,19 +431,29 @@ def _decoded(content: bytes, label: str, encoding: str) -> bytes:
     return text.encode("utf-8")
 
 
-def _read_delimited(own: str, content: bytes, label: str, spelling: Spelling) -> pl.DataFrame:
-    text = _decoded(content, label, spelling.encoding)
-    separator = _separator(text, own)
-    header = next(_rows(text, separator), (0, []))[1]
+def _read_delimited(own: str, content: bytes, label: str, written: Spelling) -> pl.DataFrame:
+    text = _decoded(content, label, written.encoding)
+    if b"\0" in text:
+        line = text[: text.index(b"\0")].count(b"\n") + 1
+        raise Failure(
+            f"{label} is no text (line {line} has NUL bytes): say how it is encoded with "
+            "--encoding, for instance --encoding utf-16, or what it is with --format",
+            INPUT,
+        )
+    if b"\r" in text and b"\n" not in text:
+        # lines of old spreadsheets end in CR alone
+        text = text.replace(b"\r", b"\n")
+    separator = _separator(text, own, label)
+    header = next(_rows(text, separator, label), (0, []))[1]
     _check_header(header, label)
     try:
         frame = _read_csv(text, separator)
-        if spelling.decimal is Decimal.comma:
+        if written.decimal is Decimal.comma:
             # a point would have been read as a decimal one: what it is, is decided later
             fractions = [name for name, dtype in frame.schema.items() if dtype.is_float()]
             frame = _read_csv(text, separator, dict.fromkeys(fractions, pl.String()))
-        if spelling.dates:
-            frame = _with_sure_dates(frame, text, separator, spelling.without)
+        if written.dates:
+            frame = _with_sure_dates(frame, text, separator, written.without)
     except pl.exceptions.PolarsError:
         _refuse_ragged(text, separator, len(header), label)
         raise
@@ -365,7 +493,7 @@ def _with_sure_dates(
     )
 
 
-def _separator(text: bytes, own: str) -> str:
+def _separator(text: bytes, own: str, label: str) -> str:
     """Return what separates the fields: what gives the header most, and the first lines as many.
 
     That of the format where none gives more.
@@ -373,19 +501,26 @@ def _separator(text: bytes, own: str) -> str:
     chosen, most = own, 1
     for mark in (own, *SEPARATORS.replace(own, "")):
         try:
-            widths = [len(row) for _, row in itertools.islice(_rows(text, mark), 20) if row]
-        except csv.Error:  # a field larger than the module takes
+            widths = [len(row) for _, row in itertools.islice(_rows(text, mark, label), 20) if row]
+        except Failure:  # a field larger than the module takes
             continue
         if widths and widths[0] > most and set(widths) == {widths[0]}:
             chosen, most = mark, widths[0]
     return chosen
 
 
-def _rows(text: bytes, separator: str) -> Iterator[tuple[int, list[str]]]:
+def _rows(text: bytes, separator: str, label: str) -> Iterator[tuple[int, list[str]]]:
     stream = io.TextIOWrapper(io.BytesIO(text), encoding="utf-8", newline="")
     reader = csv.reader(stream, delimiter=separator)
-    for row in reader:
-        yield reader.line_num, row
+    try:
+        for row in reader:
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise Failure(
+            f"{label}: line {reader.line_num + 1} cannot be read ({error}): are names and values "
+            "separated, and quotes closed?",
+            INPUT,
+        ) from None
 
 
 def _check_header(header: list[str], label: str) -> None:
@@ -402,7 +537,7 @@ def _check_header(header: list[str], label: str) -> None:
 
 
 def _refuse_ragged(text: bytes, separator: str, width: int, label: str) -> None:
-    for line, row in _rows(text, separator):
+    for line, row in _rows(text, separator, label):
         if row and len(row) != width:
             raise Failure(
                 f"{label}: line {line} has {len(row)} fields where the header has {width}", INPUT
@@ -443,8 +578,39 @@ def _require_sound(content: bytes) -> None:
         pass
 
 
-def _read_jsonl(content: bytes, label: str, spelling: Spelling) -> pl.DataFrame:
-    return pl.read_ndjson(_decoded(content, label, spelling.encoding), infer_schema_length=None)
+def _read_jsonl(content: bytes, label: str, written: Spelling) -> pl.DataFrame:
+    text = _decoded(content, label, written.encoding)
+    if text.lstrip().startswith(b"["):
+        raise Failure(
+            f"{label} is a JSON array: write one object a line (JSON lines), for instance with "
+            "jq -c '.[]'",
+            INPUT,
+        )
+    try:
+        return pl.read_ndjson(text, infer_schema_length=None)
+    except pl.exceptions.PolarsError:
+        _refuse_lines(text, label)
+        raise
+
+
+def _refuse_lines(text: bytes, label: str) -> None:
+    """Raise for the first line that is no JSON object, with what is wrong with it."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is no JSON: write null for a missing value")
+
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line, parse_constant=refuse)
+            reason = "" if isinstance(found, dict) else "it is no object {...}"
+        except (ValueError, RecursionError) as error:
+            reason = str(error)
+        if reason:
+            raise Failure(
+                f"{label}: line {number} is not JSON lines, one object a line: {reason}", INPUT
+            )
 
 
 _READERS: dict[str, Callable[[bytes, str, Spelling], pl.DataFrame]] = {
@@ -506,12 +672,14 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
         _require(frame.columns, name, "--drop")
     if target in drop:
         raise Failure(f"the target {target!r} is also named by --drop", REFUSED)
+    _refuse_target_roles(request)
     special = {name for name in roles if name is not None}
     features = [name for name in frame.columns if name not in {*drop, *special}]
     if not features:
         raise Failure("no feature is left: every column is the target or left out", REFUSED)
     named = list(dict.fromkeys(name for name in roles if name is not None))
     frame = with_numbers(frame.select([*features, *named]), [*features, *named], request)
+    _check_roles(frame, request)
     floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
     frame = frame.with_columns(pl.col(floats).fill_nan(None)) if floats else frame
     if request.missing is Missing.error:
@@ -521,9 +689,12 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     _refuse_missing(frame, named)
     if time is not None:
         frame = frame.sort(time, maintain_order=True)
-    table, blocks = with_dates(frame.select(features), features, request, console)
+    table, blocks = with_dates(
+        _text_features(frame.select(features), request), features, request, console
+    )
     if not table.width:
         raise Failure("no feature is left: every column holds dates, and they are dropped", REFUSED)
+    _refuse_text_target(frame[target], request)
     return Selection(
         features=with_fewer_levels(table, table.columns, request, console),
         target=_explainable(frame[target]),
@@ -533,6 +704,77 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
         cv=request.folds if time is None else TimeSeriesSplit(n_splits=request.folds),
         blocks=blocks,
     )
+
+
+def _refuse_target_roles(request: Request) -> dict[str, str | None]:
+    """Return the roles of columns beside the target, or raise if one of them is the target's."""
+    others = {
+        "weights": request.weights,
+        "frequency-weights": request.frequency_weights,
+        "time": request.time,
+        "cv-groups": request.cv_groups,
+    }
+    for option, name in others.items():
+        if name == request.target:
+            raise Failure(
+                f"--{option} names the target {name!r}, which is what is explained: name another "
+                "column",
+                REFUSED,
+            )
+    return others
+
+
+def _check_roles(frame: pl.DataFrame, request: Request) -> None:
+    """Raise if a column has two roles that exclude each other, or no values for its role."""
+    others = _refuse_target_roles(request)
+    for option in ("weights", "frequency-weights"):
+        name = others[option]
+        if name is not None and not frame[name].dtype.is_numeric():
+            raise Failure(
+                f"--{option}: column {name!r} is no column of numbers (for instance "
+                f"{_first_odd(frame[name])!r})",
+                REFUSED,
+            )
+    if request.time is None:
+        return
+    time = frame[request.time]
+    if not (time.dtype.is_numeric() or time.dtype.is_temporal()):
+        raise Failure(
+            f"--time: column {request.time!r} is no column of numbers or dates (for instance "
+            f"{_first_odd(time)!r}), and text has no order in time: "
+            "write dates as 2024-01-31, or number the rows",
+            REFUSED,
+        )
+    if time.drop_nulls().n_unique() < 2:
+        raise Failure(f"--time: column {request.time!r} has one value only", REFUSED)
+
+
+def _first_odd(column: pl.Series) -> str:
+    """Return the first value of a column that is no number, shortened."""
+    texts = map(str, column.drop_nulls().to_list())
+    return next((text for text in texts if spelling_of(text) != ""), "")[:30]
+
+
+def _refuse_text_target(target: pl.Series, request: Request) -> None:
+    """Raise if a target of text was meant as numbers."""
+    if (
+        target.dtype != pl.String
+        or request.task is not Task.auto
+        or target.n_unique() <= FEW_CLASSES
+    ):
+        return
+    found = find_numbers(target.drop_nulls().to_list())
+    if found is not None:
+        first = (
+            "write it as numbers"
+            if found.odd is None or found.how
+            else (f"call {found.odd!r} missing with --na-values")
+        )
+        raise Failure(
+            f"the target {target.name!r} {found.words()}: {first}, or say --task classification "
+            "if its values are classes",
+            REFUSED,
+        )
 
 
 def _require(columns: list[str], name: str, option: str) -> None:

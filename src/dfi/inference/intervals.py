@@ -65,6 +65,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from dfi._checks import one_of
+from dfi._parameters import LEVEL, check_one, validated
 from dfi.inference.influence import InfluenceRows, standard_errors
 
 if TYPE_CHECKING:
@@ -78,19 +79,17 @@ Alternative = Literal["greater", "less", "two-sided"]
 Expansion = Literal["standard_error", "variance"]
 Multipliers = Literal["gaussian", "rademacher"]
 
+DRAWS_BEYOND = 10
+"""Draws that a critical value must leave beyond it to be an estimate of a quantile."""
+
 # Below this Hall's transformation is the identity to rounding, and its inverse is 0/0.
 _NEGLIGIBLE = 1e-6
 
 
 def check_level(level: float) -> float:
     """Return a confidence level, or raise if it does not lie strictly between 0 and 1."""
-    try:
-        value = float(level)
-    except (TypeError, ValueError):
-        raise TypeError(f"level must be a number between 0 and 1, got {level!r}") from None
-    if not 0.0 < value < 1.0:
-        raise ValueError(f"level must lie strictly between 0 and 1, got {level!r}")
-    return value
+    check_one("level", level, (LEVEL,))
+    return float(level)
 
 
 def check_alternative(alternative: str) -> Alternative:
@@ -108,6 +107,7 @@ def hall_quantile(x: float, skewness: Floats) -> Floats:
     return np.asarray(np.where(small, x, corrected))
 
 
+@validated
 def expand_standard_errors(
     standard_errors: ArrayLike,
     *,
@@ -157,6 +157,7 @@ def expand_standard_errors(
     return np.asarray(np.sqrt(plain**2 + outcome_variance**2 * width))
 
 
+@validated
 def wald_interval(
     scores: ArrayLike,
     standard_errors: ArrayLike,
@@ -317,9 +318,28 @@ def max_t_from_covariance(
     return studentised(_largest(g @ root.T, alternative), degrees, generator)
 
 
+def highest_level(n_draws: int) -> float:
+    """Return the level whose quantile leaves :data:`DRAWS_BEYOND` of some draws beyond it."""
+    return 1.0 - DRAWS_BEYOND / n_draws
+
+
 def critical_value(maxima: Floats, level: float = 0.95) -> float:
-    """Return the ``level`` quantile of drawn maxima, rounded up to one of them; NaN for NaN."""
-    return float(np.quantile(maxima, check_level(level), method="higher"))
+    """Return the ``level`` quantile of drawn maxima, rounded up to one of them; NaN for NaN.
+
+    Raises
+    ------
+    ValueError
+        Fewer than :data:`DRAWS_BEYOND` draws lie beyond the quantile. It would be little more than
+        the largest draw: at level 0.9999 and 4000 draws bands are narrower than single intervals.
+    """
+    level, highest = check_level(level), highest_level(len(maxima))
+    if level > highest:
+        raise ValueError(
+            f"level={level!r} is beyond what {len(maxima)} draws can tell of all units at once: "
+            f"pass a level of {highest:.4g} or less, or intervals of single units "
+            "(simultaneous=False)"
+        )
+    return float(np.quantile(maxima, level, method="higher"))
 
 
 def simultaneous_critical_value(

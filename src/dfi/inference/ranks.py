@@ -28,11 +28,14 @@ unrelated are surely below another only where it clears what tests of dependence
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import norm
+from scipy.stats import t as student
 
-from dfi.inference.intervals import check_level, critical_value, studentised
+from dfi.inference.intervals import check_level, critical_value, highest_level, studentised
 
 if TYPE_CHECKING:
     from dfi._types import Bools, Floats, Ints
@@ -153,10 +156,23 @@ def _surely_above(
             open_alone,
             se[chosen[open_alone]],
         )
-        more = t > critical_value(maxima, level)
+        more = t > _critical(
+            maxima, level, influence.degrees, int(open_pairs.sum()) + len(open_alone)
+        )
         if not (more & ~above).any():
             return above
         above |= more
+
+
+def _critical(maxima: Floats, level: float, degrees: float, n_pairs: int) -> float:
+    """Return the critical value of all open comparisons at once.
+
+    Where the draws are too few for the level it is Bonferroni's, which is never too small.
+    """
+    if level <= highest_level(len(maxima)):
+        return critical_value(maxima, level)
+    tail = (1.0 - level) / (2 * n_pairs)
+    return float(norm.isf(tail) if degrees == math.inf else student.isf(tail, degrees))
 
 
 def _draws(

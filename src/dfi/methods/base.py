@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -243,12 +242,6 @@ class OneStep(Method):
     def inference(self) -> str:
         """Why the intervals hold or not."""
         return self.corrected if self.debias else self.plain
-
-
-def check_at_least_two(name: str, value: object) -> None:
-    """Raise if a number of draws or folds leaves nothing to compare."""
-    if not isinstance(value, numbers.Integral) or value < 2:
-        raise ValueError(f"{name} must be at least 2 and a whole number, got {value!r}")
 
 
 def full_lines(fits: Fits) -> tuple[LineModel, ...]:

@@ -45,7 +45,8 @@ from dfi._models.submodels import (
     least_squares_submodels,
     positions_of,
 )
-from dfi.methods.base import CONSERVATIVE, OneStep, Part, check_at_least_two, full_lines
+from dfi._parameters import validated_fields
+from dfi.methods.base import CONSERVATIVE, OneStep, Part, full_lines
 from dfi.methods.permutation import (
     choose_shifts,
     donor_rows,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from dfi._types import Estimator, Floats, Ints
 
 
+@validated_fields
 @dataclass(frozen=True, kw_only=True)
 class CPI(OneStep):
     """Conditional permutation importance.
@@ -103,7 +105,6 @@ class CPI(OneStep):
     )
 
     def __post_init__(self) -> None:
-        check_at_least_two("n_permutations", self.n_permutations)
         _check_learner("covariate_estimator", self.covariate_estimator, "predict")
         _check_learner("covariate_classifier", self.covariate_classifier, "predict_proba")
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dfi._checks import one_of, whole
 from dfi._data import source
 from dfi._data.problem import covering, group_blocks
 from dfi._data.source import sampled_order, sampled_places, tickets
@@ -16,6 +15,7 @@ from dfi._lines.choose import Quadrature
 from dfi._models.parallel import telling_bar
 from dfi._models.quality import averaged
 from dfi._models.samples import ORDER
+from dfi._parameters import validated_fields
 from dfi._scoring.forms import CROSSED
 from dfi._scoring.orders import ORDERS
 from dfi._scoring.sampling import BLOCK, Plan, restricted, sampled_scores
@@ -53,9 +53,6 @@ if TYPE_CHECKING:
 
 
 ExplainRows = int | Literal["default", "auto"] | None
-
-FEWEST_EXPLAINED = 50
-"""Rows below which a sample has no standard errors worth the name."""
 
 MOST_SECONDS = 10**9
 """Beyond which a limit of time is none."""
@@ -123,6 +120,7 @@ class Foreseen:
     plan: Plan | None
 
 
+@validated_fields
 @dataclass(frozen=True, kw_only=True)
 class Disentangled(Method):
     """Disentangled Feature Importance: shared signal, attributed through independent coordinates.
@@ -195,17 +193,6 @@ class Disentangled(Method):
             Whether the model was fitted elsewhere.
         """
         self._form(resolve_transport(self.transport), given=given)
-        if isinstance(self.explain_rows, str):
-            one_of("explain_rows", self.explain_rows, ("default", "auto"))
-        elif self.explain_rows is not None:
-            whole("explain_rows", self.explain_rows, FEWEST_EXPLAINED)
-        limit: object = self.max_seconds
-        real = isinstance(limit, int | float | np.number) and not isinstance(limit, bool)
-        if limit is not None and not (real and limit > 0):  # type: ignore[operator]
-            raise ValueError(
-                f"max_seconds must be a number of seconds above 0, got {limit!r}: leave it out for "
-                "no limit"
-            )
 
     def _plan(self, fits: Fits) -> Plan | None:
         """Return which rows are explained and when to stop; None for all of them at once."""

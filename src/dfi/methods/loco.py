@@ -49,8 +49,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfi._checks import one_of
 from dfi._models.submodels import submodels
+from dfi._parameters import validated_fields
 from dfi.methods.base import CONSERVATIVE, Method, Part
 from dfi.methods.conditional import covariate_residuals
 
@@ -62,6 +62,7 @@ EXPLAINED = 1e-6
 """Share of a feature's variance below which nothing but rounding and penalties is left of it."""
 
 
+@validated_fields
 @dataclass(frozen=True, kw_only=True)
 class LOCO(Method):
     """Leave-one-covariate-out importance.
@@ -128,6 +129,7 @@ def _split_influence(fits: Fits, full: Floats, reduced: Floats) -> Floats:
     return np.asarray(mean_reduced - mean_full + centred_reduced - centred_full[:, None])
 
 
+@validated_fields
 @dataclass(frozen=True, kw_only=True)
 class NLOCO(Method):
     """Normalised leave-one-covariate-out importance.
@@ -146,9 +148,6 @@ class NLOCO(Method):
     adds_up = False
     name = "nloco"
     valid_intervals = True
-
-    def __post_init__(self) -> None:
-        one_of("normalize", self.normalize, ("outcome", "residual"))
 
     @property
     def question(self) -> str:

@@ -38,7 +38,8 @@ from dfi._data import read_folds
 from dfi._models.learners import predicts_classes, resolve_learner
 from dfi._models.stack import SuperLearner
 from dfi._models.submodels import fit_on_columns, submodel_learner
-from dfi.methods.base import Method, Part, check_at_least_two
+from dfi._parameters import validated_fields
+from dfi.methods.base import Method, Part
 from dfi.methods.conditional import is_linear
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     Function = Callable[[Floats], Floats]
 
 
+@validated_fields
 @dataclass(frozen=True, kw_only=True)
 class PCM(Method):
     """Projected covariance measure.
@@ -80,9 +82,6 @@ class PCM(Method):
         "A test of the right size at the null (one split of the rows); its score is the statistic, "
         "N(0, 1) at the null, and not a parameter with an interval."
     )
-
-    def __post_init__(self) -> None:
-        check_at_least_two("n_folds", self.n_folds)
 
     def refuses(self, fits: Fits) -> str | None:
         """Return why there are too few rows, or too few groups of rows, or None."""

@@ -63,8 +63,9 @@ import numpy as np
 
 from dfi._data.levels import constant_columns
 from dfi._lines.quadrature import DEFAULT_MEMORY
+from dfi._parameters import validated_fields
 from dfi._scoring.forms import loco
-from dfi.methods.base import CONSERVATIVE, OneStep, Part, check_at_least_two, full_lines
+from dfi.methods.base import CONSERVATIVE, OneStep, Part, full_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,6 +79,7 @@ OUTSIDE_SPAN = 0.01
 """Share of the variance of the feature's own function above which it adds to the span."""
 
 
+@validated_fields
 @dataclass(frozen=True, kw_only=True)
 class PFI(OneStep):
     """Marginal permutation importance.
@@ -107,14 +109,12 @@ class PFI(OneStep):
     )
     plain = "For the fitted models as they are; the regression's own error is left out."
 
-    def __post_init__(self) -> None:
-        check_at_least_two("n_permutations", self.n_permutations)
-
     def compute(self, fits: Fits) -> dict[str, Part]:
         """Permute each unit within the held-out rows of each fold."""
         return {self.name: _swapped_part(fits, _loss, self.n_permutations, self)}
 
 
+@validated_fields
 @dataclass(frozen=True, kw_only=True)
 class DLOCO(OneStep):
     """Decorrelated leave-one-covariate-out importance.
@@ -143,9 +143,6 @@ class DLOCO(OneStep):
         f"approximate for others. {CONSERVATIVE}"
     )
     plain = "For the fitted models as they are: a plain variance is positive for null features."
-
-    def __post_init__(self) -> None:
-        check_at_least_two("n_partners", self.n_partners)
 
     def refuses(self, fits: Fits) -> str | None:
         """Return why folds are too small, or None."""

@@ -34,6 +34,7 @@ import numpy as np
 
 from dfi._data.folds import Fold
 from dfi._models.submodels import least_squares_submodels, positions_of
+from dfi._parameters import validated_fields
 from dfi._scoring.forms import loco
 from dfi.methods.base import CONSERVATIVE, Method, Part
 from dfi.methods.shapley import (
@@ -54,6 +55,7 @@ Decomposition = Literal["genizi", "lmg", "dominance"]
 ROWS_AT_ONCE = 4 * 2**20
 
 
+@validated_fields
 @dataclass(frozen=True, kw_only=True)
 class R2(Method):
     """Decompositions of the linear model's explained variance.

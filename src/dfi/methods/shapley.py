@@ -63,14 +63,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import factorial
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfi._checks import one_of
 from dfi._models.submodels import least_squares_submodels, positions_of, submodels
+from dfi._parameters import validated_fields
 from dfi._scoring.forms import loco
-from dfi.methods.base import CONSERVATIVE, Method, Part, check_at_least_two
+from dfi.methods.base import CONSERVATIVE, Method, Part
 from dfi.warnings import ApproximationWarning, warn
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ MOST_LEVERAGE = 0.95
 Sampling = Literal["auto", "coalitions", "permutations"]
 
 
+@validated_fields
 @dataclass(frozen=True, kw_only=True)
 class Shapley(Method):
     """Shapley values of refitted submodels.
@@ -128,12 +129,6 @@ class Shapley(Method):
     )
 
     def __post_init__(self) -> None:
-        one_of("sampling", self.sampling, get_args(Sampling))
-        if not isinstance(self.exact, bool) and self.exact != "auto":  # 1 is not True
-            raise ValueError(f"exact must be True, False or 'auto', got {self.exact!r}")
-        for name in ("n_coalitions", "n_permutations"):
-            if getattr(self, name) is not None:
-                check_at_least_two(name, getattr(self, name))
         if self.n_permutations is not None and self.sampling == "coalitions":
             raise ValueError("n_permutations needs sampling='permutations'")
         if self.n_permutations is not None and self.n_coalitions is not None:

@@ -44,8 +44,9 @@ import numpy as np
 from dfi._lines.closed_form import LinearLines
 from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._models.submodels import positions_of
+from dfi._parameters import validated_fields
 from dfi._scoring.lines import LineScores
-from dfi.methods.base import CONSERVATIVE, Method, Part, check_at_least_two, full_lines
+from dfi.methods.base import CONSERVATIVE, Method, Part, full_lines
 from dfi.methods.permutation import (
     choose_shifts,
     donor_rows,
@@ -71,6 +72,7 @@ N_DONORS = 32
 KINDS = ("total", "first")
 
 
+@validated_fields
 @dataclass(frozen=True, kw_only=True)
 class Sobol(Method):
     """First-order and total effects under independent margins and in the latent space.
@@ -98,9 +100,6 @@ class Sobol(Method):
         "the span of the columns and the fit: exact for linear regressions, approximate for "
         "others. Latent effects carry the transport's error too. " + CONSERVATIVE
     )
-
-    def __post_init__(self) -> None:
-        check_at_least_two("n_compositions", self.n_compositions)
 
     def refuses(self, fits: Fits) -> str | None:
         """Return why the units have no Sobol index, or None."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dfi._checks import did_you_mean
+from dfi._parameters import validated
 from dfi.plots.attribution import (
     amplification,
     amplification_data,
@@ -120,6 +121,7 @@ def plot_local(local: LocalAttributions, kind: str = "beeswarm", **options: obje
     return _LOCAL_KINDS[kind](local, **options)
 
 
+@validated
 def plot_result(
     result: Importance, kind: str = "importance", **options: object
 ) -> Axes | NDArray[np.object_]:

@@ -11,6 +11,7 @@ from matplotlib.colors import PowerNorm
 from scipy import stats
 
 from dfi._data.groups import read_groups
+from dfi._parameters import validated
 from dfi.plots import style
 from dfi.results import views
 from dfi.results.importance import SUM_OF_COLUMNS
@@ -54,6 +55,7 @@ def _latent_attributed_data(result: Importance, *, top: int | None = 20) -> Colu
 latent_attributed_data = style.as_table(_latent_attributed_data)
 
 
+@validated
 def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
     """Draw, for each feature, its latent score beside its attributed score.
 
@@ -118,6 +120,7 @@ def _attribution_data(result: Importance, *, top: int | None = 30) -> Columns:
 attribution_data = style.as_table(_attribution_data)
 
 
+@validated
 def attribution(result: Importance, *, top: int | None = 30, ax: Axes | None = None) -> Axes:
     r"""Draw the attribution weights :math:`W \circ W` as a heat map, similar features together.
 
@@ -189,6 +192,7 @@ def _amplification_data(result: Importance) -> Columns:
 amplification_data = style.as_table(_amplification_data)
 
 
+@validated
 def amplification(result: Importance, *, top: int | None = 8, ax: Axes | None = None) -> Axes:
     r"""Draw the attributed score of each feature against its latent score.
 
@@ -294,6 +298,7 @@ def _groups_data(result: Importance, groups: object = None, *, top: int | None =
 groups_data = style.as_table(_groups_data)
 
 
+@validated
 def groups(
     result: Importance,
     groups: object = None,

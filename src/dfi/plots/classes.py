@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.colors import PowerNorm
 
+from dfi._parameters import validated
 from dfi.plots import style
 from dfi.results import views, words
 
@@ -28,6 +29,7 @@ def _classes_data(result: Importance, *, top: int | None = 20) -> Columns:
 classes_data = style.as_table(_classes_data)
 
 
+@validated
 def classes(result: Importance, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
     """Draw the scores of each class, or of each outcome, as a heat map.
 

@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from dfi._data import as_frame
+from dfi._parameters import validated
 from dfi.plots import style
 from dfi.results import views
 
@@ -71,6 +72,7 @@ def _long(
     return as_frame(columns, first.library)
 
 
+@validated
 def comparison_data(results: ResultsByLabel, *, top: int | None = 15, share: bool = False) -> Frame:
     """Return the numbers behind :func:`comparison` as a long table, one row per method and unit."""
     by_label = views.read_results(results)
@@ -78,6 +80,7 @@ def comparison_data(results: ResultsByLabel, *, top: int | None = 15, share: boo
     return _long(by_label, _compared(by_label, top, share), "method", *keys)
 
 
+@validated
 def comparison(
     results: ResultsByLabel,
     *,
@@ -142,12 +145,14 @@ def comparison(
     return np.array(panels, dtype=object)
 
 
+@validated
 def sensitivity_data(results: ResultsByLabel, *, top: int | None = 12) -> Frame:
     """Return the numbers behind :func:`sensitivity`: setting, feature, rank and score."""
     by_label = views.read_results(results)
     return _long(by_label, _ranked(by_label, top), "setting", "rank", "score")
 
 
+@validated
 def sensitivity(results: ResultsByLabel, *, top: int | None = 12, ax: Axes | None = None) -> Axes:
     """Draw how the ranks of the leading features move over settings (a bump chart).
 

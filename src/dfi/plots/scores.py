@@ -16,6 +16,7 @@ import numpy as np
 
 from dfi._checks import did_you_mean
 from dfi._data import as_frame
+from dfi._parameters import validated
 from dfi.plots import style
 from dfi.results import views, words
 
@@ -60,6 +61,7 @@ def _importance_data(
 importance_data = style.as_table(_importance_data)
 
 
+@validated
 def importance(
     result: Importance,
     *,
@@ -180,6 +182,7 @@ def _diagnostics_data(result: Importance) -> Columns:
 diagnostics_data = style.as_table(_diagnostics_data)
 
 
+@validated
 def diagnostics(result: Importance, *, ax: Axes | None = None) -> Axes:
     """Draw the dependence and the marginal misfit that are left in the latent coordinates.
 
@@ -279,6 +282,7 @@ def _curves(
     return label, profile, curves
 
 
+@validated
 def line_profile_data(
     explainer: DFI,
     feature: str,
@@ -292,6 +296,7 @@ def line_profile_data(
     return as_frame(profile, explainer.result_.library)
 
 
+@validated
 def line_profile(
     explainer: DFI,
     feature: str,

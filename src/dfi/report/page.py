@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from dfi._checks import printable
 from dfi._files import writable, written_whole
+from dfi._parameters import validated
 from dfi.report import charts
 from dfi.report.numbers import aligned, number, p_value, percent
 from dfi.report.rows import local_summary, rows_of_page
@@ -100,6 +101,7 @@ def _readable(value: object) -> object:
     return value
 
 
+@validated
 def report_html(
     result: Importance,
     *,
@@ -165,6 +167,7 @@ def report_html(
     )
 
 
+@validated
 def compact_html(result: Importance, *, rows: int = 10) -> str:
     """Return a small table with bars for notebooks: no script, no style outside of itself.
 
@@ -198,6 +201,7 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
     return printable(page, keep="\n\t")
 
 
+@validated
 def comparison_html(
     results: ResultsByLabel, *, title: str | None = None, target: str | None = None
 ) -> str:
@@ -252,6 +256,7 @@ def comparison_html(
     )
 
 
+@validated
 def write_report(
     result: Importance,
     path: str | os.PathLike[str],
@@ -285,6 +290,7 @@ def write_report(
     return _write(place, page)
 
 
+@validated
 def write_comparison_report(
     results: ResultsByLabel,
     path: str | os.PathLike[str],

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import stats
 
 from dfi._data.dependence import FEW_CLUSTERS
+from dfi._parameters import validated
 from dfi.report.numbers import number, ordinal, p_value, percent
 from dfi.results import views, words
 from dfi.results.file import thaw
@@ -43,6 +44,7 @@ _VARIANCE = "the outcome's variance"
 _NO_RECORD: Plain = {"question": None, "inference": None, "valid": True, "seconds": None}
 
 
+@validated
 def summarize(
     result: Importance,
     *,
@@ -508,6 +510,7 @@ def _text(value: object) -> str:
     return str(value)
 
 
+@validated
 def summarize_comparison(
     results: ResultsByLabel, *, title: str | None = None, target: str | None = None
 ) -> Plain:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from dfi._data import as_frame
+from dfi._parameters import check, refuse_unknown
 
 if TYPE_CHECKING:
     import os
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from dfi.report import Report
     from dfi.results.file import Json
     from dfi.results.importance import Importance
+
+
+TABLE_OPTIONS = ("level", "alternative", "adjust", "expansion", "simultaneous")
+"""What :meth:`Results.table` hands on."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +158,8 @@ class Results(Mapping[str, "Importance"]):
         """
         if self.by == "setting" and options:
             raise TypeError(f"a table by setting takes no {', '.join(options)}")
+        refuse_unknown("table", options, TABLE_OPTIONS)
+        check("Importance.table", options, optional=TABLE_OPTIONS[:-1])
         blocks = []
         shared = any(result.totals is not None for result in self.values())
         for result, ranks in zip(self.values(), self.ranks(), strict=True):

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, overload
 
 import numpy as np
 
-from dfi._checks import did_you_mean, one_of
+from dfi._checks import did_you_mean
 from dfi._data import as_frame
 from dfi._data.groups import Groups, read_groups
 from dfi._models.quality import Quality
+from dfi._parameters import validated
 from dfi._types import Space
 from dfi.inference.influence import Influence, InfluenceRows, read_only
 from dfi.inference.intervals import check_level
@@ -356,6 +357,7 @@ class Importance:
         found = self._one_total(int(of == "explained"))
         return float("nan") if found is None else found.value
 
+    @validated
     def shares(self, of: ShareOf = "explained", level: float | None = None) -> Frame:
         r"""Return scores as shares :math:`r_l = \phi_l / D` of a total, with their own errors.
 
@@ -386,7 +388,6 @@ class Importance:
         InferenceWarning
             The total is not clearly above 0, and shares of it are NaN.
         """
-        one_of("of", of, get_args(ShareOf))
         columns = self._shares(of, level)
         if not columns:
             raise ValueError(
@@ -429,6 +430,7 @@ class Importance:
             simultaneous=simultaneous,
         )
 
+    @validated
     def table(
         self,
         *,
@@ -482,7 +484,6 @@ class Importance:
         order = self._ranking if sort else None
         if by is None:
             return self._frame(self._shared_table(**options), order)
-        one_of("by", by, ("outcome",))
         if not self.by_outcome:
             raise ValueError("this result is of one outcome: it has no table by outcome")
         parts = [part._shared_table(**options) for part in self.by_outcome.values()]
@@ -500,6 +501,7 @@ class Importance:
         share = {"share": shares["share"]} if shares else {}
         return share | self._table(**options)
 
+    @validated
     def top(self, k: int) -> Frame:
         """Return the first ``k`` rows of :meth:`table`; ``p_adj`` still counts all units.
 
@@ -512,12 +514,11 @@ class Importance:
         k : int
             How many rows, at least one.
         """
-        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-            raise ValueError(f"k must be a positive integer, got {k!r}")
         columns: dict[str, Array] = dict(self._shared_table())
         columns["certain"] = self._ranks()["rank_high"] <= k
         return self._frame(columns, self._ranking[:k])
 
+    @validated
     def ranks(self, level: float | None = None, *, random_state: int = 0) -> Frame:
         r"""Return the rank of each unit and the ranks that it may have, the largest score first.
 
@@ -563,6 +564,7 @@ class Importance:
             random_state=random_state,
         )
 
+    @validated
     def interval(
         self,
         level: float | None = None,
@@ -608,6 +610,7 @@ class Importance:
             )
         )
 
+    @validated
     def test(
         self,
         alternative: Alternative | None = None,
@@ -644,6 +647,7 @@ class Importance:
         )
         return self._frame({"score": self.scores, **tests})
 
+    @validated
     def contrast(self, a: str, b: str) -> Estimate:
         """Return the score of ``a`` minus the score of ``b`` with its inference.
 
@@ -681,6 +685,7 @@ class Importance:
         hint = did_you_mean(name, self.names, 3) or first
         raise ValueError(f"there is no unit {name!r}{hint}")
 
+    @validated
     def group(self, groups: object = None, how: GroupScores = "sum") -> Importance:
         """Return the importance of groups of units.
 
@@ -711,7 +716,6 @@ class Importance:
         InferenceWarning
             A sum over many columns: fewer than two rows for each, or 50 and more in a group.
         """
-        one_of("how", how, get_args(GroupScores))
         if how != "sum":
             return self._scored_again(groups, how)
         if groups is None:
@@ -900,6 +904,7 @@ class Importance:
         both[:g, :p], both[g:, p:] = membership, np.eye(2)
         return self.totals.summed(both)
 
+    @validated
     def moments(self, sample: int = 0, *, random_state: int = 0) -> Importance:
         """Return the same result without its rows: a few kilobytes, however many they are.
 
@@ -940,6 +945,7 @@ class Importance:
             return NotImplemented
         return self.minus(other)
 
+    @validated
     def minus(self, other: Importance, *, same_rows: bool | None = None) -> Importance:
         r"""Return how much more important each unit is here than in another result.
 
@@ -1009,6 +1015,7 @@ class Importance:
             by_outcome=by_outcome,
         )
 
+    @validated
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the result to a file (a zip of JSON and arrays, no pickle) and return its path.
 
@@ -1033,6 +1040,7 @@ class Importance:
         """
         return load(path)
 
+    @validated
     def plot(self, kind: str = "importance", **options: Any) -> Axes | NDArray[np.object_]:
         """Draw the result: a function of :mod:`dfi.plots` by name; returns its Axes.
 
@@ -1072,6 +1080,7 @@ class Importance:
         overwrite: bool = ...,
     ) -> Path: ...
 
+    @validated
     def report(
         self,
         path: str | os.PathLike[str] | None = None,
@@ -1239,7 +1248,9 @@ def _checked_fields(result: Importance) -> dict[str, object]:
         "basis": basis,
         "names": names,
         "default_groups": (
-            None if groups is None else Groups(groups.names, read_only(groups.membership, np.bool_))
+            None
+            if groups is None
+            else Groups(groups.names, read_only(groups.membership, np.bool_), result.names)
         ),
         "spec": freeze(result.spec, "spec"),
         "diagnostics": freeze(result.diagnostics, "diagnostics"),
@@ -1346,6 +1357,7 @@ def _rebuild(record: dict[str, Json]) -> Importance:
     return Importance(**{**record, "latent": latent, "by_outcome": parts})
 
 
+@validated
 def load(path: str | os.PathLike[str]) -> Importance:
     """Read a result that :meth:`Importance.save` wrote.
 

@@ -135,7 +135,7 @@ def leading(scores: Floats, top: int | None) -> Ints:
     if top is None:
         return ranking(scores)
     if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1:
-        raise ValueError(f"top must be a positive whole number or None, got {top!r}")
+        raise ValueError(f"top must be a whole number of 1 or more, or None, got {top!r}")
     return ranking(scores)[:top]
 
 

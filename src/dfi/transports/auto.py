@@ -29,6 +29,7 @@ from scipy import stats
 
 from dfi._data.weights import Weights
 from dfi._models.seeds import Seeds
+from dfi._parameters import validated_fields
 from dfi.transports.base import Choice, Transport, repeated_rows
 from dfi.transports.copula import Copula
 from dfi.transports.entropic import DOUBTFUL, EntropicOT, epsilon_for
@@ -62,6 +63,7 @@ MAX_CELLS = 10**7
 """Distances held at once; bounds the time to a fraction of a second."""
 
 
+@validated_fields
 @dataclass(kw_only=True)
 class Auto(Transport):
     """Choose among the transports by what the data show; the choice is part of the result.

@@ -45,6 +45,7 @@ from dfi._lines.choose import Quadrature
 from dfi._lines.closed_form import SumLines
 from dfi._lines.quadrature import QuadratureLines, spread_nodes
 from dfi._lines.trees.model import TreeLines
+from dfi._parameters import validated_fields
 from dfi.transports.components import check_components
 from dfi.transports.gaussian import Gaussian, LinearTransport, Whitening
 from dfi.transports.linear_error import latent_terms
@@ -334,6 +335,7 @@ class Cells:
         return np.asarray(np.diff(density, axis=1) @ self.squares / (-width * np.sqrt(2 * np.pi)))
 
 
+@validated_fields
 @dataclass(kw_only=True)
 class Copula(Whitening):
     """Gaussian copula: whitened normal scores, for skewed, heavy-tailed or ordinal margins.

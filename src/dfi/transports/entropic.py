@@ -45,6 +45,7 @@ from scipy.stats import qmc
 
 from dfi._lines.base import Reference, blocks
 from dfi._lines.choose import Quadrature
+from dfi._parameters import validated_fields
 from dfi._scoring.kernel import entropic_scores
 from dfi.transports.base import (
     FittedTransport,
@@ -282,6 +283,7 @@ class EntropicTransport(FittedTransport):
         return entropic_scores(task, self, atom_rows=rows, halves=halves)
 
 
+@validated_fields
 @dataclass(kw_only=True)
 class EntropicOT(Transport):
     """Entropic optimal transport with ``N(0, I)``, solved by Sinkhorn's algorithm.

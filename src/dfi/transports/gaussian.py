@@ -35,6 +35,7 @@ from dfi._data.levels import constant_columns
 from dfi._data.moments import GroupedMomentsOf, MomentsOf
 from dfi._data.source import SAMPLE_ROWS, SAMPLE_SEED, MatrixSource
 from dfi._lines.base import Reference, ReferenceKind
+from dfi._parameters import validated_fields
 from dfi.transports.base import Transport
 from dfi.transports.blocks import (
     BlockAttribution,
@@ -829,6 +830,7 @@ class _LinearDesign(Whitening):
         )
 
 
+@validated_fields
 @dataclass(kw_only=True)
 class Gaussian(_LinearDesign):
     """Bures-Wasserstein transport, or at ``epsilon > 0`` the exact Gaussian bridge.
@@ -927,6 +929,7 @@ class Gaussian(_LinearDesign):
         return kind, s, s
 
 
+@validated_fields
 @dataclass(kw_only=True)
 class Semicontinuous(_LinearDesign):
     r"""The form published in the paper's appendix, under its own name.

@@ -39,6 +39,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dfi._lines.base import Reference
+from dfi._parameters import validated_fields
 from dfi.transports.base import Transport, UnsuitableTransportError, repeated_rows
 from dfi.transports.curved import CurvedTransport, differences, neighbours, uniform_reference
 from dfi.transports.margins import Margin, count_rows, fit_margin
@@ -261,6 +262,7 @@ class VineTransport(CurvedTransport):
         return result
 
 
+@validated_fields
 @dataclass(kw_only=True)
 class KnotheRosenblatt(Transport):
     """Knothe-Rosenblatt transport through a vine copula (needs ``pip install pyvinecopulib``).

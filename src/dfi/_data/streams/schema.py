@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from dfi._data.columns import EXACT_WHOLE, levels_that_occur
 from dfi._data.distinct import MOST_ROWS, Found, Rows, Values, hashed, levels_of, number_bits
 from dfi._data.outcome import Shown
 from dfi._data.streams.parts import BATCH_ROWS, open_part
-from dfi._data.table import Known, check_levels
+from dfi._data.table import Known, check_levels, refuse_text
+from dfi._data.weights import LARGEST_WEIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -101,6 +103,8 @@ class ColumnState:
         Missing ones among these rows.
     gap : object
         What stands for a missing value in a column of objects.
+    text : bool
+        Whether its categories are plain strings in some part.
     """
 
     name: str
@@ -120,6 +124,7 @@ class ColumnState:
     values: Values = NO_VALUES
     counted_missing: int = 0
     gap: object = None
+    text: bool = False
 
     @classmethod
     def of(cls, reading: Reading, counted: Bools, where: str, *, numeric: bool) -> ColumnState:
@@ -145,6 +150,7 @@ class ColumnState:
                 n_observed=int(len(reading) - np.count_nonzero(gaps)),
                 infinite=Spot(),
                 declared=reading.declared,
+                text=reading.text,
                 levels=levels if len(levels) <= MOST_LEVELS else None,
                 counted_levels=own if len(levels) <= MOST_LEVELS else frozenset(),
             )
@@ -194,6 +200,7 @@ class ColumnState:
             values=self.values.merge(other.values),
             counted_missing=self.counted_missing + other.counted_missing,
             gap=self.gap if self.gap is not None else other.gap,
+            text=self.text or other.text,
         )
 
     def _kind(self, other: ColumnState) -> Kind | None:
@@ -207,10 +214,8 @@ class ColumnState:
         )
 
     def ordered_levels(self) -> tuple[object, ...]:
-        """Return the declared levels, else those that occur, sorted; None last where missing."""
-        known = self.declared
-        if known is None:
-            known = tuple(sorted(cast("frozenset[Native]", self.levels or frozenset())))
+        """Return the levels that occur, as they are declared, else sorted; None last."""
+        known = levels_that_occur(self.declared, self.levels or frozenset())
         return (*known, None) if self.missing.count else known
 
     def fill(self) -> float | None:
@@ -267,6 +272,16 @@ class WeightState:
             )
         if not self.n_positive:
             raise ValueError(f"{name} is 0 in every row; at least two rows must count.")
+        if not 1.0 / LARGEST_WEIGHT < self.total < LARGEST_WEIGHT:
+            raise ValueError(
+                f"{name} adds up to {self.total:.3g}, and squares of that are beyond double "
+                "precision: give it other units"
+            )
+        if kind == "frequency" and self.total > EXACT_WHOLE:
+            raise ValueError(
+                f"frequency_weight adds up to {self.total:.3g} rows, more than double precision "
+                "can count: pass counts, or sampling weights as sample_weight."
+            )
         if kind == "frequency" and self.split.count:
             raise ValueError(
                 f"frequency_weight counts repeated rows and must be whole numbers, but row "
@@ -525,6 +540,8 @@ def check_features(state: SchemaState, roles: Roles) -> None:
             else "X has one row; an importance needs many."
         )
     for column in state.columns:
+        if column.text and column.levels is not None:
+            refuse_text(column.name, sorted(cast("frozenset[str]", column.levels)))
         if column.kind == "categorical" and column.levels is None:
             raise ValueError(
                 f"Column {column.name!r} has more than {MOST_LEVELS} different values: it looks "

@@ -342,7 +342,8 @@ def _given_codes(
                 found = [column.levels[place] for place in places]
             elif k not in known:
                 continue
-            code = {level: number for number, level in enumerate(known.get(k, column.levels))}
+            numbered = column.levels if column.declared is None else column.declared
+            code = {level: number for number, level in enumerate(known.get(k, numbered))}
             # what is missing has no code
             code.pop(None, None)
             made[:, k] = [code.get(level, np.nan) for level in found]

@@ -1,0 +1,150 @@
+"""Columns of text that hold numbers: what stands in the way of reading them as such.
+
+A column of which all but a few values are numbers was meant as one, and one-hot levels of its
+values answer another question. It is refused, with the first value that is no number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+NUMERIC_SHARE = 0.9
+"""Share of the values that are not marks of a missing one from which text is meant as numbers."""
+
+HARMLESS_LEVELS = 2
+"""Two levels are one column of 0 and 1, whatever they are called: as numbers they give the same."""
+
+LONGEST_SHOWN = 40
+"""Characters of a value that a message quotes."""
+
+MISSING_MARKS = frozenset(
+    {"", "na", "n/a", "nan", "-nan", "#n/a", "#na", "null", "none", "<na>", "nat", "?", "-", "--"}
+    | {".", "..", "*", "missing", "#value!", "#div/0!", "#ref!", "inf", "-inf", "+inf"}
+    | {"infinity", "-infinity", "unknown", "not available"}
+)
+"""What people write for a number that is not there, in small letters."""
+
+_PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_HEX = re.compile(r"[+-]?0[xX][0-9a-fA-F]+")
+_GROUPED = re.compile(
+    r"[+-]?[1-9]\d{0,2}([,'\u2019_\u00a0\u202f\u2009 ])\d{3}(?:\1\d{3})*(?:\.\d*)?"
+)
+_COMMA = re.compile(r"[+-]?\d+,\d*(?:[eE][+-]?\d+)?")
+_DOTTED = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+,\d*")
+_CURRENCY = "$€£¥₹"
+_MINUS = "\u2212\u2012\u2013\u2014\ufe63\uff0d"
+
+
+def spelling(text: str) -> str | None:
+    """Return how a text writes a number, ``""`` if plainly; None if it is no number."""
+    bare = text.strip()
+    if _PLAIN.fullmatch(bare):
+        return ""
+    if _HEX.fullmatch(bare):
+        return "a hexadecimal number"
+    if bare and bare[0] in _MINUS and spelling(bare[1:]) is not None:
+        return "a minus sign that is no hyphen"
+    if bare.endswith(("%", "‰")) and spelling(bare[:-1]) is not None:
+        return "a per-cent sign"
+    inner = bare.strip(_CURRENCY)
+    if inner != bare and spelling(inner) is not None:
+        return "a currency sign"
+    if bare[:1] in "+-" and bare[1:2] in _CURRENCY and bare[1:2] and spelling(bare[2:]) is not None:
+        return "a currency sign"
+    if bare.startswith("(") and bare.endswith(")") and spelling(bare[1:-1]) is not None:
+        return "brackets"
+    if _GROUPED.fullmatch(bare):
+        return "a separator of thousands"
+    if _COMMA.fullmatch(bare) or _DOTTED.fullmatch(bare):
+        return "a decimal comma"
+    if not bare.isascii() and bare.isnumeric():
+        return "digits that are not ASCII"
+    return None
+
+
+_REMEDIES = {
+    "a hexadecimal number": "{}.map(lambda text: int(text, 16))",
+    "a minus sign that is no hyphen": "{}.str.replace('\u2212', '-').astype(float)",
+    "a per-cent sign": "{}.str.rstrip(' %').astype(float)",
+    "a currency sign": "{}.str.strip(' $€£¥₹').astype(float)",
+    "brackets": "{}.str.replace('(', '-').str.rstrip(')').astype(float)",
+    "a separator of thousands": "{}.str.replace(r'[^0-9.-]', '', regex=True).astype(float)",
+    "a decimal comma": "{}.str.replace(',', '.').astype(float)",
+}
+
+
+@dataclass(frozen=True)
+class TextNumbers:
+    """A column of text that was meant as numbers.
+
+    Attributes
+    ----------
+    n_numbers, n_values : int
+        How many of its values are numbers, of how many.
+    odd : str, optional
+        The first value that is not plainly a number; None where all are.
+    how : str
+        How it writes a number; empty where it is none.
+    """
+
+    n_numbers: int
+    n_values: int
+    odd: str | None
+    how: str
+
+    def remedy(self, column: str) -> str:
+        """Return an expression of pandas that makes the column numbers."""
+        if self.odd is None:
+            return f"{column}.astype(float)"
+        if not self.how:
+            return f"pandas.to_numeric({column}, errors='coerce') for missing ones in their place"
+        return _REMEDIES.get(self.how, "{}.map(...)").format(column)
+
+    @property
+    def _shown(self) -> str:
+        text = self.odd or ""
+        return repr(text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}...")
+
+    def words(self) -> str:
+        """Return what was found, as it stands after the name of a column."""
+        if self.odd is None:
+            return "holds numbers as text"
+        if self.how:
+            return f"holds numbers as text with {self.how} ({self._shown})"
+        return (
+            f"is text, but {self.n_numbers} of its {self.n_values} values are numbers and "
+            f"{self._shown} is not"
+        )
+
+
+def find_numbers(values: Iterable[object] | Mapping[str, int]) -> TextNumbers | None:
+    """Return what a column of text shows if it was meant as numbers, None where it was not.
+
+    Parameters
+    ----------
+    values : iterable of str, or mapping of str to int
+        The values, missing ones left out; or how often each occurs, in the order of their first
+        rows.
+    """
+    counts = Counter(values)
+    if len(counts) <= HARMLESS_LEVELS:
+        return None
+    spelt = {text: spelling(str(text)) for text in counts}
+    n_numbers = sum(count for text, count in counts.items() if spelt[text] is not None)
+    n_marks = sum(
+        count
+        for text, count in counts.items()
+        if spelt[text] is None and str(text).strip().lower() in MISSING_MARKS
+    )
+    total = counts.total()
+    if n_numbers == 0 or n_numbers < NUMERIC_SHARE * (total - n_marks):
+        return None
+    odd = next((str(text) for text in counts if spelt[text] != ""), None)
+    how = "" if odd is None else spelt[odd] or ""
+    return TextNumbers(n_numbers, total, odd, how)

@@ -1,0 +1,194 @@
+"""Odd tables of the command line: the right answer, or one sentence and its exit code."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+N = 60
+RNG = np.random.default_rng(0)
+A = RNG.standard_normal((N, 3))
+Y = 2 * A[:, 0] + A[:, 2] + 0.5 * RNG.standard_normal(N)
+CELLS = [[f"{value:.4f}" for value in (*A[row], Y[row])] for row in range(N)]
+OPTIONS = ("--model", "linear", "--folds", "2", "-o", "out")
+
+
+def lines(rows=CELLS, names=("a", "b", "c", "y"), separator=",", end="\n"):
+    return end.join(separator.join(row) for row in (names, *rows)) + end
+
+
+def with_cell(text, column=2, row=3):
+    return lines([[*r[:column], text, *r[column + 1 :]] if k == row else r
+                  for k, r in enumerate(CELLS)])  # fmt: skip
+
+
+def with_column(make, name="k"):
+    return lines([[*row, make(k)] for k, row in enumerate(CELLS)], ("a", "b", "c", "y", name))
+
+
+def as_json(change=lambda _row, record: record):
+    records = (dict(zip("abcy", map(float, row), strict=True)) for row in CELLS)
+    return "\n".join(json.dumps(change(k, record)) for k, record in enumerate(records))
+
+
+@pytest.fixture
+def scores(run, place):
+    """Run a command on a file, and return the scores by feature."""
+
+    def explain(content, *arguments, name="data.csv"):
+        (place / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        done = run("explain", name, "-y", "y", *OPTIONS, "--force", *arguments)
+        assert done.exit_code == 0, done.stderr
+        with (place / "out" / "importance.csv").open() as stream:
+            return {row["feature"]: float(row["score"]) for row in csv.DictReader(stream)}
+
+    return explain
+
+
+SAME = {
+    "carriage returns": (lines(end="\r"), "data.csv"),
+    "quotes": (lines([[f'"{cell}"' for cell in row] for row in CELLS]), "data.csv"),
+    "blanks": (lines([[f" {cell} " for cell in row] for row in CELLS]), "data.csv"),
+    "strings of JSON": (as_json(lambda _, r: {k: str(v) for k, v in r.items()}), "data.jsonl"),
+    "other minus signs": (
+        lines([[cell.replace("-", "\u2212") for cell in row] for row in CELLS]),
+        "data.csv",
+    ),
+    "a name of old": (as_json(), "data.json"),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_numbers_in_other_dress_are_the_same_numbers(name, scores):
+    expected = scores(lines())
+    found = scores(SAME[name][0], name=SAME[name][1])
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_marks_of_missing_values(scores):
+    expected = scores(with_cell(""))
+    for mark in ("nan", "NaN", "None", "#N/A", "?", "-", ".", " NA ", "n/a"):
+        assert scores(with_cell(mark)) == pytest.approx(expected, rel=1e-9), mark
+    assert scores(with_cell("oops"), "--na-values", "oops,zip") == pytest.approx(expected, rel=1e-9)
+    assert scores(with_cell("-99"), "--na-values", "-99") == pytest.approx(expected, rel=1e-9)
+
+
+def test_words_that_are_levels_stay_levels(scores):
+    words = scores(with_column(lambda row: ["none", "mild", "bad"][row % 3]))
+    other = scores(with_column(lambda row: ["nihil", "mild", "bad"][row % 3]))
+    assert words == pytest.approx(other, rel=1e-9)
+    signs = scores(with_column(lambda row: "+-"[row % 2]))
+    assert signs == pytest.approx(scores(with_column(lambda row: "ab"[row % 2])), rel=1e-9)
+    digits = scores(with_column(lambda row: str(row % 3)), "--categorical", "k")
+    assert digits == pytest.approx(scores(with_column(lambda row: "xyz"[row % 3])), rel=1e-9)
+
+
+ODD = {
+    "a word": (with_cell("x"), (), 4, "'c' is text, but 59 of its 60 values are numbers and 'x' is "
+               "not: call 'x' missing with --na-values"),
+    "per cent": (with_cell("17 %"), (), 4, "numbers with marks ('17 %'): read them with --numbers"),
+    "dollars": (with_cell("$17"), (), 4, "numbers with marks ('$17')"),
+    "a decimal comma": (with_cell('"1,5"'), (), 4, "decimal comma ('1,5')"),
+    "thousands": (with_cell('"17,000"'), (), 4, "numbers with marks ('17,000')"),
+    "hexadecimal": (with_cell("0x11"), (), 4, "hexadecimal number ('0x11')"),
+    "a long word": (with_cell("x" * 999), (), 4, f"and '{'x' * 37}...' is not"),
+    "a word as target": (with_cell("x", 3), (), 4, "the target 'y' is text, but 59 of its 60"),
+    "months": (with_column(lambda row: ["Jan", "Feb", "Mar", "Apr"][row % 4]), ("--time", "k"), 4,
+               "--time: column 'k' is no column of numbers or dates (for instance 'Jan')"),
+    "other dates": (with_column(lambda row: f"{1 + row % 12}/31/2020"), ("--time", "k"), 4,
+                    "text has no order in time: write dates as 2024-01-31"),
+    "one time": (with_column(lambda _: "1"), ("--time", "k"), 4, "'k' has one value only"),
+    "time of the target": (lines(), ("--time", "y"), 4, "--time names the target 'y'"),
+    "labels of the target": (lines(), ("--cv-groups", "y"), 4, "--cv-groups names the target"),
+    "weights of the target": (lines(), ("--weights", "y"), 4, "--weights names the target 'y'"),
+    "weights of text": (with_column(lambda row: "1" if row else "x"), ("--weights", "k"), 4,
+                        "--weights: column 'k' is no column of numbers (for instance 'x')"),
+    "large numbers": (with_column(lambda row: str(2**60 + row)), (), 4, "beyond 2**53"),
+    "no such category": (lines(), ("--categorical", "zz"), 4, "there is no column 'zz'"),
+    "a long header": (lines(names=("a" * 200_000, "b", "c", "y")), (), 3, "line 2 cannot be read"),
+    "no text": (with_cell("1\x002"), (), 3, "is no text (line 5 has NUL bytes)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_refused_in_one_sentence(name, run, place):
+    content, arguments, code, message = ODD[name]
+    (place / "data.csv").write_text(content, encoding="utf-8", newline="")
+    done = run("explain", "data.csv", "-y", "y", *OPTIONS, *arguments)
+    assert (done.exit_code, message in done.stderr) == (code, True), done.stderr
+    assert not (place / "out").exists()
+
+
+JSON = {
+    "an array": (f"[{as_json()[:60]}", "is a JSON array: write one object a line"),
+    "NaN": (as_json(lambda k, r: {**r, "c": float("nan")} if k == 3 else r),
+            "line 4 is not JSON lines, one object a line: NaN is no JSON: write null"),
+    "a half line": (as_json() + '\n{"a": 1,', "line 61 is not JSON lines"),
+    "a number": (as_json() + "\n3", "one object a line: it is no object"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", JSON)
+def test_json_that_is_no_table(name, run, place):
+    content, message = JSON[name]
+    (place / "data.jsonl").write_text(content)
+    done = run("explain", "data.jsonl", "-y", "y", *OPTIONS)
+    assert (done.exit_code, message in done.stderr) == (3, True), done.stderr
+
+
+def test_large_labels_are_told_apart(scores):
+    small = scores(with_column(lambda row: str(row // 5)), "--cv-groups", "k")
+    large = scores(with_column(lambda row: str(2**60 + row // 5)), "--cv-groups", "k")
+    assert small == large
+
+
+def test_tables_in_parts(run, place):
+    """Options about values hold for tables that are not read whole, too."""
+    digits = (np.arange(N) % 3).astype(str)
+    table = pl.DataFrame({"a": A[:, 0], "c": np.where(np.arange(N) == 3, -99.0, A[:, 2]), "y": Y})
+    (place / "parts").mkdir()
+    (place / "whole").mkdir()
+    table.with_columns(k=pl.Series(digits)).write_parquet(place / "parts" / "1.parquet")
+    gap = table.with_columns(pl.when(pl.col("c") != -99).then("c").alias("c"))
+    words = pl.Series([f"w{digit}" for digit in digits])
+    gap.with_columns(k=words).write_parquet(place / "whole" / "1.parquet")
+    options = ("--na-values", "-99", "--categorical", "k")
+    done = run("explain", "parts", "-y", "y", *OPTIONS, *options)
+    assert done.exit_code == 0, done.stderr
+    assert run("explain", "whole", "-y", "y", *OPTIONS[:-1], "expected").exit_code == 0
+    found, expected = (
+        pl.read_parquet(place / folder / "importance.parquet") for folder in ("out", "expected")
+    )
+    assert found["score"].to_list() == pytest.approx(expected["score"].to_list(), rel=1e-9)
+    refused = run("explain", "parts", "-y", "y", "--weights", "y", *OPTIONS[:-1], "more")
+    assert (refused.exit_code, "--weights names the target 'y'" in refused.stderr) == (4, True)
+
+
+def test_terminals_without_a_minus_sign(place):
+    """The exit code is that of the command, and what is printed for machines is still JSON."""
+    content = with_column(lambda row: "éu"[row % 2])
+    (place / "data.csv").write_text(content, encoding="utf-8")
+    command = [sys.executable, "-m", "dfi.cli", "explain", "data.csv", "-y", "y", *OPTIONS]
+    done = subprocess.run(  # noqa: S603
+        [*command, "--json"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.decode("ascii"))["n_rows"] == N
+    shown = subprocess.run(
+        [sys.executable, "-m", "dfi.cli", "show", "out"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert b"?" not in shown.stdout

@@ -1,0 +1,555 @@
+"""Odd inputs: each gives the right answer or one clear sentence, never another number."""
+
+from __future__ import annotations
+
+import decimal
+import fractions
+import sys
+import types
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import dfi
+from dfi._data.text import find_numbers, spelling
+from dfi.warnings import IdentifierWarning, RefitWarning
+
+N = 60
+RNG = np.random.default_rng(0)
+A = RNG.standard_normal((N, 3))
+A[:, 1] = 0.7 * A[:, 0] + 0.7 * A[:, 1]
+Y = 2 * A[:, 0] + A[:, 2] + 0.5 * RNG.standard_normal(N)
+X, y = pd.DataFrame(A, columns=list("abc")), pd.Series(Y, name="y")
+W = pd.Series(RNG.uniform(0.5, 2.0, N), name="w")
+G = pd.Series(np.repeat(np.arange(12), 5), name="g")
+ORDER = RNG.permutation(N)
+TEXT = [f"{value:.3f}" for value in A[:, 2]]
+FITTED = LinearRegression().fit(A, Y)
+BIG = 2**60 + ORDER
+TWO = (np.median(Y) < Y).astype(int)
+
+
+def explain(X=X, y=y, **options):
+    return dfi.explain(X, y, **{"estimator": "linear", "cv": 2, "diagnose": False, **options})
+
+
+def fitted(model, X=X, y=y):
+    return dfi.explain(X, y, model, cv="prefit", diagnose=False)
+
+
+def predict(rows):
+    return FITTED.predict(np.asarray(rows, dtype=float))
+
+
+def with_column(values, name="c"):
+    return X.assign(**{name: values})
+
+
+def with_text(value):
+    return with_column([value, *TEXT[1:]])
+
+
+def relabelled(vector):
+    return vector.iloc[ORDER]
+
+
+def multi(places):
+    return pd.MultiIndex.from_arrays([places // 10, places % 10])
+
+
+def objects(values):
+    return pd.Series(values, dtype=object)
+
+
+ANOTHER_ORDER = "{0} has the row labels of {1} in another order, .* pass {0}.loc\\[{1}.index\\]"
+OF_X = [
+    ("y", lambda: explain(y=relabelled(y))),
+    ("y", lambda: explain(y=relabelled(y).to_frame())),
+    ("y", lambda: explain(y=y.iloc[[1, 0, *range(2, N)]])),
+    ("y", lambda: explain(X.set_axis(multi(np.arange(N))), y.set_axis(multi(ORDER)))),
+    ("y", lambda: explain(X.set_axis(np.arange(N) // 2), y.set_axis(np.arange(N) % 30))),
+    ("sample_weight", lambda: explain(sample_weight=relabelled(W))),
+    ("frequency_weight", lambda: explain(frequency_weight=relabelled(G + 1))),
+    ("cv_groups", lambda: explain(cv_groups=relabelled(G))),
+    ("treatment", lambda: dfi.effects(X, y, relabelled(G % 2 == 0), "linear", cv=2)),
+    ("sample_weight", lambda: dfi.DFI(estimator="linear").fit(X, y, relabelled(W))),
+    ("cv_groups", lambda: dfi.compare(X, y, "loco", cv_groups=relabelled(G))),
+]
+
+
+@pytest.mark.parametrize(("name", "call"), OF_X)
+def test_row_labels_in_another_order(name, call):
+    with pytest.raises(ValueError, match=ANOTHER_ORDER.format(name, "X")):
+        call()
+
+
+def test_row_labels_of_vectors_beside_an_array():
+    with pytest.raises(ValueError, match=ANOTHER_ORDER.format("sample_weight", "y")):
+        explain(A, relabelled(y), sample_weight=W)
+
+
+def test_other_row_labels_are_matched_by_position():
+    expected = explain().scores
+    for vector in (y.set_axis(range(1000, 1000 + N)), y.set_axis([f"r{i}" for i in range(N)])):
+        np.testing.assert_array_equal(explain(y=vector).scores, expected)
+
+
+SPELT = {
+    "17 %": "a per-cent sign", "$17": "a currency sign", "17€": "a currency sign",
+    "-$17": "a currency sign", "1,5": "a decimal comma", "1.234,5": "a decimal comma",
+    "0,640": "a decimal comma", "17,000": "a separator of thousands",
+    "1\u00a0000": "a separator of thousands", "1_000": "a separator of thousands",
+    "0x11": "a hexadecimal number", "\u22121.5": "a minus sign that is no hyphen",
+    "(17)": "brackets", " 7 ": "", "1e5": "", "+3": "", ".5": "", "5.": "", "-0": "",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SPELT)
+def test_ways_to_write_a_number(text):
+    assert spelling(text) == SPELT[text]
+
+
+@pytest.mark.parametrize("text", ["", "x", "1-2", "2020-01-31", "1.2.3", "12 apples", "--", "e5"])
+def test_what_is_no_number(text):
+    assert spelling(text) is None
+
+
+@pytest.mark.parametrize("value", ["-", "?", "None", "#N/A", ".", "  ", "x", "nan", "inf"])
+def test_one_value_that_is_no_number(value):
+    message = (
+        f"^Column 'c' is text, but 59 of its 60 values are numbers and {value!r} is not: make it "
+        "numbers, e.g. pandas.to_numeric"
+    )
+    with pytest.raises(TypeError, match=message.replace("?", r"\?").replace(".", r"\.")):
+        explain(with_text(value))
+
+
+@pytest.mark.parametrize("value", [text for text, how in SPELT.items() if how])
+def test_numbers_written_otherwise_are_named(value):
+    with pytest.raises(TypeError, match=f"numbers as text with {SPELT[value]} .*make it numbers"):
+        explain(with_text(value))
+
+
+TABLES = {
+    "pandas": lambda: with_column(TEXT),
+    "objects": lambda: with_column(objects(TEXT)),
+    "blanks": lambda: with_column([f" {text} " for text in TEXT]),
+    "polars": lambda: pl.DataFrame({"a": A[:, 0], "c": TEXT}),
+    "pyarrow": lambda: pa.table({"a": A[:, 0], "c": TEXT}),
+    "array": lambda: np.array([[row, text] for row, text in zip(A[:, 0], TEXT, strict=True)]),
+    "lazy": lambda: pl.DataFrame({"a": A[:, 0], "c": TEXT, "y": Y}).lazy(),
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_column_of_numbers_as_text(table):
+    given = TABLES[table]()
+    with pytest.raises(TypeError, match=r"holds numbers as text: make it numbers, .*category"):
+        explain(given, "y" if table == "lazy" else Y)
+
+
+def test_text_that_is_no_number_and_declared_classes_stay_categories():
+    digits = [str(row % 3) for row in range(N)]
+    declared = explain(with_column(pd.Categorical(digits)))
+    words = explain(with_column([f"k{digit}" for digit in digits]))
+    np.testing.assert_array_equal(declared.scores, words.scores)
+    assert find_numbers(["a", "b", "1"]) is None
+    assert find_numbers(["0", "1"]) is None
+
+
+def test_an_outcome_of_numbers_as_text():
+    texts = [f"{value:.2f}" for value in Y]
+    with pytest.raises(TypeError, match=r"^y holds numbers as text: .* task='classification'"):
+        explain(y=texts)
+    with pytest.raises(TypeError, match=r"^y is text, but .* are numbers and '\?' is not"):
+        explain(y=["?", *texts[1:]])
+    assert explain(y=TWO.astype(str)).spec["outcome"]["kind"] == "binary"
+
+
+NUMBERED = {
+    "1 to n": with_column(np.arange(1, N + 1), "k"),
+    "in another order": with_column(ORDER, "k"),
+    "of an array": np.column_stack([A, np.arange(N)]),
+    "by name": with_column(RNG.choice(10**7, N, replace=False), "customer_id"),
+}
+
+
+@pytest.mark.parametrize("table", NUMBERED)
+def test_whole_numbers_that_name_the_rows_are_hinted_at(table):
+    with pytest.warns(IdentifierWarning, match="looks like an identifier or a count of the rows"):
+        explain(NUMBERED[table], Y)
+
+
+def test_whole_numbers_that_are_quantities_are_not():
+    explain(with_column(RNG.choice(10**5, N, replace=False), "income"))
+    explain(with_column(ORDER % 7, "row"))
+
+
+class Stateful:
+    def __init__(self):
+        self.calls = 0
+
+    def predict(self, rows):
+        self.calls += 1
+        return predict(rows) + self.calls
+
+
+class NoisyLearner(LinearRegression):
+    def predict(self, rows):
+        return super().predict(rows) + np.random.default_rng().standard_normal(len(rows))
+
+
+UNSTEADY = {
+    "random": lambda rows: predict(rows) + RNG.standard_normal(len(rows)),
+    "a little random": lambda rows: predict(rows) + 0.05 * RNG.standard_normal(len(rows)),
+    "standardised": lambda rows: predict(rows) / predict(rows).std(),
+    "ranked": lambda rows: np.argsort(np.argsort(predict(rows))),
+    "sorted": lambda rows: np.sort(predict(rows)),
+    "reversed": lambda rows: predict(rows)[::-1],
+    "of the first row": lambda rows: np.full(len(rows), predict(rows)[0]),
+    "stateful": Stateful(),
+}
+
+
+@pytest.mark.parametrize("model", UNSTEADY)
+def test_predictions_that_are_no_function_of_the_row(model):
+    with pytest.raises(ValueError, match=r"does not predict by the row alone: row .* dropout"):
+        fitted(UNSTEADY[model])
+
+
+def test_learners_whose_predictions_are_no_function_of_the_row():
+    with pytest.raises(ValueError, match="NoisyLearner does not predict by the row alone"):
+        explain(estimator=NoisyLearner())
+
+
+HONEST = {
+    "rounding": lambda rows: predict(rows) * (1 + 1e-7 * RNG.standard_normal(len(rows))),
+    "single precision": lambda rows: predict(rows).astype(np.float32),
+    "far from 0": lambda rows: (predict(rows) + 1e6).astype(np.float32).astype(float) - 1e6,
+    "a list": lambda rows: predict(rows).tolist(),
+    "a frame": lambda rows: pd.DataFrame({"p": predict(rows)}),
+    "an array with an empty mask": lambda rows: np.ma.array(predict(rows), mask=False),
+}
+
+
+@pytest.mark.parametrize("model", HONEST)
+def test_honest_models_pass(model):
+    found = fitted(HONEST[model]).scores
+    np.testing.assert_allclose(found, fitted(predict).scores, rtol=0.01, atol=0.02)
+
+
+ANSWERS = [
+    (lambda rows: np.ma.masked_greater(predict(rows), 1), "returned a masked array in which"),
+    (lambda rows: predict(rows) + 0j, "must predict real numbers, got complex ones"),
+    (lambda rows: pd.Series(predict(rows)).sample(frac=1, random_state=0), "row|another order"),
+    (lambda rows: 1.0, r"predictions of shape \(\) for 60 rows"),
+    (lambda rows: (value for value in predict(rows)), "must predict numbers, got generator"),
+    (lambda rows: 1 / 0, "could not predict 60 rows.*ZeroDivisionError"),
+]
+
+
+@pytest.mark.parametrize(("model", "message"), ANSWERS)
+def test_answers_that_are_no_predictions(model, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        fitted(model)
+
+
+class KerasLike:
+    """With ``fit`` and ``predict`` that prints, and nothing of scikit-learn."""
+
+    def fit(self, *_):
+        return self
+
+    def predict(self, rows, batch_size=None, verbose="auto"):
+        if verbose != 0:
+            print("1/1 ====")  # noqa: T201
+        return predict(rows).astype(np.float32)[:, None]
+
+
+class Probabilities:
+    classes_ = np.array([0, 1])
+
+    def predict_proba(self, rows):
+        share = 1 / (1 + np.exp(-predict(rows)))
+        return np.column_stack([1 - share, share])
+
+
+class Port:
+    def __init__(self, name, kind="tensor(float)"):
+        self.name, self.type = name, kind
+
+
+class Session:
+    """What an ``onnxruntime.InferenceSession`` can do."""
+
+    def __init__(self, inputs, answer):
+        self.inputs, self.answer = inputs, answer
+
+    def get_inputs(self):
+        return [Port(name) for name in self.inputs]
+
+    def get_outputs(self):
+        return [Port("out")]
+
+    def run(self, _names, given):
+        rows = np.column_stack([given[name] for name in self.inputs])
+        assert rows.dtype == np.float32
+        return self.answer(rows)
+
+
+def test_models_like_those_of_keras(capsys):
+    found = fitted(KerasLike())
+    np.testing.assert_allclose(found.scores, fitted(predict).scores, rtol=1e-4)
+    assert capsys.readouterr().out == ""
+
+
+def test_classifiers_with_probabilities_alone():
+    function = fitted(lambda rows: Probabilities().predict_proba(rows)[:, 1], y=TWO)
+    np.testing.assert_allclose(fitted(Probabilities(), y=TWO).scores, function.scores, rtol=1e-6)
+    with pytest.raises(ValueError, match="is a classifier, but y is a quantity"):
+        fitted(Probabilities())
+
+
+@pytest.mark.parametrize("inputs", [["rows"], ["a", "b", "c"]])
+def test_sessions_of_onnx(inputs):
+    session = Session(inputs, lambda rows: [predict(rows).astype(np.float32)[:, None]])
+    np.testing.assert_allclose(fitted(session).scores, fitted(predict).scores, rtol=1e-4)
+
+
+def test_sessions_of_onnx_that_classify():
+    def answer(rows):
+        shares = Probabilities().predict_proba(rows)
+        return [np.array(["no"] * len(rows)), [dict(enumerate(row)) for row in shares.tolist()]]
+
+    species = np.where(TWO, "yes", "no")
+    found = fitted(Session(["rows"], answer), y=species).scores
+    expected = fitted(lambda rows: Probabilities().predict_proba(rows), y=species).scores
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+@pytest.fixture
+def module(monkeypatch):
+    """A module of PyTorch with dropout, made of what is asked of one."""
+
+    class Tensor:
+        def __init__(self, values):
+            self.values = values
+
+        def detach(self):
+            return self
+
+        cpu = detach
+
+        def numpy(self):
+            return self.values
+
+    class NoGrad:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return None
+
+    torch = types.SimpleNamespace(
+        as_tensor=lambda values, **_: Tensor(np.asarray(values)), no_grad=NoGrad
+    )
+    monkeypatch.setitem(sys.modules, "torch", torch)
+
+    class Module:
+        __module__ = "torch.nn.modules.module"
+        training = True
+
+        def parameters(self):
+            return iter(())
+
+        def train(self, mode):
+            self.training = mode
+
+        def eval(self):
+            self.training = False
+
+        def __call__(self, rows):
+            noise = RNG.standard_normal(len(rows.values)) if self.training else 0.0
+            return Tensor((predict(rows.values) + noise)[:, None])
+
+    return Module()
+
+
+def test_modules_of_torch_are_evaluated_and_left_as_they_were(module):
+    np.testing.assert_allclose(fitted(module).scores, fitted(predict).scores, rtol=1e-4)
+    assert module.training
+
+
+def test_boosters_are_explained_by_their_trees():
+    xgboost = pytest.importorskip("xgboost")
+    lightgbm = pytest.importorskip("lightgbm")
+    options = {"max_depth": 3, "verbosity": 0, "seed": 0, "nthread": 1}
+    booster = xgboost.train(options, xgboost.DMatrix(X, y), 8)
+    found = fitted(booster)
+    assert found.diagnostics["lines"] == fitted(_sklearn_of(xgboost, booster)).diagnostics["lines"]
+    slow = fitted(lambda rows: booster.predict(xgboost.DMatrix(rows)))
+    np.testing.assert_allclose(found.scores, slow.scores, rtol=0.05)
+    table = with_column(pd.Categorical(np.where(A[:, 2] > 0, "u", np.where(ORDER % 2, "v", "w"))))
+    options = {"verbosity": -1, "num_leaves": 4, "min_data_in_leaf": 5, "num_threads": 1}
+    light = lightgbm.train(options, lightgbm.Dataset(table, y), 8)
+    assert np.isfinite(fitted(light, table).scores).all()
+
+
+def _sklearn_of(xgboost, booster):
+    model = xgboost.XGBRegressor()
+    model.load_model(bytearray(booster.save_raw("ubj")))
+    return model
+
+
+@pytest.mark.parametrize("model", [LinearRegression(), make_pipeline(StandardScaler(), Ridge())])
+def test_a_fitted_model_without_prefit_is_hinted_at(model):
+    model = clone(model).fit(X, y)
+    with pytest.warns(RefitWarning, match=r"is fitted already.*pass cv='prefit'.*clone"):
+        found = explain(estimator=model)
+    np.testing.assert_array_equal(found.scores, explain(estimator=clone(model)).scores)
+
+
+def test_groups_of_another_order_of_columns_go_by_name():
+    groups = explain(groups={"g": ["a", "b"]}).default_groups
+    expected = explain(groups={"g": ["a", "b"]}).group().scores
+    found = explain(X[["c", "b", "a"]], groups=groups).group().scores
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    with pytest.raises(ValueError, match="Group 'g' names 'a', which is not a feature"):
+        explain(X.rename(columns={"a": "z"}), groups=groups)
+    with pytest.raises(ValueError, match="Labels of rows are cv_groups"):
+        explain(groups=G)
+
+
+@pytest.mark.parametrize("factor", [1e300, 8e307, 1e-300, 1e-310])
+def test_weights_near_the_ends_of_double_precision(factor):
+    expected = explain(sample_weight=W)
+    found = explain(sample_weight=W * factor)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-6)
+    np.testing.assert_allclose(found.se, expected.se, rtol=1e-6)
+
+
+REFUSED = {
+    "weights of all sizes": (
+        lambda: explain(sample_weight=np.where(ORDER < 30, 1e-200, 1.0)),
+        "sample_weight goes from 1e-200 to 1: ",
+    ),
+    "counts beyond counting": (
+        lambda: explain(frequency_weight=np.full(N, 1e300)),
+        "frequency_weight adds up to 6e.301 rows",
+    ),
+    "weights of text": (
+        lambda: explain(with_column(["u"] * N, "w"), sample_weight="w"),
+        r"sample_weight \(column 'w'\) holds strings or classes, such as 'u'",
+    ),
+    "sparse weights": (
+        lambda: explain(sample_weight=sparse.csr_matrix(W.to_numpy()[:, None])),
+        "sample_weight is a sparse matrix; pass sample_weight.toarray",
+    ),
+    "one column for two": (
+        lambda: explain(X.assign(y=Y), "y", sample_weight="y"),
+        "y and sample_weight both name the column 'y'",
+    ),
+    "large integers": (lambda: explain(with_column(BIG, "k")), "Column 'k' has .* beyond 2..53"),
+    "unsigned": (lambda: explain(with_column(BIG.astype("uint64"), "k")), "Column 'k' .* 2..53"),
+    "an array of them": (lambda: explain(np.c_[BIG, BIG], Y), "Column 'x0' has whole numbers"),
+    "polars": (lambda: explain(pl.DataFrame({"k": BIG, "a": Y}), Y), "Column 'k' has whole"),
+    "python": (lambda: explain(with_column(objects([2**70 + int(i) for i in ORDER]))), "'c' has"),
+    "large outcomes": (lambda: explain(y=BIG), "^y has whole numbers beyond 2..53"),
+    "beyond all numbers": (lambda: explain(with_column(objects([10**400] * N))), "in row 0 that"),
+    "outcomes beyond": (lambda: explain(y=[10**400, *range(N - 1)]), "y has a number in row 0"),
+    "labels of two columns": (lambda: explain(cv_groups=np.c_[G, G]), "cv_groups has 2 columns"),
+    "missing labels": (lambda: explain(cv_groups=G.where(G > 0)), "cv_groups has a missing label"),
+    "few labels": (lambda: explain(cv_groups=G[:9]), "cv_groups has 9 labels and X has 60 rows"),
+    "records": (lambda: explain(X.to_records(index=False), Y), "X is a structured array: pass"),
+    "sparse outcomes": (lambda: explain(y=sparse.csr_matrix(Y[:, None])), "y is a sparse matrix"),
+    "four rows": (lambda: explain(A[:4], Y[:4]), "X has 4 rows, too few for two models"),
+    "six rows": (lambda: dfi.explain(A[:6], Y[:6]), "X has 6 rows, too few for 5 folds"),
+    "a class of losses": (lambda: explain(loss=dict), "loss is the class dict: pass a name"),
+    "text among epsilons": (
+        lambda: dfi.sensitivity(X, y, epsilons=["0.5"], estimator="linear"),
+        "epsilons must be numbers of at least 0, got '0.5'",
+    ),
+    "a number as a file": (lambda: dfi.load(3), "path must be the path of a file, got 3"),
+    "a number less a result": (lambda: explain().minus(3), "other must be a dfi.Importance, got 3"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_in_one_sentence(name):
+    call, message = REFUSED[name]
+    with pytest.raises((ValueError, TypeError), match=message):
+        call()
+
+
+def test_numbers_of_other_kinds_are_what_they_are():
+    np.testing.assert_array_equal(explain(cv_groups=2**60 + G).se, explain(cv_groups=G).se)
+    for labels in (G.to_frame(), G.to_numpy()[:, None]):
+        np.testing.assert_array_equal(explain(cv_groups=labels).se, explain(cv_groups=G).se)
+    whole = with_column(ORDER % 7)
+    expected = explain(whole).scores
+    for cells in ([decimal.Decimal(int(i)) for i in ORDER % 7], list((ORDER % 7).tolist())):
+        np.testing.assert_array_equal(explain(with_column(objects(cells))).scores, expected)
+    sevenths = [fractions.Fraction(int(i), 7) for i in ORDER % 7]
+    np.testing.assert_allclose(explain(with_column(objects(sevenths))).scores, expected, rtol=1e-6)
+    missing = [decimal.Decimal("sNaN"), *(decimal.Decimal(int(i)) for i in ORDER[1:] % 7)]
+    gap = pd.Series(np.where(np.arange(N) == 0, np.nan, ORDER % 7))
+    np.testing.assert_array_equal(
+        explain(with_column(objects(missing))).scores, explain(with_column(gap)).scores
+    )
+
+
+LEVELS = np.array(list("uvw"))[ORDER % 3]
+UNUSED = {
+    "two levels": (
+        pd.Categorical(np.where(TWO, "u", "v"), ["u", "v", "z"]),
+        pd.Categorical(np.where(TWO, "u", "v"), ["u", "v"]),
+    ),
+    "three levels": (pd.Categorical(LEVELS, list("quvzw")), pd.Categorical(LEVELS, list("uvw"))),
+    "missing ones": (
+        pd.Categorical(["u", None] * 30, ["u", "v"]),
+        pd.Categorical(["u", None] * 30, ["u"]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNUSED)
+def test_levels_that_do_not_occur_change_no_bit(name):
+    more, fewer = (explain(with_column(values)) for values in UNUSED[name])
+    np.testing.assert_array_equal(more.scores, fewer.scores)
+    np.testing.assert_array_equal(more.se, fewer.se)
+
+
+def test_levels_that_do_not_occur_in_an_enum_change_no_bit():
+    kind = pl.Enum(["u", "v", "q", "w"])
+    one, other = (
+        explain(pl.DataFrame({"a": A[:, 0], "c": pl.Series(LEVELS.tolist(), dtype=dtype)}), Y)
+        for dtype in (kind, pl.String)
+    )
+    np.testing.assert_array_equal(one.se, other.se)
+
+
+def test_boosting_that_counts_levels_counts_those_that_do_not_occur():
+    """XGBoost goes by the numbers of levels in the dtype: its trees are read by them too."""
+    xgboost = pytest.importorskip("xgboost")
+    table = with_column(pd.Categorical(LEVELS, list("quvzw")))
+    model = xgboost.XGBRegressor(
+        n_estimators=5, enable_categorical=True, n_jobs=1, tree_method="hist"
+    ).fit(table, y)
+    found = fitted(model, table)
+    slow = fitted(model.predict, table)
+    np.testing.assert_allclose(found.scores, slow.scores, rtol=0.1, atol=0.02)
+
+
+@pytest.mark.parametrize("model", [LinearRegression().fit(A, Y), KerasLike()])
+def test_no_warning_of_numpy_where_all_are_errors(model):
+    with np.errstate(all="raise"):
+        assert np.isfinite(fitted(model, A, Y).scores).all()
+        assert np.isfinite(explain(sample_weight=W * 1e300).se).all()

@@ -1,0 +1,220 @@
+"""The table of what public parameters may be, and that public functions go by it."""
+
+import inspect
+import typing
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import dfi
+from dfi import _parameters
+from dfi._scoring.forms import AskedForm
+from dfi._scoring.scores import TransportError
+from dfi.inference.intervals import Alternative, Expansion
+from dfi.inference.tests import Adjustment
+from dfi.methods.shapley import Sampling
+from dfi.results.importance import GroupScores, ShareOf
+from dfi.transports.blocks import BlockAttribution
+from dfi.transports.covariance import CovarianceKind
+
+SAMPLE = dfi.datasets.m1(80, d=3)
+
+
+@pytest.fixture(scope="module")
+def result():
+    return dfi.explain(SAMPLE.X, SAMPLE.y, "linear", cv=2, diagnose=False)
+
+
+LITERALS = {
+    "adjust": Adjustment,
+    "alternative": Alternative,
+    "attribution": BlockAttribution,
+    "covariance": CovarianceKind,
+    "expansion": Expansion,
+    "form": AskedForm,
+    "of": ShareOf,
+    "sampling": Sampling,
+    "transport_error": TransportError,
+}
+
+
+@pytest.mark.parametrize("name", LITERALS)
+def test_choices_of_the_table_are_those_of_the_types(name):
+    assert _parameters.COMMON[name][0].names == typing.get_args(LITERALS[name])
+
+
+def test_the_choices_of_groups_are_those_of_their_type():
+    assert _parameters.OWN["Importance.group", "how"][0].names == typing.get_args(GroupScores)
+
+
+PUBLIC = (dfi.explain, dfi.compare, dfi.sensitivity, dfi.effects, dfi.Importance.table)
+
+
+@pytest.mark.parametrize("function", PUBLIC, ids=lambda function: function.__qualname__)
+def test_defaults_are_allowed_and_flags_and_choices_are_in_the_table(function):
+    for name, parameter in inspect.signature(function).parameters.items():
+        allowed = _parameters.constraints_of(function.__qualname__, name)
+        if parameter.default is not inspect.Parameter.empty:
+            _parameters.check_one(name, parameter.default, allowed, optional=True)
+        if str(parameter.annotation).startswith(("bool", "int", "float")):
+            assert allowed, name
+
+
+FLAGS = ["no", "False", 0, 1, 1.0, "", []]
+
+
+@pytest.mark.parametrize("value", FLAGS)
+@pytest.mark.parametrize("name", ["diagnose", "keep_rows", "progress"])
+def test_booleans_take_booleans(name, value):
+    with pytest.raises(TypeError, match=rf"^{name} must be True or False, got "):
+        dfi.explain(SAMPLE.X, SAMPLE.y, "linear", **{name: value})
+
+
+def test_numpy_booleans_are_booleans():
+    for value in (np.True_, np.False_):
+        _parameters.check_one("sort", value, _parameters.COMMON["sort"])
+
+
+EXPLAIN = {
+    "level": ("0.9", 95, 0, True, float("nan"), None),
+    "n_jobs": ("2", 0, 1.5, True),
+    "n_repeats": (0, -1, 2.5, "3", True),
+    "random_state": (-1, "0", 1.5, np.random.default_rng(0)),
+    "max_seconds": (0, "60", -1.0, float("nan"), True),
+    "explain_rows": (1, "all", 2.5, True, -5),
+    "fit_rows": (1, "all", 0.5),
+    "units": ("column", None, 3),
+    "missing": ("impute", None, True),
+    "task": ("regress", 1),
+    "scale": ("logit",),
+    "form": ("lco", None),
+    "transport_error": ("exact", False),
+    "integration": ("gauss", 32, None),
+}
+
+
+@pytest.mark.parametrize("name", EXPLAIN)
+def test_explain_refuses_by_name_with_what_may_be(name):
+    for value in EXPLAIN[name]:
+        with pytest.raises(_parameters.InvalidParameterError, match=rf"^{name} must be .*, got "):
+            dfi.explain(SAMPLE.X, SAMPLE.y, "linear", **{name: value})
+        explainer = dfi.DFI(estimator="linear")
+        if name in explainer.get_params():
+            with pytest.raises(_parameters.InvalidParameterError, match=rf"^{name} must be "):
+                clone(explainer.set_params(**{name: value})).fit(SAMPLE.X, SAMPLE.y)
+
+
+METHODS = [
+    ("table", {"level": 95}),
+    ("table", {"simultaneous": "no"}),
+    ("table", {"sort": "score"}),
+    ("table", {"adjust": "bonferoni"}),
+    ("test", {"null": "0"}),
+    ("test", {"alternative": "larger"}),
+    ("interval", {"level": "95%"}),
+    ("interval", {"skewness": 1}),
+    ("interval", {"random_state": -1}),
+    ("ranks", {"level": 2}),
+    ("top", {"k": 0}),
+    ("top", {"k": "3"}),
+    ("group", {"how": "total"}),
+    ("shares", {"of": "all"}),
+    ("moments", {"sample": -1}),
+    ("save", {"path": 3}),
+    ("save", {"path": "x.dfi", "overwrite": "no"}),
+    ("report", {"path": "x.html", "overwrite": "no"}),
+    ("report", {"path": "x.html", "title": 3}),
+    ("plot", {"top": "3"}),
+    ("plot", {"simultaneous": "no"}),
+]
+
+
+@pytest.mark.parametrize(("method", "options"), METHODS, ids=str)
+def test_methods_of_results_refuse_by_name(result, method, options, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = list(options)[-1]
+    with pytest.raises(_parameters.InvalidParameterError, match=f"^{name} must be .*, got "):
+        getattr(result, method)(**options)
+    assert not list(tmp_path.iterdir())
+
+
+MADE = [
+    (dfi.transports.Gaussian, {"standardize": "no"}),
+    (dfi.transports.Gaussian, {"covariance": "lw"}),
+    (dfi.transports.Gaussian, {"attribution": "both"}),
+    (dfi.transports.EntropicOT, {"whiten": "no"}),
+    (dfi.transports.EntropicOT, {"split": 1}),
+    (dfi.transports.KnotheRosenblatt, {"latent": "normal"}),
+    (dfi.methods.CPI, {"n_permutations": 1}),
+    (dfi.methods.LOCO, {"sample_split": "no"}),
+    (dfi.methods.NLOCO, {"normalize": "y"}),
+    (dfi.methods.PCM, {"n_folds": 1.0}),
+    (dfi.methods.Shapley, {"exact": 1}),
+    (dfi.methods.Sobol, {"latent": "yes"}),
+    (dfi.methods.Disentangled, {"additive": "yes"}),
+    (dfi.methods.Disentangled, {"form": "lco"}),
+    (dfi.Quadrature, {"nodes": 0}),
+    (dfi.Quadrature, {"donors": 1}),
+]
+
+
+@pytest.mark.parametrize(("kind", "options"), MADE, ids=str)
+def test_constructors_refuse_by_name(kind, options):
+    (name,) = options
+    with pytest.raises(_parameters.InvalidParameterError, match=f"^{name} must be .*, got "):
+        kind(**options)
+
+
+SPELT = [
+    (lambda **o: dfi.explain(SAMPLE.X, SAMPLE.y, **o), "estimater", "explain", "estimator"),
+    (lambda **o: dfi.explain(SAMPLE.X, SAMPLE.y, **o), "weights", "explain", "sample_weight"),
+    (lambda **o: dfi.explain(SAMPLE.X, SAMPLE.y, **o), "seed", "explain", "random_state"),
+    (lambda **o: dfi.compare(SAMPLE.X, SAMPLE.y, **o), "method", "compare", "methods"),
+    (lambda **o: dfi.effects(SAMPLE.X, SAMPLE.y, **o), "treatement", "effects", "treatment"),
+    (dfi.DFI, "estimater", "DFI", "estimator"),
+    (dfi.transports.Gaussian, "epsilom", "Gaussian", "epsilon"),
+    (dfi.Quadrature, "node", "Quadrature", "nodes"),
+]
+
+
+@pytest.mark.parametrize(("call", "name", "owner", "meant"), SPELT)
+def test_misspelt_names_are_answered_with_the_nearest_one(call, name, owner, meant):
+    message = rf"^{owner}\(\) has no option '{name}'; did you mean '{meant}'\?$"
+    with pytest.raises(TypeError, match=message):
+        call(**{name: 1})
+
+
+def test_options_that_are_handed_on_are_named_too(result):
+    with pytest.raises(TypeError, match=r"^importance\(\) has no option 'tpo'; did you mean 'top'"):
+        result.plot(tpo=3)
+    with pytest.raises(TypeError, match=r"^report\(\) has no option 'titel'; did you mean"):
+        result.report("x.html", titel="x")
+
+
+def test_a_name_like_no_other_is_answered_with_the_list(result):
+    with pytest.raises(TypeError, match=r"^top\(\) has no option 'zzz'; its options are 'k'$"):
+        result.top(zzz=3)
+
+
+def test_long_values_and_tables_are_not_quoted_whole():
+    with pytest.raises(_parameters.InvalidParameterError, match=r"got 'x{76}\.\.\.$"):
+        dfi.explain(SAMPLE.X, SAMPLE.y, form="x" * 1000)
+    with pytest.raises(_parameters.InvalidParameterError, match=r"got a ndarray of shape"):
+        dfi.explain(SAMPLE.X, SAMPLE.y, diagnose=SAMPLE.X)
+
+
+def test_what_is_missing_is_pythons_own_business():
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'y'"):
+        dfi.explain(SAMPLE.X)
+
+
+def test_simultaneous_levels_beyond_what_the_draws_can_tell_are_refused(result):
+    """At level 0.9999 the band of 4000 draws would be narrower than intervals of single units."""
+    assert np.isfinite(result.interval(0.9975, simultaneous=True)["ci_high"]).all()
+    message = r"level=0\.9999 is beyond what 4000 draws can tell .* a level of 0\.9975 or less"
+    for call in (result.interval, result.table):
+        with pytest.raises(ValueError, match=message):
+            call(level=0.9999, simultaneous=True)
+    assert np.isfinite(result.interval(0.9999)["ci_high"]).all()
+    assert len(result.ranks(0.9999)) == 3
