@@ -46,7 +46,7 @@ class InferenceWarning(DFIWarning):
 
 
 class ImplausibleScoreWarning(DFIWarning):
-    """Scores that cannot be right: noise is found significant, or more variance than there is."""
+    """Scores that cannot be right: noise is significant, or they are far from the variance."""
 
 
 class ExactnessWarning(DFIWarning):

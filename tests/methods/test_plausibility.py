@@ -108,7 +108,11 @@ def test_score_above_the_variance_is_named():
             "9 times the variance that the regression explains, more than interactions of all 4",
         ),
         ({"latent_total": 2.6, "order": 2.6}, None, "interactions of more than 2 latent coord"),
-        ({"total": 0.02}, None, "add up to only 2 % of the variance"),
+        (
+            {"total": 0.02},
+            ImplausibleScoreWarning,
+            "add up to only 2 % of the variance that the regression explains: the models disagree",
+        ),
     ],
 )
 def test_words_of_totals(changes, category, words):
@@ -127,6 +131,7 @@ def test_curved_and_blurred_transports_are_told_apart():
         totals(total=0.1), dfi.transports.EntropicOT(epsilon=5.0), straight=False
     )
     assert "epsilon = 5 blurs the rows" in blurred[0].text
+    assert blurred[0].category is None
 
 
 def test_fidelity_of_a_linear_gaussian_model_is_one():

@@ -501,19 +501,24 @@ def _of_totals(totals: Totals, design: Transport, *, straight: bool) -> list[Ala
         )
         alarms.append(Alarm(text, ImplausibleScoreWarning if totals.impossible else None))
     if totals.low:
-        alarms.append(
-            Alarm(
-                f"the scores add up to only {_percent(totals.total / totals.explained)} of the "
-                f"{'variance' if totals.square else 'loss'} that the regression explains"
-                + (
-                    f": transport={design.name!r} with epsilon = {design.epsilon:g} blurs the "
-                    "rows, and what is blurred is attributed to nothing"
-                    if design.epsilon
-                    else ""
-                ),
-                None,
-            )
+        text = (
+            f"the scores add up to only {_percent(totals.total / totals.explained)} of the "
+            f"{'variance' if totals.square else 'loss'} that the regression explains"
         )
+        if design.epsilon:
+            text += (
+                f": transport={design.name!r} with epsilon = {design.epsilon:g} blurs the rows, "
+                "and what is blurred is attributed to nothing"
+            )
+        elif straight:
+            text += (
+                ": the models disagree where correlated features are taken apart, about rows that "
+                "are unlike the data. Compare with estimator='linear' and 'boosting', or leave out "
+                "a column that others determine"
+            )
+        # curves weigh scores by their slopes, and a blur is asked for
+        told = straight and not design.epsilon
+        alarms.append(Alarm(text, ImplausibleScoreWarning if told else None))
     return alarms
 
 
