@@ -14,7 +14,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import dfi
-from dfi._change import Overlap
+from dfi._change import BINS, Overlap, _coarse
 from dfi.warnings import OverlapWarning
 
 D = 4
@@ -319,6 +319,19 @@ def test_equal_tables_overlap(quick):
     found = Overlap.of(fits, fits)
     assert found.auc < 0.6
     assert min(found.effective) > 0.5
+
+
+def test_bins_keep_order_and_ties_and_are_few():
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.standard_normal(700), rng.integers(0, 3, 700), np.ones(700)])
+    found = _coarse(rows)
+    for values, bins in zip(rows.T, found.T, strict=True):
+        order = np.argsort(values, kind="stable")
+        assert np.all(np.diff(bins[order]) >= 0)
+        # where no more values than bins are asked for, trees do not look for quantiles
+        assert len(np.unique(bins)) <= BINS < 255
+        assert all(len(np.unique(bins[values == value])) == 1 for value in np.unique(values))
+    assert [len(np.unique(bins)) for bins in found.T] == [BINS, 3, 1]
 
 
 LEVEL = {"a": ["p", "q"] * 60, "b": np.arange(120.0), "y": np.arange(120.0) % 7}

@@ -8,7 +8,6 @@ to progress much faster than usual. Which measurements make the prediction what 
 
 # %%
 
-import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_diabetes
 
@@ -34,18 +33,11 @@ print(f"sum of the contributions: {patient.values.sum():.1f}")
 print(f"prediction - base:        {(patient.prediction - patient.base)[0]:.1f}")
 
 # %%
-# Drawn as bars, with the spread over models that were fitted on different halves of the rows. It
-# is not a confidence interval: it does not see what all models get wrong alike.
+# Drawn as steps from the mean of all to this prediction. The spread over models that were fitted
+# on different halves of the rows is not a confidence interval: it does not see what all models get
+# wrong alike.
 
-order = np.argsort(-np.abs(patient.values[0]))
-names = [f"{patient.names[j]} = {X.iloc[row, j]:g}" for j in order]
-figure, ax = plt.subplots(figsize=(7, 3.8), layout="constrained")
-colours = np.where(patient.values[0, order] > 0, "#D55E00", "#0072B2")
-ax.barh(names, patient.values[0, order], color=colours, xerr=patient.spread[0, order])
-ax.invert_yaxis()
-ax.axvline(0, color="black", linewidth=0.8)
-ax.set_xlabel("contribution to the prediction")
-ax.spines[["top", "right"]].set_visible(False)
+ax = everybody.plot("waterfall", row=row)
 
 # %%
 # The decision

@@ -82,7 +82,9 @@ def test_json_is_one_object_and_the_same_as_the_file(tables, run, place):
         ("like.csv", ("--fail-on-change", "--alpha", "0.0001"), 0, "no change was found"),
     ],
 )
-def test_the_exit_code_is_a_threshold_for_pipelines(tables, run, place, after, options, code, verdict):
+def test_the_exit_code_is_a_threshold_for_pipelines(
+    tables, run, place, after, options, code, verdict
+):
     done = run("change", "old.csv", after, *CALL[3:], *options)
     assert done.exit_code == code, done.output
     assert verdict in done.stderr
@@ -115,7 +117,7 @@ def test_ids_that_are_never_the_same_are_refused(tables, run, place):
 
 
 def test_an_id_that_no_file_has_is_refused(tables, run, place):
-    refused(run(*CALL, "--id", "who"), place, "who")
+    refused(run(*CALL, "--id", "who"), place, "--id: old.csv has no column 'who'")
 
 
 def test_a_target_of_another_kind_is_refused(tables, run, place):
@@ -123,7 +125,7 @@ def test_a_target_of_another_kind_is_refused(tables, run, place):
         y=pl.when(pl.col("y") > 0).then(pl.lit("yes")).otherwise(pl.lit("no"))
     )
     classes.write_csv(place / "new.csv")
-    refused(run(*CALL), place, "before and after")
+    refused(run(*CALL), place, "explain different outcomes (kind: 'real' and 'binary')")
 
 
 def test_a_file_that_is_not_there_is_an_input_that_cannot_be_read(tables, run, place):
