@@ -453,6 +453,8 @@ def change(
     time: options.Time = None,
     cv_groups: options.RowGroups = None,
     missing: options.MissingValues = options.Missing.unit,
+    na_values: options.NaValues = None,
+    categorical: options.Categorical = None,
     dates: options.DateColumns = None,
     numbers: options.NumberTexts = options.Numbers.plain,
     decimal: options.DecimalMark = options.Decimal.point,
