@@ -50,7 +50,10 @@ def test_all_rows(rows):
 def test_a_word_that_is_none(rows):
     done, _ = run(rows, "--explain-rows", "most")
     assert done.exit_code != 0
-    assert "--explain-rows must be 'default' or 'auto', got 'most'" in done.stderr
+    assert (
+        "--explain-rows must be 'default', 'auto', a whole number of 50 or more, or all"
+        in done.stderr
+    )
 
 
 def test_a_time_limit(rows):

@@ -169,6 +169,12 @@ _WHOLE: tuple[Rule, ...] = tuple(
         (r"an estimator that suits them better", "a --model that suits them better"),
         (r"If it is a column, pass X\.T\.", "Give a table with a line for each observation."),
         (r"explain with keep_rows=True", "explain with --keep-rows"),
+        (
+            r"make it numbers, e\.g\. .*, or declare its values to be classes, e\.g\. "
+            r"X\[.*\]\.astype\('category'\)\.",
+            "write it as numbers, or name the column with --categorical if its values are classes.",
+        ),
+        (r"a whole number of 50 or more or None", "a whole number of 50 or more, or all"),
         (r"Group rare ones if", "Pool rare ones with --max-levels if"),
         (
             r"(holds dates or times .*?, which is not a quantity or a class\.) .*",
