@@ -197,7 +197,7 @@ def check_killed(case, folder, where, old, new):
 
 
 @pytest.mark.parametrize(
-    ("case", "every"), [(Explain, 15), (ExplainAnew, 20), (Report, 2), (Study, 15)]
+    ("case", "every"), [(Explain, 40), (ExplainAnew, 60), (Report, 4), (Study, 45)]
 )
 def test_old_or_new_at_every_step(case, every, monkeypatch, command, cheap, three, tmp_path):
     assert sweep(monkeypatch, tmp_path, case(command, tmp_path), every=every) > 20

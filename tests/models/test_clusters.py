@@ -132,8 +132,9 @@ FEW = 400
 CALLS = [boosting, default, categories]
 
 
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("small", [parallel.SMALL_PARCEL, 0])
+@pytest.mark.parametrize(
+    ("call", "small"), [*((call, parallel.SMALL_PARCEL) for call in CALLS), (categories, 0)]
+)
 def test_dask(call, small, dask, monkeypatch):
     monkeypatch.setattr(parallel, "SMALL_PARCEL", small)
     with joblib.parallel_config(backend="dask"):

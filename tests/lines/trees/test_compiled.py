@@ -186,8 +186,8 @@ def test_a_change_of_any_kernels_source_compiles_all_anew(filled, tmp_path):
     ("ending", "damage"),
     [
         ("nbc", lambda content: content[: len(content) // 2]),
-        ("nbc", lambda _: b""),
-        ("nbi", lambda _: b""),
+        pytest.param("nbc", lambda _: b"", marks=pytest.mark.slow),
+        pytest.param("nbi", lambda _: b"", marks=pytest.mark.slow),
         ("nbi", lambda _: b"\n" * 40),
     ],
 )

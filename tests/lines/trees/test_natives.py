@@ -222,13 +222,13 @@ def test_statistics_of_the_outcome_are_refused_in_words():
 
 
 def test_an_explanation_is_that_of_the_function():
-    frame, y = table_of_categories(10, n=300)
+    frame, y = table_of_categories(10, n=200)
     frame = frame.drop(columns="one")
     model = MODELS["lightgbm"]().fit(frame, y)
     exact = dfi.explain(frame, y, model, cv="prefit", diagnose=False)
     assert exact.diagnostics["lines"].startswith("exact: 12 trees")
     by_nodes = dfi.explain(
-        frame, y, model, cv="prefit", diagnose=False, integration=dfi.Quadrature("equal", nodes=300)
+        frame, y, model, cv="prefit", diagnose=False, integration=dfi.Quadrature("equal", nodes=200)
     )
     np.testing.assert_allclose(exact.scores, by_nodes.scores, atol=1e-9)
 
