@@ -246,4 +246,13 @@ def test_what_is_left_to_interactions_is_told():
 
     local = dfi.explain(X, predict(X), predict, cv="prefit", **QUIET).local()
     assert local.higher_order.max() > 1.0
-    assert "ask again with refine=32" in repr(local)
+    assert "ask again with refine=128" in repr(local)
+
+
+def test_a_single_row_is_told_with_signs():
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    local = dfi.explain(X, X[:, 0], "linear", cv=2, diagnose=False).local(3)
+    told = repr(local)
+    assert f"prediction {local.prediction[0]:.4g}, explained by" in told
+    for name, value in zip(local.names, local.values[0], strict=True):
+        assert f"{name}  {value:+.4g}" in told

@@ -399,7 +399,7 @@ def test_alarms_come_first_and_noise_stands_beside_the_chart(build):
 
 def test_noise_of_exactly_zero_is_said_in_words(build):
     page = report_html(with_checks(build, floor=0.0))
-    assert "A column of pure noise scores exactly 0 here: 1 of them" in page
+    assert "A column of pure noise that no model reads scores exactly 0 here: 1 of them" in page
     assert 'class="floor"' not in page
 
 

@@ -64,7 +64,8 @@ def open_frame(
         raise TypeError(f"{what} is a LazyFrame: call .collect() first and pass the DataFrame.")
     if is_series(X):
         raise TypeError(
-            "X is a single Series, not a table: pass X.to_frame(), or a frame with that column."
+            "X is a single Series, not a table: pass X.to_frame() if it is a column, and a row as "
+            "a table of one row, e.g. table.iloc[[7]]."
         )
     if (
         isinstance(X, (str, bytes, dict, set))

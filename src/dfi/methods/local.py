@@ -282,7 +282,8 @@ def _what(fits: Fits) -> str:
     if fits.member:
         return "one of several classes or outcomes"
     return (
-        "probabilities that are no link of a margin"
+        "probabilities that are no link of a margin (estimator='boosting' and LogisticRegression "
+        "have one)"
         if fits.outcome.kind == "binary"
         else "a quantity"
     )

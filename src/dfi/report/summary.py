@@ -783,8 +783,8 @@ def noise_sentence(result: Importance) -> str | None:
     count = len(noise["probes"])
     if upper == 0.0:
         return (
-            f"A column of pure noise scores exactly 0 here: {count} of them were put beside the "
-            "table, and the transport finds them independent of every feature."
+            f"A column of pure noise that no model reads scores exactly 0 here: {count} of them "
+            "were put beside the table, and the transport finds them independent of every feature."
         )
     whole = words.null_of(result.spec).replace("the variance of the outcome", _VARIANCE)
     share = f" ({percent(floor / null)} of {whole})" if null > 0 else ""

@@ -271,14 +271,19 @@ class LocalAttributions:
         order = np.argsort(-self.mean_absolute, kind="stable").tolist()
         width = max((len(self.names[k]) for k in order[:10]), default=0)
         size = self.mean_absolute
-        lines += [f"{self.names[k].ljust(width)}  mean |c| {size[k]:.4g}" for k in order[:10]]
+        if n == 1:
+            lines[-1] = f"prediction {self.prediction[0]:.4g}, " + lines[-1]
+            told = [f"{value:+.4g}" for value in self.values[0]]
+        else:
+            told = [f"mean |c| {value:.4g}" for value in size]
+        lines += [f"{self.names[k].ljust(width)}  {told[k]}" for k in order[:10]]
         if p > 10:
             lines.append(f"... and {p - 10} more")
         much = int(np.sum(self.higher_order > MUCH_LEFT))
         if much:
             lines.append(
                 f"{much} row{'s have' if much > 1 else ' has'} much interaction of three and more "
-                "features (higher_order above 1): ask again with refine=32"
+                "features (higher_order above 1): ask again with refine=128"
             )
         return "\n".join(lines)
 

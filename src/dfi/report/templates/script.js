@@ -175,7 +175,7 @@
       if (step.spread) { picture.appendChild(svg("line", { "class": "whisker", x1: place(step.to - step.spread) + "%", x2: place(step.to + step.spread) + "%", y1: 11, y2: 11 })); }
     });
     line("base", row.base, digits(row.base), "base " + digits(row.base));
-    var much = row.higher > 1 ? "; interactions of three and more leave " + digits(row.higher) + " standard deviations to divide: ask with refine=32" : "";
+    var much = row.higher > 1 ? "; interactions of three and more leave " + digits(row.higher) + " standard deviations to divide: ask with refine=128" : "";
     byId("row-name").textContent = "Row " + row.row + ": " + data.rows.explains + " " + digits(row.prediction) + much;
   }
   if (data.rows) {
