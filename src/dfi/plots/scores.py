@@ -140,7 +140,7 @@ def importance(
     name = words.name_of(result.spec)
     shown_unit = unit
     if name is not None and unit == words.VARIANCE:
-        shown_unit = f"variance of {views.shorten(name, 40)}"
+        shown_unit = words.variance_of(result.spec, views.shorten(name, 40))
     label, how = AXIS_LABEL[result.space].format(unit=shown_unit), views.group_score(result)
     if result.space == "group" and how is not None:
         label = f"importance of the group ({how})"

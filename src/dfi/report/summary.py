@@ -86,7 +86,7 @@ def summarize(
         "target": target,
         "outcome": None if outcome is None else outcome.text,
         "mean_name": _mean_name(outcome),
-        "score_unit": f"variance of {target}" if target and unit == words.VARIANCE else unit,
+        "score_unit": words.variance_of(spec, target) if unit == words.VARIANCE else unit,
         "squares": unit == words.VARIANCE,
         "sampled_of": spec["explained_of"] if words.sample_text(spec) else None,
         "null_label": words.null_label(spec),

@@ -107,6 +107,13 @@ def unit_of(spec: Mapping[str, object]) -> str:
     return LOSSES[loss].unit if loss in LOSSES else f"{loss} loss"
 
 
+def variance_of(spec: Mapping[str, object], target: str | None) -> str:
+    """Return what scores of squared error are measured in, with the outcome's own name."""
+    if not target:
+        return VARIANCE
+    return f"variance of the {target}" if is_effect(spec) else f"variance of {target}"
+
+
 def null_of(spec: Mapping[str, object], target: str | None = None) -> str:
     """Return what scores of everything could add up to without interactions, in words."""
     loss = loss_of(spec)
