@@ -299,5 +299,5 @@ def test_parameters_are_checked() -> None:
         Shapley(n_permutations=10, n_coalitions=10, sampling="permutations")
     with pytest.raises(ValueError, match="sampling must be"):
         Shapley(sampling="orders")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="n_coalitions must be at least 2"):
+    with pytest.raises(ValueError, match="n_coalitions must be a whole number of 2 or more, got 1"):
         Shapley(n_coalitions=1)

@@ -101,7 +101,7 @@ def boosting():
 
 
 def fitted(n=240, **how):
-    return dfi.explain(*numbers(n), boosting().fit(*numbers(400)), form="loco", **how)
+    return dfi.explain(*numbers(n), boosting().fit(*numbers(400)), cv="prefit", **how)
 
 
 def grouped(n=240, **how):

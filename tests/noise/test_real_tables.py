@@ -62,7 +62,8 @@ TABLES = {
 }
 
 CELLS = [
-    (name, n)
+    # three splits of six learners: a minute and more, where 500 of its rows are tried as well
+    pytest.param(name, n, marks=pytest.mark.slow) if n == 777 else (name, n)
     for name, sizes in {
         "Bikeshare": (500, 1000),
         "Wage": (500, 1000),
