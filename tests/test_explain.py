@@ -351,7 +351,9 @@ def test_pipeline_on_raw_columns_of_any_library(mixed, library):
     [
         lambda pipe: GridSearchCV(pipe, {"ridge__alpha": [1e-6, 1.0]}, cv=2),
         lambda pipe: TransformedTargetRegressor(pipe, transformer=StandardScaler()),
-        lambda pipe: VotingRegressor([("a", pipe), ("b", pipe)]),
+        pytest.param(
+            lambda pipe: VotingRegressor([("a", pipe), ("b", pipe)]), marks=pytest.mark.slow
+        ),
         lambda pipe: StackingRegressor([("a", pipe)], cv=2),
     ],
     ids=["search", "transformed target", "vote", "stack"],

@@ -182,6 +182,7 @@ def test_smoothing_points_have_the_moments_of_the_normal_law(count, d):
         assert moments == pytest.approx(np.eye(d), abs=1e-10)
 
 
+@pytest.mark.slow
 def test_bridge_in_many_dimensions_is_not_lowered_by_its_smoothing():
     found = []
     for seed in range(12):

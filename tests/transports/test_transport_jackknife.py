@@ -99,7 +99,7 @@ def test_jackknife_that_is_asked_for_is_near_the_derived_errors(transport):
 @pytest.mark.parametrize(
     ("transport", "integration"),
     [
-        (dfi.transports.Gaussian(epsilon=0.3), "auto"),
+        pytest.param(dfi.transports.Gaussian(epsilon=0.3), "auto", marks=pytest.mark.slow),
         ("gaussian", dfi.Quadrature("draws", nodes=8)),
     ],
     ids=["bridge", "draws"],
