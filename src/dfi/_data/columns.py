@@ -262,11 +262,11 @@ def read_column(label: object, series: nw.Series[Native]) -> Reading:
         plain = kind == nw.String
         return Reading(label, "categorical", dtype, None, cells, missing, declared, text=plain)
     if kind == nw.Object:
-        return read_objects(label, cells, missing, dtype, series.implementation.value)
+        return read_objects(label, cells, missing, dtype, series.implementation.name.lower())
     if kind in (nw.Datetime, nw.Date, nw.Time, nw.Duration) or "period" in str(dtype):
         what_time = {nw.Time: "times", nw.Duration: "durations"}.get(type(kind), "dates")
         what_time = "periods" if "period" in str(dtype) else what_time
-        library = series.implementation.value
+        library = series.implementation.name.lower()
         remedy = _time_remedy(label, library, what_time)
         raise _refuse(label, f"holds dates or times ({dtype})", remedy)
     if kind in (nw.List, nw.Array, nw.Struct):
