@@ -11,6 +11,7 @@ import importlib.util
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from pathlib import Path
@@ -31,10 +32,12 @@ def run(name: str, count: int, seconds: float, seed: int) -> int:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     limit = 20 * max(map(len, originals)) / MEGABYTE + 200
     words: collections.Counter[str] = collections.Counter()
-    findings, started, k = 0, time.monotonic(), 0
+    findings, started, k, last = 0, time.monotonic(), 0, in_hand(name)
     while k < count and (seconds <= 0 or time.monotonic() - started < seconds):
         content = change(originals[k % len(originals)], seed + k)
         k += 1
+        # what ends the process is found by the one that started it
+        last.write_bytes(content)
         try:
             words[function(content)] += 1
         except (KeyboardInterrupt, SystemExit):
@@ -43,12 +46,18 @@ def run(name: str, count: int, seconds: float, seed: int) -> int:
             findings += 1
             keep(name, content)
             sys.stderr.write(f"{name}, change {seed + k - 1}:\n{traceback.format_exc(limit=-3)}\n")
+    last.unlink(missing_ok=True)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     told = ", ".join(f"{number} {word}" for word, number in words.most_common())
     sys.stdout.write(f"{name}: {k} inputs ({told}), {findings} findings, +{grown:.0f} MB\n")
     if grown > limit:
         sys.stderr.write(f"{name}: memory grew by {grown:.0f} MB, of {limit:.0f} allowed\n")
     return findings + (grown > limit)
+
+
+def in_hand(name: str) -> Path:
+    """Return where a target's process writes the bytes that it is about to read."""
+    return Path(tempfile.gettempdir()) / f"dfi-fuzz-{name}.bytes"
 
 
 def keep(name: str, content: bytes) -> None:
@@ -104,7 +113,11 @@ def main() -> int:
     failed = []
     for name in names:
         arguments = [name, "--here", "--seconds", share, "--count", options.count, "--seed", seed]
-        failed += [name] * (child(*arguments) != 0)
+        ended = child(*arguments)
+        failed += [name] * (ended != 0)
+        if ended < 0 and in_hand(name).exists():
+            keep(name, in_hand(name).read_bytes())
+            in_hand(name).unlink()
     for name in ("results", "tables.csv") if by_atheris else ():
         sys.stdout.write(f"{name}, guided by atheris for {share:.0f} s\n")
         sys.stdout.flush()

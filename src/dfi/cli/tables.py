@@ -545,6 +545,7 @@ def _refuse_ragged(text: bytes, separator: str, width: int, label: str) -> None:
 
 
 def _read_parquet(content: bytes, _label: str, _spelling: Spelling) -> pl.DataFrame:
+    _require_sound_parquet(content)
     return pl.read_parquet(io.BytesIO(content))
 
 
@@ -555,6 +556,17 @@ def _read_arrow(content: bytes, label: str, _spelling: Spelling) -> pl.DataFrame
     if content.startswith(_ARROW):
         return pl.read_ipc(io.BytesIO(content))
     return pl.read_ipc_stream(io.BytesIO(content))
+
+
+def _require_sound_parquet(content: bytes) -> None:
+    """Raise where a Parquet file contradicts itself, as :func:`_require_sound` does."""
+    pyarrow = importlib.import_module("pyarrow")
+    parquet = importlib.import_module("pyarrow.parquet")
+    try:
+        for _ in parquet.ParquetFile(pyarrow.BufferReader(content)).iter_batches():
+            pass
+    except NotImplementedError:  # an encoding that pyarrow does not have
+        pass
 
 
 def _require_sound(content: bytes) -> None:
