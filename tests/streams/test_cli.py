@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -83,3 +87,16 @@ def test_patterns_of_nothing_and_of_other_files(folder):
     (folder / "rows.csv").write_text("a,y\n1,2\n")
     done, _ = run(folder / "*.csv")
     assert "is no Parquet file; several files are read of Parquet" in " ".join(done.stderr.split())
+
+
+def test_sizes_that_lie_do_not_end_the_process(tmp_path):
+    # a page that says it has a negative number of values: polars asks for 2 EB, and aborts
+    (damaged,) = (Path(__file__).parents[1] / "fuzz/corpus/tables.parquet").iterdir()
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    shutil.copy(damaged, folder / "part.parquet")
+    # in a process of its own: what is tested would take the tests with it
+    command = [sys.executable, "-m", "dfi.cli", "explain", str(folder), "-y", "y"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 3
+    assert f"{folder / 'part.parquet'} is damaged: Invalid page header" in done.stderr
