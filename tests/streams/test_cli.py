@@ -97,6 +97,6 @@ def test_sizes_that_lie_do_not_end_the_process(tmp_path):
     shutil.copy(damaged, folder / "part.parquet")
     # in a process of its own: what is tested would take the tests with it
     command = [sys.executable, "-m", "dfi.cli", "explain", str(folder), "-y", "y"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)  # noqa: S603
     assert done.returncode == 3
     assert f"{folder / 'part.parquet'} is damaged: Invalid page header" in done.stderr
