@@ -14,7 +14,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import dfi
-from dfi._change import BINS, Overlap, _coarse
+from dfi.methods.separation import BINS, Separation, _coarse
 from dfi.warnings import OverlapWarning
 
 D = 4
@@ -316,7 +316,7 @@ def test_tables_that_hardly_overlap_are_doubted():
 
 def test_equal_tables_overlap(quick):
     fits = quick.before.source.fits
-    found = Overlap.of(fits, fits)
+    found = Separation.of(fits, fits)
     assert found.auc < 0.6
     assert min(found.effective) > 0.5
 
