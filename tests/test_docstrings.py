@@ -1,14 +1,36 @@
-"""Every parameter of a public function is described where editors and ``help`` look for it."""
+"""What editors, ``help`` and the reference say of a public name is whole, true and runs.
 
+Every parameter is described with its type and default, which are those of the signature; every
+name has an example, and the examples run as they stand.
+"""
+
+import ast
 import dataclasses
+import doctest
+import functools
 import inspect
+import pickle
 import re
+import warnings
 
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 
 import dfi
 
-NAMESPACES = ["methods", "datasets", "inference", "losses", "plots", "report", "transports"]
+NAMESPACES = [
+    "methods", "datasets", "inference", "losses", "plots", "report", "transports", "warnings",
+]  # fmt: skip
+USED = (
+    dfi.DFI, dfi.Change, dfi.Importance, dfi.LocalAttributions, dfi.Results, dfi.report.Report,
+)  # fmt: skip
+"""Classes whose methods people call; those of methods and transports are for the library."""
+
+NOTHING = ("None", "<factory>")
+WORDS = {"infinity": np.inf, "inf": np.inf}
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def section(text, title):
@@ -21,7 +43,7 @@ def section(text, title):
 
 def described(thing, title="Parameters"):
     """Return the type of each parameter that a docstring describes; None where it says nothing."""
-    text = inspect.cleandoc(thing.__doc__ or "").replace("\\\n", " ")
+    text = re.sub(r"\\\n\s*", " ", inspect.cleandoc(thing.__doc__ or ""))
     found = {}
     lines = section(text, title).splitlines()
     for place, line in enumerate(lines):
@@ -34,63 +56,167 @@ def described(thing, title="Parameters"):
 
 
 def told_of(thing):
-    """Return what is told of parameters here, or where a docstring sends its readers.
-
-    Records that people are given and do not make describe their attributes. The numbers behind a
-    plot take what the plot takes, and ``prepare`` and ``change`` what ``explain`` does.
-    """
+    """Return what is told of parameters; records that people are given describe attributes."""
     told = described(thing)
-    if dataclasses.is_dataclass(thing):
-        return {**described(thing, "Attributes"), **told}
-    name = getattr(thing, "__name__", "")
-    if name.endswith("_data") and hasattr(dfi.plots, name.removesuffix("_data")):
-        return {**described(getattr(dfi.plots, name.removesuffix("_data"))), **told}
-    if thing in (dfi.methods.prepare, dfi.change):
-        return {**described(dfi.explain), **told}
-    return told
+    return {**described(thing, "Attributes"), **told} if dataclasses.is_dataclass(thing) else told
 
 
-def callables():
-    """Yield every public function, class and method of ours, with the name that users write."""
+def listed(home):
+    """Return the public names of a namespace; those of the warnings are its classes."""
+    if hasattr(home, "__all__"):
+        return home.__all__
+    classes = inspect.getmembers(home, inspect.isclass)
+    return [name for name, value in classes if value.__module__ == home.__name__]
+
+
+@functools.cache
+def public():
+    """Return every public function, class and method of ours, by the name that users write."""
+    found = {}
     for home in (dfi, *(getattr(dfi, name) for name in NAMESPACES)):
-        for name in home.__all__:
+        for name in listed(home):
             value = getattr(home, name)
-            label = f"{home.__name__}.{name}"
-            if not callable(value) or getattr(value, "_is_protocol", False):
+            if not callable(value):
                 continue
-            yield pytest.param(value, id=label)
-            if home is dfi and isinstance(value, type):
+            found[f"{home.__name__}.{name}"] = value
+            if value in USED:
                 for member, function in inspect.getmembers(value, inspect.isroutine):
                     ours = str(getattr(function, "__module__", "")).startswith("dfi")
                     if ours and not member.startswith("_"):
-                        yield pytest.param(function, id=f"{label}.{member}")
+                        found[f"{home.__name__}.{name}.{member}"] = function
+    return found
 
 
-@pytest.mark.parametrize("thing", list(callables()))
-def test_every_parameter_is_described_with_its_type(thing):
-    names = [name for name in inspect.signature(thing).parameters if name not in ("self", "cls")]
-    if dataclasses.is_dataclass(thing):  # fields that are not for callers begin with a line
-        names = [name for name in names if not name.startswith("_")]
-    told = told_of(thing)
-    missing = [name for name in names if told.get(name) is None]
+def with_parameters():
+    """Return the names that are called with parameters of ours."""
+    return {
+        name: thing
+        for name, thing in public().items()
+        if not getattr(thing, "_is_protocol", False)
+        and not (isinstance(thing, type) and issubclass(thing, Warning))
+    }
+
+
+def parameters_of(thing):
+    """Return the parameters of a signature, without those that are not for callers."""
+    return {
+        name: parameter
+        for name, parameter in inspect.signature(thing).parameters.items()
+        if name not in ("self", "cls")
+        and not (dataclasses.is_dataclass(thing) and name.startswith("_"))
+    }
+
+
+@pytest.mark.parametrize("name", with_parameters())
+def test_every_parameter_is_described_with_its_type(name):
+    thing = public()[name]
+    parameters, told = parameters_of(thing), told_of(thing)
+    missing = [name for name in parameters if told.get(name) is None]
     assert not missing, f"the docstring does not describe {missing}"
-    kinds = {p.name: p.kind for p in inspect.signature(thing).parameters.values()}
-    bare = [n for n in names if not told[n] and kinds[n] is not inspect.Parameter.VAR_KEYWORD]
-    assert not bare, f"the docstring gives no type of {bare}"
-
-
-@pytest.mark.parametrize("thing", list(callables()))
-def test_every_default_is_told(thing):
-    """As "default=..." or "optional" behind the type, or in the words that follow."""
-    parameters = inspect.signature(thing).parameters
-    if dataclasses.is_dataclass(thing) and not described(thing):
-        return  # a record
-    told = told_of(thing)
-    silent = [
+    bare = [
         name
         for name, parameter in parameters.items()
-        if parameter.default is not parameter.empty
-        and not name.startswith("_")
-        and not re.search(r"default|optional", told.get(name) or "")
+        if not told[name] and parameter.kind is not inspect.Parameter.VAR_KEYWORD
     ]
+    assert not bare, f"the docstring gives no type of {bare}"
+    gone = [name for name in described(thing) if name not in parameters]
+    assert not gone, f"the docstring describes {gone}, which the signature does not have"
+
+
+def told_default(text):
+    """Return whether a default is told, and which; it is None where that is not a value."""
+    found = re.search(r"default=(.+?)\s*$", text)
+    if found is None:
+        return "optional" in text or "default" in text, None
+    try:
+        return True, WORDS.get(found.group(1), ast.literal_eval(found.group(1)))
+    except (SyntaxError, ValueError):
+        return True, WORDS.get(found.group(1))
+
+
+def same(told, default):
+    if isinstance(told, float | int) and isinstance(default, float | int):
+        return float(told) == float(default)
+    return told == default
+
+
+@pytest.mark.parametrize("name", with_parameters())
+def test_every_default_is_that_of_the_signature(name):
+    """As "default=..." or "optional" behind the type."""
+    thing = public()[name]
+    if dataclasses.is_dataclass(thing) and not described(thing):
+        return  # a record
+    told, silent, wrong = told_of(thing), [], []
+    for parameter in parameters_of(thing).values():
+        known, value = told_default(told[parameter.name] or "")
+        if parameter.default is parameter.empty:
+            if "default=" in told[parameter.name]:
+                wrong.append(f"{parameter.name}: there is no default")
+        elif not known:
+            silent.append(parameter.name)
+        elif value is not None and not same(value, parameter.default):
+            wrong.append(f"{parameter.name}: {value!r} for {parameter.default!r}")
+        elif told[parameter.name].endswith("optional") and repr(parameter.default) not in NOTHING:
+            wrong.append(f"{parameter.name}: optional, and {parameter.default!r} is not None")
     assert not silent, f"the docstring does not tell the default of {silent}"
+    assert not wrong, f"the docstring tells another default: {wrong}"
+
+
+def test_every_function_says_what_it_returns():
+    silent = [
+        name
+        for name, thing in public().items()
+        if not isinstance(thing, type) and not section(inspect.cleandoc(thing.__doc__), "Returns")
+    ]
+    assert not silent
+
+
+def test_every_public_name_has_an_example():
+    silent = [
+        name
+        for name, thing in public().items()
+        if ">>> " not in section(inspect.cleandoc(thing.__doc__ or ""), "Examples")
+    ]
+    assert not silent
+
+
+@pytest.fixture(scope="module")
+def calculated():
+    """Return what was calculated for examples, by call and arguments."""
+    return {}
+
+
+@pytest.fixture
+def once(calculated, monkeypatch):
+    """Let examples that make the same call share its result, which nobody can change."""
+
+    def remembering(function):
+        @functools.wraps(function)
+        def call(*arguments, **options):
+            try:
+                # the filters too: a call that is remembered does not warn again
+                key = function.__name__, str(warnings.filters), pickle.dumps((arguments, options))
+            except (AttributeError, TypeError, pickle.PicklingError):
+                return function(*arguments, **options)  # a class that the example made
+            if key not in calculated:
+                calculated[key] = function(*arguments, **options)
+            return calculated[key]
+
+        return call
+
+    for name in ("explain", "compare", "change", "sensitivity"):
+        monkeypatch.setattr(dfi, name, remembering(getattr(dfi, name)))
+
+
+@pytest.mark.parametrize("name", public())
+def test_examples_run_as_they_stand(name, once, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some write files
+    mpl.use("Agg")
+    thing = public()[name]
+    found = doctest.DocTestParser().get_doctest(thing.__doc__, {}, name, None, 0)
+    said = []
+    with mpl.rc_context({"figure.max_open_warning": 0}):
+        failed, tried = doctest.DocTestRunner(optionflags=OPTIONS).run(found, out=said.append)
+    plt.close("all")
+    assert tried
+    assert not failed, "".join(said)

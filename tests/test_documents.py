@@ -1,7 +1,5 @@
-"""The examples of the README, of pages and of the docstrings run as they stand."""
+"""The examples of the README and of pages run as they stand."""
 
-import doctest
-import importlib
 import re
 from pathlib import Path
 
@@ -10,7 +8,6 @@ import pytest
 ROOT = Path(__file__).parents[1]
 COLUMNS = ["feature", "share", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj"]
 PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
-COLUMNS = ["feature", "share", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj"]
 
 
 @pytest.mark.filterwarnings("ignore::dfi.warnings.TransportWarning")
@@ -65,14 +62,6 @@ def test_page_on_effects_begins_with_what_it_promises():
     average = result.diagnostics["average effect"]
     assert abs(average["value"] + 1.0) < 4 * average["se"]
     assert not result.diagnostics["overlap of treatment"]["poor"]
-
-
-@pytest.mark.parametrize(
-    "name", ["dfi._effects", "dfi._run", "dfi._sklearn", "dfi.results.importance"]
-)
-def test_docstring_examples(name):
-    outcome = doctest.testmod(importlib.import_module(name))
-    assert outcome.failed == 0
 
 
 def test_page_on_change_begins_with_what_it_promises(tmp_path, monkeypatch):

@@ -122,8 +122,8 @@ def change(
     y : str, optional
         The column of both dataframes that holds the outcome.
     estimator : str, estimator or callable, default="auto"
-        As for :func:`dfi.explain`, and so are the parameters that are not described here. They are
-        for tables; results have theirs.
+        The regression of each table, as for :func:`dfi.explain`. This and what follows from
+        ``transport`` on is for tables; results have theirs.
     rows : {"auto", "independent", "same"}, default="auto"
         Whether row i of one table is row i of the other (the same units twice), so that what both
         share cancels. ``"auto"``: where both are one and the same table (two models on the same
@@ -133,10 +133,45 @@ def change(
         Tables may overlap in part.
     ids : pair of array-like, optional
         The same as two vectors, one value for each row of the two tables.
+    transport : str or transport, default="gaussian"
+        The geometry that disentangles the features, fitted to each table.
+    groups : mapping, frame or sequence, optional
+        Groups of features that :meth:`~dfi.Importance.group` of the two results uses.
+    units : {"columns", "groups"}, default="columns"
+        What is given a score.
+    cv : int, splitter, iterable of splits or "prefit", default=5
+        Cross-fitting folds.
+    n_repeats : int, optional
+        How often the scores are computed on another division of the rows and averaged.
+    form : {"auto", "extrapolated", "cross", "calibrated", "loco", "cpi"}, default="auto"
+        The estimator of the latent scores.
+    transport_error : str, default="auto"
+        How the error of the fitted transports enters the standard errors.
+    integration : "auto" or Quadrature, default="auto"
+        How averages along latent lines are taken.
+    diagnose : bool, default=True
+        Whether both results are checked.
+    keep_rows : bool, default=False
+        Keep the influence values of every row of a table of more than 20,000 rows.
     sample_weight, frequency_weight, cv_groups : str or pair of array-like, optional
         The column of both dataframes, or one vector for each table.
+    missing : {"unit", "error", "drop"}, default="unit"
+        What becomes of missing values.
+    loss : str, Loss or callable, default="auto"
+        What scores are differences of.
+    task : {"auto", "classification", "regression"}, default="auto"
+        Whether the outcome holds classes.
+    positive : object, optional
+        The class whose probability is explained.
     level : float, optional
         Confidence level of the intervals; that of the results, .95 for tables.
+    n_jobs : int, optional
+        Parallel tasks (joblib); the result does not depend on it.
+    random_state : int or None, default=0
+        Seed of splits, fits and draws.
+    progress : bool, optional
+        Show progress bars; by default at a terminal and in notebooks, in calls of more than five
+        seconds.
 
     Returns
     -------
@@ -157,12 +192,17 @@ def change(
 
     Examples
     --------
-    >>> import dfi, numpy as np
-    >>> first, second = dfi.datasets.m1(400, rho=0.5), dfi.datasets.m1(400, rho=0.5, seed=1)
-    >>> found = dfi.change((first.X, first.y), (second.X, second.y + 2 * second.X[:, 3]),
-    ...                    estimator="linear")
+    >>> import dfi
+    >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
+    >>> after = second.y + 3 * second.X[:, 2]
+    >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
     >>> found.any_change.feature
-    'x3'
+    'x2'
+    >>> found.table()[["feature", "change", "law", "relation"]].round(1)
+      feature  change  law  relation
+    0      x2     7.6 -0.2       7.8
+    1      x0    -1.4 -2.3       0.9
+    2      x1    -0.9 -1.4       0.5
     """
     given = dict(locals())
     one_of("rows", rows, get_args(Rows))

@@ -257,6 +257,14 @@ class DFI(BaseEstimator):
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> explainer = dfi.DFI(estimator="linear", cv=2).fit(sample.X, sample.y)
+        >>> explainer.result_.names
+        ('x0', 'x1', 'x2')
         """
         check("DFI", self.get_params(deep=False), optional=OPTIONAL)
         warn_of_refits(self.estimator, self.cv)
@@ -352,6 +360,15 @@ class DFI(BaseEstimator):
         ------
         ValueError, TypeError
             Columns, dtypes or levels are not those of :meth:`fit`.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> explainer = dfi.DFI(estimator="linear", cv=2).fit(sample.X, sample.y)
+        >>> new = dfi.datasets.m1(2, d=3, random_state=1).X
+        >>> explainer.local(new).values.shape
+        (2, 3)
         """
         check_is_fitted(self, "result_")
         if self._source is None:
@@ -389,6 +406,15 @@ class DFI(BaseEstimator):
         ValueError
             The transport is not linear: fit again with
             ``transport_error="ignore"``.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> explainer = dfi.DFI(estimator="linear", cv=2).fit(sample.X, sample.y)
+        >>> known = explainer.with_fixed_transport()
+        >>> bool(known.se[1] < explainer.result_.se[1])  # the transport's own error is left out
+        True
         """
         check_is_fitted(self, "result_")
         if not hasattr(self, "transport_"):

@@ -386,6 +386,20 @@ def custom(function: Callable[[Floats, Floats], Floats], name: str | None = None
         Takes outcomes and predictions as arrays that broadcast, returns what each row loses.
     name : str, optional
         For tables; the function's own by default.
+
+    Returns
+    -------
+    Loss
+        What ``explain(loss=...)`` takes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dfi.losses import custom
+    >>> def cubic(y, p):
+    ...     return np.abs(y - p) ** 3
+    >>> custom(cubic).name
+    'cubic'
     """
     if not callable(function):
         raise TypeError(f"a loss must be a function of outcomes and predictions, got {function!r}")
@@ -394,7 +408,20 @@ def custom(function: Callable[[Floats, Floats], Floats], name: str | None = None
 
 
 def absolute() -> Loss:
-    """Return the absolute error, for differences of the losses of one model."""
+    """Return the absolute error, for differences of the losses of one model.
+
+    Returns
+    -------
+    Loss
+        What ``explain(loss=...)`` takes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dfi.losses import absolute
+    >>> absolute().of(np.array([3.0]), np.array([1.0]))
+    array([2.])
+    """
     return Loss("absolute", unit="absolute error", function=_absolute)
 
 
@@ -415,6 +442,18 @@ def pinball(quantile: float = 0.5) -> Loss:
     ----------
     quantile : float, default=0.5
         Strictly between 0 and 1; the default is the median.
+
+    Returns
+    -------
+    Loss
+        What ``explain(loss=...)`` takes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dfi.losses import pinball
+    >>> pinball(0.75).of(np.array([3.0, 1.0]), np.array([1.0, 3.0]))
+    array([1.5, 0.5])
     """
     if not 0.0 < quantile < 1.0:
         raise ValueError(f"quantile must lie between 0 and 1, got {quantile!r}")
@@ -422,7 +461,20 @@ def pinball(quantile: float = 0.5) -> Loss:
 
 
 def zero_one() -> Loss:
-    """Return the misclassification of a probability above or below one half."""
+    """Return the misclassification of a probability above or below one half.
+
+    Returns
+    -------
+    Loss
+        What ``explain(loss=...)`` takes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dfi.losses import zero_one
+    >>> zero_one().of(np.array([1.0, 0.0]), np.array([0.7, 0.6]))
+    array([0., 1.])
+    """
     return Loss("zero-one", unit="misclassified share", function=_zero_one, domain="probability")
 
 

@@ -10,63 +10,277 @@ _PACKAGE = str(Path(__file__).parent)
 
 
 class DFIWarning(UserWarning):
-    """Base class of every warning that dfi raises."""
+    """Base class of every warning that dfi raises.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dfi
+    >>> sample = dfi.datasets.m4(300, d=2)  # a feature and its square
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", dfi.warnings.DFIWarning)
+    ...     result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> [text[:44] for text in result.diagnostics["alarms"]]  # what was silenced stays with it
+    ["the latent coordinates of 'x0' and 'x1' stay"]
+    """
 
 
 class ConstantColumnWarning(DFIWarning):
-    """A column does not vary: it is kept, scores 0 and has no standard error."""
+    """A column does not vary: it is kept, scores 0 and has no standard error.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> sample.X[:, 2] = 1.0
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", dfi.warnings.ConstantColumnWarning)
+    ...     dfi.explain(sample.X, sample.y, "linear", cv=2)
+    Traceback (most recent call last):
+        ...
+    dfi.warnings.ConstantColumnWarning: constant column(s) 'x2': kept, with score 0...
+    """
 
 
 class IdentifierWarning(DFIWarning):
-    """A column of whole numbers seems to name or to count the rows."""
+    """A column of whole numbers seems to name or to count the rows.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> sample.X[:, 2] = range(200)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", dfi.warnings.IdentifierWarning)
+    ...     dfi.explain(sample.X, sample.y, "linear", cv=2)
+    Traceback (most recent call last):
+        ...
+    dfi.warnings.IdentifierWarning: column 'x2' has another whole number in each of...
+    """
 
 
 class RefitWarning(DFIWarning):
-    """A model that is fitted already is fitted again on each fold, because ``cv`` asks for it."""
+    """A model that is fitted already is fitted again on each fold, because ``cv`` asks for it.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> from sklearn.linear_model import LinearRegression
+    >>> model = LinearRegression().fit(sample.X, sample.y)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", dfi.warnings.RefitWarning)
+    ...     dfi.explain(sample.X, sample.y, model, cv=2)
+    Traceback (most recent call last):
+        ...
+    dfi.warnings.RefitWarning: this LinearRegression is fitted already, and cv asks...
+    """
 
 
 class MissingValuesWarning(DFIWarning):
-    """Rows with missing values are left out, as ``missing="drop"`` asks."""
+    """Rows with missing values are left out, as ``missing="drop"`` asks.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> sample.X[:20, 1] = float("nan")
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", dfi.warnings.MissingValuesWarning)
+    ...     dfi.explain(sample.X, sample.y, "linear", cv=2, missing="drop")
+    Traceback (most recent call last):
+        ...
+    dfi.warnings.MissingValuesWarning: 20 of 200 rows with missing values left out
+    """
 
 
 class OutcomeWarning(DFIWarning):
-    """The outcome is used as a quantity, but looks like something else (classes, a flag)."""
+    """The outcome is used as a quantity, but looks like something else (classes, a flag).
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> import numpy as np
+    >>> grade = np.digitize(sample.y, [-3, 3])
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", dfi.warnings.OutcomeWarning)
+    ...     dfi.explain(sample.X, grade, "linear", cv=2)
+    Traceback (most recent call last):
+        ...
+    dfi.warnings.OutcomeWarning: y holds integers with only 3 different values...
+    """
 
 
 class WeakModelWarning(DFIWarning):
-    """The regression explains little or nothing out of fold; its importances mean little."""
+    """The regression explains little or nothing out of fold; its importances mean little.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> noise = sample.y[::-1]  # outcomes of other rows
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", dfi.warnings.WeakModelWarning)
+    ...     dfi.explain(sample.X, noise, "linear", cv=2)
+    Traceback (most recent call last):
+        ...
+    dfi.warnings.WeakModelWarning: the regression explains nothing on held-out rows...
+    """
 
 
 class TransportWarning(DFIWarning):
-    """The transport does not suit the data: dependence is left, rows are decoded far from them."""
+    """The transport does not suit the data: dependence is left, rows are decoded far from them.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dfi
+    >>> sample = dfi.datasets.m4(300, d=2)  # a feature and its square
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", dfi.warnings.TransportWarning)
+    ...     dfi.explain(sample.X, sample.y, "linear", cv=2)
+    Traceback (most recent call last):
+        ...
+    dfi.warnings.TransportWarning: the latent coordinates of 'x0' and 'x1' stay dependent...
+    """
 
 
 class InferenceWarning(DFIWarning):
-    """The sample is too small for the scores, or for the theory behind their standard errors."""
+    """The sample is too small for the scores, or for the theory behind their standard errors.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(40, d=3)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", dfi.warnings.InferenceWarning)
+    ...     dfi.explain(sample.X, sample.y, "linear", cv=2)
+    Traceback (most recent call last):
+        ...
+    dfi.warnings.InferenceWarning: 40 rows are few: each model learned from 10 of them...
+    """
 
 
 class ImplausibleScoreWarning(DFIWarning):
-    """Scores that cannot be right: noise is significant, or they are far from the variance."""
+    """Scores that cannot be right: noise is significant, or they are far from the variance.
+
+    Examples
+    --------
+    For runs that nobody watches, make an error of it.
+
+    >>> import warnings
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", dfi.warnings.ImplausibleScoreWarning)
+    ...     result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> result.diagnostics["alarms"]  # nothing was wrong
+    ()
+    """
 
 
 class ExactnessWarning(DFIWarning):
-    """A model that could have been integrated exactly falls back to quadrature."""
+    """A model that could have been integrated exactly falls back to quadrature.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> import numpy as np
+    >>> from sklearn.compose import TransformedTargetRegressor
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> tree = DecisionTreeRegressor(max_depth=2)
+    >>> model = TransformedTargetRegressor(tree, func=np.arcsinh, inverse_func=np.sinh)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", dfi.warnings.ExactnessWarning)
+    ...     dfi.explain(sample.X, sample.y, model, cv=2)
+    Traceback (most recent call last):
+        ...
+    dfi.warnings.ExactnessWarning: ...the outcome is transformed, and the mean of what...
+    """
 
 
 class QuadratureWarning(DFIWarning):
-    """The nodes along latent lines are too few: scores are off by an estimated share."""
+    """The nodes along latent lines are too few: scores are off by an estimated share.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> from sklearn.neighbors import KNeighborsRegressor
+    >>> few = dfi.Quadrature("gauss", nodes=2)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", dfi.warnings.QuadratureWarning)
+    ...     dfi.explain(sample.X, sample.y, KNeighborsRegressor(), cv=2, integration=few)
+    Traceback (most recent call last):
+        ...
+    dfi.warnings.QuadratureWarning: line means by quadrature (2 Gauss nodes) are not accurate...
+    """
 
 
 class ManyLevelsWarning(DFIWarning):
-    """A categorical column has so many levels that most have few rows."""
+    """A categorical column has so many levels that most have few rows.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dfi, pandas as pd
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> X = pd.DataFrame(sample.X).assign(code=[f"c{k % 70}" for k in range(200)])
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", dfi.warnings.ManyLevelsWarning)
+    ...     dfi.explain(X, sample.y, "linear", cv=2)
+    Traceback (most recent call last):
+        ...
+    dfi.warnings.ManyLevelsWarning: Column 'code' has 70 levels...
+    """
 
 
 class ApproximationWarning(DFIWarning):
-    """An exact calculation would be too large, and a sampled one with its own error is used."""
+    """An exact calculation would be too large, and a sampled one with its own error is used.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=14)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", dfi.warnings.ApproximationWarning)
+    ...     dfi.compare(sample.X, sample.y, "shapley", estimator="linear", cv=2)
+    Traceback (most recent call last):
+        ...
+    dfi.warnings.ApproximationWarning: exact Shapley values of 14 units need 2^14...
+    """
 
 
 class OverlapWarning(DFIWarning):
-    """Treated and untreated rows hardly overlap: effects rest on few rows, or on extrapolation."""
+    """Treated and untreated rows hardly overlap: effects rest on few rows, or on extrapolation.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> treated = sample.X[:, 0] + sample.X[:, 2] / 5 > 0  # hardly anybody could have been either
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", dfi.warnings.OverlapWarning)
+    ...     dfi.effects(sample.X, sample.y, treated, "linear", outcome_model="linear",
+    ...                 propensity_model=LogisticRegression(), cv=2)
+    Traceback (most recent call last):
+        ...
+    dfi.warnings.OverlapWarning: rows with and without the treatment... overlap poorly...
+    """
 
 
 def warn(message: str, category: type[Warning]) -> None:

@@ -135,6 +135,16 @@ class Fits:
     cluster : tuple, optional
         An estimator of Dask that is fitted on all rows of a table on its workers, and how they are
         split; the ``learner`` is what it becomes here.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> fits = dfi.methods.prepare(sample.X, sample.y, estimator="linear", cv=2)
+    >>> fits.n_rows, len(fits.folds)
+    (200, 2)
+    >>> len(fits.full)  # fitted now, and once
+    2
     """
 
     data: Data
@@ -963,14 +973,66 @@ def prepare(
 ) -> Fits:
     """Read the data and split them once; models are fitted when a method asks for them.
 
-    Parameters are those of :func:`dfi.explain`. What comes back is what every method of
-    :mod:`dfi.methods` computes from: ``LOCO().compute(prepare(X, y))``. Of a large table that is
-    not in memory some rows are gathered, for methods that are about such ``samples``.
+    What comes back is what every method of :mod:`dfi.methods` computes from:
+    ``LOCO().compute(prepare(X, y))``. Of a large table that is not in memory some rows are
+    gathered, for methods that are about such ``samples``. :func:`dfi.explain` says more of the
+    parameters.
 
     Parameters
     ----------
+    X : dataframe or array of shape (n, d), or a table that is not in memory
+        The features.
+    y : array-like of shape (n,), frame of several outcomes, or str
+        The outcome; a string names the column of ``X`` that holds it.
+    estimator : str, estimator or callable, default="auto"
+        The regression: a name, a scikit-learn estimator, or a fitted model with ``cv="prefit"``.
+    cv : int, splitter, iterable of splits or "prefit", default=5
+        Cross-fitting folds; ``"prefit"`` explains a fitted model on held-out rows.
+    n_repeats : int, optional
+        How often the rows are divided anew.
+    groups : mapping, frame or sequence, optional
+        Groups of features.
+    units : {"columns", "groups"}, default="columns"
+        What is given a score.
+    sample_weight, frequency_weight : array-like of shape (n,) or str, optional
+        Sampling weights, or counts of equal rows.
+    cv_groups : array-like of shape (n,), optional
+        Labels of rows that depend on each other and stay in one fold.
+    missing : {"unit", "error", "drop"}, default="unit"
+        What becomes of missing values.
+    loss : str, Loss or callable, default="auto"
+        What scores are differences of.
+    task : {"auto", "classification", "regression"}, default="auto"
+        Whether ``y`` holds classes.
+    positive : object, optional
+        The class whose probability is explained.
+    scale : {"response", "margin"}, default="response"
+        Whether a fitted classifier is described by probabilities or by log-odds.
+    n_jobs : int, optional
+        Parallel tasks (joblib).
+    random_state : int or None, default=0
+        Seed of splits and fits.
+    progress : bool, optional
+        Show progress bars; by default at a terminal and in notebooks.
+    fit_rows : int, optional
+        How many rows models are fitted on, drawn at random; all by default.
+    explain_rows : int or str, optional
+        How many rows of a table that is not in memory are gathered to be explained.
     samples : bool, default=False
         Whether the methods that will be asked take a sample of the rows of such a table.
+
+    Returns
+    -------
+    Fits
+        What ``compute`` of a method takes.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> fits = dfi.methods.prepare(sample.X, sample.y, estimator="linear", cv=2)
+    >>> dfi.methods.LOCO().compute(fits)["loco"].influence.shape
+    (200, 3)
     """
     chosen = resolve_loss(loss)
     one_of("scale", scale, get_args(Scale))

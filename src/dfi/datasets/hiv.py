@@ -78,6 +78,17 @@ class HIVData:
         Each group in words.
     numbers : dict of str to int
         Each group's number in the paper, 1 to 14.
+
+    Examples
+    --------
+    >>> from dfi.datasets import HIVData
+    >>> data = HIVData(
+    ...     X=[[0, 1], [1, 1]], y=[0.0, 1.0], outcome="sens50", names=("site 1", "site 2"),
+    ...     groups={"both": ["site 1", "site 2"]}, descriptions={"both": "two sites"},
+    ...     numbers={"both": 1},
+    ... )
+    >>> data.positions
+    {'both': [0, 1]}
     """
 
     X: Any
@@ -125,8 +136,8 @@ def load_hiv(
         False: an array.
     check : bool, default=True
         Compare the files with the checksums of those the paper's results were computed from.
-    base_url : str, optional
-        Folder on the web; the authors' repository by default.
+    base_url : str, default=the repository of the authors
+        Folder on the web.
     timeout : float, default=30
         Seconds to wait for the server.
 

@@ -34,7 +34,18 @@ if TYPE_CHECKING:
 
 
 class Regression(Protocol):
-    """A regression function with its covariance over pairs of Gaussian rows."""
+    """A regression function with its covariance over pairs of Gaussian rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dfi.datasets import m1
+    >>> regression = m1(10, d=3).regression
+    >>> regression.active
+    (0,)
+    >>> regression(np.array([[2.0, 0.0, 0.0]]))
+    array([10.])
+    """
 
     @property
     def active(self) -> tuple[int, ...]:
@@ -55,6 +66,13 @@ class Linear:
     ----------
     beta : ndarray of shape (d,)
         The coefficients.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dfi.datasets import Linear
+    >>> Linear(np.array([1.0, 0.0, 2.0]))(np.array([[3.0, 9.0, 0.5]]))
+    array([4.])
     """
 
     beta: Floats
@@ -215,6 +233,19 @@ def linear_truth(correlation: Floats, beta: Floats) -> tuple[Floats, Floats]:
         Correlations of the features.
     beta : ndarray of shape (d,)
         Coefficients of the standardised features.
+
+    Returns
+    -------
+    latent, attributed : ndarray of shape (d,)
+        The scores in both spaces.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dfi.datasets import linear_truth
+    >>> latent, attributed = linear_truth(np.array([[1.0, 0.8], [0.8, 1.0]]), np.array([5.0, 0.0]))
+    >>> latent.round(6), attributed.round(6)
+    (array([20.,  5.]), array([17.,  8.]))
     """
     root = symmetric_root(correlation)
     latent = (root @ beta) ** 2
@@ -289,6 +320,18 @@ def m1(n: int = 2000, *, rho: float = 0.8, d: int = 10, random_state: int = 0) -
         Columns.
     random_state : int, default=0
         Seed.
+
+    Returns
+    -------
+    Simulation
+        The sample, its regression and its true scores.
+
+    Examples
+    --------
+    >>> from dfi.datasets import m1
+    >>> sample = m1(100, rho=0.8, d=3)
+    >>> sample.X.shape, sample.attributed.round(6)
+    ((100, 3), array([17.,  8.,  0.]))
     """
     correlation = pair_correlation(d, rho, (0, 1))
     return gaussian_simulation(n, correlation, first_times_five(d), 1.0, random_state)
@@ -307,6 +350,17 @@ def m2(n: int = 2000, *, rho: float = 0.8, d: int = 10, random_state: int = 0) -
         Columns.
     random_state : int, default=0
         Seed.
+
+    Returns
+    -------
+    Simulation
+        The sample, its regression and its true scores.
+
+    Examples
+    --------
+    >>> from dfi.datasets import m2
+    >>> m2(100, rho=0.0, d=3).attributed.round(2)
+    array([4.99, 4.99, 0.  ])
     """
     correlation = pair_correlation(d, rho, (0, 1))
     return gaussian_simulation(n, correlation, TwoCosines(), 1.0, random_state)
@@ -328,6 +382,17 @@ def m3(n: int = 2000, *, rho: float = 0.8, random_state: int = 0) -> Simulation:
         Correlation of X1 and X2, and of X4 and X5.
     random_state : int, default=0
         Seed.
+
+    Returns
+    -------
+    Simulation
+        The sample, its regression and its true scores.
+
+    Examples
+    --------
+    >>> from dfi.datasets import m3
+    >>> m3(100, rho=0.0).attributed.round(4)
+    array([1.125 , 1.125 , 0.8125, 0.5   , 0.5   ])
     """
     correlation = pair_correlation(5, rho, (0, 1), (3, 4))
     return gaussian_simulation(n, correlation, PiecewiseProducts(), 0.4, random_state)
@@ -347,6 +412,18 @@ def m4(n: int = 2000, *, d: int = 10, random_state: int = 0) -> Simulation:
         Columns.
     random_state : int, default=0
         Seed.
+
+    Returns
+    -------
+    Simulation
+        The sample, its regression and its true scores under linear whitening.
+
+    Examples
+    --------
+    >>> from dfi.datasets import m4
+    >>> sample = m4(100, d=3)
+    >>> sample.attributed, sample.correlation is None
+    (array([25.,  0.,  0.]), True)
     """
     check_rows(n)
     if d < 2:
@@ -379,6 +456,17 @@ def exponential(
         Coefficient of each feature in the exponent.
     random_state : int, default=0
         Seed.
+
+    Returns
+    -------
+    Simulation
+        The sample, its regression and its true scores.
+
+    Examples
+    --------
+    >>> from dfi.datasets import exponential
+    >>> exponential(100).attributed.round(3)
+    array([0.485, 0.485, 0.485])
     """
     correlation = np.full((3, 3), rho)
     np.fill_diagonal(correlation, 1.0)

@@ -135,6 +135,14 @@ def expand_standard_errors(
     -------
     ndarray
         The widened standard errors.
+
+    Examples
+    --------
+    >>> from dfi.inference import expand_standard_errors
+    >>> wide = expand_standard_errors([0.1, 0.0], expansion="variance", n=100, outcome_variance=1.0,
+    ...                               level=0.95)
+    >>> bool(wide[0] > 0.1 and wide[1] > 0.0)
+    True
     """
     plain = np.asarray(standard_errors, dtype=np.float64)
     if expansion is None:
@@ -197,6 +205,13 @@ def wald_interval(
     -------
     low, high : ndarray
         Endpoints.
+
+    Examples
+    --------
+    >>> from dfi.inference import wald_interval
+    >>> low, high = wald_interval([2.0, 0.1], [0.5, 0.1])
+    >>> low.round(2), high.round(2)
+    (array([1.02, 0.  ]), array([2.98, 0.3 ]))
     """
     level = check_level(level)
     alternative = check_alternative(alternative)

@@ -56,6 +56,17 @@ def resolve_methods(methods: object) -> list[Method]:
     ----------
     methods : str, method or list of these
         As :func:`dfi.compare` takes them.
+
+    Returns
+    -------
+    list of Method
+        One object for each, with the parameters it was given or its defaults.
+
+    Examples
+    --------
+    >>> from dfi.methods import LOCO, resolve_methods
+    >>> [method.name for method in resolve_methods(["dfi", LOCO()])]
+    ['dfi', 'loco']
     """
     if isinstance(methods, str) and methods == "all":
         methods = list(METHODS)

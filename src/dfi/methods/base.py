@@ -60,6 +60,17 @@ class Part:
         The parts of single classes or outcomes, where this is their sum.
     names, degenerate, unrelated, undetected, components, spread, latent, attribution : optional
         As in :class:`dfi.Importance`; by default the units of the data.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> fits = dfi.methods.prepare(sample.X, sample.y, estimator="linear", cv=2)
+    >>> part = dfi.methods.LOCO().compute(fits)["loco"]
+    >>> part.influence.shape
+    (200, 3)
+    >>> part.influence.mean(axis=0).round(1)  # the scores
+    array([ 9.3, -0. , -0. ])
     """
 
     influence: Floats
@@ -96,6 +107,30 @@ class Method(Protocol):
         Whether the standard errors account for everything of first order.
     inference : str
         Why the intervals hold or not, and how the test behaves where the score is 0.
+
+    Examples
+    --------
+    A method of your own is a name, a question and influence values.
+
+    >>> from dataclasses import dataclass
+    >>> import dfi
+    >>> from dfi.methods import Method, Part
+    >>> @dataclass(frozen=True)
+    ... class Covariance(Method):
+    ...     name = "covariance"
+    ...     question = "How much does the outcome vary with each feature alone?"
+    ...     valid_intervals = True
+    ...     inference = "The square of a mean, by the delta method."
+    ...
+    ...     def compute(self, fits):
+    ...         X, y = fits.table.matrix[fits.rows], fits.outcome.values[fits.rows]
+    ...         products = (X - X.mean(axis=0)) * (y - y.mean())[:, None]
+    ...         mean = products.mean(axis=0)
+    ...         return {"covariance": Part(mean**2 + 2 * mean * (products - mean), fits.rows)}
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> found = dfi.compare(sample.X, sample.y, [Covariance(), "dfi"], estimator="linear", cv=2)
+    >>> found.labels
+    ('covariance', 'dfi')
     """
 
     @property

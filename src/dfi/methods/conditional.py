@@ -82,6 +82,14 @@ class CPI(OneStep):
         Regression of a feature on the others; by default in the spirit of the outcome's.
     covariate_classifier : estimator, optional
         Classifier of a categorical feature given the others.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> found = dfi.compare(sample.X, sample.y, dfi.methods.CPI(), estimator="linear", cv=2)
+    >>> int(found["cpi"].scores.argmax())
+    0
     """
 
     n_permutations: int = 50

@@ -72,6 +72,14 @@ class LOCO(Method):
     sample_split : bool, default=False
         Take the two losses on disjoint halves of the rows (groups of rows stay whole): a test of
         the right size at the null, at the price of wider intervals.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> found = dfi.compare(sample.X, sample.y, dfi.methods.LOCO(), estimator="linear", cv=2)
+    >>> bool(found["loco"].scores[0] > 5 > found["loco"].scores[1])  # x0 stands in for x1
+    True
     """
 
     sample_split: bool = False
@@ -140,6 +148,14 @@ class NLOCO(Method):
         Divide by Var(Y), or by the variance of the feature that the others do not explain.
     sample_split : bool, default=False
         As for :class:`~dfi.methods.loco.LOCO`.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> found = dfi.compare(sample.X, sample.y, dfi.methods.NLOCO(), estimator="linear", cv=2)
+    >>> bool(0 < found["nloco"].scores[0] < 1)
+    True
     """
 
     normalize: Literal["outcome", "residual"] = "outcome"

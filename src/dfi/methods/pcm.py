@@ -65,6 +65,14 @@ class PCM(Method):
         linear. Groups of rows (``cv_groups``) stay whole in the halves and in these folds.
     estimate_variance : bool, default=True
         Divide the direction by an estimate of the conditional variance.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> found = dfi.compare(sample.X, sample.y, dfi.methods.PCM(), estimator="linear", cv=2)
+    >>> bool(found["pcm"].test()["p"][0] < 0.001)
+    True
     """
 
     n_folds: int = 3

@@ -91,6 +91,14 @@ class PFI(OneStep):
     debias : bool, default=True
         Add the one-step correction for the regression's error; False gives the classic mean, a
         statement about the fitted models as they are.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> found = dfi.compare(sample.X, sample.y, dfi.methods.PFI(), estimator="linear", cv=2)
+    >>> bool(found["pfi"].scores[0] > sample.y.var())  # of rows that do not occur
+    True
     """
 
     n_permutations: int = 50
@@ -126,6 +134,14 @@ class DLOCO(OneStep):
         the rows of its fold (then the U-statistic is complete).
     debias : bool, default=True
         Add the one-step correction for the regression's error.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> found = dfi.compare(sample.X, sample.y, dfi.methods.DLOCO(), estimator="linear", cv=2)
+    >>> int(found["dloco"].scores.argmax())
+    0
     """
 
     n_partners: int = 50

@@ -62,8 +62,16 @@ class R2(Method):
 
     Parameters
     ----------
-    decompositions : tuple of {"genizi", "lmg", "dominance"}, optional
-        Which of them; all three by default.
+    decompositions : tuple of str, default=("genizi", "lmg", "dominance")
+        Which of them.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> found = dfi.compare(sample.X, sample.y, dfi.methods.R2(), estimator="linear", cv=2)
+    >>> found.labels
+    ('r2_genizi', 'r2_lmg', 'r2_dominance')
     """
 
     decompositions: tuple[Decomposition, ...] = ("genizi", "lmg", "dominance")

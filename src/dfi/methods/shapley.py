@@ -110,6 +110,14 @@ class Shapley(Method):
     n_coalitions : int, optional
         Submodels to sample instead of a number of orders: about as many in each fold. By default
         8 per unit (least squares: 40 per unit and at least 2000).
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> found = dfi.compare(sample.X, sample.y, dfi.methods.Shapley(), estimator="linear", cv=2)
+    >>> found["shapley"].scores.round()
+    array([17.,  8., -0.])
     """
 
     exact: bool | Literal["auto"] = "auto"

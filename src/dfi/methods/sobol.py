@@ -83,6 +83,14 @@ class Sobol(Method):
         How often every held-out row is composed anew (not used for linear regressions).
     latent : bool, default=True
         Whether the latent regression is decomposed too.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> found = dfi.compare(sample.X, sample.y, dfi.methods.Sobol(), estimator="linear", cv=2)
+    >>> found.labels
+    ('sobol_total', 'sobol_first', 'sobol_latent_total', 'sobol_latent_first')
     """
 
     n_compositions: int = 10

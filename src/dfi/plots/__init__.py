@@ -113,6 +113,19 @@ def plot_local(local: LocalAttributions, kind: str = "beeswarm", **options: obje
         Name of a plot of single rows.
     **options
         Those of that plot.
+
+    Returns
+    -------
+    Axes
+        What was drawn on.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
+    >>> dfi.plots.plot_local(local, "waterfall", row=2).get_xlabel()
+    'the predicted y, row 2'
     """
     if kind not in _LOCAL_KINDS:
         hint = did_you_mean(kind, _LOCAL_KINDS)
@@ -135,6 +148,20 @@ def plot_result(
         Name of a plot of a single result.
     **options
         Those of that plot.
+
+    Returns
+    -------
+    Axes or ndarray of Axes
+        What was drawn on; several for ``"groups"``.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> ax = dfi.plots.plot_result(result, "amplification")
+    >>> ax.get_ylabel()
+    'attributed score'
     """
     if kind not in _KINDS:
         hint = did_you_mean(kind, _KINDS)

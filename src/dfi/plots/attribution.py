@@ -39,7 +39,32 @@ def _latent_of(result: Importance) -> Importance:
 
 
 def _latent_attributed_data(result: Importance, *, top: int | None = 20) -> Columns:
-    """Return the numbers behind :func:`latent_attributed`, ordered by the larger score."""
+    """Return the numbers behind :func:`latent_attributed`, ordered by the larger score.
+
+    Parameters
+    ----------
+    result : Importance
+        What the plot would draw.
+    top : int or None, default=20
+        How many features, by the larger of the two scores.
+
+    Returns
+    -------
+    frame
+        In the caller's dataframe library.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> shown = dfi.plots.latent_attributed_data(result)
+    >>> shown[["feature", "latent_score", "attributed_score"]].round(1)
+      feature  latent_score  attributed_score
+    0      x0          19.6              16.6
+    1      x1           4.5               7.5
+    2      x2          -0.0              -0.0
+    """
     sides = {
         "latent": views.unit_columns(_latent_of(result)),
         "attributed": views.unit_columns(result),
@@ -74,6 +99,15 @@ def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | No
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> ax = dfi.plots.latent_attributed(result)
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['x0', 'x1', 'x2']
     """
     shown = _latent_attributed_data(result, top=top)
     n_shown = len(shown["feature"])
@@ -107,7 +141,32 @@ def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | No
 
 
 def _attribution_data(result: Importance, *, top: int | None = 30) -> Columns:
-    """Return the weights behind :func:`attribution` as a long table: feature, latent, weight."""
+    """Return the weights behind :func:`attribution` as a long table: feature, latent, weight.
+
+    Parameters
+    ----------
+    result : Importance
+        What the plot would draw.
+    top : int or None, default=30
+        How many features, the largest scores first.
+
+    Returns
+    -------
+    frame
+        In the caller's dataframe library.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> dfi.plots.attribution_data(result, top=2).round(1)
+      feature latent  weight
+    0      x0     x0     0.8
+    1      x0     x1     0.2
+    2      x1     x0     0.2
+    3      x1     x1     0.8
+    """
     order, weights = views.clustered_weights(result, top)
     names = np.array(result.names, dtype=object)[order]
     return {
@@ -140,6 +199,14 @@ def attribution(result: Importance, *, top: int | None = 30, ax: Axes | None = N
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> dfi.plots.attribution(result).get_xlabel()
+    'latent coordinate'
     """
     order, weights = views.clustered_weights(result, top)
     side = float(min(max(4.0, 2.4 + 0.2 * len(order)), 12.0))
@@ -177,7 +244,26 @@ def _draw_heat_map(ax: Axes, values: Floats, names: Names, label: str) -> None:
 
 
 def _amplification_data(result: Importance) -> Columns:
-    """Return the numbers behind :func:`amplification`, for all features."""
+    """Return the numbers behind :func:`amplification`, for all features.
+
+    Parameters
+    ----------
+    result : Importance
+        What the plot would draw.
+
+    Returns
+    -------
+    frame
+        In the caller's dataframe library.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> dfi.plots.amplification_data(result)["amplification"].round(1).tolist()[:2]
+    [0.8, 1.7]
+    """
     latent, columns = _latent_of(result).scores, views.unit_columns(result)
     ratios = {
         "feature": columns["feature"],
@@ -211,6 +297,14 @@ def amplification(result: Importance, *, top: int | None = 8, ax: Axes | None = 
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> dfi.plots.amplification(result).get_xlabel()
+    'latent score'
     """
     shown = _amplification_data(result)
     n_named = len(views.leading(result.scores, top))
@@ -288,6 +382,31 @@ def _groups_data(result: Importance, groups: object = None, *, top: int | None =
     """Return the numbers behind the first two panels of :func:`groups`.
 
     ``significant_alone`` is one test at a time, ``significant`` with Bonferroni's correction.
+
+    Parameters
+    ----------
+    result : Importance
+        A result by feature, or by group.
+    groups : mapping, frame or Groups, optional
+        The groups; by default those that the result was made with.
+    top : int or None, default=20
+        How many groups, the largest first.
+
+    Returns
+    -------
+    frame
+        In the caller's dataframe library.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> shown = dfi.plots.groups_data(result, {"pair": ["x0", "x1"], "other": ["x2"]})
+    >>> shown[["feature", "score", "significant"]].round(1)
+      feature  score  significant
+    0    pair   24.0         True
+    1   other   -0.0        False
     """
     grouped = _by_group(result, groups)
     columns = views.unit_columns(grouped, adjust="bonferroni")
@@ -333,6 +452,15 @@ def groups(
     Returns
     -------
     ndarray of four Axes
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> panels = dfi.plots.groups(result, {"pair": ["x0", "x1"], "other": ["x2"]})
+    >>> len(panels)
+    4
     """
     grouped = _by_group(result, groups, how)
     columns = _groups_data(grouped, top=top)

@@ -22,7 +22,29 @@ MOST_NUMBERED = 12
 
 
 def _classes_data(result: Importance, *, top: int | None = 20) -> Columns:
-    """Return the numbers behind :func:`classes`, one row for each feature and class."""
+    """Return the numbers behind :func:`classes`, one row for each feature and class.
+
+    Parameters
+    ----------
+    result : Importance
+        A result of several classes or outcomes.
+    top : int or None, default=20
+        How many features, the largest first; None for all.
+
+    Returns
+    -------
+    frame
+        In the caller's dataframe library.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> classes = ["low" if y < -2 else "high" if y > 2 else "middle" for y in sample.y]
+    >>> result = dfi.explain(sample.X, classes, "linear", cv=2)
+    >>> len(dfi.plots.classes_data(result))
+    9
+    """
     return views.class_columns(result, top)
 
 
@@ -49,6 +71,16 @@ def classes(result: Importance, *, top: int | None = 20, ax: Axes | None = None)
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> classes = ["low" if y < -2 else "high" if y > 2 else "middle" for y in sample.y]
+    >>> result = dfi.explain(sample.X, classes, "linear", cv=2)
+    >>> ax = dfi.plots.classes(result)
+    >>> [label.get_text() for label in ax.get_xticklabels()]
+    ['high', 'low', 'middle']
     """
     shown = _classes_data(result, top=top)
     names = list(result.by_outcome)

@@ -74,7 +74,32 @@ def _long(
 
 @validated
 def comparison_data(results: ResultsByLabel, *, top: int | None = 15, share: bool = False) -> Frame:
-    """Return the numbers behind :func:`comparison` as a long table, one row per method and unit."""
+    """Return the numbers behind :func:`comparison` as a long table, one row per method and unit.
+
+    Parameters
+    ----------
+    results : mapping of str to Importance, or a comparison
+        One result for each method, the one that sets the order first.
+    top : int or None, default=15
+        How many units, by the score of the first method.
+    share : bool, default=False
+        Whether scores are shown as shares of their sum, which compares methods on different scales.
+
+    Returns
+    -------
+    frame
+        In the caller's dataframe library.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
+    >>> dfi.plots.comparison_data(both, top=1)[["method", "feature", "score"]].round(1)
+      method feature  score
+    0    dfi      x0   16.6
+    1   loco      x0    9.3
+    """
     by_label = views.read_results(results)
     keys = ("score", "ci_low", "ci_high", "p_adj", "significant")
     return _long(by_label, _compared(by_label, top, share), "method", *keys)
@@ -104,6 +129,14 @@ def comparison(
     Returns
     -------
     ndarray of Axes
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
+    >>> [ax.get_title() for ax in dfi.plots.comparison(both, share=True)]
+    ['dfi', 'loco']
     """
     shown = _compared(views.read_results(results), top, share)
     names = next(iter(shown.values()))["feature"]
@@ -147,7 +180,30 @@ def comparison(
 
 @validated
 def sensitivity_data(results: ResultsByLabel, *, top: int | None = 12) -> Frame:
-    """Return the numbers behind :func:`sensitivity`: setting, feature, rank and score."""
+    """Return the numbers behind :func:`sensitivity`: setting, feature, rank and score.
+
+    Parameters
+    ----------
+    results : mapping of str to Importance, or a sensitivity analysis
+        One result for each setting, in the order to draw them.
+    top : int or None, default=12
+        How many features, by the score under the first setting.
+
+    Returns
+    -------
+    frame
+        In the caller's dataframe library.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> found = dfi.sensitivity(sample.X, sample.y, epsilons=[0, 0.5], estimator="linear", cv=2)
+    >>> dfi.plots.sensitivity_data(found, top=1)[["setting", "feature", "rank"]]
+             setting feature  rank
+    0    epsilon = 0      x0     1
+    1  epsilon = 0.5      x0     1
+    """
     by_label = views.read_results(results)
     return _long(by_label, _ranked(by_label, top), "setting", "rank", "score")
 
@@ -168,6 +224,14 @@ def sensitivity(results: ResultsByLabel, *, top: int | None = 12, ax: Axes | Non
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> found = dfi.sensitivity(sample.X, sample.y, epsilons=[0, 0.5], estimator="linear", cv=2)
+    >>> dfi.plots.sensitivity(found).get_ylabel()
+    'rank'
     """
     ranked = _ranked(views.read_results(results), top)
     labels = views.short_names(next(iter(ranked.values()))["feature"], 22)

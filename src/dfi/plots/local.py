@@ -71,7 +71,28 @@ def _beeswarm_data(local: LocalAttributions, *, top: int | None = 20) -> Columns
 
 
 def beeswarm_data(local: LocalAttributions, *, top: int | None = 20) -> Frame:
-    """Return the numbers behind :func:`beeswarm`, one line for each unit and row."""
+    """Return the numbers behind :func:`beeswarm`, one line for each unit and row.
+
+    Parameters
+    ----------
+    local : LocalAttributions
+        What the plot would draw.
+    top : int or None, default=20
+        How many units; None for all.
+
+    Returns
+    -------
+    frame
+        In the caller's dataframe library.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
+    >>> dfi.plots.beeswarm_data(local).columns.tolist()
+    ['row', 'feature', 'contribution', 'value_rank']
+    """
     return as_frame(_beeswarm_data(local, top=top), local.library)
 
 
@@ -94,6 +115,15 @@ def beeswarm(local: LocalAttributions, *, top: int | None = 20, ax: Axes | None 
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local()
+    >>> ax = dfi.plots.beeswarm(local)
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['x0', 'x1', 'x2']
     """
     step = -(-len(local) // MOST_POINTS)
     few = local.take(slice(None, None, step))
@@ -175,7 +205,30 @@ def _waterfall_data(
 def waterfall_data(
     local: LocalAttributions, *, row: int | None = None, top: int | None = 12
 ) -> Frame:
-    """Return the numbers behind :func:`waterfall`: contributions, from where and to where."""
+    """Return the numbers behind :func:`waterfall`: contributions, from where and to where.
+
+    Parameters
+    ----------
+    local : LocalAttributions
+        What the plot would draw.
+    row : int, optional
+        Which row, by its position in the table; the first by default.
+    top : int or None, default=12
+        How many units of their own; the others are added up.
+
+    Returns
+    -------
+    frame
+        In the caller's dataframe library.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
+    >>> dfi.plots.waterfall_data(local, row=1).columns.tolist()
+    ['feature', 'value', 'contribution', 'spread', 'start', 'end']
+    """
     return as_frame(_waterfall_data(local, row=row, top=top), local.library)
 
 
@@ -205,6 +258,14 @@ def waterfall(
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
+    >>> dfi.plots.waterfall(local, row=1).get_xlabel()
+    'the predicted y, row 1'
     """
     shown = _waterfall_data(local, row=row, top=top)
     at = _chosen(local, row)
@@ -279,7 +340,30 @@ def _dependence_data(
 def dependence_data(
     local: LocalAttributions, *, feature: str | None = None, color: str | None = None
 ) -> Frame:
-    """Return the numbers behind :func:`dependence`: value and contribution of each row."""
+    """Return the numbers behind :func:`dependence`: value and contribution of each row.
+
+    Parameters
+    ----------
+    local : LocalAttributions
+        What the plot would draw.
+    feature : str, optional
+        The feature; that with the largest mean absolute contribution by default.
+    color : str, optional
+        A feature whose values colour the points.
+
+    Returns
+    -------
+    frame
+        In the caller's dataframe library.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
+    >>> dfi.plots.dependence_data(local, feature="x1").columns.tolist()
+    ['row', 'value', 'contribution', 'spread']
+    """
     return as_frame(_dependence_data(local, feature=feature, color=color), local.library)
 
 
@@ -308,6 +392,14 @@ def dependence(
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
+    >>> dfi.plots.dependence(local, feature="x1").get_xlabel()
+    'x1'
     """
     shown = _dependence_data(local, feature=feature, color=color)
     name = local.names[int(np.argmax(local.mean_absolute))] if feature is None else feature

@@ -50,6 +50,35 @@ def _importance_data(
     """Return the numbers behind :func:`importance`: the result's table and ``significant``.
 
     ``share`` is that of what can be explained, where the result knows it.
+
+    Parameters
+    ----------
+    result : Importance
+        What the plot would draw.
+    top : int or None, default=20
+        How many units, the largest first; None for all.
+    level : float, optional
+        Level of the intervals and of significance; that of the result by default.
+    adjust : {"none", "bonferroni", "holm", "bh", "by"}, default="holm"
+        Multiplicity adjustment over all units, shown or not.
+    simultaneous : bool, default=False
+        Whether the intervals hold for all units at once.
+
+    Returns
+    -------
+    frame
+        In the caller's dataframe library.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> dfi.plots.importance_data(result)[["feature", "significant"]]
+      feature  significant
+    0      x0         True
+    1      x1         True
+    2      x2        False
     """
     columns = views.unit_columns(result, level=level, adjust=adjust, simultaneous=simultaneous)
     shares = result._shares()
@@ -95,6 +124,15 @@ def importance(
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> ax = dfi.plots.importance(result, top=2)
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['x0', 'x1']
     """
     shown = _importance_data(result, top=top, level=level, adjust=adjust, simultaneous=simultaneous)
     n_shown = len(shown["score"])
@@ -175,7 +213,26 @@ def _share_axis(ax: Axes, result: Importance) -> None:
 
 
 def _diagnostics_data(result: Importance) -> Columns:
-    """Return the numbers behind :func:`diagnostics`: measure, value and the level of chance."""
+    """Return the numbers behind :func:`diagnostics`: measure, value and the level of chance.
+
+    Parameters
+    ----------
+    result : Importance
+        What the plot would draw.
+
+    Returns
+    -------
+    frame
+        In the caller's dataframe library.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> dfi.plots.diagnostics_data(result).columns.tolist()
+    ['measure', 'value', 'chance', 'n_rows']
+    """
     return views.latent_measures(result)
 
 
@@ -201,6 +258,15 @@ def diagnostics(result: Importance, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> ax = dfi.plots.diagnostics(result)
+    >>> len(ax.get_yticklabels())
+    3
     """
     shown = views.latent_measures(result)
     value, chance = shown["value"], shown["chance"]
@@ -291,7 +357,35 @@ def line_profile_data(
     n_values: int = N_VALUES,
     max_rows: int = MAX_ROWS,
 ) -> Frame:
-    """Return the numbers behind :func:`line_profile`: latent, mean, low and high (10, 90 %)."""
+    """Return the numbers behind :func:`line_profile`: latent, mean, low and high (10, 90 %).
+
+    Parameters
+    ----------
+    explainer : DFI
+        A fitted explainer.
+    feature : str
+        The feature whose latent coordinate moves.
+    level : str, optional
+        For a categorical feature, the level that the line leads to; ``"missing"`` for a feature
+        with missing values.
+    n_values : int, default=41
+        Values along the line, from the 1 % to the 99 % quantile of the coordinate.
+    max_rows : int, default=200
+        Rows that are moved; each is predicted by models that did not see it.
+
+    Returns
+    -------
+    frame
+        In the caller's dataframe library.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> explainer = dfi.DFI(estimator="linear", cv=2).fit(sample.X, sample.y)
+    >>> dfi.plots.line_profile_data(explainer, "x0", n_values=5).shape
+    (5, 4)
+    """
     _, profile, _ = _curves(explainer, feature, level, n_values, max_rows)
     return as_frame(profile, explainer.result_.library)
 
@@ -327,6 +421,14 @@ def line_profile(
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> explainer = dfi.DFI(estimator="linear", cv=2).fit(sample.X, sample.y)
+    >>> dfi.plots.line_profile(explainer, "x0").get_xlabel()
+    'latent coordinate of x0 (standard deviations)'
     """
     label, profile, curves = _curves(explainer, feature, level, n_values, max_rows)
     values = profile["latent"]

@@ -241,6 +241,20 @@ def change_html(found: Change, *, title: str | None = None, target: str | None =
         What :func:`dfi.change` found.
     title, target : str, optional
         Headline, and the name of the outcome.
+
+    Returns
+    -------
+    str
+        The page.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
+    >>> after = second.y + 3 * second.X[:, 2]
+    >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
+    >>> dfi.report.change_html(found).startswith("<!doctype html>")
+    True
     """
     summary = summarize_change(found, title=title, target=target)
     features = summary["features"]
@@ -274,6 +288,20 @@ def compact_change_html(found: Change, *, rows: int = 10) -> str:
         What to show.
     rows : int, default=10
         How many units, the largest changes first.
+
+    Returns
+    -------
+    str
+        A piece of HTML.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
+    >>> after = second.y + 3 * second.X[:, 2]
+    >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
+    >>> "<script" in dfi.report.compact_change_html(found)
+    False
     """
     features = change_rows(found)
     return (
@@ -313,6 +341,20 @@ def write_change_report(
         Headline, and the name of the outcome.
     overwrite : bool, default=False
         Whether an existing file may be replaced.
+
+    Returns
+    -------
+    Path
+        Where it was written.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
+    >>> after = second.y + 3 * second.X[:, 2]
+    >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
+    >>> dfi.report.write_change_report(found, "change.html").name
+    'change.html'
     """
     place = writable(path, overwrite=overwrite)
     return _write(place, change_html(found, title=title, target=target))

@@ -60,13 +60,41 @@ class Report:
     rows: int | LocalAttributions | None = None
 
     def summary(self) -> Plain:
-        """Return everything that the page shows as plain dicts, lists, strings and numbers."""
+        """Return everything that the page shows as plain dicts, lists, strings and numbers.
+
+        Returns
+        -------
+        dict
+            Strings, numbers, lists and dicts only; unknown numbers are None.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+        >>> result.report().summary()["n_features"]
+        3
+        """
         if isinstance(self.result, Importance):
             return summarize(self.result, title=self.title, target=self.target, groups=self.groups)
         return summarize_comparison(self.result, title=self.title, target=self.target)
 
     def html(self) -> str:
-        """Return one page that needs nothing else, no network and no library."""
+        """Return one page that needs nothing else, no network and no library.
+
+        Returns
+        -------
+        str
+            The page.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+        >>> result.report().html().startswith("<!doctype html>")
+        True
+        """
         if isinstance(self.result, Importance):
             return report_html(
                 self.result,
@@ -78,11 +106,45 @@ class Report:
         return comparison_html(self.result, title=self.title, target=self.target)
 
     def json(self, *, indent: int | None = None) -> str:
-        """Return :meth:`summary` as JSON, null for what is not known."""
+        """Return :meth:`summary` as JSON, null for what is not known.
+
+        Parameters
+        ----------
+        indent : int, optional
+            Spaces by which each level is moved in; one line by default.
+
+        Returns
+        -------
+        str
+            One object.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+        >>> import json
+        >>> json.loads(result.report().json())["features"][0]["name"]
+        'x0'
+        """
         return json.dumps(_finite(self.summary()), ensure_ascii=False, indent=indent)
 
     def markdown(self) -> str:
-        """Return the answer and the table as Markdown, to paste into an issue or a paper."""
+        """Return the answer and the table as Markdown, to paste into an issue or a paper.
+
+        Returns
+        -------
+        str
+            A heading, what leads, and the table.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+        >>> print(result.report(target="the price").markdown().splitlines()[0])
+        # What explains the price?
+        """
         summary = self.summary()
         one = isinstance(self.result, Importance)
         lines = _about_one(summary) if one else _about_several(summary)
@@ -97,6 +159,19 @@ class Report:
             ``.json`` and ``.md`` are written as such, every other ending as a page.
         overwrite : bool, default=False
             Whether an existing file may be replaced.
+
+        Returns
+        -------
+        Path
+            Where it was written.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+        >>> result.report().write("report.md").name
+        'report.md'
         """
         kinds = {".json": self.json, ".md": self.markdown}
         content = kinds.get(Path(os.fspath(path)).suffix.lower(), self.html)

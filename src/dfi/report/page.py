@@ -123,6 +123,20 @@ def report_html(
     rows : int or LocalAttributions, optional
         So many rows, drawn at random, or those given, with what each feature contributes to their
         predictions. The page then holds values of single rows; by default it holds none.
+
+    Returns
+    -------
+    str
+        The page.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> page = dfi.report.report_html(result, title="What drives y?")
+    >>> "<title>What drives y?</title>" in page
+    True
     """
     local = local_summary(rows_of_page(result, rows))
     summary = summarize(result, title=title, target=target, groups=groups)
@@ -177,6 +191,19 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
         What to show.
     rows : int, default=10
         How many units, the largest scores first.
+
+    Returns
+    -------
+    str
+        A piece of HTML.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> "<script" in dfi.report.compact_html(result)
+    False
     """
     features = unit_rows(result)
     outcome = words.outcome_of(result.spec, result.by_outcome)
@@ -215,6 +242,19 @@ def comparison_html(
         Heading of the page.
     target : str, optional
         What the outcome is called.
+
+    Returns
+    -------
+    str
+        The page.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
+    >>> dfi.report.comparison_html(both).startswith("<!doctype html>")
+    True
     """
     summary = summarize_comparison(results, title=title, target=target)
     methods: list[Plain] = summary["methods"]
@@ -284,6 +324,19 @@ def write_report(
         the page then holds values of single rows. By default it holds none.
     overwrite : bool, default=False
         Whether an existing file may be replaced.
+
+    Returns
+    -------
+    Path
+        Where it was written.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> dfi.report.write_report(result, "report.html").name
+    'report.html'
     """
     place = writable(path, overwrite=overwrite)
     page = report_html(result, title=title, target=target, groups=groups, rows=rows)
@@ -311,6 +364,19 @@ def write_comparison_report(
         Headline, and the name of the outcome.
     overwrite : bool, default=False
         Whether an existing file may be replaced.
+
+    Returns
+    -------
+    Path
+        Where it was written.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
+    >>> dfi.report.write_comparison_report(both, "comparison.html").name
+    'comparison.html'
     """
     place = writable(path, overwrite=overwrite)
     return _write(place, comparison_html(results, title=title, target=target))

@@ -69,6 +69,14 @@ def summarize(
     -------
     dict
         Strings, numbers, lists and dicts only; unknown numbers are None.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> dfi.report.summarize(result)["features"][0]["name"]
+    'x0'
     """
     spec = thaw(result.spec)
     if target is None and isinstance(spec.get("target"), str):
@@ -523,6 +531,19 @@ def summarize_comparison(
         of its intervals, seconds) are shown where it has them.
     title, target : str, optional
         Headline, and the name of the outcome.
+
+    Returns
+    -------
+    dict
+        Strings, numbers, lists and dicts only; unknown numbers are None.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
+    >>> [method["label"] for method in dfi.report.summarize_comparison(both)["methods"]]
+    ['dfi', 'loco']
     """
     by_label = views.read_results(results)
     first = next(iter(by_label.values()))

@@ -105,6 +105,17 @@ class Change:
     overlap : mapping
         How well a classifier tells the rows of the two tables apart, and what it goes by; empty
         where nobody asked.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
+    >>> after = second.y + 3 * second.X[:, 2]
+    >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
+    >>> found.any_change.feature
+    'x2'
+    >>> found.test_any("law").p > 0.05
+    True
     """
 
     before: Importance
@@ -169,6 +180,20 @@ class Change:
             What is tested.
         random_state : int, default=0
             Seed of the multipliers.
+
+        Returns
+        -------
+        AnyChange
+            ``statistic``, ``p`` and ``feature``, the unit of the largest change.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
+        >>> after = second.y + 3 * second.X[:, 2]
+        >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
+        >>> found.test_any("relation").feature
+        'x2'
         """
         part = self._part(of)
         basis = part.basis
@@ -260,6 +285,18 @@ class Change:
             law_low, law_high, relation_se, relation_low, relation_high, before, after. Tests are
             two-sided; ``law + relation`` is ``change``; both are NaN where they cannot be told
             apart, and :attr:`reason` says why.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
+        >>> after = second.y + 3 * second.X[:, 2]
+        >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
+        >>> found.table(sort=False)[["feature", "change", "law", "relation"]].round(1)
+          feature  change  law  relation
+        0      x0    -1.4 -2.3       0.9
+        1      x1    -0.9 -1.4       0.5
+        2      x2     7.6 -0.2       7.8
         """
         columns = self._columns(level=level, adjust=adjust, simultaneous=simultaneous)
         order = self._ranking if sort else np.arange(len(self.names))
@@ -267,7 +304,22 @@ class Change:
         return as_frame({key: np.array(value[order]) for key, value in full.items()}, self.library)
 
     def as_dict(self) -> dict[str, Json]:
-        """Return everything as plain values, for JSON: NaN is None."""
+        """Return everything as plain values, for JSON: NaN is None.
+
+        Returns
+        -------
+        dict
+            Strings, numbers, lists and dicts only; what is not known is None.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
+        >>> after = second.y + 3 * second.X[:, 2]
+        >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
+        >>> found.as_dict()["features"][0]["feature"]
+        'x2'
+        """
         columns = self._columns()
         tests: dict[str, object] = {"change": self.any_change.as_dict()}
         if self.law is not None:
@@ -302,6 +354,20 @@ class Change:
             Where to write; ``.json`` is the customary ending.
         overwrite : bool, default=False
             Whether an existing file may be replaced.
+
+        Returns
+        -------
+        Path
+            Where it was written.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
+        >>> after = second.y + 3 * second.X[:, 2]
+        >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
+        >>> found.save("change.json").name
+        'change.json'
         """
         target = writable(path, overwrite=overwrite)
         text = json.dumps(self.as_dict(), indent=1, allow_nan=False, ensure_ascii=False)
@@ -318,6 +384,20 @@ class Change:
             How many units are drawn, the largest changes first.
         ax : matplotlib Axes, optional
             Where to draw.
+
+        Returns
+        -------
+        Axes
+            What was drawn on.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
+        >>> after = second.y + 3 * second.X[:, 2]
+        >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
+        >>> found.plot(top=2).get_xlabel()
+        'change of the score, 0.95 intervals'
         """
         # pyplot takes half a second to import: only those who plot pay for it
         from dfi.plots import change
@@ -342,6 +422,20 @@ class Change:
             Headline, and the name of the outcome.
         overwrite : bool, default=False
             Whether an existing file may be replaced.
+
+        Returns
+        -------
+        Path
+            Where it was written.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
+        >>> after = second.y + 3 * second.X[:, 2]
+        >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
+        >>> found.report("change.html").name
+        'change.html'
         """
         from dfi.report import write_change_report
 

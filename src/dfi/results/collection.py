@@ -76,6 +76,16 @@ class Results(Mapping[str, "Importance"]):
         Methods or settings that the data do not allow, with the reason.
     by : {"method", "setting"}
         What tells the results apart: the method, or a setting of one method.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
+    >>> both.labels
+    ('dfi', 'loco')
+    >>> both["loco"].scores.round(1)
+    array([ 9.3, -0. , -0. ])
     """
 
     results: Mapping[str, Importance]
@@ -122,18 +132,61 @@ class Results(Mapping[str, "Importance"]):
         return self._first.names
 
     def scores(self) -> Floats:
-        """Return the scores, shape (results, units)."""
+        """Return the scores, shape (results, units).
+
+        Returns
+        -------
+        ndarray of shape (results, units)
+            In the order of ``labels`` and ``names``.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
+        >>> both.scores().shape
+        (2, 3)
+        """
         return np.stack([result.scores for result in self.values()])
 
     def ranks(self) -> Ints:
-        """Return the rank of every unit in every result, 1 for the largest score."""
+        """Return the rank of every unit in every result, 1 for the largest score.
+
+        Returns
+        -------
+        ndarray of int of shape (results, units)
+            In the order of ``labels`` and ``names``.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
+        >>> both.ranks()[0]
+        array([1, 2, 3])
+        """
         order = np.argsort(-self.scores(), axis=1, kind="stable")
         ranks = np.empty_like(order)
         np.put_along_axis(ranks, order, np.arange(1, order.shape[1] + 1)[None, :], axis=1)
         return ranks
 
     def rank_agreement(self) -> Floats:
-        """Return Spearman's correlation of the ranks between results, (results, results)."""
+        """Return Spearman's correlation of the ranks between results, (results, results).
+
+        Returns
+        -------
+        ndarray of shape (results, results)
+            1 on the diagonal, and for two results that order the units alike.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
+        >>> both.rank_agreement().round(1)
+        array([[1., 1.],
+               [1., 1.]])
+        """
         if len(self.names) < 2:
             return np.ones((len(self), len(self)))
         return np.atleast_2d(np.corrcoef(self.ranks().astype(float)))
@@ -155,6 +208,20 @@ class Results(Mapping[str, "Importance"]):
             ``monte_carlo_se``, the error of the score from permutations or sampled submodels
             (0 where there is none), which is not part of ``se``. By setting: setting, feature,
             score, se, share of the sum of the scores, rank and the latent score.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
+        >>> both.table()[["method", "feature", "score"]].round(1)
+          method feature  score
+        0    dfi      x0   16.6
+        1    dfi      x1    7.5
+        2    dfi      x2   -0.0
+        3   loco      x0    9.3
+        4   loco      x1   -0.0
+        5   loco      x2   -0.0
         """
         if self.by == "setting" and options:
             raise TypeError(f"a table by setting takes no {', '.join(options)}")
@@ -204,7 +271,21 @@ class Results(Mapping[str, "Importance"]):
         )
 
     def questions(self) -> Frame:
-        """Return one row per method: its question, whether its intervals are valid, its cost."""
+        """Return one row per method: its question, whether its intervals are valid, its cost.
+
+        Returns
+        -------
+        frame
+            Columns method (or setting), question, valid_intervals, inference, seconds.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
+        >>> both.questions()["valid_intervals"].tolist()
+        [True, True]
+        """
         records = self._records()
         return as_frame(
             {
@@ -223,7 +304,21 @@ class Results(Mapping[str, "Importance"]):
         return self.fit_seconds + sum(record.seconds for record in self.methods)
 
     def summary(self) -> dict[str, Json]:
-        """Return all of it as plain dicts, lists, strings and numbers."""
+        """Return all of it as plain dicts, lists, strings and numbers.
+
+        Returns
+        -------
+        dict
+            Strings, numbers, lists and dicts only.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
+        >>> both.summary()["units"]
+        ['x0', 'x1', 'x2']
+        """
         first = self._first
         described = []
         for record in self._records():
@@ -254,6 +349,20 @@ class Results(Mapping[str, "Importance"]):
         ----------
         **options
             Those of ``json.dumps``, ``indent`` for instance.
+
+        Returns
+        -------
+        str
+            One object.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
+        >>> import json
+        >>> json.loads(both.json())["n_rows"]
+        200
         """
         return json.dumps(_finite(self.summary()), **{"ensure_ascii": False, **options})
 
@@ -275,6 +384,19 @@ class Results(Mapping[str, "Importance"]):
         ----------
         **options
             Those of :func:`dfi.plots.comparison` or of :func:`dfi.plots.sensitivity`.
+
+        Returns
+        -------
+        Axes or ndarray of Axes
+            One panel for each method, or one chart of all settings.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
+        >>> [ax.get_title() for ax in both.plot()]
+        ['dfi', 'loco']
         """
         # drawing is the last stage: it is not loaded until it is asked for
         from dfi import plots
@@ -321,6 +443,14 @@ class Results(Mapping[str, "Importance"]):
         -------
         Report or Path
             The report, or where it was written.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
+        >>> both.report("comparison.html").name
+        'comparison.html'
         """
         from dfi.report import Report
 

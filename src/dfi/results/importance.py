@@ -164,6 +164,18 @@ class Importance:
     by_outcome : mapping of str to Importance, optional
         The results of single classes, or of single outcomes, where there are several: the scores
         here are their sum.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> result.scores.round(1)
+    array([16.6,  7.5, -0. ])
+    >>> result.se.round(1)
+    array([1.6, 1.1, 0. ])
+    >>> result.names, result.quality.n_rows
+    (('x0', 'x1', 'x2'), 200)
     """
 
     basis: Influence
@@ -387,6 +399,17 @@ class Importance:
         -----
         InferenceWarning
             The total is not clearly above 0, and shares of it are NaN.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+        >>> result.shares().round(2)
+          feature  share    se  ci_low  ci_high
+        0      x0   0.69  0.02    0.65     0.73
+        1      x1   0.31  0.02    0.27     0.35
+        2      x2  -0.00  0.00    0.00     0.00
         """
         columns = self._shares(of, level)
         if not columns:
@@ -473,6 +496,17 @@ class Importance:
             where the result does not know it. A unit that is
             ``unrelated`` to everything that the model reads has a score of exactly 0, a p-value
             of 1, and an interval that ends where dependence could have been missed.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+        >>> result.table()[["feature", "share", "score", "se"]].round(2)
+          feature  share  score    se
+        0      x0   0.69  16.58  1.57
+        1      x1   0.31   7.46  1.12
+        2      x2  -0.00  -0.01  0.02
         """
         options: dict[str, Any] = {
             "level": level,
@@ -513,6 +547,20 @@ class Importance:
         ----------
         k : int
             How many rows, at least one.
+
+        Returns
+        -------
+        frame
+            The columns of :meth:`table` and ``certain``.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+        >>> result.top(1)[["feature", "certain"]]
+          feature  certain
+        0      x0     True
         """
         columns: dict[str, Array] = dict(self._shared_table())
         columns["certain"] = self._ranks()["rank_high"] <= k
@@ -544,6 +592,17 @@ class Importance:
         The sets are those of the errors that ``se`` has: where the transport was taken as known
         (``transport_error="ignore"``) they are too narrow, and the bias of a regression is not in
         them. A unit without variation, or one that no model reads, is taken to be exactly 0.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+        >>> result.ranks()
+          feature  rank  rank_low  rank_high
+        0      x0     1         1          1
+        1      x1     2         2          2
+        2      x2     3         3          3
         """
         return self._frame(self._ranks(level, random_state), self._ranking)
 
@@ -598,6 +657,20 @@ class Importance:
         -------
         frame
             Columns feature, ci_low, ci_high.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+        >>> result.interval(0.9).round(1)
+          feature  ci_low  ci_high
+        0      x0    14.3     19.6
+        1      x1     5.8      9.5
+        2      x2     0.0      0.0
+        >>> wider = result.interval(0.9, simultaneous=True)
+        >>> bool(wider["ci_high"][0] > result.interval(0.9)["ci_high"][0])
+        True
         """
         return self._frame(
             self._units.intervals(
@@ -637,6 +710,15 @@ class Importance:
         -------
         frame
             Columns feature, score, z, p, p_adj.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+        >>> tested = result.test(adjust="bh")
+        >>> tested["feature"][tested["p_adj"] < 0.05].tolist()
+        ['x0', 'x1']
         """
         tests = self._units.tests(
             level=self.level,
@@ -663,6 +745,15 @@ class Importance:
         -------
         Estimate
             ``value``, ``se``, ``ci_low``, ``ci_high`` and ``p``.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+        >>> difference = result.contrast("x0", "x1")
+        >>> round(difference.value), difference.p < 0.001
+        (9, True)
         """
         first, second = self._position(a), self._position(b)
         if first == second:
@@ -715,6 +806,18 @@ class Importance:
         -----
         InferenceWarning
             A sum over many columns: fewer than two rows for each, or 50 and more in a group.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+        >>> grouped = result.group({"pair": ["x0", "x1"], "other": ["x2"]})
+        >>> grouped.names, grouped.scores.round(1)
+        (('pair', 'other'), array([24., -0.]))
+        >>> joint = result.group({"pair": ["x0", "x1"], "other": ["x2"]}, how="joint")
+        >>> joint.spec["group_scores"]
+        'joint'
         """
         if how != "sum":
             return self._scored_again(groups, how)
@@ -800,6 +903,17 @@ class Importance:
             The result does not hold its models (it was loaded, copied, subtracted or reduced), is
             of another method, its transport has no local contributions (``epsilon > 0``, curved
             ones), or a row is not there.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+        >>> local = result.local([0, 1])
+        >>> local.values.shape
+        (2, 3)
+        >>> bool(abs(local.base + local.values.sum(axis=1) - local.prediction).max() < 1e-9)
+        True
         """
         if self.spec.get("method") != "dfi":
             raise ValueError(
@@ -919,6 +1033,20 @@ class Importance:
             How many rows to keep.
         random_state : int, default=0
             Seed of the sample.
+
+        Returns
+        -------
+        Importance
+            The same scores, errors and intervals, without influence values by row.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+        >>> small = result.moments()
+        >>> bool(abs(small.se - result.se).max() < 1e-9)
+        True
         """
         return replace(
             self,
@@ -977,6 +1105,16 @@ class Importance:
         ValueError
             The units, the space, or an entry of ``MUST_AGREE`` in the specifications differ,
             or it is not known whether the rows are the same.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> linear = dfi.explain(sample.X, sample.y, "linear", cv=2)
+        >>> ridge = dfi.explain(sample.X, sample.y, "ridge", cv=2)
+        >>> difference = ridge.minus(linear)
+        >>> bool(difference.se[0] < linear.se[0])  # the rows are the same: what they share cancels
+        True
         """
         _check_comparable(self, other)
         if same_rows is None:
@@ -1025,6 +1163,21 @@ class Importance:
             Where to write; ``.dfi`` is the customary ending.
         overwrite : bool, default=False
             Whether an existing file may be replaced.
+
+        Returns
+        -------
+        Path
+            Where it was written.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+        >>> result.save("result.dfi").name
+        'result.dfi'
+        >>> dfi.load("result.dfi").names
+        ('x0', 'x1', 'x2')
         """
         manifest, arrays = pack(self)
         return write_file(path, manifest, arrays, overwrite=overwrite)
@@ -1037,6 +1190,20 @@ class Importance:
         ----------
         path : str or path
             The file.
+
+        Returns
+        -------
+        Importance
+            The result, without the fitted models.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+        >>> path = result.save("result.dfi")
+        >>> dfi.Importance.load(path).names
+        ('x0', 'x1', 'x2')
         """
         return load(path)
 
@@ -1051,6 +1218,20 @@ class Importance:
             What to draw.
         **options
             ``top``, ``ax`` and what else the function takes.
+
+        Returns
+        -------
+        Axes or ndarray of Axes
+            What was drawn on; several for ``"groups"``.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+        >>> ax = result.plot(top=2)
+        >>> [label.get_text() for label in ax.get_yticklabels()]
+        ['x0', 'x1']
         """
         # pyplot takes half a second to import: only those who plot pay for it
         from dfi.plots import plot_result
@@ -1111,6 +1292,16 @@ class Importance:
         -------
         Report or Path
             The report, or where it was written.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+        >>> result.report("report.html").name
+        'report.html'
+        >>> result.report(title="What drives y?").html().startswith("<!doctype html>")
+        True
         """
         from dfi.report import Report
 
@@ -1377,6 +1568,15 @@ def load(path: str | os.PathLike[str]) -> Importance:
         There is no such file.
     FileFormatError
         A ValueError: it is not a dfi file, was written by a newer version, or is damaged.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> path = result.save("result.dfi")
+    >>> dfi.load(path).scores.round(1)
+    array([16.6,  7.5, -0. ])
     """
     manifest, arrays = read_file(path)
     try:

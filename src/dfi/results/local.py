@@ -79,6 +79,16 @@ class LocalAttributions:
         What was explained and how.
     library : str
         Dataframe library of the caller, for the tables.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
+    >>> local.names, local.values.shape
+    (('x0', 'x1', 'x2'), (3, 3))
+    >>> bool(abs(local.base + local.values.sum(axis=1) - local.prediction).max() < 1e-9)
+    True
     """
 
     values: Floats
@@ -138,6 +148,19 @@ class LocalAttributions:
         ----------
         which : sequence of int or slice
             Their places here.
+
+        Returns
+        -------
+        LocalAttributions
+            Those rows.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
+        >>> len(local.take([0, 2]))
+        2
         """
         at = np.arange(len(self))[which]
         return replace(
@@ -158,6 +181,19 @@ class LocalAttributions:
         ----------
         row : int
             Its position in the caller's table.
+
+        Returns
+        -------
+        int
+            Which of the rows here it is.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([7, 40])
+        >>> local.place_of(40)
+        1
         """
         found = np.flatnonzero(self.rows == row)
         if not len(found):
@@ -173,6 +209,19 @@ class LocalAttributions:
         ----------
         name : str
             The unit.
+
+        Returns
+        -------
+        int
+            Its place in ``names`` and in the columns of ``values``.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
+        >>> local.unit("x1")
+        1
         """
         if name in self.names:
             return self.names.index(name)
@@ -193,6 +242,16 @@ class LocalAttributions:
         -------
         frame
             In the order of ``rows`` and ``names``.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
+        >>> local.table("wide").columns.tolist()
+        ['row', 'x0', 'x1', 'x2', 'base', 'prediction', 'higher_order']
+        >>> len(local.table())
+        9
         """
         one_of("layout", layout, get_args(Layout))
         n, p = self.values.shape
@@ -223,10 +282,23 @@ class LocalAttributions:
         Base values are those of each row. Values of categories are handed on as they are; units
         without a value of their own (groups) have none.
 
+        Returns
+        -------
+        shap.Explanation
+            Values, base values and the rows' own values, with their names.
+
         Raises
         ------
         ImportError
             shap is not installed.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
+        >>> local.to_shap().shape  # doctest: +SKIP
+        (3, 3)
         """
         try:
             import shap
@@ -255,6 +327,20 @@ class LocalAttributions:
             What to draw.
         **options
             ``row`` of a waterfall, ``feature`` of a dependence plot, ``top``, ``ax``.
+
+        Returns
+        -------
+        Axes
+            What was drawn on.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
+        >>> ax = local.plot("waterfall", row=1)
+        >>> ax.get_xlabel()
+        'the predicted y, row 1'
         """
         # pyplot takes half a second to import: only those who plot pay for it
         from dfi.plots import plot_local

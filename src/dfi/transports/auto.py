@@ -72,6 +72,13 @@ class Auto(Transport):
     ----------
     random_state : int or None, default=0
         For ``fit`` and ``transform`` alone: the rows on which dependence is measured, and draws.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> X = dfi.datasets.m1(300, d=3).X
+    >>> type(dfi.transports.Auto().fit(X).transform(X)).__name__
+    'ndarray'
     """
 
     random_state: int | None = 0

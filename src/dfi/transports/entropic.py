@@ -306,6 +306,13 @@ class EntropicOT(Transport):
         Refuse to score where the kernel's median effective sample size is below it.
     random_state : int, default=0
         Scrambling of the points, the halves, and the draws of ``transform``.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> X = dfi.datasets.m1(100, d=2).X
+    >>> dfi.transports.EntropicOT(epsilon=1.0).fit(X).transform(X).shape
+    (100, 2)
     """
 
     epsilon: float = 1.0

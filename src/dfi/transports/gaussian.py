@@ -956,6 +956,14 @@ class Semicontinuous(_LinearDesign):
         Dependence components, as for :class:`Gaussian`.
     random_state : int or None, default=0
         Seed of the random kernel where columns are collinear.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> X = dfi.datasets.m1(300, d=2).X
+    >>> transport = dfi.transports.Semicontinuous().fit(X)
+    >>> bool(abs(transport.inverse_transform(transport.transform(X)) - X).max() < 1e-9)
+    True
     """
 
     epsilon: float = 1e-3
