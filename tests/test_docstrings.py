@@ -9,6 +9,7 @@ import dataclasses
 import doctest
 import functools
 import inspect
+import itertools
 import pickle
 import re
 import warnings
@@ -84,6 +85,23 @@ def public():
                     ours = str(getattr(function, "__module__", "")).startswith("dfi")
                     if ours and not member.startswith("_"):
                         found[f"{home.__name__}.{name}.{member}"] = function
+    return found
+
+
+@functools.cache
+def texts():
+    """Return the docstring of every public name; a constant's stands after it in the source."""
+    found = {name: thing.__doc__ or "" for name, thing in public().items()}
+    for home in (getattr(dfi, name) for name in NAMESPACES):
+        constants = [name for name in listed(home) if not callable(getattr(home, name))]
+        body = ast.parse(inspect.getsource(home)).body if constants else []
+        for first, second in itertools.pairwise(body):
+            names = [getattr(t, "id", None) for t in getattr(first, "targets", [])]
+            names += [first.target.id] if isinstance(first, ast.AnnAssign) else []
+            for name in set(names) & set(constants):
+                value = getattr(second, "value", None)
+                text = value.value if isinstance(value, ast.Constant) else ""
+                found[f"{home.__name__}.{name}"] = str(text)
     return found
 
 
@@ -174,8 +192,8 @@ def test_every_function_says_what_it_returns():
 def test_every_public_name_has_an_example():
     silent = [
         name
-        for name, thing in public().items()
-        if ">>> " not in section(inspect.cleandoc(thing.__doc__ or ""), "Examples")
+        for name, text in texts().items()
+        if ">>> " not in section(inspect.cleandoc(text), "Examples")
     ]
     assert not silent
 
@@ -208,12 +226,11 @@ def once(calculated, monkeypatch):
         monkeypatch.setattr(dfi, name, remembering(getattr(dfi, name)))
 
 
-@pytest.mark.parametrize("name", public())
+@pytest.mark.parametrize("name", texts())
 def test_examples_run_as_they_stand(name, once, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some write files
     mpl.use("Agg")
-    thing = public()[name]
-    found = doctest.DocTestParser().get_doctest(thing.__doc__, {}, name, None, 0)
+    found = doctest.DocTestParser().get_doctest(texts()[name], {}, name, None, 0)
     said = []
     with mpl.rc_context({"figure.max_open_warning": 0}):
         failed, tried = doctest.DocTestRunner(optionflags=OPTIONS).run(found, out=said.append)

@@ -323,8 +323,26 @@ SQUARED_ERROR = Loss(
     secant=np.add,
     pair=_product_of_errors,
 )
+"""Squared error, the default for quantities: scores are parts of the outcome's variance.
+
+Examples
+--------
+>>> import numpy as np
+>>> from dfi.losses import SQUARED_ERROR
+>>> SQUARED_ERROR.of(np.array([3.0]), np.array([1.0]))  # up to a function of the outcome
+array([4.])
+"""
 
 BRIER = replace(SQUARED_ERROR, name="brier", domain="probability")
+"""Brier's score, the default for classes: squared error of a probability.
+
+Examples
+--------
+>>> import numpy as np
+>>> from dfi.losses import BRIER
+>>> BRIER.of(np.array([1.0, 0.0]), np.array([0.5, 0.5]))
+array([0.25, 0.25])
+"""
 
 LOG_LOSS = Loss(
     "log-loss",
@@ -346,6 +364,15 @@ LOG_LOSS = Loss(
         perfect=np.zeros_like,
     ),
 )
+"""Log-loss of a probability, in nats.
+
+Examples
+--------
+>>> import numpy as np
+>>> from dfi.losses import LOG_LOSS
+>>> LOG_LOSS.of(np.array([1.0]), np.array([0.5])).round(3)
+array([0.693])
+"""
 
 POISSON = Loss(
     "poisson",
@@ -357,6 +384,16 @@ POISSON = Loss(
     domain="positive",
     perfect=_poisson_perfect,
 )
+"""Half the Poisson deviance, for counts.
+
+Examples
+--------
+>>> import numpy as np
+>>> from dfi.losses import POISSON
+>>> near, far = POISSON.of(np.array([2.0, 2.0]), np.array([2.0, 5.0]))
+>>> bool(near < far)
+True
+"""
 
 GAMMA = Loss(
     "gamma",
@@ -367,9 +404,26 @@ GAMMA = Loss(
     secant=_gamma_secant,
     domain="positive",
 )
+"""Half the gamma deviance, for positive quantities such as costs.
+
+Examples
+--------
+>>> import numpy as np
+>>> from dfi.losses import GAMMA
+>>> near, far = GAMMA.of(np.array([2.0, 2.0]), np.array([2.0, 5.0]))
+>>> bool(near < far)
+True
+"""
 
 LOSSES = {loss.name: loss for loss in (SQUARED_ERROR, BRIER, LOG_LOSS, POISSON, GAMMA)}
-"""The losses that go by a name."""
+"""The losses that go by a name.
+
+Examples
+--------
+>>> from dfi.losses import LOSSES
+>>> sorted(LOSSES)
+['brier', 'gamma', 'log-loss', 'poisson', 'squared-error']
+"""
 
 
 def custom(function: Callable[[Floats, Floats], Floats], name: str | None = None) -> Loss:

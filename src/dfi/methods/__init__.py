@@ -47,6 +47,14 @@ METHODS: dict[str, Callable[[], Method]] = {
     "pcm": PCM,
     "r2": R2,
 }
+"""The methods that go by a name, each with its defaults.
+
+Examples
+--------
+>>> from dfi.methods import METHODS
+>>> METHODS["loco"]().name
+'loco'
+"""
 
 
 def resolve_methods(methods: object) -> list[Method]:
