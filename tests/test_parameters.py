@@ -18,6 +18,8 @@ from dfi.results.importance import GroupScores, ShareOf
 from dfi.transports.blocks import BlockAttribution
 from dfi.transports.covariance import CovarianceKind
 
+from .test_public_surface import NAMESPACES, listed
+
 SAMPLE = dfi.datasets.m1(80, d=3)
 
 
@@ -45,7 +47,7 @@ def test_choices_of_the_table_are_those_of_the_types(name):
 
 
 def test_the_choices_of_groups_are_those_of_their_type():
-    assert _parameters.OWN["Importance.group", "how"][0].names == typing.get_args(GroupScores)
+    assert _parameters.COMMON["how"][0].names == typing.get_args(GroupScores)
 
 
 PUBLIC = (dfi.explain, dfi.compare, dfi.sensitivity, dfi.effects, dfi.Importance.table)
@@ -105,6 +107,85 @@ def test_explain_refuses_by_name_with_what_may_be(name):
                 clone(explainer.set_params(**{name: value})).fit(SAMPLE.X, SAMPLE.y)
 
 
+WHERE_USED = {
+    "tables and vectors": "X y sample_weight frequency_weight cv_groups ids treatment treated "
+    "pseudo_outcome positive before after scores standard_errors outcome_variance correlation beta",
+    "models and designs, by name or as objects": "estimator transport transports loss methods cv "
+    "outcome_model propensity_model covariate_estimator covariate_classifier function",
+    "lists, each entry named where it is wrong": "epsilons groups components order decompositions",
+    "units and rows that only the result knows": "a b outcome rows which results",
+    "matplotlib's own": "ax axes",
+    "handed on to a function that checks them": "options",
+}
+"""Parameters that are in no table, by why they are not."""
+
+MADE_HERE = {
+    *("Importance", "Change", "Results", "LocalAttributions", "HIVData", "Simulation", "Linear"),
+    *("Fits", "Part"),
+}
+"""Classes whose objects the library makes; people read them."""
+
+ASKED = (
+    dfi.DFI, dfi.Importance, dfi.Change, dfi.Results, dfi.LocalAttributions, dfi.report.Report,
+)  # fmt: skip
+"""Classes whose methods people call; those of methods, transports and losses are called by the
+library, with arrays."""
+
+
+def public_callables():
+    """Yield all that people call: the name in the table, and the function."""
+    for module in (dfi, *(getattr(dfi, name) for name in NAMESPACES)):
+        for name in listed(module):
+            value = getattr(module, name)
+            if isinstance(value, type):
+                exempt = issubclass(value, Exception) or getattr(value, "_is_protocol", False)
+                if name not in MADE_HERE and not exempt:
+                    yield name, value.__init__
+            elif callable(value) and not isinstance(value, dfi.losses.Loss):
+                yield name, value
+    for kind in ASKED:
+        for name, value in vars(kind).items():
+            function = getattr(value, "__func__", value)
+            if inspect.isfunction(function) and not name.startswith("_"):
+                yield f"{kind.__name__}.{name}", function
+
+
+CALLABLES = {
+    owner: (function, [name for name in inspect.signature(function).parameters if name != "self"])
+    for owner, function in public_callables()
+}
+
+
+def test_every_public_parameter_is_in_the_table_or_read_where_it_is_used():
+    elsewhere = {name for names in WHERE_USED.values() for name in names.split()}
+    unknown = [
+        f"{owner}({name})"
+        for owner, (_, names) in CALLABLES.items()
+        for name in names
+        if not (_parameters.constraints_of(owner, name) or (owner, name) in _parameters.OWN)
+        and name not in (*elsewhere, "cls")
+    ]
+    assert not unknown
+    assert len(CALLABLES) > 90
+
+
+def test_every_public_callable_goes_by_the_table():
+    """A wrapper of the table refuses names that there are not, with the nearest one."""
+    assert not [
+        owner
+        for owner, (function, names) in CALLABLES.items()
+        if set(names) - {"options"} and function.__code__.co_filename != _parameters.__file__
+    ]
+
+
+def test_defaults_of_all_public_callables_are_allowed():
+    for owner, (function, _) in CALLABLES.items():
+        for name, parameter in inspect.signature(function).parameters.items():
+            if parameter.default is not inspect.Parameter.empty:
+                allowed = _parameters.constraints_of(owner, name)
+                _parameters.check_one(name, parameter.default, allowed, optional=True)
+
+
 METHODS = [
     ("table", {"level": 95}),
     ("table", {"simultaneous": "no"}),
@@ -126,8 +207,52 @@ METHODS = [
     ("report", {"path": "x.html", "overwrite": "no"}),
     ("report", {"path": "x.html", "title": 3}),
     ("plot", {"top": "3"}),
+    ("local", {"refine": "64"}),
+    ("local", {"background": 2.5}),
+    ("local", {"sample": 0}),
+    ("local", {"scale": "logit"}),
     ("plot", {"simultaneous": "no"}),
 ]
+
+
+FUNCTIONS = [
+    (dfi.change, {"rows": "equal"}),
+    (dfi.change, {"y": SAMPLE.y}),
+    (dfi.change, {"level": 95}),
+    (dfi.change, {"diagnose": "no"}),
+    (dfi.methods.prepare, {"samples": 1}),
+    (dfi.methods.prepare, {"scale": "logit"}),
+    (dfi.plots.beeswarm, {"top": 0}),
+    (dfi.plots.dependence, {"color": 3}),
+    (dfi.plots.waterfall, {"row": "first"}),
+    (dfi.plots.change, {"top": 2.5}),
+    (dfi.report.change_html, {"title": 3}),
+    (dfi.report.compact_change_html, {"rows": 0}),
+    (dfi.inference.wald_interval, {"nonnegative": "no"}),
+    (dfi.losses.custom, {"name": 3}),
+]
+
+
+@pytest.mark.parametrize(("function", "options"), FUNCTIONS, ids=str)
+def test_functions_refuse_by_name_before_they_look_at_the_data(function, options):
+    (name,) = options
+    missing = [
+        parameter
+        for parameter, about in inspect.signature(function).parameters.items()
+        if about.default is about.empty and not _parameters.constraints_of("", parameter)
+    ]
+    with pytest.raises(_parameters.InvalidParameterError, match=f"^{name} must be .*, got "):
+        function(**dict.fromkeys(missing), **options)
+
+
+def test_objects_of_another_kind_are_answered_with_where_one_comes_from(result):
+    for draw, other, words in (
+        (dfi.plots.beeswarm, result, "local must be a dfi.LocalAttributions.*: pass what result.l"),
+        (dfi.plots.change, result, "found must be a dfi.Change.*: pass what change returns"),
+        (dfi.plots.importance, SAMPLE.X, "result must be a dfi.Importance, got a ndarray"),
+    ):
+        with pytest.raises(_parameters.InvalidParameterError, match=words):
+            draw(other)
 
 
 @pytest.mark.parametrize(("method", "options"), METHODS, ids=str)
@@ -172,6 +297,11 @@ SPELT = [
     (lambda **o: dfi.explain(SAMPLE.X, SAMPLE.y, **o), "seed", "explain", "random_state"),
     (lambda **o: dfi.compare(SAMPLE.X, SAMPLE.y, **o), "method", "compare", "methods"),
     (lambda **o: dfi.effects(SAMPLE.X, SAMPLE.y, **o), "treatement", "effects", "treatment"),
+    (lambda **o: dfi.change(SAMPLE.X, SAMPLE.X, **o), "row", "change", "rows"),
+    (lambda **o: dfi.methods.prepare(SAMPLE.X, SAMPLE.y, **o), "seed", "prepare", "random_state"),
+    (lambda **o: dfi.DFI().local(SAMPLE.X, **o), "refined", "local", "refine"),
+    (dfi.datasets.m1, "seed", "m1", "random_state"),
+    (dfi.losses.pinball, "quantil", "pinball", "quantile"),
     (dfi.DFI, "estimater", "DFI", "estimator"),
     (dfi.transports.Gaussian, "epsilom", "Gaussian", "epsilon"),
     (dfi.Quadrature, "node", "Quadrature", "nodes"),

@@ -14,7 +14,7 @@ from pathlib import Path
 import dfi
 
 FILE = Path(__file__).with_name("public_surface.txt")
-RESULTS = (dfi.Importance, dfi.Results)
+RESULTS = (dfi.Importance, dfi.LocalAttributions, dfi.Change, dfi.Results)
 NAMESPACES = (
     "methods", "datasets", "inference", "losses", "plots", "report", "transports", "warnings",
 )  # fmt: skip
@@ -90,7 +90,8 @@ def listed(module):
 def surface():
     """Return the whole surface as text."""
     lines = ["# dfi.__all__", *dfi.__all__, "", "# dir(dfi)", *dir(dfi)]
-    for function in (dfi.explain, dfi.compare, dfi.effects, dfi.sensitivity, dfi.load):
+    functions = (dfi.explain, dfi.compare, dfi.effects, dfi.change, dfi.sensitivity, dfi.load)
+    for function in functions:
         lines += ["", f"# dfi.{function.__name__}", *signature(function.__name__, function)]
     lines += ["", "# dfi.DFI", *signature("DFI", dfi.DFI), *members(dfi.DFI)]
     for kind in RESULTS:

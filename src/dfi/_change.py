@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from dfi._checks import one_of
 from dfi._data.columns import read_vector
 from dfi._data.frames import is_table, ordered_like, split_column
 from dfi._data.streams.read import is_stream
+from dfi._parameters import validated
 from dfi._run import FittedSource, explain
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
@@ -68,6 +68,7 @@ MUST_AGREE = (
 a change means nothing: what is measured, and in which unit."""
 
 
+@validated
 def change(
     before: Period,
     after: Period,
@@ -205,7 +206,6 @@ def change(
     2      x1    -0.9 -1.4       0.5
     """
     given = dict(locals())
-    one_of("rows", rows, get_args(Rows))
     if id is not None and ids is not None:
         raise TypeError("pass id (a column) or ids (two vectors), not both")
     if rows == "same" and (id is not None or ids is not None):

@@ -101,12 +101,13 @@ class Nonzero:
 
 @dataclass(frozen=True)
 class Real:
-    """A finite number in an interval, whose ends belong to it or not, in words."""
+    """A number in an interval, whose ends belong to it or not, in words; infinite ones by ends."""
 
     words: str
     low: float = float("-inf")
     high: float = float("inf")
     with_low: bool = False
+    with_high: bool = False
     names: tuple[str, ...] = ()
 
     def allows(self, value: object) -> bool:
@@ -115,7 +116,8 @@ class Real:
             return False
         number: int | float = value  # type: ignore[assignment]
         above = number >= self.low if self.with_low else number > self.low
-        return bool(above and number < self.high)
+        below = number <= self.high if self.with_high else number < self.high
+        return bool(above and below)
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,18 @@ class Text:
     def allows(self, value: object) -> bool:
         """Return whether a value is a string or a path."""
         return isinstance(value, str) or (self.path and isinstance(value, os.PathLike))
+
+
+@dataclass(frozen=True)
+class Function:
+    """What can be called."""
+
+    words: str = "a function"
+    names: tuple[str, ...] = ()
+
+    def allows(self, value: object) -> bool:
+        """Return whether a value can be called."""
+        return callable(value)
 
 
 @dataclass(frozen=True)
@@ -178,12 +192,21 @@ Constraints = tuple[Constraint, ...]
 FEWEST_ROWS = 50
 """Rows below which a sample has no standard errors worth the name, and is too small for models."""
 
+FEWEST_BACKGROUND = 10
+"""Rows below which a background stands for nothing."""
+
 FLAG = Flag()
 LEVEL = Real("a number strictly between 0 and 1", 0.0, 1.0)
 COUNT = Whole(1)
 SEED = Whole(0)
 EPSILONS = Real("numbers of at least 0", 0.0, with_low=True)
 PATH = Text("the path of a file", path=True)
+COLUMN = Text("the name of a column")
+FEATURE = Text("the name of a feature")
+CORRELATION = Real("a number from -1 to 1", -1.0, 1.0, with_low=True, with_high=True)
+FUNCTION = Function()
+IMPORTANCE = Named("Importance", "a dfi.Importance", "pass what explain returns")
+LOCAL = Named("LocalAttributions", "a dfi.LocalAttributions", "pass what result.local returns")
 FORMS = ("auto", "extrapolated", "cross", "calibrated", "loco", "cpi")
 TRANSPORT_ERRORS = (
     *("auto", "derived", "covariance"),
@@ -192,31 +215,41 @@ TRANSPORT_ERRORS = (
 ALTERNATIVES = Choice(("greater", "less", "two-sided"))
 
 COMMON: Mapping[str, Constraints] = {
-    "adjust": (Choice(("none", "bonferroni", "holm", "bh", "by")),),
     "additive": (FLAG,),
+    "adjust": (Choice(("none", "bonferroni", "holm", "bh", "by")),),
     "alternative": (ALTERNATIVES,),
     "attribution": (Choice(("direction", "isotropic")),),
+    "background": (Whole(FEWEST_BACKGROUND),),
     "by": (Choice(("outcome",)),),
     "clip": (Real("a number strictly between 0 and 0.5", 0.0, 0.5),),
+    "color": (FEATURE,),
+    "covariance": (Choice(("auto", "sample", "factor", "ledoit-wolf")),),
+    "d": (Whole(2),),
     "debias": (FLAG,),
     "diagnose": (FLAG,),
+    "epsilon": (Real("a number of at least 0", 0.0, with_low=True),),
     "estimate_variance": (FLAG,),
     "expansion": (Choice(("standard_error", "variance")),),
-    "covariance": (Choice(("auto", "sample", "factor", "ledoit-wolf")),),
-    "epsilon": (Real("a number of at least 0", 0.0, with_low=True),),
     "explain_rows": (Choice(("default", "auto")), Whole(FEWEST_ROWS), Nothing()),
+    "explainer": (Named("DFI", "a dfi.DFI", "pass dfi.DFI().fit(X, y)"),),
+    "feature": (FEATURE,),
     "fit_rows": (Whole(FEWEST_ROWS),),
     "form": (Choice(FORMS),),
+    "found": (Named("Change", "a dfi.Change", "pass what change returns"),),
+    "how": (Choice(("sum", "joint", "shapley")),),
     "integration": (
         Choice(("auto",)),
         Named("Quadrature", "a dfi.Quadrature", "pass e.g. dfi.Quadrature('gauss', nodes=64)"),
     ),
     "keep_rows": (FLAG,),
+    "kind": (Text(),),
     "level": (LEVEL,),
+    "local": (LOCAL,),
     "max_rows": (COUNT,),
     "max_seconds": (Real("a number of seconds above 0", 0.0),),
     "min_size": (Real("a positive number of rows", 0.0),),
     "missing": (Choice(("unit", "error", "drop")),),
+    "n": (COUNT,),
     "n_draws": (COUNT,),
     "n_folds": (Whole(2),),
     "n_jobs": (Nonzero(),),
@@ -224,16 +257,23 @@ COMMON: Mapping[str, Constraints] = {
     "n_smoothing": (COUNT,),
     "n_targets": (Whole(2),),
     "n_values": (Whole(2),),
+    "name": (Text(),),
     "null": (Real("a number"),),
     "of": (Choice(("explained", "null", "sum")),),
     "overwrite": (FLAG,),
     "path": (PATH,),
     "progress": (FLAG,),
+    "quantile": (LEVEL,),
     "random_state": (SEED,),
     "reference": (Choice(("auto", "empirical", "gaussian")),),
+    "refine": (COUNT,),
+    "result": (IMPORTANCE,),
+    "rho": (CORRELATION,),
+    "row": (Whole(0),),
     "same_rows": (FLAG,),
     "sample": (Whole(0),),
     "sample_split": (FLAG,),
+    "samples": (FLAG,),
     "sampling": (Choice(("auto", "coalitions", "permutations")),),
     "scale": (Choice(("response", "margin")),),
     "share": (FLAG,),
@@ -247,6 +287,7 @@ COMMON: Mapping[str, Constraints] = {
     "sort": (FLAG,),
     "split": (FLAG,),
     "standardize": (FLAG,),
+    "strength": (Real("a number"),),
     "target": (Text(),),
     "task": (Choice(("auto", "classification", "regression")),),
     "title": (Text(),),
@@ -259,32 +300,57 @@ COMMON: Mapping[str, Constraints] = {
 """What parameters may be that mean the same wherever they occur."""
 
 OWN: Mapping[tuple[str, str], Constraints] = {
-    ("Importance.group", "how"): (Choice(("sum", "joint", "shapley")),),
-    ("Importance.minus", "other"): (
-        Named("Importance", "a dfi.Importance", "pass what explain returns"),
-    ),
-    ("Importance.plot", "kind"): (Text(),),
-    ("Importance.top", "k"): (COUNT,),
     ("CPI", "n_permutations"): (Whole(2),),
+    ("Change.test_any", "of"): (Choice(("change", "law", "relation")),),
     ("DLOCO", "n_partners"): (Whole(2),),
+    ("Importance.local", "sample"): (COUNT,),
+    ("Importance.minus", "other"): (IMPORTANCE,),
+    ("Importance.top", "k"): (COUNT,),
+    ("KnotheRosenblatt", "latent"): (Choice(("gaussian", "uniform")),),
+    ("LocalAttributions.table", "layout"): (Choice(("long", "wide")),),
+    ("Loss", "curvature"): (FUNCTION,),
+    ("Loss", "domain"): (Choice(("real", "probability", "positive")),),
+    ("Loss", "function"): (FUNCTION,),
+    ("Loss", "generator"): (FUNCTION,),
+    ("Loss", "of_class"): (Named("Loss", "a dfi.losses.Loss", "pass one of dfi.losses"),),
+    ("Loss", "pair"): (FUNCTION,),
+    ("Loss", "perfect"): (FUNCTION,),
+    ("Loss", "secant"): (FUNCTION,),
+    ("Loss", "slope"): (FUNCTION,),
+    ("Loss", "unit"): (Text(),),
     ("NLOCO", "normalize"): (Choice(("outcome", "residual")),),
     ("PFI", "n_permutations"): (Whole(2),),
-    ("Shapley", "exact"): (FLAG, Choice(("auto",))),
     ("Quadrature", "donors"): (Whole(2),),
     ("Quadrature", "memory"): (Whole(1),),
     ("Quadrature", "nodes"): (COUNT,),
     ("Quadrature", "rule"): (Choice(("auto", "equal", "gauss", "draws")),),
+    ("Report.json", "indent"): (Whole(0),),
+    ("Shapley", "exact"): (FLAG, Choice(("auto",))),
     ("Shapley", "n_coalitions"): (Whole(2),),
     ("Shapley", "n_permutations"): (Whole(2),),
-    ("KnotheRosenblatt", "latent"): (Choice(("gaussian", "uniform")),),
     ("Sobol", "latent"): (FLAG,),
     ("Sobol", "n_compositions"): (Whole(2),),
+    ("change", "id"): (COLUMN,),
+    ("change", "rows"): (Choice(("auto", "independent", "same")),),
+    ("change", "y"): (COLUMN,),
+    ("compact_change_html", "rows"): (COUNT,),
     ("compact_html", "rows"): (COUNT,),
-    ("groups", "how"): (Choice(("sum", "joint", "shapley")),),
+    ("expand_standard_errors", "n"): (Real("a positive number of rows", 0.0),),
     ("line_profile", "level"): (),
     ("line_profile_data", "level"): (),
+    ("load_hiv", "as_frame"): (FLAG, Choice(("pandas", "polars", "pyarrow"))),
+    ("load_hiv", "base_url"): (Text(),),
+    ("load_hiv", "check"): (FLAG,),
+    ("load_hiv", "download"): (FLAG,),
+    ("load_hiv", "folder"): (Text("the path of a folder", path=True),),
+    ("load_hiv", "outcome"): (Choice(("sens50", "sens80", "ic50.censored")),),
+    ("load_hiv", "timeout"): (Real("a number of seconds above 0", 0.0),),
+    ("wald_interval", "critical"): (Real("a number"),),
+    ("wald_interval", "degrees"): (Real("a number above 0", 0.0, with_high=True),),
+    ("wald_interval", "nonnegative"): (FLAG,),
     # refused where they are used, with a reason of their own
     ("EntropicOT", "epsilon"): (),
+    ("Report", "result"): (),
     ("effects", "form"): (),
     ("wald_interval", "skewness"): (),
 }
@@ -419,7 +485,7 @@ class _Checks:
         return cls(
             owner,
             signature,
-            tuple(p.name for p in keywords if p.name != "self"),
+            tuple(p.name for p in keywords if p.name not in ("self", "cls")),
             any(p.kind is p.VAR_KEYWORD for p in parameters),
             {
                 p.name: (constraints_of(owner, p.name), _may_be_none(p))

@@ -7,11 +7,11 @@ import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfi._checks import one_of, whole
+from dfi._checks import one_of
 from dfi._data import source
 from dfi._data.frames import is_table
 from dfi._data.groups import read_groups
@@ -675,10 +675,6 @@ KEPT_CELLS, FEWEST_KEPT = 100_000, 200
 the rows at least. They are for the skewness of groups."""
 
 
-FEWEST_BACKGROUND = 10
-"""Rows below which a background stands for nothing."""
-
-
 @dataclass(frozen=True)
 class FittedSource:
     """The fitted models behind a result, which can be asked about groups again.
@@ -711,12 +707,9 @@ class FittedSource:
         background: int = BACKGROUND,
     ) -> LocalAttributions:
         """Return the contributions of units to the predictions of single rows."""
-        if scale is not None:
-            one_of("scale", scale, get_args(LocalScale))
-        refine = None if refine is None else whole("refine", refine, 1)
         fits = _one_outcome(self.fits, outcome)
         if sample is not None:
-            rows = _sampled(fits, whole("sample", sample, 1))
+            rows = _sampled(fits, sample)
         chosen = _new_rows(fits, X) if X is not None else _rows_at(fits, rows)
         found = explain_locally(
             fits,
@@ -724,7 +717,7 @@ class FittedSource:
             chosen.table.matrix,
             held_out=chosen.held_out,
             refine=refine,
-            background=whole("background", background, FEWEST_BACKGROUND),
+            background=background,
             scale=scale,
         )
         on_margin = (scale or fits.scale) == "margin"

@@ -323,6 +323,7 @@ class DFI(BaseEstimator):
         self._source = self.result_.source
         return self
 
+    @validated
     def local(
         self,
         X: TableLike,

@@ -44,6 +44,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from dfi._checks import did_you_mean
+from dfi._parameters import validated, validated_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +72,7 @@ SERIES = 1e-2
 """Relative difference of two predictions below which a divided difference is a series."""
 
 
+@validated_fields
 @dataclass(frozen=True, repr=False)
 class Loss:
     """A loss, by its generator ``f`` and its derivatives.
@@ -426,6 +428,7 @@ Examples
 """
 
 
+@validated
 def custom(function: Callable[[Floats, Floats], Floats], name: str | None = None) -> Loss:
     """Return a loss that has no generator, from a function of outcomes and predictions.
 
@@ -489,6 +492,7 @@ class _Quantile:
         return _pinball(y, p, self.quantile)
 
 
+@validated
 def pinball(quantile: float = 0.5) -> Loss:
     """Return the pinball loss of a quantile, for differences of the losses of one model.
 
@@ -509,8 +513,6 @@ def pinball(quantile: float = 0.5) -> Loss:
     >>> pinball(0.75).of(np.array([3.0, 1.0]), np.array([1.0, 3.0]))
     array([1.5, 0.5])
     """
-    if not 0.0 < quantile < 1.0:
-        raise ValueError(f"quantile must lie between 0 and 1, got {quantile!r}")
     return Loss(f"pinball({quantile:g})", unit="pinball loss", function=_Quantile(quantile))
 
 

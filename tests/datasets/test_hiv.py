@@ -229,10 +229,14 @@ def test_an_array_where_no_table_library_is_installed(server, tmp_path, monkeypa
 
 def test_options_that_do_not_exist():
     for outcome in ("ic50", "feature_group.csv"):
-        with pytest.raises(ValueError, match=r"choose one of 'sens50', 'sens80', 'ic50.censored'"):
+        with pytest.raises(ValueError, match=r"outcome must be 'sens50', 'sens80' or 'ic50"):
             load_hiv(outcome)
     with pytest.raises(ValueError, match="as_frame must be True"):
         load_hiv(as_frame="excel")
+    for options in ({"download": "no"}, {"check": 0}, {"timeout": "30"}, {"folder": 3}):
+        (name,) = options
+        with pytest.raises(TypeError, match=f"^{name} must be .*, got "):
+            load_hiv(**options)
 
 
 def test_cache_folder(monkeypatch, tmp_path):

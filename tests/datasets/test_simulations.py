@@ -76,14 +76,16 @@ def test_m4_is_dependent_but_uncorrelated():
 @pytest.mark.parametrize(
     ("make", "options", "message"),
     [
-        (m1, {"rho": 2.0}, "rho = 2 makes no correlation matrix of 10 columns"),
-        (m3, {"rho": -1.1}, "rho = -1.1 makes no correlation matrix of 5 columns"),
+        (m1, {"rho": 2.0}, "rho must be a number from -1 to 1, got 2.0"),
+        (m3, {"rho": -1.1}, "rho must be a number from -1 to 1, got -1.1"),
         (exponential, {"rho": -0.9}, "rho = -0.9 makes no correlation matrix of 3 columns"),
-        (m1, {"rho": float("nan")}, "rho = nan makes no correlation matrix"),
-        (m1, {"d": 1}, "d must be at least 2"),
-        (m4, {"d": 1}, "d must be at least 2"),
-        (m2, {"n": 0}, "n must be a whole number of rows, 1 or more, got 0"),
-        (m4, {"n": "50"}, "n must be a whole number of rows, 1 or more, got '50'"),
+        (m1, {"rho": float("nan")}, "rho must be a number from -1 to 1, got nan"),
+        (m1, {"d": 1}, "d must be a whole number of 2 or more, got 1"),
+        (m4, {"d": 2.0}, "d must be a whole number of 2 or more, got 2.0"),
+        (m2, {"n": 0}, "n must be a whole number of 1 or more, got 0"),
+        (m4, {"n": "50"}, "n must be a whole number of 1 or more, got '50'"),
+        (m3, {"random_state": "0"}, "random_state must be a whole number of 0 or more, got '0'"),
+        (exponential, {"strength": None}, "strength must be a number, got None"),
     ],
 )
 def test_samples_that_cannot_be(make, options, message):

@@ -96,20 +96,25 @@ def test_rows_are_positions(explainer):
 @pytest.mark.parametrize(
     ("rows", "kind", "message"),
     [
-        ([120], ValueError, "rows has the position 120, and X has 120 rows: positions go from 0"),
+        ([120], ValueError, "rows has the position 120, and there are 120 rows: positions go from"),
         ([-121], ValueError, "rows has the position -121"),
         (["a"], TypeError, r"rows must be positions of rows .* got \['a'\]: labels of a pandas"),
         ([0.5], TypeError, "rows must be positions of rows"),
         ([[0, 1]], TypeError, "rows must be positions of rows"),
         (True, TypeError, "rows must be positions of rows"),
         ([], ValueError, "rows names no row"),
-        (np.ones(3, dtype=bool), ValueError, "rows is a mask of 3 rows, and X has 120"),
+        (np.ones(3, dtype=bool), ValueError, "rows is a mask of 3 rows, and there are 120"),
     ],
 )
 def test_other_rows_are_refused_by_name(explainer, rows, kind, message):
     with pytest.raises(kind, match=message):
         explainer.result_.local(rows)
+    few = explainer.result_.local([0, 1])
+    if message.endswith(("-121", "no row", "of rows")):
+        with pytest.raises(kind, match=message.replace("rows", "which", 1)):
+            few.take(rows)
     assert positions_of(None, 3) is None
+    assert few.take(1).rows.tolist() == few.take([False, True]).rows.tolist() == [1]
 
 
 def test_new_rows_of_other_columns_are_refused_by_name(explainer, table):

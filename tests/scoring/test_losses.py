@@ -312,7 +312,12 @@ def test_a_loss_of_ones_own() -> None:
 def test_unknown_losses(loss, message) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         resolve_loss(loss)
-    with pytest.raises(ValueError, match="quantile must lie between 0 and 1"):
-        pinball(1.0)
+    for quantile in (1.0, "0.5", True):
+        with pytest.raises(ValueError, match="quantile must be a number strictly between 0 and 1"):
+            pinball(quantile)
+    with pytest.raises(TypeError, match="slope must be a function, got 2"):
+        Loss("half", "none", slope=2)
+    with pytest.raises(TypeError, match="domain must be 'real', 'probability' or 'positive', got"):
+        Loss("half", "none", domain="reals", function=np.hypot)
     with pytest.raises(TypeError, match="needs generator, slope and secant"):
         Loss("half", "none", generator=np.square)

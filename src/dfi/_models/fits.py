@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 
-from dfi._checks import one_of
 from dfi._data import source
 from dfi._data.dependence import FEW_CLUSTERS, Clusters, Ordered
 from dfi._data.folds import Fold, in_time_order, read_folds, split_halves, widened
@@ -45,6 +44,7 @@ from dfi._models.seeds import Seeds
 from dfi._models.stack import SuperLearner
 from dfi._models.steady import refuse_unsteady
 from dfi._models.temperature import TemperatureScaled, final_step
+from dfi._parameters import validated
 from dfi.losses import BRIER, GAMMA, LOG_LOSS, POISSON, SQUARED_ERROR, resolve_loss
 from dfi.warnings import InferenceWarning, OutcomeWarning, warn
 
@@ -947,6 +947,7 @@ def _warn_of_classes(model: EstimatorLike) -> None:
         )
 
 
+@validated
 def prepare(
     X: TableLike,
     y: VectorLike,
@@ -1035,7 +1036,6 @@ def prepare(
     (200, 3)
     """
     chosen = resolve_loss(loss)
-    one_of("scale", scale, get_args(Scale))
     given = isinstance(cv, str) and cv == "prefit"
     if scale == "margin" and not (given and chosen is None):
         raise ValueError(

@@ -22,6 +22,7 @@ import numpy as np
 
 from dfi._data import as_frame as build
 from dfi._files import cache_folder, written_whole
+from dfi._parameters import validated
 
 if TYPE_CHECKING:
     from dfi._types import Floats
@@ -106,6 +107,7 @@ class HIVData:
         return {group: [place[name] for name in names] for group, names in self.groups.items()}
 
 
+@validated
 def load_hiv(
     outcome: Outcome = "sens50",
     *,
@@ -169,13 +171,6 @@ def load_hiv(
     >>> data = load_hiv("sens50", download=True)  # doctest: +SKIP
     >>> dfi.explain(data.X, data.y, groups=data.groups)  # doctest: +SKIP
     """
-    if outcome not in CHECKSUMS or outcome == GROUP_FILE:
-        known = ", ".join(repr(name) for name in CHECKSUMS if name != GROUP_FILE)
-        raise ValueError(f"unknown outcome {outcome!r}: choose one of {known}")
-    if not isinstance(as_frame, bool) and as_frame not in ("pandas", "polars", "pyarrow"):
-        raise ValueError(
-            f"as_frame must be True, False, 'pandas', 'polars' or 'pyarrow', got {as_frame!r}"
-        )
     texts = []
     for name, key in ((f"{outcome}_processed_dataset.csv", outcome), (GROUP_FILE, GROUP_FILE)):
         path = _find(name, folder)

@@ -29,6 +29,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from dfi._parameters import validated
+
 if TYPE_CHECKING:
     from dfi._types import Floats
 
@@ -204,12 +206,6 @@ class Simulation:
     correlation: Floats | None = None
 
 
-def check_rows(n: object) -> None:
-    """Raise a ValueError if the number of rows is not a whole number of at least 1."""
-    if not isinstance(n, int | np.integer) or n < 1:
-        raise ValueError(f"n must be a whole number of rows, 1 or more, got {n!r}")
-
-
 def symmetric_root(correlation: Floats) -> Floats:
     """Return the symmetric positive square root."""
     values, vectors = np.linalg.eigh(correlation)
@@ -222,6 +218,7 @@ def correlated_gaussian(correlation: Floats, n: int, generator: np.random.Genera
     return np.asarray(generator.standard_normal((n, len(correlation))) @ root)
 
 
+@validated
 def linear_truth(correlation: Floats, beta: Floats) -> tuple[Floats, Floats]:
     r"""Return latent and attributed scores of a Gaussian linear model (Genizi's decomposition).
 
@@ -273,9 +270,6 @@ def gaussian_truth(correlation: Floats, regression: Regression) -> tuple[Floats,
 
 def pair_correlation(d: int, rho: float, *pairs: tuple[int, int]) -> Floats:
     """Return the identity with ``rho`` between the named pairs."""
-    least = 1 + max(max(pair) for pair in pairs)
-    if d < least:
-        raise ValueError(f"d must be at least {least}, the columns that the model names, got {d!r}")
     correlation = np.eye(d)
     for j, k in pairs:
         correlation[j, k] = correlation[k, j] = rho
@@ -286,7 +280,6 @@ def gaussian_simulation(
     n: int, correlation: Floats, regression: Regression, noise: float, random_state: int
 ) -> Simulation:
     """Return rows of ``N(0, correlation)``, outcomes with a noise variance, and their truth."""
-    check_rows(n)
     smallest = float(np.linalg.eigvalsh(correlation).min())
     if not smallest >= -1e-8:
         raise ValueError(
@@ -307,6 +300,7 @@ def first_times_five(d: int) -> Linear:
     return Linear(beta)
 
 
+@validated
 def m1(n: int = 2000, *, rho: float = 0.8, d: int = 10, random_state: int = 0) -> Simulation:
     """Linear Gaussian model, ``Y = 5 X1 + e``.
 
@@ -337,6 +331,7 @@ def m1(n: int = 2000, *, rho: float = 0.8, d: int = 10, random_state: int = 0) -
     return gaussian_simulation(n, correlation, first_times_five(d), 1.0, random_state)
 
 
+@validated
 def m2(n: int = 2000, *, rho: float = 0.8, d: int = 10, random_state: int = 0) -> Simulation:
     """Nonlinear additive model; its latent regression is not additive once ``rho`` is not 0.
 
@@ -366,6 +361,7 @@ def m2(n: int = 2000, *, rho: float = 0.8, d: int = 10, random_state: int = 0) -
     return gaussian_simulation(n, correlation, TwoCosines(), 1.0, random_state)
 
 
+@validated
 def m3(n: int = 2000, *, rho: float = 0.8, random_state: int = 0) -> Simulation:
     r"""Piecewise interaction.
 
@@ -398,6 +394,7 @@ def m3(n: int = 2000, *, rho: float = 0.8, random_state: int = 0) -> Simulation:
     return gaussian_simulation(n, correlation, PiecewiseProducts(), 0.4, random_state)
 
 
+@validated
 def m4(n: int = 2000, *, d: int = 10, random_state: int = 0) -> Simulation:
     r"""Dependent, uncorrelated features: linear whitening leaves ``X2 = 3 X1^2 + d`` dependent.
 
@@ -425,9 +422,6 @@ def m4(n: int = 2000, *, d: int = 10, random_state: int = 0) -> Simulation:
     >>> sample.attributed, sample.correlation is None
     (array([25.,  0.,  0.]), True)
     """
-    check_rows(n)
-    if d < 2:
-        raise ValueError(f"d must be at least 2, a feature and its square, got {d!r}")
     generator = np.random.default_rng(random_state)
     X = generator.standard_normal((n, d))
     X[:, 1] += 3.0 * X[:, 0] ** 2
@@ -437,6 +431,7 @@ def m4(n: int = 2000, *, d: int = 10, random_state: int = 0) -> Simulation:
     return Simulation(X, y, regression, scores, scores, 1.0)
 
 
+@validated
 def exponential(
     n: int = 2000, *, rho: float = 0.5, strength: float = 0.3, random_state: int = 0
 ) -> Simulation:

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Iterable
 
 from dfi._models.fits import Fits, prepare
+from dfi._parameters import validated
 from dfi.methods.base import Method, Part
 from dfi.methods.conditional import CPI
 from dfi.methods.disentangled import Disentangled
@@ -57,6 +58,7 @@ Examples
 """
 
 
+@validated
 def resolve_methods(methods: object) -> list[Method]:
     """Return the methods of ``"all"``, a name, an object or a list of them.
 

@@ -102,6 +102,7 @@ _LOCAL_KINDS: dict[str, Callable[..., Axes]] = {
 }
 
 
+@validated
 def plot_local(local: LocalAttributions, kind: str = "beeswarm", **options: object) -> Axes:
     """Draw single rows with the plot of a name; what :meth:`dfi.LocalAttributions.plot` does.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi._data import as_frame
+from dfi._parameters import validated
 from dfi.plots import style
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def _change_data(found: Change, top: int | None) -> Columns:
     return style.take(whole, order)
 
 
+@validated
 def change_data(found: Change, *, top: int | None = 20) -> Frame:
     """Return the numbers behind :func:`change` as a table.
 
@@ -56,6 +58,7 @@ def change_data(found: Change, *, top: int | None = 20) -> Frame:
     return as_frame(_change_data(found, top), found.library)
 
 
+@validated
 def change(found: Change, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
     """Draw changes with their intervals; law and relation beside them, where they are known.
 

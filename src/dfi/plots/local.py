@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.colors import ListedColormap, to_rgb
 
 from dfi._data import as_frame
+from dfi._parameters import validated
 from dfi.plots import style
 from dfi.results import views
 from dfi.results.local import SPREAD_WORDS, value_text
@@ -70,6 +71,7 @@ def _beeswarm_data(local: LocalAttributions, *, top: int | None = 20) -> Columns
     }
 
 
+@validated
 def beeswarm_data(local: LocalAttributions, *, top: int | None = 20) -> Frame:
     """Return the numbers behind :func:`beeswarm`, one line for each unit and row.
 
@@ -96,6 +98,7 @@ def beeswarm_data(local: LocalAttributions, *, top: int | None = 20) -> Frame:
     return as_frame(_beeswarm_data(local, top=top), local.library)
 
 
+@validated
 def beeswarm(local: LocalAttributions, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
     """Draw the contributions of all rows, a strip of points for each unit.
 
@@ -202,6 +205,7 @@ def _waterfall_data(
     }
 
 
+@validated
 def waterfall_data(
     local: LocalAttributions, *, row: int | None = None, top: int | None = 12
 ) -> Frame:
@@ -232,6 +236,7 @@ def waterfall_data(
     return as_frame(_waterfall_data(local, row=row, top=top), local.library)
 
 
+@validated
 def waterfall(
     local: LocalAttributions,
     *,
@@ -337,6 +342,7 @@ def _dependence_data(
     return columns
 
 
+@validated
 def dependence_data(
     local: LocalAttributions, *, feature: str | None = None, color: str | None = None
 ) -> Frame:
@@ -367,6 +373,7 @@ def dependence_data(
     return as_frame(_dependence_data(local, feature=feature, color=color), local.library)
 
 
+@validated
 def dependence(
     local: LocalAttributions,
     *,

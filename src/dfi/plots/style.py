@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from dfi._data import as_frame
+from dfi._parameters import validated
 from dfi.results.views import NAME_WIDTH, Columns, short_names
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def as_table(
 
     table.__name__ = table.__qualname__ = columns.__name__.lstrip("_")
     # mypy takes the parameter that Concatenate adds as one without a name
-    return table  # type: ignore[return-value]
+    return validated(table)  # type: ignore[return-value]
 
 
 def take(columns: Columns, rows: Ints) -> Columns:

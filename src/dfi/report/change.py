@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dfi._files import writable
+from dfi._parameters import validated
 from dfi.report.charts import LABEL_WIDTH, MAX_BARS, Scale
 from dfi.report.numbers import number, p_value
 from dfi.report.page import _page, _templates, _write
@@ -232,6 +233,7 @@ def _period(result: Importance) -> Plain:
     }
 
 
+@validated
 def change_html(found: Change, *, title: str | None = None, target: str | None = None) -> str:
     """Return the page of a change.
 
@@ -279,6 +281,7 @@ def change_html(found: Change, *, title: str | None = None, target: str | None =
     )
 
 
+@validated
 def compact_change_html(found: Change, *, rows: int = 10) -> str:
     """Return a small table for notebooks: no script, no style outside of itself.
 
@@ -321,6 +324,7 @@ def compact_change_html(found: Change, *, rows: int = 10) -> str:
     )
 
 
+@validated
 def write_change_report(
     found: Change,
     path: str | os.PathLike[str],

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from dfi._checks import printable
 from dfi._files import writable, written_whole
+from dfi._parameters import validated, validated_fields
 from dfi.report.numbers import aligned, p_value, percent
 from dfi.report.page import compact_html, comparison_html, report_html
 from dfi.report.summary import summarize, summarize_comparison
@@ -27,6 +28,7 @@ SHOWN = 50
 """Units in the table of a text."""
 
 
+@validated_fields
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
     """The report of a result, or of several side by side.
@@ -105,6 +107,7 @@ class Report:
             )
         return comparison_html(self.result, title=self.title, target=self.target)
 
+    @validated
     def json(self, *, indent: int | None = None) -> str:
         """Return :meth:`summary` as JSON, null for what is not known.
 
@@ -150,6 +153,7 @@ class Report:
         lines = _about_one(summary) if one else _about_several(summary)
         return printable("\n".join(lines) + "\n", keep="\n")
 
+    @validated
     def write(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write it to a file, all or nothing, and return its path.
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfi._checks import one_of
 from dfi._data import as_frame
 from dfi._files import writable, written_whole
+from dfi._parameters import validated
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import max_t_from_covariance, max_t_statistics
 from dfi.results.file import freeze, thaw
@@ -171,6 +171,7 @@ class Change:
         """
         return self.test_any()
 
+    @validated
     def test_any(self, of: PartName = "change", *, random_state: int = 0) -> AnyChange:
         """Test whether any unit changed, or whether any changed by one of the two parts.
 
@@ -219,7 +220,6 @@ class Change:
         return AnyChange(largest, p, part.names[int(statistics.argmax())])
 
     def _part(self, of: PartName) -> Importance:
-        one_of("of", of, ("change", "law", "relation"))
         found = {"change": self.difference, "law": self.law, "relation": self.relation}[of]
         if found is None:
             raise ValueError(f"law and relation are not told apart: {self.reason}")
@@ -257,6 +257,7 @@ class Change:
             "after": self.after.scores,
         }
 
+    @validated
     def table(
         self,
         *,
@@ -345,6 +346,7 @@ class Change:
             "r2": [_plain(result.quality.r2) for result in (self.before, self.after)],
         }
 
+    @validated
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write :meth:`as_dict` to a file of JSON, all or nothing, and return its path.
 
@@ -375,12 +377,13 @@ class Change:
             stream.write(text.encode())
         return target
 
-    def plot(self, *, top: int = 20, ax: Axes | None = None) -> Axes:
+    @validated
+    def plot(self, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
         """Draw the changes with their intervals, and law and relation beside them.
 
         Parameters
         ----------
-        top : int, default=20
+        top : int or None, default=20
             How many units are drawn, the largest changes first.
         ax : matplotlib Axes, optional
             Where to draw.
@@ -404,6 +407,7 @@ class Change:
 
         return change(self, top=top, ax=ax)
 
+    @validated
     def report(
         self,
         path: str | os.PathLike[str],

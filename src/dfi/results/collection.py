@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from dfi._data import as_frame
-from dfi._parameters import check, refuse_unknown
+from dfi._parameters import check, refuse_unknown, validated
 
 if TYPE_CHECKING:
     import os
@@ -419,6 +419,7 @@ class Results(Mapping[str, "Importance"]):
         overwrite: bool = ...,
     ) -> Path: ...
 
+    @validated
     def report(
         self,
         path: str | os.PathLike[str] | None = None,

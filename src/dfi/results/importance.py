@@ -850,6 +850,7 @@ class Importance:
             raise ValueError("no groups were given: pass groups={'name': ['unit', ...], ...}")
         return self.source.grouped(groups, how)
 
+    @validated
     def local(
         self,
         rows: object = None,
@@ -1183,6 +1184,7 @@ class Importance:
         return write_file(path, manifest, arrays, overwrite=overwrite)
 
     @classmethod
+    @validated
     def load(cls, path: str | os.PathLike[str]) -> Importance:
         """Read a result that :meth:`save` wrote.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dfi._checks import did_you_mean, one_of
+from dfi._checks import did_you_mean
 from dfi._data import as_frame
+from dfi._parameters import validated
 from dfi.inference.influence import read_only
 from dfi.results.file import freeze, thaw
 
@@ -141,12 +142,13 @@ class LocalAttributions:
         """Whether several models explain the rows, so that there is a spread."""
         return bool(np.isfinite(self.spread).any())
 
-    def take(self, which: Sequence[int] | Ints | slice) -> LocalAttributions:
+    @validated
+    def take(self, which: int | Sequence[int] | Ints | slice) -> LocalAttributions:
         """Return some of the rows.
 
         Parameters
         ----------
-        which : sequence of int or slice
+        which : int, slice, mask or sequence of int
             Their places here.
 
         Returns
@@ -162,7 +164,9 @@ class LocalAttributions:
         >>> len(local.take([0, 2]))
         2
         """
-        at = np.arange(len(self))[which]
+        at = positions_of(which, len(self), "which")
+        if at is None:
+            return self
         return replace(
             self,
             **{
@@ -174,6 +178,7 @@ class LocalAttributions:
             features={name: values[at] for name, values in self.features.items()},
         )  # fmt: skip
 
+    @validated
     def place_of(self, row: int) -> int:
         """Return the place here of a row of the table; one that was not asked for raises.
 
@@ -202,6 +207,7 @@ class LocalAttributions:
             raise ValueError(f"row {row!r} was not explained; the rows are {known}{more}")
         return int(found[0])
 
+    @validated
     def unit(self, name: str) -> int:
         """Return the place of a unit; a name that is not there raises with those like it.
 
@@ -228,6 +234,7 @@ class LocalAttributions:
         first = f"; the first units are {', '.join(map(repr, self.names[:10]))}"
         raise ValueError(f"there is no unit {name!r}{did_you_mean(name, self.names, 3) or first}")
 
+    @validated
     def table(self, layout: Layout = "long") -> Frame:
         """Return the contributions in the caller's dataframe library.
 
@@ -253,7 +260,6 @@ class LocalAttributions:
         >>> len(local.table())
         9
         """
-        one_of("layout", layout, get_args(Layout))
         n, p = self.values.shape
         if layout == "wide":
             taken = [name for name in _WIDE if name in self.names]
@@ -318,6 +324,7 @@ class LocalAttributions:
             feature_names=list(self.names),
         )
 
+    @validated
     def plot(self, kind: str = "beeswarm", **options: Any) -> Axes:
         """Draw the rows: a function of :mod:`dfi.plots` by name; returns its Axes.
 
@@ -389,7 +396,7 @@ def value_text(local: LocalAttributions, unit: int, place: int) -> str:
     return "missing" if value is None else str(value)
 
 
-def positions_of(rows: object, n_rows: int) -> Ints | None:
+def positions_of(rows: object, n_rows: int, name: str = "rows") -> Ints | None:
     """Return positions in a table of ``n_rows``, as they were asked for; None for all.
 
     Parameters
@@ -398,6 +405,8 @@ def positions_of(rows: object, n_rows: int) -> Ints | None:
         What a caller says.
     n_rows : int
         How many rows the caller's table has.
+    name : str
+        The parameter that says so.
     """
     if rows is None:
         return None
@@ -409,25 +418,25 @@ def positions_of(rows: object, n_rows: int) -> Ints | None:
         given = np.asarray(rows)
         if given.ndim != 1 or (given.dtype.kind not in "iub" and given.size):
             raise TypeError(
-                f"rows must be positions of rows (a number, a list, a slice or a mask), got "
+                f"{name} must be positions of rows (a number, a list, a slice or a mask), got "
                 f"{_shown(rows)}: labels of a pandas index become positions by "
                 "X.index.get_indexer(labels)"
             )
         if given.dtype.kind == "b":
             if len(given) != n_rows:
                 raise ValueError(
-                    f"rows is a mask of {len(given)} rows, and X has {n_rows}: pass one value for "
-                    "each row of X"
+                    f"{name} is a mask of {len(given)} rows, and there are {n_rows}: pass one "
+                    "value for each row"
                 )
             given = np.flatnonzero(given)
         found = given.astype(np.intp)
     if not len(found):
-        raise ValueError("rows names no row: pass at least one position, or None for all rows")
+        raise ValueError(f"{name} names no row: pass at least one position")
     outside = (found < -n_rows) | (found >= n_rows)
     if outside.any():
         raise ValueError(
-            f"rows has the position {int(found[outside][0])}, and X has {n_rows} rows: positions "
-            f"go from 0 to {n_rows - 1}"
+            f"{name} has the position {int(found[outside][0])}, and there are {n_rows} rows: "
+            f"positions go from 0 to {n_rows - 1}"
         )
     return np.where(found < 0, found + n_rows, found)
 
