@@ -63,6 +63,8 @@ def attempt(monkeypatch, root, work, at=None, kind=""):
     # a run in the background begins with Ctrl-C ignored
     before = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
     before = {number: signal.signal(number, handler) for number, handler in before.items()}
+    if kind == "SIGKILL":
+        gc.freeze()  # what was there before need not be looked through at each fault
     with monkeypatch.context() as patch:
         disk.install(patch)
         # what a killed process held is never tidied up, and nobody hears of it
@@ -75,6 +77,7 @@ def attempt(monkeypatch, root, work, at=None, kind=""):
             outcome = error
         if kind == "SIGKILL":
             gc.collect()
+            gc.unfreeze()
     disk.restart()
     for number, handler in before.items():
         signal.signal(number, handler)

@@ -78,6 +78,16 @@ class Report(Explain):
         return self.command("report", "out", "--force", "--title", f"level {level}")
 
 
+class Change(Explain):
+    """``dfi change --force`` over outputs that are there."""
+
+    def run(self, level=0.95):
+        return self.command(
+            "change", "data.csv", "data.csv", "-y", "y", "--out", "out", "--force",
+            "--level", level, "-q",
+        )  # fmt: skip
+
+
 class Study(Explain):
     """``dfi reproduce --resume`` with one record of three."""
 
@@ -242,7 +252,7 @@ def test_saving_at_every_step(kind, results, monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [Explain, ExplainAnew, Report, Study, ExplainHere])
+@pytest.mark.parametrize("case", [Explain, ExplainAnew, Report, Change, Study, ExplainHere])
 def test_every_step_of_every_command(case, monkeypatch, command, three, tmp_path, capsys):
     at_once = case is not ExplainHere
     number = sweep(monkeypatch, tmp_path, case(command, tmp_path), at_once=at_once)
