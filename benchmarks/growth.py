@@ -24,6 +24,7 @@ from dfi._models.network import BentHingeNetwork
 from dfi._scoring.lines import Passes, latent_scores
 from dfi._scoring.scores import rows_at_once
 from measure import cpu
+from records import take
 
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, END = "<!-- growth.py writes from here -->", "<!-- to here -->"
@@ -106,6 +107,7 @@ def section(rows: list[tuple[str, list[float], float]]) -> str:
         "leave the processor's cache, which networks notice most. On a machine that others used too, the",
         "exponents of four runs differed by 0.1 to 0.2.",
         "",
+        "<!-- record: growth-with-the-rows -->",
         "| line means | " + " | ".join(f"{size:,} rows" for size in SIZES) + " | exponent |",
         "|---" * (len(SIZES) + 2) + "|",
         *(
@@ -149,6 +151,7 @@ def main() -> None:
         )
     if not options.print_only:
         write_section(section(rows))
+        take("benchmarks", "growth-with-the-rows", "python benchmarks/growth.py")
 
 
 def one_core() -> None:

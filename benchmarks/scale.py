@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import re
 import tempfile
 import time
 import warnings
@@ -28,6 +29,7 @@ from dfi.methods import Disentangled, disentangled
 from dfi.transports.base import FittedTransport, Transport
 from growth import exponent, one_core
 from measure import cpu, in_own_process, peak_growth
+from records import take
 
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, END = "<!-- scale.py writes from here -->", "<!-- scale.py writes to here -->"
@@ -148,6 +150,7 @@ def ratios() -> Iterator[str]:
         'Boosting of 100 iterations, 20 columns, `explain_rows="auto"`, five folds with two models each (the cross',
         "form). Explaining is everything but fitting: reading the table too. At most 1 is asked for.",
         "",
+        "<!-- record: ratios -->",
         "| model | rows | explained | fitting | explaining | ratio | " + " | ".join(STAGES) + " |",
         "|---" * (6 + len(STAGES)) + "|",
     )
@@ -193,6 +196,7 @@ def rows() -> Iterator[str]:
         + f" rows, 10 columns, boosting of 30 iterations, two folds. At most 1.1 is asked for. Below {SHORT} s",
         "of the last size no exponent is told. The first size is explained as small tables are.",
         "",
+        "<!-- record: rows -->",
         "| path | " + " | ".join(STAGES) + " | all |",
         "|---" * (2 + len(STAGES)) + "|",
     )
@@ -221,6 +225,7 @@ def columns() -> Iterator[str]:
         + ", ".join(map(str, COLUMNS))
         + " columns. At most 1.3 is asked for.",
         "",
+        "<!-- record: columns -->",
         "| path | " + " | ".join(STAGES) + " | all |",
         "|---" * (2 + len(STAGES)) + "|",
     )
@@ -247,6 +252,7 @@ def peers() -> Iterator[str]:
         f"transport's error. Interventional shap has {background} background rows, as its documentation advises;",
         "WOODELF takes all rows that the model was fitted on. Shapley values answer another question.",
         "",
+        "<!-- record: peers -->",
         "| method | CPU s | times ours |",
         "|---|---|---|",
     )
@@ -351,7 +357,8 @@ def kept_parts(kept: str) -> dict[str, str]:
     for name in PARTS:
         mark = f"<!-- {name} -->\n"
         if mark in kept:
-            found[name] = kept.split(mark)[1].split("\n<!-- ")[0].removesuffix(END).rstrip("\n")
+            part = re.split(r"\n<!-- (?!record:)", kept.split(mark)[1])[0]
+            found[name] = part.removesuffix(END).rstrip("\n")
     return found
 
 
@@ -380,6 +387,8 @@ def main() -> None:
             lines.append(line)
         if not options.print_only:
             write_part(name, "\n".join(lines))
+            if f"<!-- record: {name} -->" in lines:
+                take("benchmarks", name, f"python benchmarks/scale.py --only {name}")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,11 @@
 After a change that is meant, write the tables again with ``python tests/test_completeness.py``.
 """
 
+import atexit
+import functools
 import re
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -24,7 +27,7 @@ TRANSPORTS = {
     "gaussian": dfi.transports.Gaussian(),
     "bridge": dfi.transports.Gaussian(epsilon=0.5, n_draws=1, n_smoothing=8),
     "copula": dfi.transports.Copula(),
-    "entropic": dfi.transports.EntropicOT(epsilon=5.0),
+    "entropic": dfi.transports.EntropicOT(epsilon=5.0, n_targets=256),
     "knothe-rosenblatt": dfi.transports.KnotheRosenblatt(),
     "semicontinuous": dfi.transports.Semicontinuous(),
 }
@@ -88,8 +91,6 @@ def sampled(transport):
 
 
 def streamed(transport):
-    import tempfile
-
     big, outcome, _ = table(20_001)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t.parquet"
@@ -120,8 +121,61 @@ CASES = {
 }
 
 
+PLACES = (
+    "in memory", "20,001 rows", "a file", "a file of 20,001 rows", "a LazyFrame",
+    "a DuckDB relation", "Dask",
+)  # fmt: skip
+
+
+@functools.cache
+def places():
+    """Return the same columns at every place that a table may be, small and beyond 20,000 rows."""
+    import dask.dataframe
+    import duckdb
+    import polars as pl
+
+    held = tempfile.TemporaryDirectory()
+    atexit.register(held.cleanup)
+    folder, half = Path(held.name), np.arange(20_001) % 2 == 0
+    big, outcome, _ = table(20_001)
+    small, big = X.assign(arm=half[:ROWS], y=Y), big.assign(arm=half, y=outcome)
+    for name, frame in (("small", small), ("big", big)):
+        frame.to_parquet(folder / f"{name}.parquet")
+    return {
+        "in memory": small,
+        "20,001 rows": big,
+        "a file": folder / "small.parquet",
+        "a file of 20,001 rows": folder / "big.parquet",
+        "a LazyFrame": pl.scan_parquet(folder / "small.parquet"),
+        "a DuckDB relation": duckdb.read_parquet(str(folder / "small.parquet")),
+        "Dask": dask.dataframe.from_pandas(small, npartitions=2),
+    }
+
+
+CALLS = {
+    "`explain`": lambda d: explain(d, "y", explain_rows=300),
+    "`explain(...).local`": lambda d: explain(d, "y", explain_rows=300).local(0),
+    "`compare`": lambda d: compare("loco", d, "y"),
+    "`sensitivity`": lambda d: dfi.sensitivity(d, "y", epsilons=[0], estimator="linear", cv=2),
+    "`effects`": lambda d: dfi.effects(
+        d, "y", "arm", "linear", outcome_model="linear", propensity_model=0.5, cv=2, diagnose=False
+    ),
+    "`change`": lambda d: dfi.change(
+        d,
+        d.iloc[:-1] if isinstance(d, pd.DataFrame) else d,
+        y="y",
+        estimator="linear",
+        cv=2,
+        **QUIET,
+    ),
+}
+
+
 def cells():
     """Yield table, row, column and the call of each cell."""
+    for label, call in CALLS.items():
+        for place in PLACES:
+            yield "scale", label, place, lambda c=call, p=place: c(places()[p])
     for method in METHODS:
         for outcome, (y, options) in OUTCOMES.items():
             yield (
@@ -163,7 +217,7 @@ def shown():
     return found
 
 
-@pytest.mark.parametrize("name", ["outcomes", "units", "transports"])
+@pytest.mark.parametrize("name", ["outcomes", "units", "transports", "scale"])
 def test_every_cell_is_true(name):
     measured = {(t, row, column): works(call) for t, row, column, call in cells() if t == name}
     assert measured == {cell: told for cell, told in shown().items() if cell[0] == name}

@@ -1,14 +1,24 @@
-"""Pages and README say the figures of the studies and benchmarks that they cite."""
+"""Pages and README say the figures of the studies and benchmarks that they cite.
+
+Studies write coverage, nulls and benchmarks with a record of their own; everything else that was
+measured has one in ``docs/records`` (``benchmarks/records.py`` says how it comes there).
+"""
 
 import json
 import re
 import sys
 from pathlib import Path
 
+import pytest
+
+from benchmarks import coverage_models, coverage_page, coverage_study, null_study, records
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 COVERAGE = json.loads((DOCS / "coverage.json").read_text())
-BENCHMARKS = json.loads((DOCS / "benchmarks.json").read_text())["methods"]
+BENCHED = json.loads((DOCS / "benchmarks.json").read_text())
+BENCHMARKS = BENCHED["methods"]
+RECORDS = records.read()
 INTERVALS = DOCS / "concepts" / "intervals.md"
 SIZES = (250, 500, 1000)
 
@@ -104,14 +114,126 @@ def test_answer_in_words_is_that_of_the_table():
     assert [round(float(x)) for x in rows[0][2:]] == [score, error]
 
 
-def test_pages_of_figures_are_those_of_their_records():
-    page = (DOCS / "nulls.md").read_text()
-    for line in json.loads((DOCS / "nulls.json").read_text()).values():
-        assert line in page
+def test_page_on_coverage_is_that_of_its_record(tmp_path):
+    page, cells = tmp_path / "coverage.md", [cell.name for cell in coverage_study.PAPER_CELLS]
+    written = (DOCS / "coverage.md").read_text()
+    page.write_text(written)  # what other studies say there stays, and has records of its own
+    coverage_page.write_page(page, COVERAGE, coverage_models.MODELS, cells)
+    assert page.read_text() == written
+
+
+def test_page_on_nulls_is_that_of_its_record(tmp_path, monkeypatch):
+    known = json.loads((DOCS / "nulls.json").read_text())
+    for name in ("PAGE", "FIGURES"):
+        monkeypatch.setattr(null_study, name, tmp_path / name)
+    null_study.write_page(known)
+    assert (tmp_path / "PAGE").read_text() == (DOCS / "nulls.md").read_text()
+
+
+def test_page_of_benchmarks_is_that_of_its_record():
     page = (DOCS / "benchmarks.md").read_text()
     for entry in BENCHMARKS:
         section = page.split(f"## {entry['case']}\n", 1)[1].split("\n## ", 1)[0]
         assert f"| {entry['method']} | {entry['cpu']:.2f} | {entry['ratio']:.1f} |" in section
+    for name, (wall, cpu) in BENCHED["first call"].items():
+        assert f"| {name} | {wall:.2f} | {cpu:.2f} |" in page
+    for axis, points in BENCHED["growth"].items():
+        for size, seconds, memory in points:
+            assert f"| {axis} | {size} | {seconds:.2f} | {1000 * memory:.2f} |" in page
+
+
+def record_names():
+    return [(page, name) for page, known in RECORDS.items() for name in known]
+
+
+@pytest.mark.parametrize(("page", "name"), record_names(), ids=lambda given: given)
+def test_a_page_says_what_was_recorded(page, name):
+    text, entry = records.path_of(page).read_text(), RECORDS[page][name]
+    if "table" in entry:
+        assert records.table_of(text, name) == entry["table"]
+    else:
+        assert records.numbers_of(text, entry["paragraph"]) == entry["numbers"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", entry["date"])
+    assert re.fullmatch(r"[0-9a-f]{9}", entry["commit"])
+    named = re.search(r"(?:benchmarks|tests)/[\w/]+\.py", entry["command"])
+    assert named is None or (ROOT / named.group()).is_file(), f"{named} is gone"
+
+
+def test_the_page_of_records_has_them_all():
+    assert records.PAGE.read_text() == records.page(), "python -m benchmarks.records writes it"
+
+
+WRITTEN = ("coverage", "nulls", "benchmarks")
+"""Pages that a study writes, with a record of its own."""
+
+NOT_MEASURED = {
+    "cli": "option", "completeness": "", "concepts/intervals": "", "datasets": "function",
+    "method": ("member", "the paper"),
+    "dependencies": "package", "howto/classes-and-counts": "outcome",
+}  # fmt: skip
+"""Tables with decimals that are limits, versions or formulas, by the first word of their head."""
+
+MEASURED = re.compile(
+    r"\bsamples\b|Monte-Carlo|\bMC error|\bCPU\b|[Mm]easured|replications|\bcover(?:s|ed)?\b"
+)
+DECIMAL = re.compile(r"(?<![\w.])\.\d|\d\.\d|\d %|\d (?:GiB|MB)")
+ELSEWHERE = {
+    "README": ["**Intervals that cover.**", "**As many rows as the answer needs**"],
+    "change": ["alpha¹ is the Riesz"],
+    "concepts/intervals": ["**The transport** is estimated too", "Measured on simulations"],
+    "method": ["Gamma is taken by central", "How often the sets hold", "Measured with the true"],
+    "comparators": ["Measured on M1", "Beside hidimstat 0.4"],
+    "effects": ["The difference of two fitted regressions"],
+    "local": ["How steady it is"],
+    "outcomes": ["Calls on public tables"],
+    "transports": ["`python benchmarks/entropic.py` times", "The five largest scores"],
+    "units": ["How often intervals cover", "Eight units of 20"],
+}
+"""Paragraphs that speak of what was measured and lead to a table, a page or a test that has it."""
+
+
+def pages():
+    """Yield the pages that people wrote, by name."""
+    yield "README", (ROOT / "README.md").read_text()
+    for path in sorted(DOCS.rglob("*.md")):
+        name = path.relative_to(DOCS).with_suffix("").as_posix()
+        made = name.partition("/")[0] in ("paper", "project", "gallery") or path == records.PAGE
+        if not made and name not in WRITTEN:
+            yield name, path.read_text()
+
+
+def test_every_table_that_was_measured_has_a_record():
+    loose = []
+    for name, text in pages():
+        for mark, (head, *rows) in records.tables(text):
+            figures = any(re.search(r"(?<![\w.`])\d*\.\d", " ".join(row)) for row in rows)
+            told = head[0].startswith(NOT_MEASURED.get(name, "?"))
+            if figures and mark is None and not told:
+                loose.append(f"{name}: {' | '.join(head)}")
+    assert not loose, f"take a record of each (benchmarks/records.py): {loose}"
+
+
+def test_every_paragraph_that_tells_a_measurement_has_a_record():
+    loose = []
+    for name, text in pages():
+        entries = RECORDS.get(name, {}).values()
+        known = [entry["paragraph"] for entry in entries if "paragraph" in entry]
+        known += [prefix + words for words in ELSEWHERE.get(name, []) for prefix in ("", "- ")]
+        for each in records.paragraphs(text):
+            measured = MEASURED.search(each) and DECIMAL.search(each)
+            if measured and not each.startswith(tuple(known)):
+                loose.append(f"{name}: {each[:60]}")
+    assert not loose, f"take a record of each (benchmarks/records.py): {loose}"
+
+
+def test_page_on_the_method_says_what_the_page_on_nulls_does():
+    known = json.loads((DOCS / "nulls.json").read_text())
+    rows = [row.split("|") for row in known.values() if row.startswith("| 0.1 | 20 |")]
+    shown = said(
+        r"nominal 90 %: (\.\d+) of three signals and (\.\d+) of the others at n = 300, (\.\d+) and "
+        r"(\.\d+) at n = 600", (DOCS / "method.md").read_text(),
+    )  # fmt: skip
+    assert shown == [round(float(row[k]), 2) for row in rows for k in (5, 7)]
 
 
 if __name__ == "__main__":

@@ -2,9 +2,12 @@
 
 Four correlated features whose correlations, one spread and two coefficients change; regressions
 that are linear, or additive with a bend and a wave. Truths are closed forms, or means over many
-normal points. What boosting does not cover is its bias, which ``docs/change.md`` tells.
+normal points. What boosting does not cover is its bias, which ``docs/change.md`` tells. Run as a
+script, with names of :data:`STUDIES`, it prints the figures of that page.
 """
 
+import json
+import sys
 import warnings
 
 import numpy as np
@@ -143,3 +146,29 @@ def test_boosting_comes_near(relation):
     for key, share in coverage.items():
         # its bias in the tails of the other law; docs/change.md has the figures
         assert np.mean(share) >= 0.78, (key, share)
+
+
+STUDIES = {
+    "linear": ("moved", "linear", "linear", 160),
+    "nothing": ("same", None, "linear", 200),
+    "boosting": ("moved", "linear", "boosting", 80),
+}
+"""Law, relation, learner and samples of the figures of ``docs/change.md``."""
+
+
+def measured(name):
+    """Return least and most coverage over features and spaces by part, and the share rejected."""
+    law, relation, estimator, samples = STUDIES[name]
+    first = RELATIONS["linear"][0]
+    relations = (first, first) if relation is None else RELATIONS[relation]
+    coverage, rejected = simulated(LAWS[law], relations, estimator, samples)
+    parts = {}
+    for part in ("change", "law", "relation"):
+        shares = np.concatenate([coverage[space, part] for space in ("latent", "attributed")])
+        parts[part] = [round(float(shares.min()), 3), round(float(shares.max()), 3)]
+    return {"samples": samples, "covered": parts, "rejected": round(rejected, 3)}
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or STUDIES:
+        print(name, json.dumps(measured(name)), flush=True)
