@@ -278,7 +278,11 @@ def test_level_of_the_intervals(small, quick):
 
 
 def test_everything_as_text_and_file(quick, tmp_path):
-    assert "any change: p" in repr(quick)
+    text = repr(quick)
+    assert "any change: p" in text
+    heads = ("change", "p_adj", "law", "relation")
+    told = [head if head == "p_adj" else f"{head} (95 % interval)" for head in heads]
+    assert " ".join(text.splitlines()[2].split()) == " ".join(["feature", *told])
     assert "<svg" in quick._repr_html_()
     written = json.loads(quick.save(tmp_path / "change.json").read_text())
     assert written["any_change"]["change"]["p"] == quick.any_change.p
@@ -286,6 +290,16 @@ def test_everything_as_text_and_file(quick, tmp_path):
     page = quick.report(tmp_path / "page.html", target="income").read_text()
     assert "What changed about income" in page
     assert "http" not in page.replace("http-equiv", "")
+    report = quick.report(target="income")
+    assert report.html() == page
+    assert report._repr_html_() == quick._repr_html_()
+    told = json.loads(report.json())
+    assert told["features"][0]["law_low"] == quick.table()["law_low"].iloc[0]
+    lines = report.markdown().splitlines()
+    assert lines[0] == "# What changed about income"
+    assert "| law (95 % interval) | relation (95 % interval) |" in report.markdown()
+    assert sum(line.startswith("| ") for line in lines) == 2 + len(quick.names)
+    assert quick.report().write(tmp_path / "change.md").read_text() == quick.report().markdown()
     again = pickle.loads(pickle.dumps(quick))  # noqa: S301
     pd.testing.assert_frame_equal(again.table(), quick.table())
     axes = quick.plot(top=2)

@@ -29,8 +29,8 @@ def comparison() -> dfi.Results:
 def test_table_is_long_with_the_columns_of_a_result(comparison: dfi.Results) -> None:
     table = comparison.table()
     assert list(table.columns) == [
-        "method", "feature", "share", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj",
-        "monte_carlo_se",
+        "method", "feature", "share", "share_low", "share_high", "score", "se", "ci_low", "ci_high",
+        "z", "p", "p_adj", "monte_carlo_se",
     ]  # fmt: skip
     assert len(table) == 4 * len(comparison.results)
     loco = table[table.method == "loco"].set_index("feature")

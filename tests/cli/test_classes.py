@@ -90,14 +90,15 @@ def test_answer_begins_with_shares_and_names_classes(run, species, asked):
     done = run("explain", "data.csv", "-y", "species", "--drop", "sold,grade", "--out", "out")
     assert done.exit_code == 0, done.output
     head = next(line for line in done.stdout.splitlines() if line.startswith("feature"))
-    assert head.split()[:3] == ["feature", "share", "score"]
+    assert head.split()[:5] == ["feature", "share", "(interval)", "score", "(interval)"]
     assert "of entropy" in head
     assert "share of what can be explained" in done.stdout
     assert "McFadden's R2" in done.stderr
     classes = pl.read_csv("out/classes.csv")
     assert classes.columns[:3] == ["feature", "outcome", "share"]
     assert set(classes["outcome"]) == set(SPECIES)
-    assert pl.read_csv("out/importance.csv").columns[:3] == ["feature", "share", "score"]
+    names = ["feature", "share", "share_low", "share_high", "score"]
+    assert pl.read_csv("out/importance.csv").columns[:5] == names
     loaded = dfi.load("out/result.dfi")
     assert list(loaded.by_outcome) == list(SPECIES)
     shown = run("show", "out")

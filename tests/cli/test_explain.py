@@ -79,6 +79,8 @@ def test_outputs_agree_with_each_other(table, run, place):
     assert csv.columns == [
         "feature",
         "share",
+        "share_low",
+        "share_high",
         "score",
         "se",
         "ci_low",

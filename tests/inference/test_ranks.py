@@ -13,9 +13,9 @@ from dfi._data.weights import Weights
 from dfi._models.quality import Quality
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.ranks import rank_sets
-from dfi.report.numbers import ordinal
 from dfi.report.summary import ranks_text
 from dfi.results.importance import Importance
+from dfi.results.numbers import ordinal
 
 KEYS = ("rank", "rank_low", "rank_high")
 

@@ -259,5 +259,8 @@ def test_a_single_row_is_told_with_signs():
     local = dfi.explain(X, X[:, 0], "linear", cv=2, diagnose=False).local(3)
     told = repr(local)
     assert f"prediction {local.prediction[0]:.4g}, explained by" in told
+    lines = dict(line.split() for line in told.splitlines()[2:])
     for name, value in zip(local.names, local.values[0], strict=True):
-        assert f"{name}  {value:+.4g}" in told
+        places = len(lines[name].split(".")[1])
+        assert lines[name] == f"{value:+.{places}f}".replace("-0.00", "+0.00")
+    assert len({line.index(".") for line in told.splitlines()[2:]}) == 1

@@ -392,7 +392,8 @@ def by_class(p=5, n=200, classes=("Adelie", "Chinstrap", "Gentoo"), totals=True)
 def test_classes_are_drawn_with_their_shares_and_add_up():
     result = by_class()
     data = plots.classes_data(result)
-    assert list(data.columns)[:4] == ["feature", "outcome", "share", "score"]
+    shares = ["share", "share_low", "share_high"]
+    assert list(data.columns)[:6] == ["feature", "outcome", *shares, "score"]
     summed = data.groupby("feature")["score"].sum()
     np.testing.assert_allclose(summed[list(result.names)], result.scores)
     ax = result.plot("classes")

@@ -22,11 +22,11 @@ def test_answers_begin_with_the_share_and_name_the_class(binary):
     assert summary["title"] == "What explains default = Yes?"
     first = summary["leading"][0]["text"]
     share = result.shares()["share"].max()
-    assert first.startswith(f"{100 * share:.0f} % of what can be explained (")
+    assert first.startswith(f"{100 * share:.0f} % of what can be explained (95 % interval ")
     assert "of the variance of default" in first
     page = text_of(report_html(result))
     assert "outcome default (probability of Yes)" in page
-    assert "the number at the right the share of what can be explained" in page
+    assert "Shares of what can be explained, each with its own 95 % interval" in page
 
 
 def test_quality_of_a_class_has_area_interval_and_calibration(binary):
@@ -68,7 +68,7 @@ def test_loss_and_unit_of_several_classes(multiclass):
     result = multiclass()
     summary, text = summarize(result), text_of(report_html(result))
     assert summary["score_unit"] == "nats"
-    assert "The unit is nats" in text
+    assert "the scores behind them, in nats and with intervals of their own" in text
     assert "of the entropy of species" in summary["leading"][0]["text"]
     assert " nats (95 % interval" in summary["leading"][0]["text"]
     assert "the model's log-loss is" in text
@@ -83,7 +83,8 @@ def test_loss_and_unit_of_several_classes(multiclass):
 def test_table_of_the_page_begins_with_the_share(multiclass, build):
     head = report_html(multiclass())
     keys = re.findall(r'data-key="(\w+)"', head)
-    assert keys[:4] == ["rank", "name", "share", "score"]
+    assert keys[:6] == ["rank", "name", "share", "share_low", "share_high", "score"]
+    assert [label for label in ("share low", "score low") if f">{label}</button>" not in head] == []
     assert "share" not in re.findall(r'data-key="(\w+)"', report_html(build()))
 
 
@@ -98,11 +99,12 @@ def test_names_of_classes_are_text(multiclass):
 
 def test_notebook_has_shares_class_names_and_the_words_of_the_loss(multiclass, binary, build):
     shown = multiclass()._repr_html_()
-    for words in ("McFadden", "Adelie", "share by class", ">share</th>", "scores: nats"):
+    for words in ("McFadden", "Adelie", "share by class", ">share (95 %", "scores: nats"):
         assert words in shown
     assert "probability of Yes" in binary()._repr_html_()
     plain = build()._repr_html_()
-    assert ">share</th>" not in plain
+    assert ">share (95 %" not in plain
+    assert ">score (95 %" in plain
     assert "out-of-fold R² 0.500" in plain
 
 

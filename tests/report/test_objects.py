@@ -11,8 +11,8 @@ import pytest
 import dfi
 from dfi.report import Report
 from dfi.report.charts import bars, calibration
-from dfi.report.numbers import aligned
 from dfi.report.summary import BELOW_ZERO, leading_sentences, negative_sentence
+from dfi.results.numbers import aligned
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,8 @@ def test_markdown_is_the_answer_and_a_table_in_which_names_are_text(result, tmp_
     lines = text.splitlines()
     assert lines[0] == r"# How \*much\*?"
     (row,) = [line for line in lines if line.startswith(r"| b\|\<i\>")]
-    assert row.replace(r"\|", "").count("|") == 8
+    assert row.replace(r"\|", "").count("|") == 6
+    assert "| score (95 % interval) | std. error |" in text
     assert sum(line.startswith("- **") for line in lines) == 3
     assert (tmp_path / "r.md").name == result.report().write(tmp_path / "r.md").name
 
@@ -79,7 +80,7 @@ def test_many_units_are_cut_in_markdown():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((700, 60))
     text = dfi.explain(X, X[:, 0], "ridge", cv=2, diagnose=False).report().markdown()
-    assert "... and 10 more." in text
+    assert "... and 10 more of 60." in text
 
 
 def test_decimals_align():
@@ -87,7 +88,7 @@ def test_decimals_align():
         ["20,335", "5"], ["–", "−39"], ["0", "187"],
     ]  # fmt: skip
     assert aligned([[0.5], [-0.00001], [0.25]]) == [["0.500"], ["0.000"], ["0.250"]]
-    assert aligned([[1e9], [1.0]]) == [["1.00e+09"], ["1"]]
+    assert aligned([[1e9], [1.0]]) == [["1.00e+09"], ["1.00e+00"]]
     assert aligned([[0.0], [None]]) == [["0"], ["–"]]
 
 

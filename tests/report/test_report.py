@@ -20,9 +20,9 @@ from dfi.report import (
     write_report,
 )
 from dfi.report.charts import Scale, bars, scatter
-from dfi.report.numbers import nice_ticks, number, p_value, percent
 from dfi.report.summary import call_text, ranks_text
 from dfi.results.file import thaw
+from dfi.results.numbers import nice_ticks, number, p_value, percent
 
 
 class Tags(HTMLParser):
@@ -142,6 +142,8 @@ def test_blocks_say_how_signal_is_shared(build):
     blocks = summarize(result)["blocks"]
     assert blocks["n_blocks"] == 2
     block = blocks["shown"][0]
+    assert summarize(result)["pair"] == "result.contrast('f0', 'f1')"
+    assert "result.contrast(&#39;f0&#39;, &#39;f1&#39;)" in report_html(result)
     assert {m["name"] for m in block["members"]} == {"f0", "f1", "f2"}
     assert sum(m["share"] for m in block["members"]) == pytest.approx(1.0)
     assert block["total"] == pytest.approx(result.scores[:3].sum())

@@ -9,6 +9,7 @@ import pytest
 
 import dfi
 from dfi.report import report_html
+from dfi.report.rows import local_summary
 
 HOSTILE = "</script><script>window.broken=1</script>"
 
@@ -26,6 +27,12 @@ def explained():
 def numbers(page):
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     return json.loads(found[1])
+
+
+def test_others_that_are_none_leave_nothing():
+    sample = dfi.datasets.m1(100, d=3)
+    local = dfi.explain(sample.X, sample.y, "ridge", cv=2, diagnose=False).local(sample=5)
+    assert [row["rest"] for row in local_summary(local)["list"]] == [0.0] * 5
 
 
 def test_a_page_holds_no_row_unless_it_is_asked_for(explained):

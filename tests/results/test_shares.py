@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import dfi
 from dfi._data.weights import Weights
@@ -104,18 +105,36 @@ def test_counts_equal_repeated_rows():
 def test_table_has_the_share_first_and_only_where_it_is_known():
     result = build()
     table = result.table()
-    assert list(table.columns)[:3] == ["feature", "share", "score"]
-    by_name = result.shares().set_index("feature")["share"]
-    for name, share in zip(table["feature"], table["share"], strict=True):
-        assert share == by_name[name]
+    assert list(table.columns)[:5] == ["feature", "share", "share_low", "share_high", "score"]
+    own = result.shares().set_index("feature").loc[table["feature"]]
+    for ours, theirs in (("share", "share"), ("share_low", "ci_low"), ("share_high", "ci_high")):
+        assert table[ours].tolist() == own[theirs].tolist()
+    wide = result.table(level=0.99)
+    assert (wide["share_high"] > table["share_high"]).all()
     assert list(result.top(1).columns)[1] == "share"
-    assert "share" in repr(result)
+    head = " ".join(repr(result).splitlines()[2].split())
+    assert head == "feature share (95 % interval) score (95 % interval) se p_adj"
     without = replace(result, totals=None)
     assert "share" not in without.table().columns
     assert "share" not in repr(without)
     with pytest.raises(ValueError, match=r"does not hold .* use of='sum'"):
         without.shares()
     assert without.shares("sum")["share"].sum() == pytest.approx(1.0)
+
+
+def test_intervals_of_shares_follow_the_options_of_those_of_scores():
+    result = build()
+    plain, joint = result.table(), result.table(simultaneous=True)
+    assert (joint["share_high"] > plain["share_high"]).all()
+    # the critical value is that of the shares' own influence values, for all of them at once
+    own = result.shares().set_index("feature").loc[joint["feature"]]
+    steps = (joint["share_high"].to_numpy() - own["share"]) / own["se"]
+    np.testing.assert_allclose(steps, steps.iloc[0])
+    expanded = result.table(expansion="standard_error", level=0.9)
+    size, n = result.quality.outcome_variance / result.explained.value, len(result.influence)
+    error = own["se"].to_numpy() + size / np.sqrt(n) / norm.ppf(0.9)
+    expected = expanded["share"] + norm.ppf(0.95) * error
+    np.testing.assert_allclose(expanded["share_high"], expected)
 
 
 def test_nothing_explained_has_no_shares_and_a_warning():
@@ -227,7 +246,7 @@ def test_shares_of_many_units_in_moments_have_intervals():
 def test_table_by_outcome_is_tidy_and_adds_up(tmp_path):
     result = by_class()
     table = result.table(by="outcome")
-    assert list(table.columns)[:4] == ["feature", "outcome", "share", "score"]
+    assert list(table.columns)[:4] == ["feature", "outcome", "share", "share_low"]
     assert len(table) == 9
     assert table["outcome"].tolist()[:3] == list(CLASSES)
     summed = table.groupby("feature")["score"].sum()

@@ -240,8 +240,8 @@ def print_table(
     """
     from rich.table import Table
 
-    from dfi.report.numbers import number, p_value, percent
     from dfi.results.importance import SEEN, UNRELATED
+    from dfi.results.numbers import p_value, page_intervals, percent
     from dfi.results.views import shorten
     from dfi.results.words import SHARE
 
@@ -249,15 +249,22 @@ def print_table(
     table.add_column(unit, overflow="fold")
     gaps = any(row["missing"] is not None for row in rows[:top])
     shared = any(row["share"] is not None for row in rows)
-    headings = (*["share"] * shared, "score", "interval", "adjusted p", null)
+    headings = (
+        *["share (interval)"] * shared,
+        "score (interval)",
+        "adjusted p",
+        null,
+    )
     for heading in (*headings, *["missing"] * gaps):
         table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows[:top]:
+    shown = list(rows[:top])
+    shares = page_intervals(shown, "share", "share_low", "share_high", percents=True, blank=" ")
+    scores = page_intervals(shown, "score", "ci_low", "ci_high", blank=" ")
+    for row, share, score in zip(shown, shares, scores, strict=True):
         table.add_row(
             Text(shorten(row["name"], 48), style="bold" if row["significant"] else ""),
-            *[percent(row["share"])] * shared,
-            number(row["score"]),
-            f"{number(row['ci_low'])} to {number(row['ci_high'])}",
+            *[share] * shared,
+            score,
             p_value(row["p_adj"]),
             percent(row["of_null"]),
             *["" if row["missing"] is None else percent(row["missing"])] * gaps,
@@ -268,7 +275,7 @@ def print_table(
         out = RichConsole(highlight=False, width=max(120, out.width))
     out.print(table)
     if len(rows) > top:
-        out.print(Text(f"... and {len(rows) - top} more"))
+        out.print(Text(f"... and {len(rows) - top} more (--top {len(rows)} shows all)"))
     told = f"{percent(level)} intervals; p adjusted by Holm over all {len(rows)}"
     out.print(Text(f"{SHARE}, {told}" if shared else told))
     if gaps:
@@ -282,44 +289,58 @@ def print_changes(rows: Rows, *, level: float, top: int) -> None:
     """Print the largest changes as an aligned table on standard output."""
     from rich.table import Table
 
-    from dfi.report.numbers import number, p_value, percent
+    from dfi.results.numbers import aligned, p_value, page_intervals, percent
     from dfi.results.views import shorten
 
     apart = any(row["law"] is not None for row in rows)
     table = Table(box=None, pad_edge=False)
     table.add_column("feature", overflow="fold")
-    for heading in ("before", "after", "change", "interval", "adjusted p"):
+    parts = ("law", "relation") if apart else ()
+    headings = ("before", "after", "change (interval)", "adjusted p")
+    for heading in (*headings, *(f"{part} (interval)" for part in parts)):
         table.add_column(heading, justify="right", no_wrap=True)
-    for heading in ("law", "relation") if apart else ():
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows[:top]:
+    shown = list(rows[:top])
+    sides = aligned([[row["before"], row["after"]] for row in shown])
+    changes = page_intervals(shown, "change", "ci_low", "ci_high", blank=" ")
+    causes = [
+        page_intervals(shown, part, f"{part}_low", f"{part}_high", blank=" ") for part in parts
+    ]
+    for row, side, change, *ends in zip(shown, sides, changes, *causes, strict=True):
         table.add_row(
             Text(shorten(row["name"], 48), style="bold" if row["significant"] else ""),
-            number(row["before"]),
-            number(row["after"]),
-            number(row["change"]),
-            f"{number(row['ci_low'])} to {number(row['ci_high'])}",
+            *side,
+            change,
             p_value(row["p_adj"]),
-            *((number(row["law"]), number(row["relation"])) if apart else ()),
+            *ends,
         )
     out = RichConsole(highlight=False)
     if not out.is_terminal:
         out = RichConsole(highlight=False, width=max(120, out.width))
     out.print(table)
     if len(rows) > top:
-        out.print(Text(f"... and {len(rows) - top} more"))
+        out.print(Text(f"... and {len(rows) - top} more (--top {len(rows)} shows all)"))
     out.print(Text(f"{percent(level)} intervals; p adjusted by Holm over all {len(rows)}"))
+
+
+def _share_of(row: Mapping[str, Any]) -> str:
+    from dfi.results.numbers import percent
+
+    if row["share"] is None:
+        return ""
+    return (
+        f"{percent(row['share'])} ({percent(row['share_low'])} to {percent(row['share_high'])}), "
+        "score "
+    )
 
 
 def leading(rows: Rows) -> str:
     """Return the first three units with their shares, scores and intervals on one line."""
-    from dfi.report.numbers import number, percent
+    from dfi.results.numbers import number
     from dfi.results.views import shorten
 
     return "; ".join(
-        f"{shorten(row['name'], 30)} "
-        f"{'' if row['share'] is None else percent(row['share']) + ', '}{number(row['score'])} "
-        f"[{number(row['ci_low'])}, {number(row['ci_high'])}]"
+        f"{shorten(row['name'], 30)} {_share_of(row)}{number(row['score'])} "
+        f"({number(row['ci_low'])} to {number(row['ci_high'])})"
         for row in rows[:3]
     )
 

@@ -29,7 +29,7 @@ from dfi.cli.inputs import read_arguments
 from dfi.cli.phrases import in_options
 from dfi.inference.intervals import check_level
 from dfi.methods.disentangled import Disentangled
-from dfi.report.numbers import percent
+from dfi.results.numbers import percent
 from dfi.results.views import shorten
 from dfi.transports.blocks import RARE, rare_levels
 

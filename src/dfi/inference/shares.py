@@ -17,10 +17,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi.inference.influence import Influence, InfluenceRows
-from dfi.inference.intervals import check_level, wald_interval
+from dfi.inference.intervals import (
+    check_level,
+    expand_standard_errors,
+    simultaneous_critical_value,
+    wald_interval,
+)
 
 if TYPE_CHECKING:
     from dfi._types import Floats
+    from dfi.inference.intervals import Expansion
 
 CLEAR = 2.0
 """Standard errors by which a total must exceed 0 for shares of it."""
@@ -43,21 +49,49 @@ class Shares:
             return np.full(len(self.values), np.nan)
         return self.influence.se
 
-    def columns(self, level: float, *, nonnegative: bool) -> dict[str, Floats]:
-        """Return share, se, ci_low and ci_high; the ends are projected where shares are >= 0."""
+    def columns(
+        self,
+        level: float,
+        *,
+        nonnegative: bool,
+        simultaneous: bool = False,
+        expansion: Expansion | None = None,
+        null_share: float = 1.0,
+    ) -> dict[str, Floats]:
+        """Return share, se, ci_low and ci_high; the ends are projected where shares are >= 0.
+
+        ``simultaneous`` intervals hold for all shares at once. An ``expansion`` near the null
+        widens them by what it widens scores, in units of ``null_share``, the outcome's variance
+        over the total. As those of scores, neither is corrected for skewness.
+        """
         check_level(level)
         errors = self.errors
-        skewness = None
+        skewness = critical = None
         if self.influence is not None:
-            try:
-                skewness = self.influence.skewness
-            except ValueError:  # moments of many units do not tell that of combinations
-                skewness = None
+            if simultaneous and np.any(errors > 0.0):
+                critical = simultaneous_critical_value(
+                    self.influence, level=level, alternative="two-sided"
+                )
+            elif expansion is None:
+                try:
+                    skewness = self.influence.skewness
+                except ValueError:  # moments of many units do not tell that of combinations
+                    skewness = None
+            widened = expand_standard_errors(
+                errors,
+                expansion=expansion,
+                n=self.influence.size,
+                outcome_variance=null_share,
+                level=level,
+            )
+        else:
+            widened = errors
         low, high = wald_interval(
             self.values,
-            errors,
+            widened,
             level=level,
             nonnegative=nonnegative,
+            critical=critical,
             skewness=skewness,
             degrees=np.inf if self.influence is None else self.influence.degrees,
         )

@@ -49,7 +49,8 @@ def _importance_data(
 ) -> Columns:
     """Return the numbers behind :func:`importance`: the result's table and ``significant``.
 
-    ``share`` is that of what can be explained, where the result knows it.
+    ``share`` is that of what can be explained, with its own interval from ``share_low`` to
+    ``share_high``, where the result knows it.
 
     Parameters
     ----------
@@ -81,9 +82,9 @@ def _importance_data(
     2      x2        False
     """
     columns = views.unit_columns(result, level=level, adjust=adjust, simultaneous=simultaneous)
-    shares = result._shares()
-    if shares:
-        columns = {"feature": columns.pop("feature"), "share": shares["share"], **columns}
+    if result._shares():
+        shares = views.share_columns(result, level=level, simultaneous=simultaneous)
+        columns = {"feature": columns.pop("feature"), **shares, **columns}
     return style.take(columns, views.leading(result.scores, top))
 
 
@@ -160,7 +161,7 @@ def importance(
         shown["ci_high"][known],
         color="black",
         linewidth=1.3,
-        label=f"{100 * (result.level if level is None else level):.4g} % interval",
+        label=f"{100 * (result.level if level is None else level):.4g} % interval of the score",
     )
     right = np.where(known, np.fmax(shown["ci_high"], shown["score"]), shown["score"])
     for row in rows[significant]:

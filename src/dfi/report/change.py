@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from dfi._files import writable
 from dfi._parameters import validated
 from dfi.report.charts import LABEL_WIDTH, MAX_BARS, Scale
-from dfi.report.numbers import number, p_value
 from dfi.report.page import _page, _templates, _write
 from dfi.results import words
 from dfi.results.change import ROWS_TEXT
 from dfi.results.file import thaw
+from dfi.results.numbers import aligned, number, p_value, page_intervals, percent
 from dfi.results.views import finite, short_names
 
 if TYPE_CHECKING:
@@ -29,17 +29,21 @@ SURE = 0.05
 SHOWN_CHANGES = 5
 """Changes that are told in words."""
 
+PARTS = ("law", "relation")
+
 TABLE_COLUMNS = (
     ("change", "change"),
     ("se", "std. error"),
-    ("ci_low", "low"),
-    ("ci_high", "high"),
+    ("ci_low", "change low"),
+    ("ci_high", "change high"),
     ("p", "p"),
     ("p_adj", "adjusted p"),
     ("law", "law"),
+    ("law_se", "law error"),
     ("law_low", "law low"),
     ("law_high", "law high"),
     ("relation", "relation"),
+    ("relation_se", "relation error"),
     ("relation_low", "relation low"),
     ("relation_high", "relation high"),
     ("before", "before"),
@@ -70,7 +74,7 @@ def _lines(row: Plain) -> list[str]:
     found += [
         f"by the {part} {number(row[part])} "
         f"({number(row[f'{part}_low'])} to {number(row[f'{part}_high'])})"
-        for part in ("law", "relation")
+        for part in PARTS
         if row[part] is not None
     ]
     return found
@@ -83,41 +87,51 @@ def answers(found: Change, rows: Sequence[Plain]) -> list[str]:
     if test.p <= SURE:
         told = [
             f"Importance changed: the largest change is {number(test.statistic)} standard errors "
-            f"({test.feature}), as large by chance with a probability of {p_value(test.p)}."
+            f"({test.feature}), as large by chance with a probability of {_chance(test.p)}."
         ]
     else:
         told = [
             f"No change is proven: the largest one is {number(test.statistic)} standard errors, "
-            f"as large by chance with a probability of {p_value(test.p)}. Intervals say how large "
+            f"as large by chance with a probability of {_chance(test.p)}. Intervals say how large "
             "a change may be all the same."
         ]
-    told += [_sentence(row) for row in sure[:SHOWN_CHANGES]]
+    told += [_sentence(row, found.level) for row in sure[:SHOWN_CHANGES]]
     if len(sure) > SHOWN_CHANGES:
         told.append(f"{len(sure) - SHOWN_CHANGES} more changed; the table has them.")
     return told
 
 
-def _sentence(row: Plain) -> str:
+def _chance(p: float) -> str:
+    return "less than 0.001" if p < 0.001 else p_value(p)
+
+
+def _sentence(row: Plain, level: float) -> str:
     """Say what became of one unit, and why."""
     way = "more" if row["change"] > 0 else "less"
     text = (
         f"{row['name']} carries {way} than before: {number(row['before'])} then, "
-        f"{number(row['after'])} now."
+        f"{number(row['after'])} now, a change of {number(row['change'])} "
+        f"({percent(level)} interval {number(row['ci_low'])} to {number(row['ci_high'])})."
     )
     if row["law"] is None:
         return text
-    sure = [part for part in ("law", "relation") if _clear(row, part)]
+    sure = [part for part in PARTS if _clear(row, part)]
     meaning = {
         "law": "how the features are distributed",
         "relation": "how the outcome depends on them",
     }
     if len(sure) == 1:
         part = sure[0]
-        return f"{text} It comes from {meaning[part]} ({part} {number(row[part])})."
-    parts = f"law {number(row['law'])}, relation {number(row['relation'])}"
+        return f"{text} It comes from {meaning[part]} ({_part(row, part)})."
+    parts = "; ".join(_part(row, part) for part in PARTS)
     if not sure:
         return f"{text} From where cannot be told ({parts}; neither is clearly away from 0)."
     return f"{text} Both {meaning['law']} and {meaning['relation']} changed ({parts})."
+
+
+def _part(row: Plain, part: str) -> str:
+    low, high = number(row[f"{part}_low"]), number(row[f"{part}_high"])
+    return f"{part} {number(row[part])}, from {low} to {high}"
 
 
 def _clear(row: Plain, part: str) -> bool:
@@ -140,6 +154,7 @@ def forest(rows: Sequence[Plain], limit: int = MAX_BARS) -> Plain:
     ends = [row[key] for row in shown for key in keys if row[key] is not None]
     scale = Scale(min([0.0, *ends]), max([0.0, *ends]))
     labels = short_names([row["name"] for row in shown], LABEL_WIDTH)
+    texts = aligned([[row["change"]] for row in shown])
 
     def place(row: Plain, value: str, low: str, high: str) -> Plain | None:
         if row[value] is None:
@@ -157,7 +172,7 @@ def forest(rows: Sequence[Plain], limit: int = MAX_BARS) -> Plain:
             "label": label,
             "name": row["name"],
             "significant": row["significant"],
-            "value": number(row["change"]),
+            "value": texts[position][0],
             "change": place(row, "change", "ci_low", "ci_high"),
             "law": place(row, "law", "law_low", "law_high"),
             "relation": place(row, "relation", "relation_low", "relation_high"),
@@ -228,7 +243,7 @@ def _tests(found: Change) -> list[Plain]:
 def _period(result: Importance) -> Plain:
     return {
         "n_rows": result.basis.n_rows,
-        "fit": words.quality_text(result.quality),
+        "fit": words.quality_text(result.quality).replace("R2", "R²"),
         "estimator": str(result.spec.get("estimator", "")),
     }
 
@@ -265,10 +280,13 @@ def change_html(found: Change, *, title: str | None = None, target: str | None =
         for key, label in TABLE_COLUMNS
         if any(row[key] is not None for row in features)
     ]
+    in_units = [key for key, _ in columns if key not in ("p", "p_adj")]
+    texts = aligned([[row[key] for key in in_units] for row in features])
     return _page(
         "change.html",
         summary=summary,
         columns=columns,
+        shown=[dict(zip(in_units, row, strict=True)) for row in texts],
         chart=forest(features),
         data={
             "features": features,
@@ -312,13 +330,18 @@ def compact_change_html(found: Change, *, rows: int = 10) -> str:
         .get_template("compact_change.html")
         .render(
             features=features[:rows],
+            changes=page_intervals(features[:rows], "change", "ci_low", "ci_high"),
+            parts={
+                part: page_intervals(features[:rows], part, f"{part}_low", f"{part}_high")
+                for part in PARTS
+                if found.law is not None
+            },
             chart=forest(features, rows),
             n_features=len(features),
             n_rows=[found.before.basis.n_rows, found.after.basis.n_rows],
             rows=ROWS_TEXT[found.rows],
             level=found.level,
             test=found.any_change,
-            apart=found.law is not None,
             reason=found.reason,
         )
     )

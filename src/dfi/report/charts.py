@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from dfi.report.numbers import nice_ticks, number, percent
+from dfi.results.numbers import aligned, nice_ticks, number, percent
 from dfi.results.views import latent_measures, short_names
 
 if TYPE_CHECKING:
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
     Box = tuple[float, float, float, float]
 
+MEASURES = {
+    "score": ("score", "ci_low", "ci_high"),
+    "share": ("share", "share_low", "share_high"),
+}
+"""What bars show: the keys of a value and of the ends of its interval."""
 MAX_BARS = 25
 LABEL_WIDTH = 40
 NARROW, WIDE = (290.0, 330.0), (440.0, 360.0)
@@ -46,18 +51,29 @@ class Scale:
         at = round(100.0 * (value - self.low) / (self.high - self.low), 3)
         return round(100 - at, 3) if self.upwards else at
 
-    def interval(self, row: Plain) -> Plain:
+    def interval(self, row: Plain, measure: str = "score") -> Plain:
         """Return where the interval of a unit lies; None where there is none."""
-        low, high = row["ci_low"], row["ci_high"]
+        low, high = (row[key] for key in MEASURES[measure][1:])
         known = low is not None and high is not None
         return {"low": self(low) if known else None, "high": self(high) if known else None}
 
-    def ticks(self, count: int = 4) -> list[Plain]:
+    def ticks(self, count: int = 4, *, percents: bool = False) -> list[Plain]:
         """Return round numbers with their places."""
+        label = _short_percent if percents else number
         return [
-            {"at": self(value), "label": number(0.0 if abs(value) < 1e-12 else value)}
+            {"at": self(value), "label": label(0.0 if abs(value) < 1e-12 else value)}
             for value in nice_ticks(self.low, self.high, count)
         ]
+
+
+def _short_percent(value: float) -> str:
+    return f"{100.0 * value:.6g} %".replace("-", "−")
+
+
+def _measure(rows: Sequence[Plain], explained: float | None) -> str:
+    """Return what a chart draws: shares where they are asked for and all known, else scores."""
+    known = explained is not None and all(row.get("share") is not None for row in rows)
+    return "share" if known else "score"
 
 
 def _values(rows: Sequence[Plain], *keys: str) -> list[float]:
@@ -69,7 +85,7 @@ def bars(
     limit: int = MAX_BARS,
     *,
     floor: float | None = None,
-    shares: bool = False,
+    explained: float | None = None,
     ticks: int = 4,
     width: int = LABEL_WIDTH,
 ) -> Plain:
@@ -77,18 +93,25 @@ def bars(
 
     About as many ``ticks``, and names of as many characters (``width``), as there is room for.
 
-    With ``shares`` the number beside a bar is the share of what can be explained, where all are
-    known.
+    With what is ``explained``, bars, intervals, axis and floor are shares of it, where all shares
+    are known; else they are scores.
     """
     shown = list(rows[:limit])
-    shared = shares and all(row.get("share") is not None for row in shown)
-    ends = _values(shown, "score", "ci_low", "ci_high")
+    measure = _measure(shown, explained)
+    shared = measure == "share"
+    if shared and floor is not None and explained is not None:
+        floor /= explained
+    ends = _values(shown, *MEASURES[measure])
     scale = Scale(min([0.0, *ends]), max([0.0, floor or 0.0, *ends]))
     zero = scale(0.0)
     labels = short_names([row["name"] for row in shown], width)
+    if shared:
+        texts = [percent(row["share"]) for row in shown]
+    else:
+        texts = [text for (text,) in aligned([[row["score"]] for row in shown])]
     drawn = []
     for position, (row, label) in enumerate(zip(shown, labels, strict=True)):
-        end = scale(row["score"] or 0.0)
+        end = scale(row[measure] or 0.0)
         drawn.append(
             {
                 "index": position,
@@ -96,34 +119,35 @@ def bars(
                 "name": row["name"],
                 "x": min(zero, end),
                 "width": round(abs(end - zero), 3),
-                **scale.interval(row),
+                **scale.interval(row, measure),
                 "significant": row["significant"],
-                "value": percent(row["share"]) if shared else number(row["score"]),
+                "value": texts[position],
             }
         )
     return {
         "rows": drawn,
         "shared": shared,
-        "ticks": scale.ticks(ticks),
+        "ticks": scale.ticks(ticks, percents=shared),
         "zero": zero,
         "floor": None if floor is None else scale(floor),
         "n_hidden": len(rows) - len(shown),
     }
 
 
-def overview(rows: Sequence[Plain]) -> Plain | None:
-    """Return every score by rank, where there are more than bars can show."""
+def overview(rows: Sequence[Plain], explained: float | None = None) -> Plain | None:
+    """Return every share or score by rank, as bars, where there are more than bars can show."""
     if len(rows) <= MAX_BARS:
         return None
-    ends = _values(rows, "score", "ci_low", "ci_high")
+    measure = _measure(rows, explained)
+    ends = _values(rows, *MEASURES[measure])
     scale = Scale(min([0.0, *ends]), max([0.0, *ends]), upwards=True)
     step = 100.0 / len(rows)
     points = [
         {
             "index": position,
             "x": round(step * (position + 0.5), 3),
-            "y": scale(row["score"] or 0.0),
-            **scale.interval(row),
+            "y": scale(row[measure] or 0.0),
+            **scale.interval(row, measure),
             "significant": row["significant"],
         }
         for position, row in enumerate(rows)
@@ -131,7 +155,7 @@ def overview(rows: Sequence[Plain]) -> Plain | None:
     ranks = [k for k in nice_ticks(1, len(rows), 4) if k >= 1]
     return {
         "points": points,
-        "ticks": scale.ticks(),
+        "ticks": scale.ticks(percents=measure == "share"),
         "ranks": [{"at": round(step * (k - 0.5), 3), "label": f"{k:.0f}"} for k in ranks],
         "zero": scale(0.0),
     }

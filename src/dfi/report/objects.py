@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from dfi._checks import printable
 from dfi._files import writable, written_whole
 from dfi._parameters import validated, validated_fields
-from dfi.report.numbers import aligned, p_value, percent
+from dfi.report.change import PARTS, change_html, compact_change_html, summarize_change
 from dfi.report.page import compact_html, comparison_html, report_html
 from dfi.report.summary import summarize, summarize_comparison
-from dfi.results.importance import Importance
+from dfi.results.change import Change
+from dfi.results.importance import SHARE_COLUMNS, Importance
+from dfi.results.numbers import aligned, bare_percent, p_value, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,11 +33,11 @@ SHOWN = 50
 @validated_fields
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
-    """The report of a result, or of several side by side.
+    """The report of a result, of several side by side, or of a change.
 
     Parameters
     ----------
-    result : Importance, or mapping of str to Importance
+    result : Importance, mapping of str to Importance, or Change
         What it is about.
     title, target : str, optional
         Headline, and the name of the outcome; by default those of the result.
@@ -55,7 +57,7 @@ class Report:
     # What explains y?
     """
 
-    result: Importance | ResultsByLabel
+    result: Importance | ResultsByLabel | Change
     title: str | None = None
     target: str | None = None
     groups: object = None
@@ -79,6 +81,8 @@ class Report:
         """
         if isinstance(self.result, Importance):
             return summarize(self.result, title=self.title, target=self.target, groups=self.groups)
+        if isinstance(self.result, Change):
+            return summarize_change(self.result, title=self.title, target=self.target)
         return summarize_comparison(self.result, title=self.title, target=self.target)
 
     def html(self) -> str:
@@ -105,6 +109,8 @@ class Report:
                 groups=self.groups,
                 rows=self.rows,
             )
+        if isinstance(self.result, Change):
+            return change_html(self.result, title=self.title, target=self.target)
         return comparison_html(self.result, title=self.title, target=self.target)
 
     @validated
@@ -148,9 +154,10 @@ class Report:
         >>> print(result.report(target="the price").markdown().splitlines()[0])
         # What explains the price?
         """
-        summary = self.summary()
-        one = isinstance(self.result, Importance)
-        lines = _about_one(summary) if one else _about_several(summary)
+        about = _about_several
+        if isinstance(self.result, Importance | Change):
+            about = _about_one if isinstance(self.result, Importance) else _about_change
+        lines = about(self.summary())
         return printable("\n".join(lines) + "\n", keep="\n")
 
     @validated
@@ -187,6 +194,8 @@ class Report:
     def _repr_html_(self) -> str:
         if isinstance(self.result, Importance):
             return compact_html(self.result)
+        if isinstance(self.result, Change):
+            return compact_change_html(self.result)
         return f"<pre>{_escaped(repr(self.result))}</pre>"
 
     def __repr__(self) -> str:
@@ -204,23 +213,54 @@ def _about_one(summary: Plain) -> list[str]:
     lines += [f"- **{_cell(item['name'])}**: {_cell(item['text'])}" for item in summary["leading"]]
     shown = features[:SHOWN]
     shared = any(row["share"] is not None for row in shown)
-    keys = ("score", "se", "ci_low", "ci_high")
+    keys = ("score", "ci_low", "ci_high", "se")
     texts = aligned([[row[key] for key in keys] for row in shown])
-    head = [summary["unit"], *["share"] * shared, "score", "std. error", "low", "high"]
+    interval = f"({percent(summary['level'])} interval)"
+    head = [summary["unit"], *[f"share {interval}"] * shared, f"score {interval}", "std. error"]
     body = [
         [
             _cell(row["name"]),
-            *[percent(row["share"])] * shared,
-            *numbers,
+            *[_percents(row)] * shared,
+            f"{score} ({low} to {high})",
+            error,
             p_value(row["p_adj"]),
         ]
-        for row, numbers in zip(shown, texts, strict=True)
+        for row, (score, low, high, error) in zip(shown, texts, strict=True)
     ]
     lines += ["", *_table([*head, "adjusted p"], body)]
     if len(features) > SHOWN:
-        lines += ["", f"... and {len(features) - SHOWN} more."]
+        lines += ["", f"... and {len(features) - SHOWN} more of {len(features)}."]
     negative = summary["negative"]
     return [*lines, "", negative] if negative else lines
+
+
+def _about_change(summary: Plain) -> list[str]:
+    features: list[Plain] = summary["features"]
+    before, after = summary["n_rows"]
+    told = f"{len(features)} features, {before} rows before and {after} after ({summary['rows']})"
+    lines = [f"# {_cell(summary['title'])}", "", f"{told}.", ""]
+    lines += [f"- {_cell(text)}" for text in summary["answers"]]
+    if summary["reason"]:
+        lines += ["", f"> Law and relation are not told apart: {_cell(summary['reason'])}."]
+    shown = features[:SHOWN]
+    parts = [("change", "ci_low", "ci_high")]
+    if summary["apart"]:
+        parts += [(part, f"{part}_low", f"{part}_high") for part in PARTS]
+    columns = [aligned([[row[key] for key in keys] for row in shown]) for keys in parts]
+    body = []
+    for position, row in enumerate(shown):
+        cells = ["{} ({} to {})".format(*column[position]) for column in columns]
+        body.append([_cell(row["name"]), cells[0], p_value(row["p_adj"]), *cells[1:]])
+    interval = f"({percent(summary['level'])} interval)"
+    heads = [f"{keys[0]} {interval}" for keys in parts]
+    lines += ["", *_table(["feature", heads[0], "adjusted p", *heads[1:]], body)]
+    more = len(features) - SHOWN
+    return [*lines, "", f"... and {more} more of {len(features)}."] if more > 0 else lines
+
+
+def _percents(row: Plain) -> str:
+    share, low, high = (bare_percent(row[key]) for key in SHARE_COLUMNS)
+    return f"{share} % ({low} to {high} %)"
 
 
 def _about_several(summary: Plain) -> list[str]:

@@ -16,11 +16,18 @@ from dfi._checks import printable
 from dfi._files import writable, written_whole
 from dfi._parameters import validated
 from dfi.report import charts
-from dfi.report.numbers import aligned, number, p_value, percent
 from dfi.report.rows import local_summary, rows_of_page
 from dfi.report.summary import class_summary, summarize, summarize_comparison
 from dfi.results import words
-from dfi.results.importance import missing_text
+from dfi.results.importance import SHARE_COLUMNS, missing_text
+from dfi.results.numbers import (
+    aligned,
+    bare_percent,
+    number,
+    p_value,
+    page_intervals,
+    percent,
+)
 from dfi.results.views import unit_rows
 
 if TYPE_CHECKING:
@@ -33,10 +40,12 @@ if TYPE_CHECKING:
 
 TABLE_COLUMNS = (
     ("share", "share"),
+    ("share_low", "share low"),
+    ("share_high", "share high"),
     ("score", "score"),
     ("se", "std. error"),
-    ("ci_low", "low"),
-    ("ci_high", "high"),
+    ("ci_low", "score low"),
+    ("ci_high", "score high"),
     ("z", "z"),
     ("p", "p"),
     ("p_adj", "adjusted p"),
@@ -48,6 +57,8 @@ TABLE_COLUMNS = (
 )
 IN_UNITS = ("score", "se", "ci_low", "ci_high", "latent")
 """Columns that have one unit: as many decimals in each."""
+IN_PERCENT = (*SHARE_COLUMNS, "of_null", "missing")
+"""Columns of shares: percent with one decimal."""
 
 NARROW_LABEL = 20
 """Characters of a name in the charts of a comparison."""
@@ -141,6 +152,7 @@ def report_html(
     local = local_summary(rows_of_page(result, rows))
     summary = summarize(result, title=title, target=target, groups=groups)
     features = summary["features"]
+    explained = None if summary["explained"] is None else summary["explained"]["value"]
     labels = {"of_null": summary["null_label"]}
     columns = [
         (key, labels.get(key, label))
@@ -149,22 +161,26 @@ def report_html(
     ]
     in_units = [key for key, _ in columns if key in IN_UNITS]
     texts = aligned([[row[key] for key in in_units] for row in features])
+    shown = [dict(zip(in_units, row, strict=True)) for row in texts]
+    for cells, row in zip(shown, features, strict=True):
+        known = {key: row[key] for key, _ in columns if key in IN_PERCENT}
+        cells |= {key: "–" if v is None else f"{bare_percent(v)} %" for key, v in known.items()}
     return _page(
         "report.html",
         summary=summary,
         columns=columns,
         local=local,
-        shown=[dict(zip(in_units, row, strict=True)) for row in texts],
+        shown=shown,
         charts={
-            "bars": charts.bars(features, floor=summary["noise"]["floor"], shares=True),
-            "overview": charts.overview(features),
+            "bars": charts.bars(features, floor=summary["noise"]["floor"], explained=explained),
+            "overview": charts.overview(features, explained),
             "scatter": charts.scatter(features),
             "heat": charts.heat_map(summary["weights"], features),
             "folds": charts.folds(summary["quality"]),
             "calibration": charts.calibration(summary["quality"]["calibration"]),
             "groups": None
             if summary["groups"] is None
-            else charts.bars(summary["groups"], shares=True),
+            else charts.bars(summary["groups"], explained=explained),
             "latent": charts.latent_bars(result),
             "inside": charts.inside(summary["inside"]),
         },
@@ -206,10 +222,13 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
     False
     """
     features = unit_rows(result)
+    explained = None if result.explained is None else result.explained.value
     outcome = words.outcome_of(result.spec, result.by_outcome)
     template = _templates().get_template("compact.html")
     page = template.render(
-        chart=charts.bars(features, rows),
+        chart=charts.bars(features, rows, explained=explained),
+        shares=page_intervals(features[:rows], *SHARE_COLUMNS, percents=True),
+        scores=page_intervals(features[:rows], "score", "ci_low", "ci_high"),
         features=features[:rows],
         n_features=len(features),
         n_unrelated=sum(row["unrelated"] for row in features),
@@ -281,6 +300,9 @@ def comparison_html(
         summary=summary,
         features=features,
         columns=columns,
+        shown={
+            key: [text for (text,) in aligned([[r[key]] for r in features])] for key, _ in columns
+        },
         multiples=[
             charts.bars(method["rows"], SHOWN_OF_EACH, ticks=2, width=NARROW_LABEL)
             for method in methods

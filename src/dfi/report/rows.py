@@ -47,7 +47,7 @@ def local_summary(local: LocalAttributions | None) -> Plain | None:
     for at in range(len(local)):
         values = local.values[at]
         order = views.leading(np.abs(values), SHOWN_OF_ROW)
-        rest = float(values.sum() - values[order].sum())
+        others = np.setdiff1d(np.arange(len(values)), order)
         found.append(
             {
                 "row": int(local.rows[at]),
@@ -59,7 +59,7 @@ def local_summary(local: LocalAttributions | None) -> Plain | None:
                     for k in order
                     if values[k] != 0.0
                 ],
-                "rest": _few(rest),
+                "rest": _few(float(values[others].sum())),
             }
         )
     return {

@@ -13,10 +13,10 @@ from scipy import stats
 
 from dfi._data.dependence import FEW_CLUSTERS
 from dfi._parameters import validated
-from dfi.report.numbers import number, ordinal, p_value, percent
 from dfi.results import views, words
 from dfi.results.file import thaw
-from dfi.results.importance import UNRELATED, missing_text
+from dfi.results.importance import SHARE_COLUMNS, UNRELATED, missing_text
+from dfi.results.numbers import number, ordinal, p_value, percent
 from dfi.transports import TRANSPORTS
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ def summarize(
         "overlap": views.overlaps(result),
         "inside": _inside(result, features),
         "blocks": _blocks(result),
+        "pair": _pair(result),
         "weights": _weights(result),
         **_groups(result, groups),
         "diagnostics": _items(_measured(thaw(result.diagnostics))),
@@ -208,7 +209,7 @@ def class_summary(result: Importance, top: int = SHOWN_BY_CLASS) -> Plain | None
     highest = max(float(np.max(columns["score"])), 1e-12)
     cells = [
         {
-            "share": views.finite(columns["share"][k]),
+            **{key: views.finite(columns[key][k]) for key in SHARE_COLUMNS},
             "score": views.finite(columns["score"][k]),
             "low": views.finite(columns["ci_low"][k]),
             "high": views.finite(columns["ci_high"][k]),
@@ -375,6 +376,18 @@ def _blocks(result: Importance) -> Plain:
         "tested": tested,
         "n_components": len(result.components or ()),
     }
+
+
+def _pair(result: Importance) -> str | None:
+    """Return the call that compares the leading two of a block; None without one."""
+    if result.attribution is None or result.latent is None or len(result.names) < 2:
+        return None
+    blocks = views.component_blocks(result) or views.correlated_blocks(result.attribution)
+    if not blocks:
+        return None
+    members = np.array(max(blocks, key=lambda b: result.scores[list(b.members)].sum()).members)
+    a, b = (result.names[k] for k in members[views.ranking(result.scores[members])][:2])
+    return f"result.contrast({a!r}, {b!r})"
 
 
 def _block(result: Importance, weights: Floats, latent: Floats, block: Block) -> Plain:
@@ -637,7 +650,8 @@ def _leading(row: Plain, level: float, target: str | None, spec: Mapping[str, ob
     if row.get("share") is not None:
         text = f"{percent(row['share'])} of what can be explained"
         if row["share_low"] is not None and row["share_high"] is not None:
-            text += f" ({percent(row['share_low'])} to {percent(row['share_high'])})"
+            low, high = percent(row["share_low"]), percent(row["share_high"])
+            text += f" ({percent(level)} interval {low} to {high})"
         text += "; "
     text += (
         f"score {number(row['score'])}{unit} ({percent(level)} interval {number(row['ci_low'])} to "

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from dfi._parameters import validated
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import max_t_from_covariance, max_t_statistics
 from dfi.results.file import freeze, thaw
+from dfi.results.numbers import SHOWN_ROWS, intervals, more_text, probability, text_table
 
 if TYPE_CHECKING:
     import os
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from dfi._types import Array, Floats, Frame, Ints
     from dfi.inference.tests import Adjustment
+    from dfi.report import Report
     from dfi.results.file import Json
     from dfi.results.importance import Importance
 
@@ -36,7 +38,6 @@ SharedRows = Literal["independent", "same", "overlapping"]
 DRAWS = 4000
 """Draws of the multipliers behind a test of any change."""
 
-SHOWN_ROWS = 10
 FORMAT = "dfi-change"
 
 ROWS_TEXT: dict[str, str] = {
@@ -407,21 +408,37 @@ class Change:
 
         return change(self, top=top, ax=ax)
 
-    @validated
+    @overload
+    def report(
+        self, path: None = None, *, title: str | None = ..., target: str | None = ...
+    ) -> Report: ...
+
+    @overload
     def report(
         self,
         path: str | os.PathLike[str],
         *,
+        title: str | None = ...,
+        target: str | None = ...,
+        overwrite: bool = ...,
+    ) -> Path: ...
+
+    @validated
+    def report(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
         title: str | None = None,
         target: str | None = None,
         overwrite: bool = False,
-    ) -> Path:
-        """Write one offline HTML page about the change and return its path.
+    ) -> Path | Report:
+        """Return the report of the change, or write it as one offline HTML page.
 
         Parameters
         ----------
-        path : path-like
-            Where to write; ``.html`` is the customary ending.
+        path : path-like, optional
+            Where to write. Without it the report comes back as an object with ``html()``,
+            ``json()``, ``markdown()`` and ``write(path)``.
         title, target : str, optional
             Headline, and the name of the outcome.
         overwrite : bool, default=False
@@ -429,8 +446,8 @@ class Change:
 
         Returns
         -------
-        Path
-            Where it was written.
+        Report or Path
+            The report, or where it was written.
 
         Examples
         --------
@@ -441,9 +458,10 @@ class Change:
         >>> found.report("change.html").name
         'change.html'
         """
-        from dfi.report import write_change_report
+        from dfi.report import Report
 
-        return write_change_report(self, path, title=title, target=target, overwrite=overwrite)
+        found = Report(self, title=title, target=target)
+        return found if path is None else found.write(path, overwrite=overwrite)
 
     def _repr_html_(self) -> str:
         from dfi.report import compact_change_html
@@ -458,20 +476,21 @@ class Change:
             f"any change: p {test.p:.3g} (largest |t| {test.statistic:.3g}"
             + (f", {test.feature})" if test.feature else ")"),
         ]
-        columns, order = self._columns(), self._ranking
-        shown = ["change", "ci_low", "ci_high", "p_adj"]
-        shown += ["law", "relation"] if self.law is not None else []
-        lines = [["feature", *shown]]
-        lines += [
-            [self.names[k], *(f"{columns[key][k]:.4g}" for key in shown)]
-            for k in order[:SHOWN_ROWS].tolist()
-        ]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        for label, *cells in lines:
-            ends = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
-            found.append("  ".join([label.ljust(widths[0]), *ends]))
+        order = self._ranking
+        columns = {key: v[order][:SHOWN_ROWS].tolist() for key, v in self._columns().items()}
+        told = f"({100.0 * self.level:.4g} % interval)"
+        ends = intervals(columns["change"], columns["ci_low"], columns["ci_high"])
+        cells = {
+            "feature": [self.names[k] for k in order[:SHOWN_ROWS].tolist()],
+            f"change {told}": ends,
+            "p_adj": [probability(value) for value in columns["p_adj"]],
+        }
+        for part in ("law", "relation") if self.law is not None else ():
+            ends = intervals(*(columns[key] for key in (part, f"{part}_low", f"{part}_high")))
+            cells[f"{part} {told}"] = ends
+        found += text_table(list(cells), list(zip(*cells.values(), strict=True)))
         if len(order) > SHOWN_ROWS:
-            found.append(f"... and {len(order) - SHOWN_ROWS} more")
+            found.append(more_text(len(order) - SHOWN_ROWS, len(order)))
         if self.reason:
             found.append(f"law and relation are not told apart: {self.reason}")
         return "\n".join(found)

@@ -13,6 +13,7 @@ import numpy as np
 
 from dfi._data import as_frame
 from dfi._parameters import check, refuse_unknown, validated
+from dfi.results.importance import SHARE_COLUMNS
 
 if TYPE_CHECKING:
     import os
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from dfi.results.file import Json
     from dfi.results.importance import Importance
 
+
+LEADING = 3
+"""Units of each result that a printed collection names."""
 
 TABLE_OPTIONS = ("level", "alternative", "adjust", "expansion", "simultaneous")
 """What :meth:`Results.table` hands on."""
@@ -204,7 +208,7 @@ class Results(Mapping[str, "Importance"]):
         -------
         frame
             By method: the columns of :meth:`dfi.Importance.table` after ``method`` (``share`` of
-            what can be explained where a method knows it, else NaN), and
+            what can be explained and its interval where a method knows it, else NaN), and
             ``monte_carlo_se``, the error of the score from permutations or sampled submodels
             (0 where there is none), which is not part of ``se``. By setting: setting, feature,
             score, se, share of the sum of the scores, rank and the latent score.
@@ -232,9 +236,9 @@ class Results(Mapping[str, "Importance"]):
         for result, ranks in zip(self.values(), self.ranks(), strict=True):
             if self.by == "method":
                 noise = result.diagnostics.get("monte_carlo_se")
-                unknown = {"share": np.full(len(self.names), np.nan)} if shared else {}
+                unknown = dict.fromkeys(SHARE_COLUMNS, np.full(len(self.names), np.nan))
                 block = {
-                    **unknown,
+                    **(unknown if shared else {}),
                     **result._shared_table(**options),
                     "monte_carlo_se": np.zeros(len(self.names)) if noise is None else noise,
                 }
@@ -458,9 +462,14 @@ class Results(Mapping[str, "Importance"]):
         found = Report(self, title=title, target=target)
         return found if path is None else found.write(path, overwrite=overwrite)
 
+    @property
+    def _cut(self) -> str:
+        more = len(self.names) > LEADING
+        return f"; the {LEADING} largest scores of each, .table() has all" if more else ""
+
     def _leading(self, label: str) -> str:
         result = self.results[label]
-        order = np.argsort(-result.scores, kind="stable")[:3]
+        order = np.argsort(-result.scores, kind="stable")[:LEADING]
         return ", ".join(f"{result.names[k]} {result.scores[k]:.4g}" for k in order)
 
     def __repr__(self) -> str:
@@ -468,14 +477,15 @@ class Results(Mapping[str, "Importance"]):
             width = max(map(len, (*self.labels, *self.skipped)))
             return "\n".join(
                 [
-                    f"Sensitivity: {len(self.names)} features under {len(self)} settings",
+                    f"Sensitivity: {len(self.names)} features under {len(self)} settings"
+                    + self._cut,
                     *(f"{label:{width}s}  {self._leading(label)}" for label in self),
                     *(f"{label:{width}s}  skipped: {why}" for label, why in self.skipped.items()),
                 ]
             )
         lines = [
             f"Comparison: {len(self)} results of {len(self.names)} units in "
-            f"{self.seconds:.1f} s ({self.fit_seconds:.1f} s for the full models)"
+            f"{self.seconds:.1f} s ({self.fit_seconds:.1f} s for the full models){self._cut}"
         ]
         for record in self._records():
             if record.skipped is not None:

@@ -22,6 +22,15 @@ from dfi.inference.shares import Shares, beside, is_clear, shares_of
 from dfi.inference.tests import Estimate, UnitInference, estimate_one
 from dfi.results import words
 from dfi.results.file import FileFormatError, freeze, pack, read_file, thaw, unpack, write_file
+from dfi.results.numbers import (
+    SHOWN_ROWS,
+    decimals,
+    intervals,
+    more_text,
+    plain,
+    probability,
+    text_table,
+)
 from dfi.warnings import InferenceWarning, warn
 
 if TYPE_CHECKING:
@@ -75,7 +84,8 @@ _TOTALS = {
     "null": "what the prevalence loses",
     "sum": "the sum of the scores",
 }
-_SHOWN = ("score", "se", "ci_low", "ci_high", "p_adj")
+SHARE_COLUMNS = {"share": "share", "share_low": "ci_low", "share_high": "ci_high"}
+"""Columns of a table about the share of a unit, and their names beside each other alone."""
 _NO_UNITS = np.zeros(0, dtype=np.bool_)
 
 
@@ -346,19 +356,32 @@ class Importance:
             return Shares(np.full(len(parts), np.nan), None)
         return shares_of(units, total, parts)
 
-    def _shares(self, of: ShareOf = "explained", level: float | None = None) -> dict[str, Floats]:
+    def _shares(
+        self,
+        of: ShareOf = "explained",
+        level: float | None = None,
+        *,
+        simultaneous: bool = False,
+        expansion: Expansion | None = None,
+    ) -> dict[str, Floats]:
         """Return share, se, ci_low and ci_high in the order of ``names``; empty where unknown."""
         found = self._ratios(of, np.eye(len(self.names)))
         if found is None:
             return {}
+        size = self.scores.sum() if of == "sum" else self._size(of)
         columns = found.columns(
-            self.level if level is None else level, nonnegative=self.nonnegative
+            self.level if level is None else level,
+            nonnegative=self.nonnegative,
+            simultaneous=simultaneous,
+            expansion=expansion,
+            null_share=self.quality.outcome_variance / size,
         )
         known = self._units.known
         for key in ("se", "ci_low", "ci_high"):
             columns[key] = np.where(known, columns[key], np.nan)
+        if expansion is not None:  # it widens units whose score is exactly 0 like all others
+            return columns
         # a score of exactly 0 is a share of exactly 0, and ends where dependence may be missed
-        size = self.scores.sum() if of == "sum" else self._size(of)
         end = 0.0 if self.undetected is None else self.undetected / size
         exact = self.unrelated & np.isfinite(columns["share"])
         columns["ci_low"] = np.where(exact, 0.0, columns["ci_low"])
@@ -480,7 +503,8 @@ class Importance:
             Expansion near the null, for intervals and tests (not the ``se`` column); see
             :mod:`dfi.inference.intervals`.
         simultaneous : bool, default=False
-            Whether the intervals hold for all units at once (max-t).
+            Whether the intervals hold for all units at once (max-t): those of all shares, and
+            those of all scores.
         sort : bool, default=True
             Whether the largest score comes first; else the order of ``names``.
         by : {None, "outcome"}, default=None
@@ -491,11 +515,13 @@ class Importance:
         Returns
         -------
         frame
-            Columns feature, share, score, se, ci_low, ci_high, z, p, p_adj. ``share`` is that of
-            what can be explained (:meth:`shares`; its own interval is there), and is left out
-            where the result does not know it. A unit that is
-            ``unrelated`` to everything that the model reads has a score of exactly 0, a p-value
-            of 1, and an interval that ends where dependence could have been missed.
+            Columns feature, share, share_low, share_high, score, se, ci_low, ci_high, z, p, p_adj.
+            ``share`` is that of what can be explained, from ``share_low`` to ``share_high`` with
+            the confidence ``level`` (:meth:`shares` has its standard error too); ``se``, ``ci_low``
+            and ``ci_high`` are those of the ``score``. The three columns of the share are left out
+            where the result does not know it. A unit that is ``unrelated`` to everything that the
+            model reads has a score of exactly 0, a p-value of 1, and an interval that ends where
+            dependence could have been missed.
 
         Examples
         --------
@@ -531,9 +557,14 @@ class Importance:
 
     def _shared_table(self, **options: Any) -> dict[str, Floats]:
         """Return the columns of :meth:`table`, the share first where it is known."""
-        shares = self._shares(level=options.get("level"))
-        share = {"share": shares["share"]} if shares else {}
-        return share | self._table(**options)
+        shares = self._shares(
+            level=options.get("level"),
+            simultaneous=options.get("simultaneous", False),
+            expansion=options.get("expansion"),
+        )
+        return {name: shares[key] for name, key in SHARE_COLUMNS.items() if shares} | self._table(
+            **options
+        )
 
     @validated
     def top(self, k: int) -> Frame:
@@ -574,6 +605,10 @@ class Importance:
         hold all ranks at once: by the standard errors of all differences of two units and the
         largest of their t statistics, step by step (:mod:`dfi.inference.ranks`). Units with
         ``rank_high <= k`` are surely among the first ``k``, those with ``rank_low <= k`` may be.
+
+        Ask it who leads the list. For one pair that was chosen before the scores were seen
+        :meth:`contrast` is sharper: ``result.contrast("bmi", "weight")`` may exclude 0 where the
+        ranks of the two overlap, because ranks hold for all pairs at once.
 
         Parameters
         ----------
@@ -735,6 +770,10 @@ class Importance:
 
         The interval is two-sided at the level of the result, the test two-sided. With a
         degenerate unit the difference has no standard error.
+
+        Ask it of two units that were chosen before the scores were seen, such as two measurements
+        of one thing: ``result.contrast("bmi", "weight")``. Where the question is who leads the
+        list, :meth:`ranks` compares all pairs at once and says less of each.
 
         Parameters
         ----------
@@ -1337,7 +1376,7 @@ class Importance:
             f"{self.level:.4g} intervals",
             *([] if explained is None else [explained]),
             fit,
-            *_aligned([self.names[unit] for unit in order], columns),
+            *_lines([self.names[unit] for unit in order], columns, self.level),
         ]
         unrelated = int(np.sum(self.unrelated))
         if unrelated:
@@ -1373,19 +1412,21 @@ def missing_text(result: Importance) -> str | None:
     return f"missing: {shown}{more}; {SEEN}"
 
 
-def _aligned(names: Sequence[str], columns: Mapping[str, Floats], rows: int = 10) -> list[str]:
-    keys = [key for key in ("share", *_SHOWN) if key in columns]
-    table = [["feature", *keys]]
-    for position, name in enumerate(names[:rows]):
-        numbers = (f"{columns[key][position]:.{3 if key == 'share' else 4}g}" for key in keys)
-        table.append([name, *numbers])
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = []
-    for label, *cells in table:
-        shown = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
-        lines.append("  ".join([label.ljust(widths[0]), *shown]))
-    if len(names) > rows:
-        lines.append(f"... and {len(names) - rows} more")
+def _lines(names: Sequence[str], columns: Mapping[str, Floats], level: float) -> list[str]:
+    """Return the leading units as a table of text: shares and scores, each with its interval."""
+    shown = {key: values[:SHOWN_ROWS].tolist() for key, values in columns.items()}
+    told = f"({100.0 * level:.4g} % interval)"
+    cells = {"feature": list(names[:SHOWN_ROWS])}
+    if "share" in shown:
+        ends = (shown[key] for key in SHARE_COLUMNS)
+        cells[f"share {told}"] = intervals(*ends, places=3)
+    cells[f"score {told}"] = intervals(shown["score"], shown["ci_low"], shown["ci_high"])
+    places = decimals([*shown["score"], *shown["ci_low"], *shown["ci_high"]])
+    cells["se"] = [plain(value, places) for value in shown["se"]]
+    cells["p_adj"] = [probability(value) for value in shown["p_adj"]]
+    lines = text_table(list(cells), list(zip(*cells.values(), strict=True)))
+    if len(names) > SHOWN_ROWS:
+        lines.append(more_text(len(names) - SHOWN_ROWS, len(names)))
     return lines
 
 

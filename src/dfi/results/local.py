@@ -13,6 +13,7 @@ from dfi._data import as_frame
 from dfi._parameters import validated
 from dfi.inference.influence import read_only
 from dfi.results.file import freeze, thaw
+from dfi.results.numbers import SHOWN_ROWS, decimals, more_text, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -362,16 +363,24 @@ class LocalAttributions:
             + (f" ({SPREAD_WORDS} in .spread)" if self.has_spread else " (one model: no spread)"),
         ]
         order = np.argsort(-self.mean_absolute, kind="stable").tolist()
-        width = max((len(self.names[k]) for k in order[:10]), default=0)
+        width = max((len(self.names[k]) for k in order[:SHOWN_ROWS]), default=0)
         size = self.mean_absolute
+        shown = order[:SHOWN_ROWS]
         if n == 1:
             lines[-1] = f"prediction {self.prediction[0]:.4g}, " + lines[-1]
-            told = [f"{value:+.4g}" for value in self.values[0]]
-        else:
-            told = [f"mean |c| {value:.4g}" for value in size]
-        lines += [f"{self.names[k].ljust(width)}  {told[k]}" for k in order[:10]]
-        if p > 10:
-            lines.append(f"... and {p - 10} more")
+            size = self.values[0]
+        places = decimals(size[k] for k in shown)
+        told = [plain(size[k], places) for k in shown]
+        if n == 1:
+            told = [text if text.startswith("-") else f"+{text}" for text in told]
+        longest = max(map(len, told), default=0)
+        before = "" if n == 1 else "mean |c| "
+        lines += [
+            f"{self.names[k].ljust(width)}  {before}{text.rjust(longest)}"
+            for k, text in zip(shown, told, strict=True)
+        ]
+        if p > SHOWN_ROWS:
+            lines.append(more_text(p - SHOWN_ROWS, p))
         much = int(np.sum(self.higher_order > MUCH_LEFT))
         if much:
             lines.append(

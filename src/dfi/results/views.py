@@ -15,7 +15,7 @@ from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from dfi.results.file import thaw
-from dfi.results.importance import SUM_OF_COLUMNS, missing_shares
+from dfi.results.importance import SHARE_COLUMNS, SUM_OF_COLUMNS, missing_shares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,6 +157,13 @@ def unit_columns(
     }
 
 
+def share_columns(result: Importance, **options: Any) -> Columns:
+    """Return ``share``, ``share_low`` and ``share_high``, in the order of the names."""
+    shares = result._shares(**options)
+    unknown = np.full(len(result.names), np.nan)
+    return {name: shares.get(key, unknown) for name, key in SHARE_COLUMNS.items()}
+
+
 def finite(value: float) -> float | None:
     """Return a number, or None for what JSON does not know."""
     value = float(value)
@@ -175,15 +182,12 @@ def unit_rows(result: Importance) -> list[Plain]:
     unknown = np.full(len(result.names), np.nan)
     missing = {} if result.space == "group" else missing_shares(result)
     null = result.quality.null_loss if result.null_loss is None else result.null_loss.value
-    shares = result._shares()
     own = own_shares(result)
     columns = unit_columns(result)
     names = columns.pop("feature")
     columns |= {
         "unrelated": result.unrelated,
-        "share": shares.get("share", unknown),
-        "share_low": shares.get("ci_low", unknown),
-        "share_high": shares.get("ci_high", unknown),
+        **share_columns(result),
         "of_null": result.scores / null if null > 0 else unknown,
         "latent": unknown if result.latent is None or overlaps(result) else result.latent.scores,
         "own": unknown if own is None else own,
@@ -206,24 +210,21 @@ def unit_rows(result: Importance) -> list[Plain]:
 def class_columns(result: Importance, top: int | None = None) -> Columns:
     """Return units times classes (or outcomes), tidy: shares of each class, scores, intervals.
 
+    ``share_low`` and ``share_high`` are of the share, ``ci_low`` and ``ci_high`` of the score.
+
     The leading units of the whole come first, and of each unit the classes in their order.
     ``share`` is NaN where what is explained of a class is not known, or not clearly above 0.
     """
     if not result.by_outcome:
         raise ValueError("this result is of one outcome: there are no classes to show")
     order = leading(result.scores, top)
-    unknown = np.full(len(result.names), np.nan)
-    parts = []
-    for part in result.by_outcome.values():
-        columns = unit_columns(part)
-        columns["share"] = part._shares().get("share", unknown)
-        parts.append(columns)
+    parts = [unit_columns(part) | share_columns(part) for part in result.by_outcome.values()]
     names = np.array(list(result.by_outcome), dtype=object)
     found = {
         "feature": np.repeat(np.array(result.names, dtype=object)[order], len(parts)),
         "outcome": np.tile(names, len(order)),
     }
-    for key in ("share", "score", "se", "ci_low", "ci_high", "p_adj", "significant"):
+    for key in (*SHARE_COLUMNS, "score", "se", "ci_low", "ci_high", "p_adj", "significant"):
         found[key] = np.stack([part[key][order] for part in parts], axis=1).ravel()
     return found
 

@@ -31,9 +31,13 @@
     }
     var level = Math.round(data.level * 1000) / 10;
     var said = [row.name];
-    if (row.share !== null && row.share !== undefined) { said.push((100 * row.share).toFixed(1) + " % of what can be explained"); }
-    said.push("score " + digits(row.score));
-    if (row.ci_low !== null) { said.push(level + " % interval " + digits(row.ci_low) + " to " + digits(row.ci_high)); }
+    function share(value) { return (100 * value).toFixed(1); }
+    if (row.share !== null && row.share !== undefined) {
+      var ends = row.share_low === null ? "" : " (" + share(row.share_low) + " to " + share(row.share_high) + " %)";
+      said.push(share(row.share) + " %" + ends + " of what can be explained");
+    }
+    said.push("score " + digits(row.score) + (row.ci_low === null ? "" : " (" + digits(row.ci_low) + " to " + digits(row.ci_high) + ")"));
+    if (row.ci_low !== null) { said.push("in brackets " + level + " % intervals"); }
     if (row.p_adj !== null) { said.push("adjusted p " + (row.p_adj < 0.001 ? "< 0.001" : row.p_adj.toFixed(3))); }
     if (row.latent !== null && row.latent !== undefined) { said.push("latent score " + digits(row.latent)); }
     if (row.of_null !== null && row.of_null !== undefined) { said.push((100 * row.of_null).toFixed(1) + " % of " + data.null); }

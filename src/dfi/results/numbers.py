@@ -1,0 +1,187 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+SHOWN_ROWS = 10
+"""Units that a printed result has one by one."""
+
+FIGURE_SPACE = "\u2007"
+"""A blank that is as wide as a digit."""
+
+
+def number(value: float | None) -> str:
+    """Return a number with four significant digits, thousands apart, a true minus sign."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if size >= 1e7 or size < 1e-4:
+        text = f"{value:.2e}"
+    elif size >= 1000:
+        text = f"{value:,.0f}"
+    else:
+        text = f"{value:.4g}" if size >= 1 else f"{value:.3g}"
+    return text.replace("-", "−")
+
+
+def decimals(values: Iterable[float | None]) -> int | None:
+    """Return how many decimals numbers of one kind have, so that their points align.
+
+    As many as show the median of their sizes with three digits; None where that is no readable
+    number, and powers of ten are.
+    """
+    known = (abs(value) for value in values if value is not None and math.isfinite(value))
+    sizes = sorted(size for size in known if size > 0)
+    if not sizes:
+        return 0
+    if sizes[-1] >= 1e7 or sizes[len(sizes) // 2] < 1e-4:
+        return None
+    return max(0, 2 - math.floor(math.log10(sizes[len(sizes) // 2])))
+
+
+def plain(value: float | None, places: int | None, *, thousands: str = "") -> str:
+    """Return a number with so many decimals, in powers of ten for None; ``nan`` where unknown."""
+    if value is None or not math.isfinite(value):
+        return "nan" if value is None or math.isnan(value) else f"{value:f}"
+    if places is None:
+        return f"{value:.2e}" if value else "0"
+    text = f"{value:{thousands}.{places}f}"
+    return text.lstrip("-") if not float(text.replace(",", "")) else text
+
+
+def aligned(rows: Sequence[Sequence[float | None]]) -> list[list[str]]:
+    """Return rows of numbers of one kind with as many decimals each, thousands apart."""
+    places = decimals(value for row in rows for value in row)
+
+    def text(value: float | None) -> str:
+        if value is None or not math.isfinite(value):
+            return "–"
+        return plain(value, places, thousands=",").replace("-", "−")
+
+    return [[text(value) for value in row] for row in rows]
+
+
+def with_intervals(
+    values: Sequence[str],
+    lows: Sequence[str],
+    highs: Sequence[str],
+    *,
+    unit: str = "",
+    blank: str = " ",
+) -> list[str]:
+    """Return ``value (low to high)`` of every row, each of the three in a column of its own.
+
+    ``blank`` fills the columns: pages have one that is as wide as a digit.
+    """
+    columns = []
+    for texts in (values, lows, highs):
+        width = max(map(len, texts), default=0)
+        columns.append([text.rjust(width, blank) for text in texts])
+    return [
+        f"{value}{unit} ({low} to {high}{unit})" for value, low, high in zip(*columns, strict=True)
+    ]
+
+
+def intervals(
+    values: Iterable[float | None],
+    lows: Iterable[float | None],
+    highs: Iterable[float | None],
+    *,
+    places: int | None = None,
+) -> list[str]:
+    """Return ``value (low to high)`` of every row as plain text with one number of decimals.
+
+    It is ``places``, where that is given and enough to show the largest of them.
+    """
+    columns = [list(column) for column in (values, lows, highs)]
+    every = [v for column in columns for v in column if v is not None and math.isfinite(v)]
+    if places is None or max(map(abs, every), default=1.0) < 10.0**-places:
+        places = decimals(every)
+    texts = [[plain(value, places) for value in column] for column in columns]
+    return with_intervals(*texts)
+
+
+def page_intervals(
+    rows: Sequence[Mapping[str, float | None]],
+    *keys: str,
+    percents: bool = False,
+    blank: str = FIGURE_SPACE,
+) -> list[str]:
+    """Return ``value (low to high)`` of the three keys of every row, as pages write numbers."""
+    table = [[row[key] for key in keys] for row in rows]
+    texts = [list(map(bare_percent, row)) for row in table] if percents else aligned(table)
+    columns = [[row[k] for row in texts] for k in range(3)]
+    return with_intervals(*columns, unit=" %" if percents else "", blank=blank)
+
+
+def bare_percent(value: float | None) -> str:
+    """Return a share in percent with one decimal and without the sign, for columns of them."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    return plain(100.0 * value, 1).replace("-", "−")
+
+
+def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table as lines of text: the first column to the left, the others to the right."""
+    lines = [list(heads), *map(list, rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(
+            [line[0].ljust(widths[0])]
+            + [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
+        )
+        for line in lines
+    ]
+
+
+def probability(value: float) -> str:
+    """Return a p-value as plain text; very small ones are only bounded."""
+    return "nan" if math.isnan(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def more_text(hidden: int, whole: int) -> str:
+    """Say how many units a text leaves out, and what shows them."""
+    return f"... and {hidden} more of {whole}; .table() has all of them"
+
+
+def percent(value: float | None) -> str:
+    """Return a share as a percentage."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    size = 100.0 * value
+    text = f"{size:.0f}" if abs(size) >= 10 else f"{size:.1f}"
+    return f"{'0.0' if text == '-0.0' else text} %".replace("-", "−")
+
+
+def p_value(value: float | None) -> str:
+    """Return a p-value; very small ones are only bounded."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def ordinal(value: int) -> str:
+    """Return 1st, 2nd, 3rd, 4th, ..., 11th, ..., 21st."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
+    return f"{value:,}{'th' if value % 100 in (11, 12, 13) else ending}"
+
+
+def nice_ticks(low: float, high: float, count: int = 4) -> list[float]:
+    """Return about ``count`` round numbers between ``low`` and ``high``."""
+    span = high - low
+    if not math.isfinite(span) or span <= 0:
+        return [low]
+    raw = span / count
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * power for m in (1.0, 2.0, 5.0, 10.0) if m * power >= raw * (1 - 1e-9))
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [k * step for k in range(first, last + 1)]
