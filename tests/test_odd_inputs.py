@@ -348,6 +348,9 @@ def module(monkeypatch):
 
         cpu = detach
 
+        def to(self, _dtype):
+            return self
+
         def numpy(self):
             return self.values
 
@@ -359,7 +362,7 @@ def module(monkeypatch):
             return None
 
     torch = types.SimpleNamespace(
-        as_tensor=lambda values, **_: Tensor(np.asarray(values)), no_grad=NoGrad
+        as_tensor=lambda values, **_: Tensor(np.asarray(values)), no_grad=NoGrad, float64=float
     )
     monkeypatch.setitem(sys.modules, "torch", torch)
 

@@ -100,11 +100,12 @@ def split_column(
 
 
 def check_same_order(X: Frame, vectors: Mapping[str, object]) -> None:
-    """Raise if pandas objects have the same row labels in another order.
+    """Raise if pandas objects have row labels that contradict their positions.
 
-    Rows are matched by position. Objects that share no labels, or not all, may belong together all
-    the same (one of them was numbered anew); those that share all of them and do not agree on the
-    order were matched by label until now.
+    Rows are matched by position. Objects that share all labels and not their order, or some labels
+    and not others, were matched by label until now. Those that share none belong together all the
+    same, and so do those of which one was numbered anew, from 0, and the other was drawn from a
+    table: its labels are in no order, or have gaps.
     """
     known: tuple[str, Native] | None = None
     for name, values in {"X": X, **vectors}.items():
@@ -120,6 +121,13 @@ def check_same_order(X: Frame, vectors: Mapping[str, object]) -> None:
                 f"{name} has the row labels of {known[0]} in another order, and rows are matched "
                 f"by position: pass {name}.loc[{known[0]}.index] if the labels are right, "
                 f"{name}.to_numpy() if the positions are"
+            )
+        elif shared := _shared_in_part(index, known[1]):
+            raise ValueError(
+                f"{name} and {known[0]} share only {shared} row labels of {len(index)}, and rows "
+                f"are matched by position: pass what pd.concat([{known[0]}, {name}], axis=1, "
+                f"join='inner') matches if the labels are right, {name}.to_numpy() if the "
+                "positions are"
             )
 
 
@@ -140,6 +148,25 @@ def _reordered(one: Native, other: Native) -> bool:
     if len(one) != len(other) or one.equals(other):
         return False
     return Counter(one) == Counter(other)
+
+
+def _shared_in_part(one: Native, other: Native) -> int:
+    """Return how many labels two indexes share that contradict each other, 0 where none do."""
+    if len(one) != len(other) or one.equals(other):
+        return 0
+    shared = len(set(one) & set(other))
+    if not shared:
+        return 0
+    for numbered, drawn in ((one, other), (other, one)):
+        if _step_by_one(numbered) and numbered[0] == 0 and not _step_by_one(drawn):
+            return 0
+    return shared
+
+
+def _step_by_one(index: Native) -> bool:
+    """Return whether labels are numbers, each one more than that before."""
+    labels = np.asarray(index)
+    return labels.dtype.kind in "iu" and bool(np.all(np.diff(labels) == 1))
 
 
 def ordered_like(X: Frame, like: Frame) -> Frame:

@@ -52,6 +52,10 @@ class Outcome:
         explained by the sum of them.
     effect : mapping
         What a result tells of the treatment whose effect this is; empty for what was observed.
+    place, among : int
+        Of a class: its number among all classes of ``y``, and how many there are.
+    sorted : bool
+        Whether the classes are numbered in their natural order: categories may have another.
     """
 
     values: Floats
@@ -62,6 +66,9 @@ class Outcome:
     named: bool = False
     members: tuple[Outcome, ...] = field(default=(), repr=False)
     effect: Mapping[str, object] = field(default_factory=dict, repr=False)
+    place: int = field(default=1, repr=False)
+    among: int = field(default=2, repr=False)
+    sorted: bool = field(default=True, repr=False)
 
     @property
     def is_classes(self) -> bool:
@@ -346,6 +353,13 @@ def _number_rule(shown: Shown, distinct: Floats, positive: object) -> OutcomeRul
     return OutcomeRule(shown.name, "numbered", labels, distinct, positive, named=not two)
 
 
+def _is_sorted(labels: Sequence[object]) -> bool:
+    try:
+        return list(labels) == sorted(labels)  # type: ignore[type-var]
+    except TypeError:
+        return False
+
+
 def _classes(
     name: str, labels: Sequence[object], codes: Floats, positive: object, *, named: bool
 ) -> Outcome:
@@ -355,6 +369,7 @@ def _classes(
             f"y has one class only ({labels[0]!r} in every row): there is nothing to tell apart."
         )
     chosen = position_of(positive, labels)
+    in_order = texts == sorted(texts) or _is_sorted(labels)
     if len(labels) == 2:
         chosen = 1 if chosen is None else chosen
         order = (1 - chosen, chosen)
@@ -365,6 +380,8 @@ def _classes(
             tuple(texts[k] for k in order),
             tuple(labels[k] for k in order),
             named,
+            place=chosen,
+            sorted=in_order,
         )
     if chosen is not None:
         rest = f"not {texts[chosen]}"
@@ -375,6 +392,9 @@ def _classes(
             (rest, texts[chosen]),
             (rest, labels[chosen]),
             named,
+            place=chosen,
+            among=len(labels),
+            sorted=in_order,
         )
     members = tuple(
         Outcome(
@@ -384,10 +404,14 @@ def _classes(
             (f"not {text}", text),
             (f"not {text}", labels[k]),
             named,
+            place=k,
+            among=len(labels),
         )
         for k, text in enumerate(texts)
     )
-    return Outcome(codes, name, "classes", tuple(texts), tuple(labels), named, members)
+    return Outcome(
+        codes, name, "classes", tuple(texts), tuple(labels), named, members, sorted=in_order
+    )
 
 
 def position_of(

@@ -313,8 +313,10 @@ class Fits:
             predictor, response = _on_margin(predictor, fits)
             data, classes = replace(data, outcome=response), data.outcome
             fits = replace(fits, data=data, loss=SQUARED_ERROR, described=classes)
-        elif data.outcome.kind == "binary" and data.outcome.named:
-            predictor = replace(predictor, column=class_column(model, data.outcome.labels[-1]))
+        elif data.outcome.is_classes:
+            _check_class_order(predictor, data.outcome)
+            if data.outcome.kind == "binary":
+                predictor = _of_one_class(predictor, data)
         fits.keep(
             "fitted full",
             lambda: (
@@ -508,7 +510,8 @@ class Fits:
                 column=column,
                 shrink=self._shrink,
                 domain=domain,
-                of_classes=self.whole is not None and self.outcome.kind == "binary",
+                of_classes=predictor.of_classes
+                or (self.whole is not None and self.outcome.kind == "binary"),
             )
 
         return tuple(
@@ -838,6 +841,51 @@ def class_column(model: EstimatorLike, label: object, place: int = 1) -> int:
     )
 
 
+def _of_one_class(predictor: Predictor, data: Data) -> Predictor:
+    """Return a fitted model of classes as what gives the probability of the explained one.
+
+    Functions, networks and sessions give a column for each class, in the order of the classes, or
+    the probability of one, which is known for 0 and 1 and must not be guessed elsewhere.
+    """
+    outcome, model = data.outcome, predictor.model
+    label, unnamed = outcome.labels[-1], not outcome.named and outcome.place == 1
+    if predicts_classes(model):
+        # scikit-learn numbers 0 and 1 alike, whatever it calls them
+        return predictor if unnamed else replace(predictor, column=class_column(model, label))
+    try:
+        shape = predictor.answer(data.matrix[:1]).shape
+    except Exception:
+        # what cannot be predicted is reported where it is, with its reason
+        return predictor
+    if shape in ((1,), (1, 1)):
+        if unnamed:
+            return predictor
+        raise ValueError(
+            f"{predictor.name} gives one number for each row, and the explained class of y is "
+            f"{label!r}: pass y as 0 and 1, 1 for the class that the number is the probability of, "
+            "and no positive; or a function that gives a column for each class"
+        )
+    if shape != (1, outcome.among):
+        raise ValueError(
+            f"{predictor.name} gives an array of shape {shape} for one row, and y has "
+            f"{outcome.among} classes: a column for each class is needed"
+        )
+    column = class_column(model, label, outcome.place)
+    return replace(predictor, column=column, of_classes=True)
+
+
+def _check_class_order(predictor: Predictor, outcome: Outcome) -> None:
+    """Raise if nothing says which column of a function is of which class."""
+    model = predictor.model
+    if outcome.sorted or predicts_classes(model) or hasattr(model, "classes_"):
+        return
+    raise ValueError(
+        f"{predictor.name} does not say which of its columns is of which class, and the categories "
+        "of y are not in alphabetical order: pass labels in place of categories, "
+        "e.g. y.astype(str), and columns in the order of sorted(set(y))"
+    )
+
+
 def _check_class_sizes(data: Data, cv: SplitsLike) -> None:
     """Raise if a class has fewer rows than there are folds, so that some would hold out none."""
     outcome = data.outcome
@@ -911,7 +959,8 @@ def _on_margin(predictor: Predictor, fits: Fits) -> tuple[Predictor, Outcome]:
             "scale='margin' explains the log-odds of a classifier of two classes: pass such a "
             "model, or leave scale at 'response'"
         )
-    column = class_column(predictor.model, outcome.labels[-1]) if outcome.named else 1
+    known = outcome.named or outcome.place != 1
+    column = class_column(predictor.model, outcome.labels[-1]) if known else 1
     on_margin = replace(predictor, scale="margin", column=column)
     margin = on_margin(fits.table.matrix)
     chance = 1.0 / (1.0 + np.exp(-margin))

@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import narwhals as nw
 import numpy as np
 
 if TYPE_CHECKING:
@@ -65,6 +66,17 @@ def _xgboost_estimator(booster: Native) -> Estimator:
     return model
 
 
+def off_device(answer: Native) -> Native:
+    """Return a tensor, of PyTorch or like those, as an array; anything else as it is.
+
+    It may be on another device, wait for gradients, or be of a type that numpy does not know.
+    """
+    if not all(hasattr(answer, name) for name in ("detach", "cpu", "numpy")):
+        return answer
+    torch: Native = sys.modules["torch"]
+    return answer.detach().cpu().to(torch.float64).numpy()
+
+
 def _table_of_floats(rows: Floats | Frame, dtype: type[np.floating]) -> Array:
     """Return rows as an array of numbers; columns of text have none."""
     values = rows.to_numpy() if hasattr(rows, "to_numpy") else rows
@@ -107,12 +119,25 @@ class OnnxFunction:
             dtype = np.float64 if "double" in str(inputs[0].type) else np.float32
             given = {inputs[0].name: _table_of_floats(rows, dtype)}
         else:
+            _check_columns(rows, [one.name for one in inputs])
             given = {one.name: _onnx_column(rows, one, k) for k, one in enumerate(inputs)}
         answers = [_onnx_answer(answer) for answer in self.session.run(None, given)]
         numbers = [answer for answer in answers if answer is not None]
         if not numbers:
             raise TypeError("the ONNX session has no output of numbers")
         return numbers[-1]
+
+
+def _check_columns(rows: Floats | Frame, names: list[str]) -> None:
+    """Raise if a session asks for a column that the table does not have."""
+    if isinstance(rows, np.ndarray):
+        if rows.shape[1] != len(names):
+            raise ValueError(f"it has {len(names)} inputs, and X has {rows.shape[1]} columns")
+        return
+    known = nw.from_native(rows, eager_only=True).columns
+    absent = [name for name in names if name not in known]
+    if absent:
+        raise ValueError(f"it asks for the column {absent[0]!r}, which X does not have")
 
 
 def _onnx_column(rows: Floats | Frame, one: Native, place: int) -> Array:
@@ -153,4 +178,9 @@ class TorchFunction:
                 answer = self.module(torch.as_tensor(_table_of_floats(rows, np.float64), **options))
         finally:
             self.module.train(training)
-        return np.asarray(answer.detach().cpu().numpy(), dtype=np.float64)
+        if isinstance(answer, tuple | list | dict):
+            raise TypeError(
+                f"the module returns a {type(answer).__name__}, not predictions: pass a function "
+                "of rows that picks them"
+            )
+        return np.asarray(off_device(answer), dtype=np.float64)

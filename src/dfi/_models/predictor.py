@@ -20,6 +20,7 @@ from dfi._models.encoders import (
     takes_missing,
     unseen_levels,
 )
+from dfi._models.foreign import off_device
 from dfi._models.learners import predicts_classes
 from dfi._models.temperature import TemperatureScaled, log_odds
 
@@ -146,6 +147,7 @@ class Predictor:
             by_margin = self.scale == "margin"
             return log_odds(self.model, rows) if by_margin else self.model.predict_proba(rows)
         value = self.model.predict(rows) if hasattr(self.model, "predict") else self.model(rows)
+        value = off_device(value)
         if self.column is None:
             return value
         table = np.asarray(value)
@@ -224,7 +226,7 @@ class Predictor:
         if result.shape != (n_rows,):
             raise ValueError(
                 f"{self.name} returned predictions of shape {result.shape} for {n_rows} rows: "
-                "one number per row is needed"
+                f"one number per row is needed{_are_classes(result)}"
             )
         if not np.isfinite(result).all():
             bad = int(np.sum(~np.isfinite(result)))
@@ -233,6 +235,13 @@ class Predictor:
                 "a model must give a finite prediction for every row"
             )
         return result
+
+
+def _are_classes(result: Floats) -> str:
+    """Return what to do about probabilities of classes where y is a quantity."""
+    if result.ndim != 2 or np.any(np.abs(result.sum(axis=1) - 1.0) > ROUNDED_SUM):
+        return ""
+    return "; for probabilities of the classes of y pass task='classification'"
 
 
 def rows_seen(
