@@ -25,16 +25,24 @@ WEIGHT = GENERATOR.uniform(0.2, 3.0, N)
 
 
 def terms_of(X, weight):
-    """Return the standardised terms, by their definition."""
+    """Return the terms by their definition: columns, and what no sum of columns is of products."""
 
-    def standardised(columns):
+    def moments(columns):
         center = np.average(columns, axis=0, weights=weight)
-        spread = np.sqrt(np.average((columns - center) ** 2, axis=0, weights=weight))
-        return (columns - center) / np.where(spread > 1e-12, spread, np.inf)
+        return center, np.sqrt(np.average((columns - center) ** 2, axis=0, weights=weight))
 
-    Z = standardised(X)
-    pairs = [(k, m) for k in range(X.shape[1]) for m in range(k, X.shape[1])]
-    return standardised(np.column_stack([Z, *(Z[:, k] * Z[:, m] for k, m in pairs)]))
+    center, spread = moments(X)
+    Z = (X - center) / np.where(spread > 1e-12, spread, np.inf)
+    found, root = [2.0 * Z], np.sqrt(weight)[:, None]
+    for k in range(X.shape[1]):
+        for m in range(k, X.shape[1]):
+            product = (Z[:, k] * Z[:, m])[:, None]
+            center, spread = moments(product)
+            product = product - center
+            product = product - Z @ np.linalg.lstsq(root * Z, root * product, rcond=1e-5)[0]
+            size = spread if k == m else max(1.0, float(spread[0]))
+            found.append(product / size if np.abs(product).max() > 1e-6 else 0.0 * product)
+    return np.hstack(found)
 
 
 def ridge(terms, y, weight, penalty):
@@ -131,6 +139,19 @@ def test_rows_of_weight_0_are_predicted_and_nothing_else():
     left, own = whole.held_out_residuals_, Y - whole.predict(far)
     np.testing.assert_allclose(left[~kept], own[~kept], rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(left[kept], part.held_out_residuals_, rtol=1e-6, atol=1e-8)
+
+
+def test_what_no_row_tells_apart_belongs_to_the_columns():
+    """Two of three species live on one island each: their products with islands are columns."""
+    kind = GENERATOR.integers(0, 3, 200)
+    place = np.where(kind == 0, GENERATOR.integers(0, 3, 200), kind - 1)
+    levels = np.hstack([np.eye(3)[kind], np.eye(3)[place]])
+    model = QuadraticRidge().fit(levels, levels @ GENERATOR.standard_normal(6))
+    np.testing.assert_array_equal(model.quadratic_, 0.0)
+    rows = np.column_stack([levels, GENERATOR.standard_normal(200)])
+    model = QuadraticRidge().fit(rows, rows[:, -1] * (1.0 + rows[:, 0]))
+    np.testing.assert_array_equal(model.quadratic_[:6, :6], 0.0)
+    assert np.abs(model.quadratic_[6, :3]).max() > 0.1
 
 
 def test_units_of_columns_and_outcome_do_not_matter():

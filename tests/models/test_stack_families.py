@@ -13,7 +13,12 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
+from sklearn.linear_model import (
+    GammaRegressor,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegressor,
+)
 from sklearn.preprocessing import StandardScaler
 
 from dfi._models.families import Link
@@ -96,7 +101,10 @@ def test_the_quadratic_margin_is_the_ridge_of_all_terms():
     model = LinkedQuadratic(penalty=3.0).fit(X, y)
     Z = StandardScaler().fit_transform(X)
     first, second = np.triu_indices(3)
-    terms = StandardScaler().fit_transform(np.hstack([Z, Z[:, first] * Z[:, second]]))
+    products = Z[:, first] * Z[:, second]
+    size = np.where(first == second, products.std(axis=0), np.maximum(1.0, products.std(axis=0)))
+    products = products - LinearRegression().fit(Z, products).predict(Z)
+    terms = np.hstack([2.0 * Z, products / size])
     theirs = LogisticRegression(C=1.0 / 3.0, tol=1e-12, max_iter=10_000).fit(terms, y)
     assert np.allclose(model.predict(X), theirs.predict_proba(terms)[:, 1], atol=1e-6)
 

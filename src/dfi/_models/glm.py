@@ -30,7 +30,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from dfi._models.families import Link
 from dfi._models.network import column_moments
 from dfi._models.parallel import thread_pools
-from dfi._models.quadratic import MOST_COLUMNS, MOST_WORK
+from dfi._models.quadratic import MOST_COLUMNS, MOST_WORK, QuadraticTerms
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -107,36 +107,38 @@ class LinkedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return self._fit_rows(rows, np.asarray(target, dtype=float), weight)
 
     def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
-        center, slopes, intercept = self._fit_terms(X, X, y, weight)
+        counts = weight > 0
+        center, deviation = column_moments(X[counts], weight[counts] / weight[counts].mean())
+        varies = deviation > 0
+        slopes = np.zeros(X.shape[1])
+        Z = (X[:, varies] - center[varies]) / deviation[varies]
+        found, intercept = self._fit_terms(Z, y, weight)
+        slopes[varies] = found / deviation[varies]
         self.coefficients_ = slopes
         self.intercept_ = intercept - float(center @ slopes)
         return self
 
-    def _fit_terms(
-        self, X: Floats, terms: Floats, y: Floats, weight: Floats
-    ) -> tuple[Floats, Floats, float]:
-        """Return the terms' means, their coefficients and the margin at the means."""
+    def _fit_terms(self, Z: Floats, y: Floats, weight: Floats) -> tuple[Floats, float]:
+        """Return coefficients of terms whose means are 0, and the margin where they are 0."""
         link, counts = Link(self.family), weight > 0
         outcome, mass = y[counts], weight[counts] / weight[counts].mean()
         link.check(outcome)
         null, constant = link.null(outcome, mass)
         self.bounds_ = link.bounds(outcome, null)
-        self.n_features_in_ = X.shape[1]
-        center, deviation = column_moments(terms[counts], mass)
-        slopes = np.zeros(terms.shape[1])
         self.held_out_margins_ = np.full(len(y), null)
-        if constant or not np.any(deviation > 0):
-            return center, slopes, null
-        varies = deviation > 0
-        Z = (terms[:, varies] - center[varies]) / deviation[varies]
+        slopes = np.zeros(Z.shape[1])
+        varies = np.any(Z[counts] != 0.0, axis=0)
+        if constant or not varies.any():
+            return slopes, null
+        Z = Z[:, varies]
         found = _fit_margin(Z[counts], outcome, mass, link, null, self.penalty)
-        slopes[varies] = found.coefficients[1:] / deviation[varies]
+        slopes[varies] = found.coefficients[1:]
         intercept = float(found.coefficients[0])
         if not counts.all():
-            self.held_out_margins_ = intercept + Z @ found.coefficients[1:]
+            self.held_out_margins_ = intercept + Z @ slopes[varies]
         self.held_out_margins_[counts] = found.held_out
         self.held_out_margins_ = np.clip(self.held_out_margins_, *self.bounds_)
-        return center, slopes, intercept
+        return slopes, intercept
 
     def margin(self, rows: Floats) -> Floats:
         """Return the margin of each row, before it is kept within bounds."""
@@ -152,8 +154,7 @@ class LinkedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 class LinkedQuadratic(LinkedRidge):
     r"""A quadratic margin, :math:`c + b'(x - m) + (x - m)'Q(x - m)`, by penalised likelihood.
 
-    Columns are standardised, then their squares and products are too, as in
-    :class:`~dfi._models.quadratic.QuadraticRidge`.
+    Of :class:`~dfi._models.quadratic.QuadraticTerms`.
 
     Attributes
     ----------
@@ -177,18 +178,11 @@ class LinkedQuadratic(LinkedRidge):
         return n_columns <= MOST_COLUMNS and small**2 * large <= MOST_WORK
 
     def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
-        center, deviation = column_moments(X, weight)
-        scale = np.where(deviation > 0, deviation, 1.0)
-        Z = np.where(deviation > 0, (X - center) / scale, 0.0)
-        p = X.shape[1]
-        first, second = np.triu_indices(p)
-        terms = np.hstack([Z, Z[:, first] * Z[:, second]])
-        middle, slopes, intercept = self._fit_terms(X, terms, y, weight)
-        upper = np.zeros((p, p))
-        upper[first, second] = slopes[p:]
-        self.center_, self.linear_ = center, slopes[:p] / scale
-        self.quadratic_ = 0.5 * (upper + upper.T) / np.outer(scale, scale)
-        self.intercept_ = intercept - float(middle @ slopes)
+        terms, design = QuadraticTerms.of(X, weight)
+        slopes, intercept = self._fit_terms(design, y, weight)
+        self.center_ = terms.center
+        self.linear_, self.quadratic_, shift = terms.polynomial(slopes)
+        self.intercept_ = intercept + shift
         return self
 
     def margin(self, rows: Floats) -> Floats:

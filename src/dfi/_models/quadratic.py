@@ -7,6 +7,7 @@ parabola, whose mean needs no more than the moments of the line's law.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from dfi._models.parallel import thread_pools
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from dfi._types import Floats
+    from dfi._types import Bools, Floats
 
 PENALTIES = np.logspace(-2, 5, 22)
 MOST_COLUMNS = 60
@@ -28,13 +29,107 @@ MOST_WORK = 4e9
 
 MOST_LEVERAGE = 0.999
 
+STRAIGHT_FIRST = 2.0
+"""Size of standardised columns beside that of squares and products, so that their coefficients are
+penalised by a quarter. Five-fold R2 from 200 rows with 1 and 2: diabetes .440 and .467, Hitters
+.401 and .446, College .725 and .742, Wage .262 and .322; with 3 and 6 it is higher on two of them
+and lower on one. Without the projection of :class:`QuadraticTerms` it is .428, .441, .655, .297."""
+
+_LEAST_DIRECTION = 1e-9
+"""Share of the largest variance below which a direction of the columns is rounding."""
+
+_STRAIGHT = 1e-6
+"""Share of the size of a product that may be left of one that is a sum of columns, by rounding."""
+
+
+@dataclass(frozen=True)
+class QuadraticTerms:
+    r"""Columns, and what squares and products have that no sum of columns has.
+
+    With standardised columns :math:`z`, a product is used less its projection on them,
+
+    .. math:: q_{jk} = z_j z_k - \overline{z_j z_k} - z'\gamma_{jk}, \qquad
+              t = \big(2 z,\; q_{jk} / s_{jk}\big),
+
+    :math:`s_{jk}` the standard deviation of :math:`z_j z_k`, and at least 1, as it is between
+    independent columns, for :math:`j \ne k`. Scores ask for a model where columns are taken apart,
+    and there a product is worth its full size. On the rows it may be a sum of columns: an island
+    on which one species lives, times that species, is the island. Least squares cannot tell the two
+    apart and a ridge would share the coefficient between them, which the rows do not show and
+    scores do: on the penguins data, which have species *and* islands, scores added up to 2.6 times
+    the variance of the outcome, and with these terms to .92 of it. What the rows do not tell apart
+    belongs to the columns themselves here.
+
+    Attributes
+    ----------
+    center, scale : ndarray of shape (p,)
+        Means and standard deviations of the columns, 1 for one that is constant.
+    varies : ndarray of bool, shape (p,)
+        Columns that are not constant.
+    middle, size : ndarray of shape (p (p + 1) / 2,)
+        Means and sizes :math:`s` of squares and products, upper triangle by rows.
+    bends : ndarray of bool
+        Those that are no sum of columns.
+    onto : ndarray of shape (p, p (p + 1) / 2)
+        The projections :math:`\gamma`.
+    """
+
+    center: Floats
+    scale: Floats
+    varies: Bools
+    middle: Floats
+    size: Floats
+    bends: Bools
+    onto: Floats
+
+    @classmethod
+    def of(cls, X: Floats, weight: Floats) -> tuple[QuadraticTerms, Floats]:
+        """Return the terms of a table and their values on its rows, (n, p (p + 3) / 2)."""
+        center, deviation = column_moments(X, weight)
+        varies = deviation > 0
+        scale = np.where(varies, deviation, 1.0)
+        Z = np.where(varies, (X - center) / scale, 0.0)
+        first, second = np.triu_indices(X.shape[1])
+        products = Z[:, first] * Z[:, second]
+        middle, spread = column_moments(products, weight)
+        products -= middle
+        onto = _projection(Z, products, weight)
+        products -= Z @ onto
+        left = np.sqrt(np.average(products**2, axis=0, weights=weight))
+        bends = (spread > 0) & (left > _STRAIGHT * spread)
+        size = np.where(first == second, spread, np.maximum(spread, 1.0))
+        size = np.where(bends, size, 1.0)
+        products = np.where(bends, products / size, 0.0)
+        terms = cls(center, scale, varies, middle, size, bends, onto)
+        return terms, np.hstack([STRAIGHT_FIRST * Z, products])
+
+    def polynomial(self, slopes: Floats) -> tuple[Floats, Floats, float]:
+        """Return :math:`b`, :math:`Q` and what to add to the constant, for slopes of the terms."""
+        p = len(self.center)
+        # eigenvectors leave some rounding to terms that do not vary
+        bent = np.where(self.bends, slopes[p:] / self.size, 0.0)
+        straight = np.where(self.varies, STRAIGHT_FIRST * slopes[:p] - self.onto @ bent, 0.0)
+        upper = np.zeros((p, p))
+        upper[np.triu_indices(p)] = bent
+        quadratic = 0.5 * (upper + upper.T) / np.outer(self.scale, self.scale)
+        return straight / self.scale, quadratic, -float(self.middle @ bent)
+
+
+def _projection(Z: Floats, terms: Floats, weight: Floats) -> Floats:
+    """Return the coefficients of each term's least squares on the columns, of least size."""
+    weighted = weight[:, None] * Z
+    values, vectors = np.linalg.eigh(weighted.T @ Z)
+    kept = values > _LEAST_DIRECTION * max(float(values[-1]), 1e-300)
+    root = vectors[:, kept] / np.sqrt(values[kept])
+    return np.asarray(root @ (root.T @ (weighted.T @ terms)))
+
 
 class QuadraticRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     r"""A quadratic polynomial, :math:`f(x) = c + b'(x - m) + (x - m)'Q(x - m)`.
 
-    Columns are standardised, then their squares and products are too; the penalty is the one of
-    22 with the smallest leave-one-out error, which is exact,
-    :math:`r_i / (1 - h_{ii})` with the leverages :math:`h_{ii}`.
+    A ridge regression on :class:`QuadraticTerms`; the penalty is the one of 22 with the smallest
+    leave-one-out error, which is exact, :math:`r_i / (1 - h_{ii})` with the leverages
+    :math:`h_{ii}`.
 
     Attributes
     ----------
@@ -72,26 +167,12 @@ class QuadraticRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
         weight = weight / weight[weight > 0].mean()
-        center, deviation = column_moments(X, weight)
-        scale = np.where(deviation > 0, deviation, 1.0)
-        Z = np.where(deviation > 0, (X - center) / scale, 0.0)
-        first, second = np.triu_indices(X.shape[1])
-        terms = np.hstack([Z, Z[:, first] * Z[:, second]])
-        middle, spread = column_moments(terms, weight)
-        size = np.where(spread > 0, spread, 1.0)
-        terms = np.where(spread > 0, (terms - middle) / size, 0.0)
+        terms, design = QuadraticTerms.of(X, weight)
         level = float(np.average(y, weights=weight))
-        slopes, held_out = _ridge(terms, y - level, weight)
-        # eigenvectors leave some rounding to terms that do not vary
-        slopes = np.where(spread > 0, slopes / size, 0.0)
-        self.held_out_residuals_ = held_out
-        self.center_ = center
-        p = X.shape[1]
-        self.linear_ = slopes[:p] / scale
-        upper = np.zeros((p, p))
-        upper[first, second] = slopes[p:]
-        self.quadratic_ = 0.5 * (upper + upper.T) / np.outer(scale, scale)
-        self.intercept_ = level - float(middle @ slopes)
+        slopes, self.held_out_residuals_ = _ridge(design, y - level, weight)
+        self.center_ = terms.center
+        self.linear_, self.quadratic_, shift = terms.polynomial(slopes)
+        self.intercept_ = level + shift
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
