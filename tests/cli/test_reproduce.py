@@ -157,7 +157,11 @@ def test_resume_without_an_earlier_run_is_a_run(tiny, run):
 
 @pytest.mark.timeout(1200)  # a limit for a process that hangs; how long one takes is not tested
 @pytest.mark.parametrize(
-    ("number", "code", "jobs"), [(signal.SIGINT, 130, "2"), (signal.SIGTERM, 143, "1")]
+    ("number", "code", "jobs"),
+    [
+        pytest.param(signal.SIGINT, 130, "2", marks=pytest.mark.slow),
+        (signal.SIGTERM, 143, "1"),
+    ],
 )
 def test_interrupted_and_resumed_gives_the_same_bytes(
     number, code, jobs, tiny, run, reproduce, wait_for

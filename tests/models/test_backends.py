@@ -129,7 +129,11 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+SLOWER = ("groups", "knothe")
+NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOWER else name for name in CALLS]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_backend_that_ships_tasks_gives_the_same_bits(name, far):
     with joblib.parallel_config(backend="sequential"):
         here = CALLS[name](progress=False)
@@ -170,7 +174,7 @@ class Bar:
         self.told.append(step)
 
 
-@pytest.mark.parametrize("name", ["default", "categories", "groups", "copula", "knothe"])
+@pytest.mark.parametrize("name", ["default", "categories", "copula"])
 def test_the_caller_tells_the_progress_of_tasks_that_left(name, far, monkeypatch):
     monkeypatch.setattr(parallel, "tqdm", Bar)
     monkeypatch.setattr(Bar, "shown", [])

@@ -184,7 +184,9 @@ def test_planted_units_are_not_called_signal(name, n):
 
 
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize(("name", "n"), [("Wage", 1000), ("Credit", 400)])
+@pytest.mark.parametrize(
+    ("name", "n"), [pytest.param("Wage", 1000, marks=pytest.mark.slow), ("Credit", 400)]
+)
 def test_planted_units_are_not_called_signal_in_large_tables(name, n, monkeypatch):
     """The same where a table counts as large: moments, laws in cells, samples by places."""
     monkeypatch.setattr(source, "LARGE_ROWS", 150)
@@ -276,6 +278,7 @@ def apart(results: list[dfi.Importance], distance: float) -> list[str]:
     return [name for name, is_far in zip(names, far, strict=True) if is_far and name not in PLANTED]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_fitted_tree_libraries_agree_on_the_real_columns():
     results = [explain("College", 777, learner, 0, prefit=False) for learner in TREES]

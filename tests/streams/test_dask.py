@@ -104,6 +104,7 @@ def test_arrays(numbers, same):
     same(found, dfi.explain(matrix, y, **OPTIONS))
 
 
+@pytest.mark.slow  # tests/models/test_clusters.py kills one in every run
 def test_a_worker_that_is_killed(frame, whole, same, tmp_path):
     """The first task of the second pass takes its worker with it; Dask does it again."""
     sign = tmp_path / "killed"
