@@ -45,7 +45,7 @@ model.fit(train_X, train_y)
 disentangled = dfi.explain(test_X, test_y, model, cv="prefit")
 values = shap.TreeExplainer(model).shap_values(test_X)
 permuted = permutation_importance(
-    model, test_X, test_y, n_repeats=20, random_state=0, scoring="neg_mean_squared_error"
+    model, test_X, test_y, n_repeats=5, random_state=0, scoring="neg_mean_squared_error"
 )
 
 # %%

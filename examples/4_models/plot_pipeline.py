@@ -40,7 +40,7 @@ print("columns after preparation:", pipeline[:-1].fit_transform(X).shape[1])
 
 # %%
 
-result = dfi.explain(X, mileage, pipeline, cv=3)
+result = dfi.explain(X, mileage, pipeline, cv=2)
 ax = result.plot()
 
 # %%
@@ -51,7 +51,7 @@ ax = result.plot()
 # The same question, asked of a plain linear model with no preparation at all. Differences between
 # two results of the same rows are paired:
 
-plain = dfi.explain(X, mileage, "linear", cv=3)
+plain = dfi.explain(X, mileage, "linear", cv=2)
 print(f"R2: pipeline {result.quality.r2:.2f}, linear {plain.quality.r2:.2f}")
 (result - plain).table().round(2)
 

@@ -32,7 +32,7 @@ ax = result.plot()
 # work, so dfi does it for you: it adds *probes*, columns of noise made like yours, explains them
 # on half of the rows, and keeps what they score.
 
-floor = dfi.explain(X, wages["lwage"], "boosting").diagnostics["noise_floor"]
+floor = result.diagnostics["noise_floor"]
 pd.DataFrame([dict(probe) for probe in floor["probes"]])[["kind", "like", "score", "p"]]
 
 # %%
