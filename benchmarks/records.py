@@ -98,7 +98,10 @@ def numbers_of(text: str, beginning: str) -> list[str]:
     """Return the numbers of the paragraph that begins with some words."""
     found = [each for each in paragraphs(text) if each.startswith(beginning)]
     if len(found) != 1:
-        raise ValueError(f"{len(found)} paragraphs begin with {beginning!r}")
+        raise ValueError(
+            f"{len(found)} paragraphs begin with {beginning!r}, which docs/records tells of: take "
+            "the record of the paragraph again, with --paragraph and how it begins now"
+        )
     return NUMBER.findall(CODE.sub("", found[0]))
 
 

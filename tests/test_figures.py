@@ -101,17 +101,21 @@ def test_readme_says_the_memory_of_the_page_on_scale():
 
 def test_answer_in_words_is_that_of_the_table():
     text = (ROOT / "README.md").read_text()
-    rows = re.findall(r"^\d +(\w+) +([\d.]+) +([\d.]+) +([\d.]+)", text, re.MULTILINE)
-    shares = {name: float(share) for name, share, _, _ in rows}
-    bmi, s5, bp = said(
+    row = re.compile(
+        r"^(\w+) +([\d.]+) \(([\d.]+) to ([\d.]+)\) +(\d+) \(.*?\) +(\d+) ", re.MULTILINE
+    )
+    shown = {name: [float(cell) for cell in cells] for name, *cells in row.findall(text)}
+    told = said(
         r"(\d+) % is expressed through body mass \(`bmi`\), (\d+) % through `s5`, (\d+) % through "
         r"blood pressure", text,
     )  # fmt: skip
-    assert [shares["bmi"], shares["s5"], shares["bp"]] == [bmi / 100, s5 / 100, bp / 100]
-    score, error = said(
-        r"`bmi` expresses (\d+) of the outcome's variance of 5930, give or take (\d+)", text
-    )
-    assert [round(float(x)) for x in rows[0][2:]] == [score, error]
+    assert told == [round(100 * shown[name][0]) for name in ("bmi", "s5", "bp")]
+    low, high, score, error = said(
+        r"`bmi` expresses (\d+) % to (\d+) % of what can be explained, (\d+) of the outcome's "
+        r"variance of 5930, give or take (\d+)", text,
+    )  # fmt: skip
+    assert [low, high] == [round(100 * share) for share in shown["bmi"][1:3]]
+    assert [score, error] == shown["bmi"][3:]
 
 
 def test_page_on_coverage_is_that_of_its_record(tmp_path):
@@ -149,10 +153,11 @@ def record_names():
 @pytest.mark.parametrize(("page", "name"), record_names(), ids=lambda given: given)
 def test_a_page_says_what_was_recorded(page, name):
     text, entry = records.path_of(page).read_text(), RECORDS[page][name]
+    mend = f"measured again? python -m benchmarks.records take {page} {name} (see its --help)"
     if "table" in entry:
-        assert records.table_of(text, name) == entry["table"]
+        assert records.table_of(text, name) == entry["table"], mend
     else:
-        assert records.numbers_of(text, entry["paragraph"]) == entry["numbers"]
+        assert records.numbers_of(text, entry["paragraph"]) == entry["numbers"], mend
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", entry["date"])
     assert re.fullmatch(r"[0-9a-f]{9}", entry["commit"])
     named = re.search(r"(?:benchmarks|tests)/[\w/]+\.py", entry["command"])
