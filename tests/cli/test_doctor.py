@@ -107,6 +107,31 @@ def test_every_refused_column_is_told_with_its_option(run, everyday):
     assert found["runs"]
 
 
+def test_columns_that_cannot_be_read_are_told_together(run, everyday):
+    rate = [f"{k % 7} %" for k in range(120)]
+    mostly = ["oops", *map(str, range(119))]
+    wrong = everyday.with_columns(
+        rate=pl.Series(rate),
+        price=pl.Series([f"${k}" for k in range(120)]),
+        mostly=pl.Series(mostly),
+    )
+    wrong.write_csv("data.csv")
+    found = examined(run, "data.csv", "-y", "y", code=4)
+    reasons = {entry["column"]: entry["reason"] for entry in found["refused"]}
+    assert list(reasons) == ["rate", "price", "mostly"]
+    assert "--numbers marked" in reasons["rate"]
+    assert "--categorical" in reasons["mostly"]
+    assert [c["name"] for c in found["columns"]][-3:] == ["rate", "price", "mostly"]
+    done = run("explain", "data.csv", "-y", "y", *LINEAR)
+    assert done.exit_code == 4
+    said = " ".join(done.stderr.split())
+    assert "'rate' has numbers with marks" in said
+    assert "(another column is refused too: dfi doctor tells each)" in said
+    wrong.select("rate", "price", "y").write_csv("data.csv")
+    found = examined(run, "data.csv", "-y", "y", code=4)
+    assert [entry["column"] for entry in found["refused"]] == ["rate", "price"]
+
+
 @pytest.mark.parametrize("name", BAD_FILES)
 def test_it_ends_as_explain_does(name, run, place):
     content, code, message = BAD_FILES[name]

@@ -401,7 +401,9 @@ def test_identifiers_are_refused_and_many_levels_warned_of() -> None:
     with pytest.raises(
         ValueError,
         match=message(
-            "Column 'id' has 60 different values in 60 rows: it looks like an identifier"
+            "Column 'id' has 60 different values in 60 rows: it looks like an identifier. Drop it, "
+            "or group its values into fewer levels, such as the first letters of a code: X['id'] = "
+            "X['id'].str[:2]."
         ),
     ):
         read_table(pd.DataFrame({"id": [f"p{i}" for i in range(60)]}))

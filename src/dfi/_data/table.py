@@ -526,7 +526,8 @@ def refuse_levels(name: str, levels: Sequence[object], n_observed: int, n_rows: 
     if n_observed > max(_IDENTIFIER_LEVELS, n_rows / 2):
         raise ValueError(
             f"Column {name!r} has {n_observed} different values in {n_rows} rows: it looks "
-            "like an identifier. Drop it, or group its values into fewer levels."
+            "like an identifier. Drop it, or group its values into fewer levels, such as the first "
+            f"letters of a code: X[{name!r}] = X[{name!r}].str[:2]."
         )
     if len(levels) > _MOST_LEVELS and 8 * n_rows * len(levels) > _MOST_LEVEL_BYTES:
         raise ValueError(

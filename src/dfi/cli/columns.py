@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from dfi.cli.console import REFUSED, Failure
+from dfi.cli.console import REFUSED, Failure, Refusals
 from dfi.cli.options import Dates, Decimal, Numbers
 
 if TYPE_CHECKING:
@@ -87,22 +87,28 @@ def with_numbers(frame: pl.DataFrame, names: Sequence[str], request: Request) ->
     if request.numbers is Numbers.text:
         return frame
     read: list[pl.Series] = []
+    refusals = Refusals()
     for name in names:
-        column = frame[name]
-        if column.dtype != pl.String:
-            continue
-        values = _values(column)
-        if _holds(values, _plain(request.decimal)):  # with spaces around them, or decimal commas
-            found = _converted(column, request.decimal)
-        elif request.numbers is Numbers.marked:
-            _refuse_two_scales(name, values, request.decimal)
-            found = _converted(column, request.decimal)
-        else:
-            _refuse_marks(name, values, request.decimal)
-            continue
-        if found is not None:
-            read.append(found)
+        with refusals.of(name):
+            found = _with_numbers(frame[name], request)
+            if found is not None:
+                read.append(found)
+    refusals.raise_any()
     return frame.with_columns(read) if read else frame
+
+
+def _with_numbers(column: pl.Series, request: Request) -> pl.Series | None:
+    """Return a column of text as numbers; None where it stays text."""
+    if column.dtype != pl.String:
+        return None
+    name, values = column.name, _values(column)
+    if _holds(values, _plain(request.decimal)):  # with spaces around them, or decimal commas
+        return _converted(column, request.decimal)
+    if request.numbers is Numbers.marked:
+        _refuse_two_scales(name, values, request.decimal)
+        return _converted(column, request.decimal)
+    _refuse_marks(name, values, request.decimal)
+    return None
 
 
 def _refuse_two_scales(name: str, values: Sequence[str], decimal: Decimal) -> None:
@@ -188,9 +194,14 @@ def with_dates(
     blocks: dict[str, list[str]] = {}
     if request.dates is None:
         return frame, blocks
-    frame = frame.with_columns(
-        [found for name in names if (found := read_dates(frame[name])) is not None]
-    )
+    refusals, read = Refusals(), []
+    for name in names:
+        with refusals.of(name):
+            found = read_dates(frame[name])
+            if found is not None:
+                read.append(found)
+    refusals.raise_any()
+    frame = frame.with_columns(read)
     times = [name for name in names if is_time(frame.schema[name])]
     if not times:
         console.warn(f"--dates {request.dates.value}: there is no column of dates or times")

@@ -62,6 +62,38 @@ class Failure(Exception):
         self.code = code
 
 
+class ColumnsRefused(Failure):
+    """Columns that are refused, each with its sentence; the first is what a command ends with."""
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        self.reasons = dict(reasons)
+        sentence, *others = self.reasons.values()
+        if others:
+            what = "another column is" if len(others) == 1 else f"{len(others)} more columns are"
+            sentence += f" ({what} refused too: dfi doctor tells each)"
+        super().__init__(sentence, REFUSED)
+
+
+class Refusals:
+    """Why columns are refused, collected one by one and raised together."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[str, str] = {}
+
+    @contextmanager
+    def of(self, name: str) -> Iterator[None]:
+        """Note a failure as that of a column, and go on."""
+        try:
+            yield
+        except Failure as error:
+            self.reasons[name] = str(error)
+
+    def raise_any(self) -> None:
+        """Raise where any column was refused."""
+        if self.reasons:
+            raise ColumnsRefused(self.reasons)
+
+
 class Terminated(BaseException):
     """The process was asked to end; unwinding removes what is half-written."""
 

@@ -24,7 +24,7 @@ from dfi._models.fits import prepare
 from dfi._run import refusal
 from dfi._scoring.forms import CROSSED
 from dfi.cli.columns import is_time
-from dfi.cli.console import REFUSED, print_json, print_lines
+from dfi.cli.console import REFUSED, ColumnsRefused, print_json, print_lines
 from dfi.cli.inputs import read_arguments
 from dfi.cli.phrases import in_options
 from dfi.inference.intervals import check_level
@@ -126,14 +126,22 @@ class Examined:
 
 def examine(request: Request, console: Console, settings: dict[str, Any]) -> Examined:
     """Read a table and say what explaining it would do; ``settings`` are those of the method."""
-    arguments = read_arguments(request, console, f"looking at {request.target!r}", parts=True)
-    refused: dict[str, str] = {}
+    aside: dict[str, tuple[pl.Series, str]] = {}
+    doing = f"looking at {request.target!r}"
+    try:
+        arguments = read_arguments(request, console, doing, parts=True, aside=aside)
+    except ColumnsRefused:
+        if not aside:
+            raise
+        return Examined(refused={name: text for name, (_, text) in aside.items()})
+    refused = {name: text for name, (_, text) in aside.items()}
     X = arguments["X"]
     if not _is_lazy(X):
-        refused = {name: in_options(text) for name, text in refused_columns(X).items()}
-        if len(refused) == X.width:
+        found = {name: in_options(text) for name, text in refused_columns(X).items()}
+        refused |= found
+        if len(found) == X.width:
             return Examined(refused=refused)
-        arguments["X"] = X.drop(list(refused))
+        arguments["X"] = X.drop(list(found))
         arguments["groups"] = _without(arguments["groups"], refused)
     fits: Fits | None = None
     try:
@@ -163,6 +171,7 @@ def examine(request: Request, console: Console, settings: dict[str, Any]) -> Exa
     if not _is_lazy(X):
         known = {one.name: one for one in seen}
         seen = [known.get(name) or _refused(X[name]) for name in X.columns]
+        seen += [_refused(column) for column, _ in aside.values()]
     return Examined(
         fits.n_rows,
         _target(fits),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dfi.cli import options
-from dfi.cli.console import INPUT, REFUSED, Failure
+from dfi.cli.console import INPUT, REFUSED, ColumnsRefused, Failure
 from dfi.cli.options import UnitsKind, split_names
 
 if TYPE_CHECKING:
@@ -18,16 +18,26 @@ if TYPE_CHECKING:
     from dfi.cli.options import Request
     from dfi.cli.tables import Selection
 
+    Aside = tuple[pl.Series, str]
+    """A column that is refused, and why."""
+
 MODEL_FILES = (".joblib", ".pkl", ".pickle")
 
 
 def read_arguments(
-    request: Request, console: Console, doing: str, *, refits: bool = False, parts: bool = False
+    request: Request,
+    console: Console,
+    doing: str,
+    *,
+    refits: bool = False,
+    parts: bool = False,
+    aside: dict[str, Aside] | None = None,
 ) -> dict[str, Any]:
     """Return the arguments of a computation, the cheap ones read first.
 
     ``doing`` begins the sentence that says how large the table is; ``refits`` refuses a model
-    that is fitted already; with ``parts`` large files are not read whole.
+    that is fitted already; with ``parts`` large files are not read whole. Columns that are refused
+    are put ``aside``, where that is given and some are left; else they end the command.
     """
     if request.loss not in options.LOSSES:
         close = difflib.get_close_matches(request.loss, options.LOSSES, n=1)
@@ -81,7 +91,18 @@ def read_arguments(
         na_values=split_names(request.na_values),
         categorical=split_names(request.categorical),
     )
-    rows = select(frame, request, console)
+    rows = None
+    while rows is None:
+        try:
+            rows = select(frame, request, console)
+        except ColumnsRefused as error:
+            features = error.reasons.keys() - _roles(request)
+            if aside is None or len(features) < len(error.reasons):
+                raise
+            aside |= {name: (frame[name], text) for name, text in error.reasons.items()}
+            frame = frame.drop(features)
+            if not set(frame.columns) - _roles(request) - set(split_names(request.drop)):
+                raise
     if rows.blocks:
         rest |= _blocks_of_parts(rows, groups, request)
     if fitted and refits:
@@ -102,6 +123,12 @@ def read_arguments(
         "cv_groups": rows.row_groups,
         **rest,
     }
+
+
+def _roles(request: Request) -> set[str]:
+    named = (request.target, request.weights, request.frequency_weights, request.time,
+             request.cv_groups)  # fmt: skip
+    return {name for name in named if name is not None}
 
 
 def _blocks_of_parts(

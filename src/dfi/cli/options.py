@@ -199,7 +199,8 @@ Categorical = Annotated[
     list[str] | None,
     _reading(
         "--categorical",
-        help="columns whose values are classes though they look like numbers, separated by commas",
+        help="columns whose values are classes though they look like numbers, separated by commas; "
+        "--numbers text says so of all text that looks like numbers",
         show_default=False,
     ),
 ]
@@ -216,8 +217,8 @@ NumberTexts = Annotated[
     Numbers,
     _reading(
         "--numbers",
-        help="texts such as 17 %, $17 and 17,000: refused, read as numbers (marked), or left as "
-        "levels (text)",
+        help="texts such as 17 %, $17 and 17,000: refused (plain), read as numbers (marked), or "
+        "levels (text), all of them; --categorical names single columns",
     ),
 ]
 DecimalMark = Annotated[Decimal, _reading("--decimal", help="decimal mark of CSV and TSV")]

@@ -106,7 +106,7 @@ _WHOLE: tuple[Rule, ...] = tuple(
             "--drop",
         ),
         (
-            r"Drop it, or group its values into fewer levels",
+            r"Drop it, or group its values into fewer levels(?:, such as .*?\.str\[:2\])?",
             "Leave it out with --drop, or keep its most frequent values with --max-levels",
         ),
         (

@@ -32,7 +32,7 @@ from dfi._data.streams.files import Files, find_files
 from dfi._data.text import find_numbers
 from dfi._data.text import spelling as spelling_of
 from dfi.cli.columns import days, is_time, read_dates, with_dates, with_fewer_levels, with_numbers
-from dfi.cli.console import INPUT, REFUSED, Failure, Terminated, is_panic
+from dfi.cli.console import INPUT, REFUSED, ColumnsRefused, Failure, Terminated, is_panic
 from dfi.cli.options import Dates, Decimal, Missing, Numbers, Task, split_names
 
 if TYPE_CHECKING:
@@ -207,6 +207,7 @@ def _number(text: str) -> float | None:
 def _text_features(features: pl.DataFrame, request: Request) -> pl.DataFrame:
     """Return features whose text is no number, or is to be levels; raise for other text."""
     levels: list[pl.Series] = []
+    reasons: dict[str, str] = {}
     for column in features.get_columns():
         if column.dtype != pl.String:
             continue
@@ -218,11 +219,12 @@ def _text_features(features: pl.DataFrame, request: Request) -> pl.DataFrame:
             continue
         odd = f"call {(found.odd or '')[:40]!r} missing with --na-values, "
         first = "write all of it as numbers, " if found.odd is None or found.how else odd
-        raise Failure(
+        reasons[column.name] = (
             f"column {column.name!r} {found.words()}: {first}name the column with --categorical "
-            "if its values are classes, or leave it out with --drop",
-            REFUSED,
+            "if its values are classes, or leave it out with --drop"
         )
+    if reasons:
+        raise ColumnsRefused(reasons)
     return features.with_columns(levels) if levels else features
 
 

@@ -155,9 +155,14 @@ class Estimate:
     def __repr__(self) -> str:
         name = "Contrast(difference " if self.contrast else "Estimate("
         return (
-            f"{name}{self.value:.4g}, se {self.se:.4g}, {self.level:.4g} interval "
-            f"{self.ci_low:.4g} to {self.ci_high:.4g}, p {self.p:.4g})"
+            f"{name}{_digits(self.value)}, se {_digits(self.se)}, {self.level:.4g} interval "
+            f"{_digits(self.ci_low)} to {_digits(self.ci_high)}, p {self.p:.4g})"
         )
+
+
+def _digits(value: float) -> str:
+    """Return four digits, and all that stand before the point of numbers people can read."""
+    return f"{value:.0f}" if 1e3 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
 def estimate_one(
