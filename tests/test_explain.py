@@ -354,7 +354,7 @@ def test_pipeline_on_raw_columns_of_any_library(mixed, library):
         pytest.param(
             lambda pipe: VotingRegressor([("a", pipe), ("b", pipe)]), marks=pytest.mark.slow
         ),
-        lambda pipe: StackingRegressor([("a", pipe)], cv=2),
+        pytest.param(lambda pipe: StackingRegressor([("a", pipe)], cv=2), marks=pytest.mark.slow),
     ],
     ids=["search", "transformed target", "vote", "stack"],
 )

@@ -27,8 +27,10 @@ def test_a_few_rows_are_refused_in_words_about_rows(estimator, n):
         assert np.isfinite(dfi.explain(X, y, estimator, cv=2, diagnose=False).scores).all()
 
 
-@pytest.mark.parametrize("n", [10, 11, 12])
-@pytest.mark.parametrize("estimator", ["linear", "boosting", "forest"])
+@pytest.mark.parametrize(
+    ("estimator", "n"),
+    [("linear", 10), ("linear", 11), ("linear", 12), ("boosting", 10), ("forest", 12)],
+)
 @pytest.mark.filterwarnings("ignore::dfi.warnings.WeakModelWarning")
 @pytest.mark.filterwarnings("ignore:.*columns that may depend:dfi.warnings.InferenceWarning")
 def test_what_can_be_had_says_how_little_it_is(estimator, n):
