@@ -121,6 +121,9 @@ class Importance:
     errors are those of clusters or windows (:mod:`dfi._data.dependence`):
     ``spec["dependence"]`` says so.
 
+    Made by :func:`dfi.explain`, :func:`dfi.compare` and :class:`dfi.DFI`: what follows as
+    parameters are the attributes that a result has.
+
     Parameters
     ----------
     basis : Influence
