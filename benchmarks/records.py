@@ -144,7 +144,8 @@ def page() -> str:
         for key, entry in records.items():
             command = "once" if entry["command"] == ONCE else f"`{entry['command']}`"
             what = key.replace("-", " ")
-            lines.append(f"| {target} | {what} | {command} | {entry['date']} | {entry['commit']} |")
+            date = entry["date"].replace("-", "\u2011")  # hyphens at which no line ends
+            lines.append(f"| {target} | {what} | {command} | {date} | {entry['commit']} |")
     return HEAD + "\n".join(lines) + "\n"
 
 
