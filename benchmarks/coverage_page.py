@@ -25,7 +25,9 @@ HEAD = """# Coverage
 Do the intervals of `dfi.explain(X, y)` cover, with every default, on models that are not the paper's? The members of the default
 learner and the extrapolated form were chosen on other samples of models of the forms smooth, product, kinks, steps and linear; uneven
 and t3 noise, missing values, mixed and wide tables and the held-back models had no part in it. Of mixed, n = 500, only 19 samples were
-measured, which are not in the table: 0.81 (0.03), nulls rejected 0.04. Nominal
+measured, which are not in the table: 0.81 (0.03), nulls rejected 0.04. Since then the polynomial gives to columns what no row tells
+apart from their products: on the same 8 samples of each of smooth, product, steps, mixed and smooth, missing, n = 500, intervals
+covered 0.882 before it and 0.888 with it. Nominal
 90 % intervals of the attributed scores, `result.interval(0.9)`; only the seed is given. A figure is a mean over samples,
 its Monte-Carlo error in brackets. `python -m benchmarks.coverage_study` measures and writes this page.
 
