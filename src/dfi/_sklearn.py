@@ -348,7 +348,7 @@ class DFI(BaseEstimator):
         scale : {"response", "margin"}, optional
             The prediction, or the log-odds of a classifier of two classes.
         refine : int, optional
-            Random coalitions for interactions of more than two units.
+            Random designs of coalitions, 128 say, for interactions of more than two units.
         background : int, default=200
             Rows that stand for the others where main effects are averaged.
 

@@ -928,8 +928,9 @@ class Importance:
             scores are on.
         refine : int, optional
             The formula is exact for interactions of two features. With ``refine`` it is for those
-            of four, up to the noise of so many random coalitions with rows of the background: 16 to
-            64 do, at that many times twice the number of units model calls for each row.
+            of four, up to the noise of so many random designs of coalitions, each of which takes
+            two to four times the number of units model calls for each row. Take 128 where
+            ``higher_order`` is above 1; fewer may make things worse, and so may any where it is not.
         background : int, default=200
             Rows that stand for the others where main effects are averaged, and that give units of
             several columns.
