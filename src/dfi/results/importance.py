@@ -930,7 +930,7 @@ class Importance:
             The formula is exact for interactions of two features. With ``refine`` it is for those
             of four, up to the noise of so many random designs of coalitions, each of which takes
             two to four times the number of units model calls for each row. Take 128 where
-            ``higher_order`` is above 1; fewer may make things worse, and so may any where it is not.
+            ``higher_order`` is above 1; fewer may make things worse, and any where it is small.
         background : int, default=200
             Rows that stand for the others where main effects are averaged, and that give units of
             several columns.
