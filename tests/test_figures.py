@@ -118,6 +118,16 @@ def test_answer_in_words_is_that_of_the_table():
     assert [score, error] == shown["bmi"][3:]
 
 
+def test_first_page_says_in_words_what_it_prints():
+    text = (DOCS / "index.md").read_text()
+    shown = dict(re.findall(r"^ +(bmi|s5|bp) +0\.(\d+) ", text, re.MULTILINE))
+    told = said(
+        r"\*\*(\d+) % is expressed through body mass\*\*, give or take 4; then come a serum "
+        r"measurement \((\d+) %\) and blood pressure \((\d+) %\)", text,
+    )  # fmt: skip
+    assert told == [float(shown[name]) for name in ("bmi", "s5", "bp")]
+
+
 def test_page_on_coverage_is_that_of_its_record(tmp_path):
     page, cells = tmp_path / "coverage.md", [cell.name for cell in coverage_study.PAPER_CELLS]
     written = (DOCS / "coverage.md").read_text()
