@@ -68,7 +68,15 @@ def test_bad_tables(name, run, place):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("d.parquet", b"PAR1 nonsense", "cannot be read as PARQUET"),
+        ("d.parquet", b"PAR1 nonsense", "cannot be read as Parquet: "),
+        ("d.parquet", b"a,y\n1,2\n", "as Parquet, it is text: say what it is with --format"),
+        ("d.feather", b"a,y\n1,2\n", "as Arrow, it is text: say what it is with --format"),
+        (
+            "d.csv",
+            b"PAR1\x15\x04",
+            "d.csv is Parquet and read as CSV: say so with --format parquet",
+        ),
+        ("d.jsonl", b"ARROW1\0\0", "is Arrow and read as JSON lines: say so with --format arrow"),
         ("d.arrow", b"ARROW1 nonsense", "cannot be read as Arrow"),
         ("d.feather", b"FEA1 nonsense", "Feather version 1"),
         ("d.jsonl", b'{"a": 1}\n{"a": \n', "line 2 is not JSON lines"),

@@ -142,7 +142,25 @@ def test_files_that_are_not_there(tmp_path):
     (tmp_path / "a.xlsx").write_bytes(b"x")
     refused("is not a table that is read in parts", tmp_path / "a.xlsx")
     (tmp_path / "b.parquet").write_bytes(b"not Parquet")
-    refused("b.parquet cannot be read", tmp_path / "b.parquet")
+    refused(
+        "b.parquet cannot be read as Parquet, it is text: name it b.csv", tmp_path / "b.parquet"
+    )
+
+
+OTHERS = [
+    ("a.arrow", b"a,y\n1,2\n", r"cannot be read as Arrow, it is text: name it a.csv if it is CSV"),
+    ("a.csv", b"PAR1\x15\x04", r"is Parquet and named as CSV: name it a.parquet"),
+    ("a.parquet", b"ARROW1\0\0", r"is Arrow and named as Parquet: name it a.arrow"),
+    ("a.feather", b"\xff\xff\xff\xff\0", r"is an Arrow stream, .*polars.read_ipc_stream\(path\)"),
+    ("a.feather", b"FEA1\0", r"cannot be read as Arrow, it is Feather version 1"),
+    ("a.arrow", b"\0\1\2", r"cannot be read as Arrow: it is something else, or damaged"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), OTHERS)
+def test_files_that_are_not_what_their_names_say(name, content, message, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    refused(message, tmp_path / name)
 
 
 def test_folders_that_hold_a_column(tmp_path):

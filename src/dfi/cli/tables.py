@@ -28,7 +28,7 @@ from sklearn.model_selection import TimeSeriesSplit
 
 from dfi._checks import printable
 from dfi._data import source
-from dfi._data.streams.files import Files, find_files
+from dfi._data.streams.files import Files, find_files, kind_told
 from dfi._data.text import find_numbers
 from dfi._data.text import spelling as spelling_of
 from dfi.cli.columns import days, is_time, read_dates, with_dates, with_fewer_levels, with_numbers
@@ -75,6 +75,9 @@ FREE_BYTES = 1 << 24
 RATIO = 20
 """Bytes beyond those for each byte of the file: tables of numbers shrink to a fifth or a tenth."""
 
+_NAMES = {
+    "csv": "CSV", "tsv": "TSV", "jsonl": "JSON lines", "parquet": "Parquet", "arrow": "Arrow"
+}  # fmt: skip
 _GZIP, _PARQUET, _ARROW, _STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 
 
@@ -122,6 +125,7 @@ def read_file(
     if not content.strip():
         raise Failure(f"{label} is empty", INPUT)
     kind = _format(path, file_format, content, label)
+    _refuse_other_kinds(kind, content, label)
     try:
         with _quietly():
             frame = _READERS[kind](content, label, spelling or Spelling())
@@ -129,7 +133,7 @@ def read_file(
         raise
     # damaged files make readers raise almost anything, and those in Rust what is no Exception
     except BaseException as error:
-        name = "Arrow" if kind == "arrow" else kind.upper()
+        name = _NAMES[kind]
         reason = str(error).strip().split("\n")[0].strip().rstrip(".") or type(error).__name__
         if is_panic(error):
             reason = f"it is damaged ({reason})"
@@ -418,6 +422,18 @@ def _format(path: str, file_format: str | None, content: bytes, label: str) -> s
         return "jsonl"
     first = start.split(b"\n", 1)[0]
     return "tsv" if first.count(b"\t") > first.count(b",") else "csv"
+
+
+def _refuse_other_kinds(kind: str, content: bytes, label: str) -> None:
+    """Raise where the first bytes say that a table is of another format than its name does."""
+    told = kind_told(content)
+    fits = {"Parquet": "parquet", "Arrow": "arrow", "Arrow stream": "arrow"}.get(told)
+    if told == "text" and kind in TYPED:
+        remedy = "say what it is with --format, for instance --format csv"
+        raise Failure(f"{label} cannot be read as {_NAMES[kind]}, it is text: {remedy}", INPUT)
+    if fits is not None and fits != kind:
+        remedy = f"say so with --format {fits}"
+        raise Failure(f"{label} is {told} and read as {_NAMES[kind]}: {remedy}", INPUT)
 
 
 def _decoded(content: bytes, label: str, encoding: str) -> bytes:

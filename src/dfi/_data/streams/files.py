@@ -179,6 +179,46 @@ def _stamp(path: Path) -> tuple[int, int]:
     return found.st_size, found.st_mtime_ns
 
 
+_SIGNATURES = (
+    (b"PAR1", "Parquet"),
+    (b"ARROW1", "Arrow"),
+    (b"\xff\xff\xff\xff", "Arrow stream"),
+    (b"FEA1", "Feather version 1"),
+    (b"\x1f\x8b", "gzip"),
+    (b"PK\x03\x04", "zip"),
+)
+
+
+def kind_told(content: bytes) -> str:
+    """Return what the first bytes of a file say that it is; empty where they say nothing."""
+    for signature, kind in _SIGNATURES:
+        if content.startswith(signature):
+            return kind
+    start = content[:512]
+    return "text" if start and not any(byte < 9 or 13 < byte < 32 for byte in start) else ""
+
+
+def _refuse_other_kinds(path: Path) -> None:
+    """Raise if a file is not what its name says, before a library fails on it in its own words."""
+    suffix = path.suffix.lower()
+    named = "Parquet" if suffix in PARQUET else "Arrow" if suffix in ARROW else "CSV"
+    with path.open("rb") as stream:
+        told = kind_told(stream.read(512))
+    if told == named or (named == "CSV" and told in ("text", "")):
+        return
+    if told == "Arrow stream":
+        raise ValueError(
+            f"{path} is an Arrow stream, which cannot be read in parts again and again: write it "
+            "as an Arrow file, or pass polars.read_ipc_stream(path)"
+        )
+    if told in ("Parquet", "Arrow"):
+        ending = (PARQUET if told == "Parquet" else ARROW)[0]
+        raise ValueError(f"{path} is {told} and named as {named}: name it {path.stem}{ending}")
+    remedy = f": name it {path.stem}.csv if it is CSV" if told == "text" else ""
+    what = f", it is {told}" if told else ": it is something else, or damaged"
+    raise ValueError(f"{path} cannot be read as {named}{what}{remedy}")
+
+
 def _require_pyarrow() -> None:
     if importlib.util.find_spec("pyarrow") is None:
         raise ImportError("files are read by pyarrow, which is not installed: pip install pyarrow")
@@ -188,6 +228,7 @@ def _schema(path: Path) -> dict[str, str]:
     """Return the columns of a file and what they hold, in words."""
     suffix = path.suffix.lower()
     try:
+        _refuse_other_kinds(path)
         if suffix in PARQUET:
             schema = importlib.import_module("pyarrow.parquet").read_schema(path)
         elif suffix in ARROW:
@@ -195,7 +236,10 @@ def _schema(path: Path) -> dict[str, str]:
         else:
             schema = _open_csv(path).schema
     except _DAMAGE as error:
-        raise ValueError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+        first = str(error).splitlines()[0]
+        if first.startswith(str(path)):
+            raise
+        raise ValueError(f"{path} cannot be read: {first}") from error
     names = list(schema.names)
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
