@@ -296,3 +296,13 @@ def test_missing_extra_says_what_to_install(monkeypatch, capsys):
     assert capsys.readouterr().err == (
         "dfi: the command line needs rich: in a clone of the repository run pip install '.[cli]'\n"
     )
+
+
+def test_a_limit_of_memory_that_libraries_do_not_survive(run, place, monkeypatch):
+    """They ended the process, printed tracebacks of imports, or tried for ever."""
+    resource = pytest.importorskip("resource")
+    (place / "data.csv").write_text("a,y\n1,2\n")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (600 * 2**20, resource.RLIM_INFINITY))
+    done = run("explain", "data.csv", "-y", "y")
+    assert_one_sentence(done, 4, "may take 0.59 GB of addresses here, and the libraries of numbers")
+    assert "ulimit -v unlimited" in done.stderr

@@ -102,6 +102,11 @@ def _terminate(_signal: int, _frame: FrameType | None) -> None:
     raise Terminated
 
 
+LEAST_MEMORY = 2**31
+"""Bytes of addresses without which a command is not begun: a small table takes 1.8 GB of them on
+two processors, most of which no memory is ever behind."""
+
+
 def exit_code(error: BaseException) -> int:
     """Return the exit code of an exception."""
     if isinstance(error, Failure):
@@ -147,6 +152,26 @@ def sentence(error: BaseException, written: Sequence[Path] = ()) -> str:
     return text if isinstance(error, Failure) else in_options(text)
 
 
+def refuse_small_limit() -> None:
+    """Raise if the shell allows a process less memory than the libraries need to be loaded.
+
+    Some of them end the process where they get none, or try again for ever, before anything of ours
+    could answer.
+    """
+    if sys.platform == "win32":
+        return
+    import resource
+
+    allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if allowed != resource.RLIM_INFINITY and allowed < LEAST_MEMORY:
+        raise Failure(
+            f"a process may take {allowed / 2**30:.2g} GB of addresses here, and the libraries of "
+            f"numbers need {LEAST_MEMORY / 2**30:.2g}: raise the limit with ulimit -v unlimited, "
+            "or run dfi outside of it",
+            REFUSED,
+        )
+
+
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
     """Let a command end with one sentence and its exit code, or with a traceback under --debug."""
 
@@ -158,6 +183,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             signal.signal(signal.SIGTERM, _terminate)
         with outputs_noted() as written:
             try:
+                refuse_small_limit()
                 command(*arguments, **options)
             except (typer.Exit, typer.Abort, typer.BadParameter, SystemExit, GeneratorExit):
                 raise
