@@ -19,10 +19,16 @@ from pathlib import Path
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
 MEGABYTE = 1 << 20
+FRAMES = "frames"
+"""The target of which hypothesis makes up the inputs; those of the others are bytes."""
 
 
 def run(name: str, count: int, seconds: float, seed: int) -> int:
     """Change right bytes until there were so many, or so much time went by; return the findings."""
+    if name == FRAMES:
+        from .generated import search
+
+        return search(count, seconds, seed)
     from .targets import TARGETS
 
     function, seeds, change = TARGETS[name]
@@ -107,7 +113,7 @@ def main() -> int:
         return run(options.target[0], options.count, options.seconds, seed)
     from .targets import TARGETS
 
-    names = options.target or list(TARGETS)
+    names = options.target or [*TARGETS, FRAMES]
     by_atheris = importlib.util.find_spec("atheris") is not None and not options.target
     share = options.seconds / (len(names) + 2 * by_atheris)
     failed = []

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 
@@ -151,53 +150,6 @@ class _Tree:
         raise AttributeError(name)
 
 
-def frames(content: bytes) -> str:
-    """Explain a table that bytes describe: types, missing values, names, shapes."""
-    rng = np.random.default_rng(list(content[:32]) or [0])
-    n, p = int(rng.integers(0, 40)), int(rng.integers(0, 6))
-    columns = {}
-    for _ in range(p):
-        name = NAMES[rng.integers(len(NAMES))] + ("" if rng.random() < 0.8 else str(len(columns)))
-        columns[name] = COLUMNS[rng.integers(len(COLUMNS))](rng, n)
-    try:
-        frame = pl.DataFrame(columns, strict=False)
-        frame = frame.to_pandas() if rng.random() < 0.5 else frame
-    except (TypeError, ValueError, pl.exceptions.PolarsError, pa.ArrowException):
-        return "no table"
-    y = COLUMNS[rng.integers(len(COLUMNS))](rng, n)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        try:
-            result = dfi.explain(frame, y, estimator="linear", cv=2, diagnose=False)
-        except (ValueError, TypeError):
-            return "refused"
-    assert np.isfinite(result.scores).all()
-    return "read"
-
-
-NAMES = ("a", "b", "", " ", "größe", "=1+1", "a\nb", "\u202e", "x" * 300, "y", "index", "__class__")
-COLUMNS = (
-    lambda rng, n: rng.standard_normal(n).tolist(),
-    lambda rng, n: rng.integers(-5, 5, n).tolist(),
-    lambda rng, n: [0.0] * n,
-    lambda rng, n: [None if u < 0.3 else u for u in rng.random(n)],
-    lambda rng, n: [None] * n,
-    lambda rng, n: [float("nan") if u < 0.2 else u for u in rng.random(n)],
-    lambda rng, n: [float("inf") if u < 0.1 else u for u in rng.random(n)],
-    lambda rng, n: (rng.standard_normal(n) * 1e300).tolist(),
-    lambda rng, n: (rng.standard_normal(n) * 1e-300).tolist(),
-    lambda rng, n: rng.integers(2**60, 2**62, n).tolist(),
-    lambda rng, n: rng.choice(["u", "v", "w", ""], n).tolist(),
-    lambda rng, n: [f"id-{k}" for k in range(n)],
-    lambda rng, n: (rng.random(n) < 0.5).tolist(),
-    lambda rng, n: np.datetime64("2020-01-01") + rng.integers(0, 9, n).astype("m8[D]"),
-    lambda rng, n: [[1, 2]] * n,
-    lambda rng, n: rng.choice(["1", "2.5", "x"], n).tolist(),
-    lambda rng, n: rng.random(n).astype(np.float32),
-    lambda rng, n: rng.integers(0, 3, n).astype(np.uint8),
-)
-
-
 @functools.cache
 def _result_seeds() -> list[bytes]:
     rng = np.random.default_rng(0)
@@ -279,7 +231,6 @@ TARGETS = {
     "results": (damaged_results, _result_seeds, mutate),
     "crafted-results": (results, _result_seeds, craft_result),
     "models": (models, _nodes, mutate),
-    "frames": (frames, lambda: [bytes(32)], lambda _, seed: seed.to_bytes(8, "little")),
     **{
         f"tables{ending}": (
             functools.partial(_table, ending=ending),
