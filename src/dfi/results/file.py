@@ -479,6 +479,8 @@ def _check_quality(quality: dict[str, Json]) -> None:
         _expect(quality, key, _is_number, optional=True)
     for key in ("auc", "auc_se", "brier", "log_loss"):
         _expect(quality, key, lambda value: value is None or _is_number(value), optional=True)
+    if (quality.get("auc") is None) != (quality.get("auc_se") is None):
+        raise ValueError("'auc' and 'auc_se' must be there together")
     _expect(quality, "r2_by_fold", _is_numbers)
     _expect(quality, "skill_by_fold", _is_numbers, optional=True)
     _expect(quality, "n_rows", lambda value: _is_whole(value) and value >= 0)
@@ -529,8 +531,8 @@ def _is_names(value: Json) -> bool:
 def _unpack_influence(manifest: dict[str, Json], arrays: Arrays, prefix: str) -> Influence:
     moments = manifest.get("moments")
     if moments is not None:
-        _expect(moments, "size", lambda value: _is_number(value) and 0 <= value < math.inf)
-        _expect(moments, "n_rows", lambda value: _is_whole(value) and value >= 0)
+        _expect(moments, "size", lambda value: _is_number(value) and 0 < value < math.inf)
+        _expect(moments, "n_rows", lambda value: _is_whole(value) and value > 0)
         _expect(moments, "degrees", lambda value: _is_number(value) and value > 0, optional=True)
         _expect(moments, "words", lambda value: isinstance(value, str), optional=True)
         sample = moments["sample"]
@@ -559,6 +561,8 @@ def _unpack_rows(manifest: dict[str, Json], arrays: Arrays, prefix: str) -> Infl
     values = arrays[f"{prefix}weights"]
     if not (np.isfinite(values).all() and (values >= 0).all() and values.any()):
         raise ValueError("weights must be finite numbers of 0 or more, and some above")
+    if values.ndim != 1:
+        raise ValueError(f"weights must have one dimension, got shape {values.shape}")
     if told is not None:
         _expect(told, "kind", lambda value: value in ("clusters", "time"))
         _expect(
