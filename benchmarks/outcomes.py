@@ -116,9 +116,10 @@ def main() -> None:
         start = time.process_time()
         result = dfi.explain(X, y, *([] if own is None else [own]))
         seconds = time.process_time() - start
-        light = LGBMClassifier(learning_rate=0.05, random_state=0, n_jobs=1, verbose=-1)
-        light.set_params(n_estimators=200)
-        permuted, credited = peers(X, y, own or light, repeats)
+        light = LGBMClassifier(
+            n_estimators=200, learning_rate=0.05, random_state=0, n_jobs=1, verbose=-1
+        )
+        permuted, credited = peers(X, y, light if own is None else own, repeats)
         table = result.shares().sort_values("share", ascending=False, kind="stable")
         digits_ = 3 if table["share"].iloc[0] < 0.1 else 2
         print("| | DFI | permutation | SHAP |\n|---|---|---|---|")

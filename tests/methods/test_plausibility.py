@@ -79,6 +79,7 @@ def test_bounds_are_missed_by_two_errors_before_it_is_said():
     assert not totals(latent_total=5.0, explained=-0.1).impossible
     assert totals(total=0.2).low
     assert not totals(total=0.45).low
+    assert not totals(total=-2.0, explained=-2.0).low  # worse than the mean: nothing is explained
 
 
 def test_score_above_the_variance_is_named():

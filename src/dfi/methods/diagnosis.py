@@ -680,7 +680,7 @@ class Totals:
     def low(self) -> bool:
         """Whether the scores add up to less than half of what was explained."""
         room = ERRORS * float(np.hypot(self.total_se, LOW_SHARE * self.explained_se))
-        return LOW_SHARE * self.explained - self.total > room
+        return self.explained > 0 and LOW_SHARE * self.explained - self.total > room
 
     def exceeds(self, order: float) -> bool:
         """Return whether the sum is beyond an average order of interaction, errors considered."""
