@@ -1,14 +1,17 @@
 import json
 import os
+import re
 import subprocess
 import sys
 
 import numpy as np
 import polars as pl
 import pytest
+from rich.console import Console as RichConsole
 from typer.testing import CliRunner
 
 import dfi
+from dfi.cli import console
 from dfi.cli.app import app
 
 LINEAR = ("-m", "linear")
@@ -210,3 +213,25 @@ def test_help_and_completion_know_the_names_of_the_library():
 
     assert tuple(LEARNERS) == options.MODELS
     assert tuple(TRANSPORTS) == options.TRANSPORTS
+
+
+@pytest.mark.parametrize(("width", "left_out"), [(130, []), (80, ["before"]), (40, ["law (int"])])
+def test_narrow_terminals_lose_columns_and_never_digits(width, left_out, capsys, monkeypatch):
+    class Terminal(RichConsole):
+        is_terminal = True
+
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(console, "RichConsole", Terminal)
+    ends = {"ci_low": -1234.5, "ci_high": 2345.6, "p_adj": 0.0312, "significant": True}
+    parts = {f"{a}{b}": 12.3 for a in ("law", "relation") for b in ("", "_low", "_high")}
+    row = {"name": "a long name of a feature", "before": 1.0, "after": 2.0, "change": 1.0}
+    console.print_changes([row | ends | parts], level=0.95, top=5)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert "…" not in shown
+    assert "(−1,234 to 2,346)" in shown
+    assert "0.031" in shown
+    assert "12.3" in shown
+    assert all(heading not in shown for heading in left_out)
+    lines = shown.splitlines()
+    assert max(map(len, lines)) <= max(width, 80)
+    assert "a long name" in shown

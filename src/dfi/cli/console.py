@@ -51,6 +51,12 @@ P = ParamSpec("P")
 # beyond ASCII's, which JSON escapes anyway: C1, marks of direction, line ends, surrogates
 _STEERING = r"[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 
+NAME_WIDTH = 48
+"""Characters of a name that a printed table shows."""
+
+READABLE = 14
+"""Characters of a name that a narrow terminal leaves room for, at the cost of columns."""
+
 DEFECT, INPUT, REFUSED, OUTPUT, CHANGED, INTERRUPTED, TERMINATED = 1, 3, 4, 5, 6, 130, 143
 
 
@@ -294,44 +300,31 @@ def print_table(
 ) -> None:
     """Print the leading units as an aligned table on standard output.
 
-    ``null`` is the heading of shares of what the mean outcome loses.
+    ``null`` is the heading of shares of what the mean outcome loses; it is left out where the
+    terminal is too narrow.
     """
-    from rich.table import Table
-
     from dfi.results.importance import SEEN, UNRELATED
     from dfi.results.numbers import p_value, page_intervals, percent
-    from dfi.results.views import shorten
     from dfi.results.words import SHARE
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column(unit, overflow="fold")
-    gaps = any(row["missing"] is not None for row in rows[:top])
-    shared = any(row["share"] is not None for row in rows)
-    headings = (
-        *["share (interval)"] * shared,
-        "score (interval)",
-        "adjusted p",
-        null,
-    )
-    for heading in (*headings, *["missing"] * gaps):
-        table.add_column(heading, justify="right", no_wrap=True)
     shown = list(rows[:top])
-    shares = page_intervals(shown, "share", "share_low", "share_high", percents=True, blank=" ")
-    scores = page_intervals(shown, "score", "ci_low", "ci_high", blank=" ")
-    for row, share, score in zip(shown, shares, scores, strict=True):
-        table.add_row(
-            Text(shorten(row["name"], 48), style="bold" if row["significant"] else ""),
-            *[share] * shared,
-            score,
-            p_value(row["p_adj"]),
-            percent(row["of_null"]),
-            *["" if row["missing"] is None else percent(row["missing"])] * gaps,
-        )
-    out = RichConsole(highlight=False)
-    # Wide enough for the numbers even where the terminal's width is unknown.
-    if not out.is_terminal:
-        out = RichConsole(highlight=False, width=max(120, out.width))
-    out.print(table)
+    gaps = any(row["missing"] is not None for row in shown)
+    shared = any(row["share"] is not None for row in rows)
+    columns = {
+        "share (interval)": page_intervals(
+            shown, "share", "share_low", "share_high", percents=True, blank=" "
+        ),
+        "score (interval)": page_intervals(shown, "score", "ci_low", "ci_high", blank=" "),
+        "adjusted p": [p_value(row["p_adj"]) for row in shown],
+        null: [percent(row["of_null"]) for row in shown],
+        "missing": ["" if row["missing"] is None else percent(row["missing"]) for row in shown],
+    }
+    if not shared:
+        del columns["share (interval)"]
+    if not gaps:
+        del columns["missing"]
+    _print_fitting(unit, shown, [columns, _without(columns, null)])
+    out = RichConsole(highlight=False, soft_wrap=True)
     if len(rows) > top:
         out.print(Text(f"... and {len(rows) - top} more (--top {len(rows)} shows all)"))
     told = f"{percent(level)} intervals; p adjusted by Holm over all {len(rows)}"
@@ -344,40 +337,68 @@ def print_table(
 
 
 def print_changes(rows: Rows, *, level: float, top: int) -> None:
-    """Print the largest changes as an aligned table on standard output."""
-    from rich.table import Table
+    """Print the largest changes as an aligned table on standard output.
 
+    Where the terminal is too narrow, scores before and after are left out, then the intervals of
+    law and relation.
+    """
     from dfi.results.numbers import aligned, p_value, page_intervals, percent
-    from dfi.results.views import shorten
 
-    apart = any(row["law"] is not None for row in rows)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("feature", overflow="fold")
-    parts = ("law", "relation") if apart else ()
-    headings = ("before", "after", "change (interval)", "adjusted p")
-    for heading in (*headings, *(f"{part} (interval)" for part in parts)):
-        table.add_column(heading, justify="right", no_wrap=True)
     shown = list(rows[:top])
+    parts = [part for part in ("law", "relation") if any(row[part] is not None for row in rows)]
     sides = aligned([[row["before"], row["after"]] for row in shown])
-    changes = page_intervals(shown, "change", "ci_low", "ci_high", blank=" ")
-    causes = [
-        page_intervals(shown, part, f"{part}_low", f"{part}_high", blank=" ") for part in parts
-    ]
-    for row, side, change, *ends in zip(shown, sides, changes, *causes, strict=True):
-        table.add_row(
-            Text(shorten(row["name"], 48), style="bold" if row["significant"] else ""),
-            *side,
-            change,
-            p_value(row["p_adj"]),
-            *ends,
-        )
-    out = RichConsole(highlight=False)
-    if not out.is_terminal:
-        out = RichConsole(highlight=False, width=max(120, out.width))
-    out.print(table)
+    columns = {
+        "before": [before for before, _ in sides],
+        "after": [after for _, after in sides],
+        "change (interval)": page_intervals(shown, "change", "ci_low", "ci_high", blank=" "),
+        "adjusted p": [p_value(row["p_adj"]) for row in shown],
+    }
+    narrow = _without(columns, "before", "after")
+    bare = dict(narrow)
+    for part in parts:
+        ends = page_intervals(shown, part, f"{part}_low", f"{part}_high", blank=" ")
+        columns[f"{part} (interval)"] = narrow[f"{part} (interval)"] = ends
+    texts = aligned([[row[part] for part in parts] for row in shown])
+    bare |= {part: [line[k] for line in texts] for k, part in enumerate(parts)}
+    _print_fitting("feature", shown, [columns, narrow, bare])
+    out = RichConsole(highlight=False, soft_wrap=True)
     if len(rows) > top:
         out.print(Text(f"... and {len(rows) - top} more (--top {len(rows)} shows all)"))
     out.print(Text(f"{percent(level)} intervals; p adjusted by Holm over all {len(rows)}"))
+
+
+def _without(columns: Mapping[str, list[str]], *names: str) -> dict[str, list[str]]:
+    return {name: texts for name, texts in columns.items() if name not in names}
+
+
+def _print_fitting(unit: str, rows: Rows, choices: Sequence[Mapping[str, list[str]]]) -> None:
+    """Print the first choice of columns that fits beside readable names, else the last, whole.
+
+    A terminal breaks lines that are too long; numbers that are cut would be others.
+    """
+    from rich.table import Table
+
+    from dfi.results.views import shorten
+
+    out = RichConsole(highlight=False)
+    # wide enough for numbers even where the width is not known
+    width = out.width if out.is_terminal else max(120, out.width)
+    names = [shorten(row["name"], NAME_WIDTH) for row in rows]
+    room = min(READABLE, max(map(len, [unit, *names])))
+    for columns in choices:
+        needed = room + sum(
+            2 + max(map(len, [heading, *texts])) for heading, texts in columns.items()
+        )
+        if needed <= width:
+            break
+    table = Table(box=None, pad_edge=False)
+    table.add_column(unit, overflow="fold", min_width=room)
+    for heading in columns:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for k, (row, name) in enumerate(zip(rows, names, strict=True)):
+        style = "bold" if row["significant"] else ""
+        table.add_row(Text(name, style=style), *(texts[k] for texts in columns.values()))
+    RichConsole(highlight=False, width=max(width, needed)).print(table)
 
 
 def _share_of(row: Mapping[str, Any]) -> str:

@@ -32,6 +32,7 @@ from dfi.results.views import unit_rows
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
     from pathlib import Path
 
     from dfi.results.importance import Importance
@@ -77,8 +78,13 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters.update(number=number, percent=percent, p_value=p_value)
+    templates.filters.update(number=number, percent=percent, p_value=p_value, in_line=_in_line)
     return templates
+
+
+def _in_line(rows: Sequence[Plain], *keys: str) -> list[list[str]]:
+    """Return the numbers of rows by their keys, with as many decimals each."""
+    return aligned([[row[key] for key in keys] for row in rows])
 
 
 @cache
