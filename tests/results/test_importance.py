@@ -15,7 +15,7 @@ from dfi._data.groups import Groups
 from dfi._data.weights import Weights
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.tests import adjust_p_values
-from dfi.results.importance import Importance, Quality
+from dfi.results.importance import BELOW_ZERO, Importance, Quality
 
 COLUMNS = ["feature", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj"]
 QUALITY = Quality(0.7, (0.68, 0.72), 0.02, 1.1, 4.0, 60)
@@ -360,6 +360,15 @@ def test_pickle_and_deepcopy():
 
 def test_latent_of_latent_is_none():
     assert with_latent().latent.latent is None
+
+
+def test_estimates_below_zero_are_explained_where_they_stand():
+    found = build(p=3)
+    lowered = found.influence - np.array([0.0, 0.0, 50.0])
+    low = replace(found, basis=InfluenceRows(lowered, found.weights))
+    assert BELOW_ZERO in repr(low)
+    assert BELOW_ZERO in low._repr_html_()
+    assert BELOW_ZERO not in repr(replace(low, nonnegative=False))
 
 
 def test_repr_is_short_and_says_what_matters():

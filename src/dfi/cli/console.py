@@ -303,7 +303,7 @@ def print_table(
     ``null`` is the heading of shares of what the mean outcome loses; it is left out where the
     terminal is too narrow.
     """
-    from dfi.results.importance import SEEN, UNRELATED
+    from dfi.results.importance import BELOW_ZERO, SEEN, UNRELATED
     from dfi.results.numbers import p_value, page_intervals, percent
     from dfi.results.words import SHARE
 
@@ -329,6 +329,8 @@ def print_table(
         out.print(Text(f"... and {len(rows) - top} more (--top {len(rows)} shows all)"))
     told = f"{percent(level)} intervals; p adjusted by Holm over all {len(rows)}"
     out.print(Text(f"{SHARE}, {told}" if shared else told))
+    if any(row["score"] is not None and row["score"] < 0 <= (row["ci_low"] or 0) for row in shown):
+        out.print(Text(BELOW_ZERO))
     if gaps:
         out.print(Text(SEEN))
     unrelated = sum(row["unrelated"] for row in rows)

@@ -19,7 +19,7 @@ from dfi.report import charts
 from dfi.report.rows import local_summary, rows_of_page
 from dfi.report.summary import class_summary, summarize, summarize_comparison
 from dfi.results import words
-from dfi.results.importance import SHARE_COLUMNS, missing_text
+from dfi.results.importance import BELOW_ZERO, SHARE_COLUMNS, missing_text
 from dfi.results.numbers import (
     aligned,
     bare_percent,
@@ -249,6 +249,9 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
         space=result.space,
         how=result.spec.get("group_scores"),
         missing=missing_text(result),
+        below=BELOW_ZERO
+        if result.nonnegative and any((row["score"] or 0.0) < 0.0 for row in features[:rows])
+        else None,
     )
     return printable(page, keep="\n\t")
 

@@ -54,6 +54,9 @@ __all__ = ["Importance", "Quality", "load"]
 UNRELATED = "unrelated to everything that the model uses"
 """What a score of exactly 0 means, in the words of text, table and page."""
 
+BELOW_ZERO = "estimates below 0 are noise around a score at or near 0: intervals begin at 0"
+"""What a negative estimate of what cannot be negative is, below the tables that show one."""
+
 SEEN = "scores are of what is seen, value and missingness together"
 """What the score of a column with missing values means."""
 
@@ -1382,6 +1385,8 @@ class Importance:
             fit,
             *_lines([self.names[unit] for unit in order], columns, self.level),
         ]
+        if self.nonnegative and (self.scores[order][:SHOWN_ROWS] < 0.0).any():
+            lines.append(BELOW_ZERO)
         unrelated = int(np.sum(self.unrelated))
         if unrelated:
             units = "unit scores" if unrelated == 1 else "units score"
