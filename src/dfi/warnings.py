@@ -44,7 +44,7 @@ class ConstantColumnWarning(DFIWarning):
 
 
 class IdentifierWarning(DFIWarning):
-    """A column of whole numbers seems to name or to count the rows.
+    """A column of whole numbers seems to name or to count the rows, or to hold codes.
 
     Examples
     --------
@@ -58,6 +58,23 @@ class IdentifierWarning(DFIWarning):
     Traceback (most recent call last):
         ...
     dfi.warnings.IdentifierWarning: column 'x2' has another whole number in each of...
+    """
+
+
+class LeakWarning(DFIWarning):
+    """A column holds the outcome itself, or tells it in every row.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", dfi.warnings.LeakWarning)
+    ...     dfi.explain(sample.X, 1.8 * sample.X[:, 0] + 32.0, "linear", cv=2)
+    Traceback (most recent call last):
+        ...
+    dfi.warnings.LeakWarning: 'x0' holds the outcome itself, or tells it in every row...
     """
 
 

@@ -44,6 +44,7 @@ from dfi.transports.base import thin
 from dfi.warnings import (
     ImplausibleScoreWarning,
     InferenceWarning,
+    LeakWarning,
     TransportWarning,
     WeakModelWarning,
     warn,
@@ -119,11 +120,13 @@ def explain_diagnostics(
     *,
     diagnose: bool,
     say: bool,
+    observed: bool = True,
 ) -> dict[str, object]:
     """Return what a reader needs to judge the transport, the scores and the asymptotics.
 
     ``diagnose`` checks the scores (noise floor, totals, fidelity) and the dependence that is left,
-    which ``say`` warns of; ``seed`` is that of all that is random in the checks.
+    which ``say`` warns of; ``seed`` is that of all that is random in the checks. Of an outcome that
+    was ``observed``, columns that hold it are named too.
     """
     found: dict[str, object] = {
         "lines": scored.rule,
@@ -140,7 +143,7 @@ def explain_diagnostics(
     if diagnose:
         if not task.by_unit:
             found["overlap"] = _overlap(transport, scored, task)
-        found |= check_result(transport, scored, task, seed=seed, say=say)
+        found |= check_result(transport, scored, task, seed=seed, say=say, observed=observed)
     return found
 
 
@@ -182,7 +185,8 @@ def small_sample(fits: Fits, form: ScoreForm) -> str | None:
         return None
     learned = ""
     if not fits.given:
-        trained = min(len(fold.train) for fold in fits.folds)
+        counted = fits.weights.values > 0
+        trained = min(int(counted[fold.train].sum()) for fold in fits.folds)
         rows = trained // 2 if form in CROSSED else trained
         learned = f"each model learned from {rows} of them, and "
     text = (
@@ -355,12 +359,19 @@ def undetected_scores(transport: FittedTransport, scored: Scores, task: Task) ->
     return np.asarray(0.5 * total * bound)
 
 
+FEWEST_LEAKED = 21
+"""Rows from which a column that tells the outcome in each of them is no accident."""
+
+LEAKED_ROWS = 10
+"""Rows for each level of a category from which it is no accident that one outcome is in all."""
+
+
 @dataclass(frozen=True)
 class Alarm:
     """A reason to distrust a result, in plain words; without a category for the report only."""
 
     text: str
-    category: type[ImplausibleScoreWarning | TransportWarning] | None
+    category: type[ImplausibleScoreWarning | LeakWarning | TransportWarning] | None
 
 
 def check_result(
@@ -370,10 +381,12 @@ def check_result(
     *,
     seed: np.random.SeedSequence,
     say: bool,
+    observed: bool,
 ) -> dict[str, object]:
     """Check a result, warn where it cannot be right, and return what was found.
 
-    ``say`` tells whether dependence that is left is an alarm.
+    ``say`` tells whether dependence that is left is an alarm, ``observed`` whether columns are that
+    hold the outcome.
     """
     design, membership = transport.design, score_membership(transport, task)
     names, weights = task.names, task.weights.take(scored.rows)
@@ -410,6 +423,7 @@ def check_result(
     left = latent_diagnostics(latent, seed, owner, carries)
     pair = [task.columns[unit].name for unit in left.most_dependent]
     alarms = [
+        *(_of_leaks(task) if observed else ()),
         *_of_totals(totals, design, straight=transport.shares_variance),
         *_of_noise(floor, below, totals),
     ]
@@ -419,7 +433,7 @@ def check_result(
         text = _dependent(design, left, pair)
         tried = _tried(design, scored, task, left, totals, carries, seed)
         alarms.append(Alarm(f"{text}. {tried}", TransportWarning))
-    for category in (ImplausibleScoreWarning, TransportWarning):
+    for category in (LeakWarning, ImplausibleScoreWarning, TransportWarning):
         texts = [alarm.text for alarm in alarms if alarm.category is category]
         if texts:
             warn(". ".join(texts), category)
@@ -469,6 +483,50 @@ def _below(
     significant = adjust_p_values(p, "holm") <= SIGNIFICANT
     smaller = significant & (scores < floor.raised)
     return tuple(name for name, small in zip(names, smaller, strict=True) if small)
+
+
+def _of_leaks(task: Task) -> list[Alarm]:
+    """Say which columns hold the outcome: what they score is no finding about other rows."""
+    counted = np.flatnonzero(task.weights.values > 0)
+    if len(counted) < FEWEST_LEAKED:
+        return []
+    y = task.y[counted]
+    names = [column.name for column in task.table.columns if _tells(task, column, counted, y)]
+    if not names:
+        return []
+    few = len(names) == 1
+    text = (
+        f"{_listed(names)} {'holds' if few else 'hold'} the outcome itself, or "
+        f"{'tells' if few else 'tell'} it in every row: leave {'it' if few else 'them'} out, "
+        f"unless {'it is' if few else 'they are'} known before the outcome is"
+    )
+    return [Alarm(text, LeakWarning)]
+
+
+def _tells(task: Task, column: Column, rows: Ints, y: Floats) -> bool:
+    r"""Return whether a column tells the outcome in every row, up to rounding.
+
+    Numbers do that are on one straight line with it, :math:`x = a + b y`; a category does with an
+    outcome of two values, 0 and 1, that is the same in all rows of a level.
+    """
+    if column.kind == "categorical":
+        if column.width * LEAKED_ROWS > len(rows) or not np.all((y == 0.0) | (y == 1.0)):
+            return False
+        codes = column.decode(task.table.matrix[rows][:, list(column.positions)])
+        return len(np.unique(codes)) == len(np.unique(2 * codes + y))
+    if column.width > 1:
+        return False
+    values = task.table.matrix[rows, column.positions[0]]
+    low, high = int(y.argmin()), int(y.argmax())
+    wide = y[high] - y[low]
+    slope = (values[high] - values[low]) / wide
+    room = 1e-9 * abs(values[high] - values[low])
+    # a few rows tell of almost every column that it is none
+    for part in (slice(0, 64), slice(None)):
+        line = values[low] + slope * (y[part] - y[low])
+        if room == 0.0 or not np.all(np.abs(values[part] - line) <= room):
+            return False
+    return True
 
 
 def _of_totals(totals: Totals, design: Transport, *, straight: bool) -> list[Alarm]:

@@ -412,6 +412,7 @@ class Disentangled(Method):
             fits.child("diagnosis"),
             diagnose=self.diagnose,
             say=not choice.reasons,
+            observed=not fits.outcome.effect,
         )
         if choice.reasons:
             diagnostics["auto"] = choice.as_dict()
