@@ -114,6 +114,29 @@ ODD = {
     "no such category": (lines(), ("--categorical", "zz"), 4, "there is no column 'zz'"),
     "a long header": (lines(names=("a" * 200_000, "b", "c", "y")), (), 3, "line 2 cannot be read"),
     "no text": (with_cell("1\x002"), (), 3, "is no text (line 5 has NUL bytes)"),
+    "a day that is none": (
+        with_column(lambda row: f"2024-01-{1 + row % 28:02d}" if row else "2024-02-30"),
+        ("--dates", "days"), 4, "59 of its 60 values are dates and '2024-02-30' is not: call "
+        "'2024-02-30' missing with --na-values"),
+    "dates in two ways": (
+        with_column(lambda row: ("2024-12-13", "14.12.2024", "2024-12-15")[row % 3]),
+        (), 4, "holds dates as text, such as '2024-12-13': make a number of it with --dates days"),
+    "days of them": (
+        with_column(lambda row: ("2024-12-13", "14.12.2024", "2024-12-15")[row % 3]),
+        ("--dates", "days"), 4, "'k' has dates that are not all written in one way, such as"),
+    "some thousands": (with_column(lambda row: f'"{500 + 100 * row:,}"'), (), 4,
+                       "thousands are read with --numbers marked, decimal commas with --decimal ,"),
+    "other separators": (lines(separator=" ", names=("a", "b", "c", "y")), (), 4,
+                         "the only column is 'a b c y': separate fields by commas, semicolons"),
+    "blanks in names": (lines(names=("a", "b", "c", " y ")), (), 4, "did you mean ' y '?"),
+    "a quote left open": (with_cell('"1.5'), (), 3, "lines 5 to 61 are one row in quotes, with 3 "
+                          "fields where the header has 4: close the quote that opens in line 5"),
+    "a spreadsheet": ("PK\x03\x04" + lines(), (), 3, "is a zip archive, as spreadsheets (.xlsx)"),
+    "no class of a quantity": (lines(), ("--positive", "yes"), 4, "--positive yes names a class"),
+    "a category for a target": (lines(), ("--categorical", "y"), 4, "write it as numbers, or say "
+                                "--task classification"),
+    "many rows": (lines(), ("--rows", "999"), 4, "--rows 999 is more than the 500 that a page "
+                  "holds: ask for fewer"),
 }  # fmt: skip
 
 
@@ -132,6 +155,7 @@ JSON = {
             "line 4 is not JSON lines, one object a line: NaN is no JSON: write null"),
     "a half line": (as_json() + '\n{"a": 1,', "line 61 is not JSON lines"),
     "a number": (as_json() + "\n3", "one object a line: it is no object"),
+    "a name twice": (as_json().replace('"b"', '"a"'), "the column name 'a' appears more than once"),
 }  # fmt: skip
 
 
@@ -141,6 +165,37 @@ def test_json_that_is_no_table(name, run, place):
     (place / "data.jsonl").write_text(content)
     done = run("explain", "data.jsonl", "-y", "y", *OPTIONS)
     assert (done.exit_code, message in done.stderr) == (3, True), done.stderr
+
+
+def test_leading_zeros_are_pointed_at(run, place):
+    (place / "data.csv").write_text(with_column(lambda row: f"{row % 3:05d}", "zip"))
+    done = run("explain", "data.csv", "-y", "y", *OPTIONS)
+    assert "column 'zip' has leading zeros ('00000'), as codes have" in " ".join(
+        done.stderr.split()
+    )
+    done = run("explain", "data.csv", "-y", "y", *OPTIONS, "--force", "--categorical", "zip")
+    assert (done.exit_code, "leading zeros" in done.stderr) == (0, False)
+
+
+def test_an_output_without_a_name(run, place):
+    (place / "data.csv").write_text(lines())
+    done = run("explain", "data.csv", "-y", "y", "--out", "")
+    assert (done.exit_code, "it is empty; name a folder" in done.stderr) == (2, True), done.stderr
+
+
+def test_groups_that_are_written_otherwise(run, place):
+    (place / "data.csv").write_text(lines())
+    (place / "groups.csv").write_text("group,feature\nfirst,a\nfirst,b\n")
+    done = run("explain", "data.csv", "-y", "y", *OPTIONS, "--groups", "groups.csv")
+    assert done.exit_code == 0, done.stderr
+    (place / "groups.json").write_text('{"first": ["a"], "first": ["b"]}')
+    done = run("explain", "data.csv", "-y", "y", *OPTIONS, "--force", "--groups", "groups.json")
+    assert (done.exit_code, "has the group 'first' twice" in done.stderr) == (3, True), done.stderr
+
+
+def test_one_standard_input_for_two_tables(run, place):
+    done = run("change", "-", "-", "-y", "y", *OPTIONS)
+    assert (done.exit_code, "name a file for the other" in done.stderr) == (3, True), done.stderr
 
 
 def test_large_labels_are_told_apart(scores):

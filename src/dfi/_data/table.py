@@ -28,7 +28,7 @@ from dfi._data.frames import (
 )
 from dfi._data.levels import Levels, constant_columns, read_levels
 from dfi._data.source import BLOCK_ROWS
-from dfi._data.text import find_numbers
+from dfi._data.text import find_dates, find_numbers
 from dfi.warnings import ManyLevelsWarning, warn
 
 if TYPE_CHECKING:
@@ -362,6 +362,8 @@ def _read_array(X: Frame, min_rows: int) -> list[Reading]:
         raise ValueError("X is a list of rows of different lengths.") from error
     if array.dtype.names is not None:
         raise TypeError("X is a structured array: pass a data frame, or one column per field.")
+    if array.ndim == 1 and len(array) and isinstance(array[0], dict):
+        raise TypeError("X is a list of dicts: pass a data frame, e.g. pandas.DataFrame(X).")
     if array.ndim != 2:
         remedy = (
             "reshape it with X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is a row"
@@ -498,7 +500,15 @@ def _checked_levels(reading: Reading) -> tuple[object, ...]:
 
 
 def refuse_text(name: str, values: Sequence[object]) -> None:
-    """Raise if a column of text was meant as numbers: what it holds, and the two ways out."""
+    """Raise if a column of text was meant as numbers or dates: what it holds, and the ways out."""
+    dates = find_dates(values)
+    if dates is not None:
+        raise TypeError(
+            f"Column {name!r} {dates.words()}: make days of it, e.g. "
+            f"(pd.to_datetime(X[{name!r}], errors='coerce') - pd.Timestamp('1970-01-01')) / "
+            f"pd.Timedelta(days=1), or declare its values to be classes, e.g. "
+            f"X[{name!r}].astype('category')."
+        )
     found = find_numbers(values)
     if found is None:
         return

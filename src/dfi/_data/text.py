@@ -1,11 +1,13 @@
-"""Columns of text that hold numbers: what stands in the way of reading them as such.
+"""Columns of text that hold numbers or dates: what stands in the way of reading them as such.
 
 A column of which all but a few values are numbers was meant as one, and one-hot levels of its
-values answer another question. It is refused, with the first value that is no number.
+values answer another question. It is refused, with the first value that is no number. So is one
+of dates.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -31,6 +33,7 @@ MISSING_MARKS = frozenset(
 """What people write for a number that is not there, in small letters."""
 
 _PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_FORTRAN = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+)[dD][+-]?\d+")
 _HEX = re.compile(r"[+-]?0[xX][0-9a-fA-F]+")
 _GROUPED = re.compile(
     r"[+-]?[1-9]\d{0,2}([,'\u2019_\u00a0\u202f\u2009 ])\d{3}(?:\1\d{3})*(?:\.\d*)?"
@@ -48,6 +51,8 @@ def spelling(text: str) -> str | None:
         return ""
     if _HEX.fullmatch(bare):
         return "a hexadecimal number"
+    if _FORTRAN.fullmatch(bare):
+        return "an exponent after D"
     if bare and bare[0] in _MINUS and spelling(bare[1:]) is not None:
         return "a minus sign that is no hyphen"
     if bare.endswith(("%", "‰")) and spelling(bare[:-1]) is not None:
@@ -70,6 +75,7 @@ def spelling(text: str) -> str | None:
 
 _REMEDIES = {
     "a hexadecimal number": "{}.map(lambda text: int(text, 16))",
+    "an exponent after D": "{}.str.replace('D', 'E').astype(float)",
     "a minus sign that is no hyphen": "{}.str.replace('\u2212', '-').astype(float)",
     "a per-cent sign": "{}.str.rstrip(' %').astype(float)",
     "a currency sign": "{}.str.strip(' $€£¥₹').astype(float)",
@@ -106,21 +112,20 @@ class TextNumbers:
             return f"pandas.to_numeric({column}, errors='coerce') for missing ones in their place"
         return _REMEDIES.get(self.how, "{}.map(...)").format(column)
 
-    @property
-    def _shown(self) -> str:
-        text = self.odd or ""
-        return repr(text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}...")
-
     def words(self) -> str:
         """Return what was found, as it stands after the name of a column."""
         if self.odd is None:
             return "holds numbers as text"
         if self.how:
-            return f"holds numbers as text with {self.how} ({self._shown})"
+            return f"holds numbers as text with {self.how} ({_quoted(self.odd)})"
         return (
             f"is text, but {self.n_numbers} of its {self.n_values} values are numbers and "
-            f"{self._shown} is not"
+            f"{_quoted(self.odd)} is not"
         )
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}...")
 
 
 def find_numbers(values: Iterable[object] | Mapping[str, int]) -> TextNumbers | None:
@@ -136,15 +141,86 @@ def find_numbers(values: Iterable[object] | Mapping[str, int]) -> TextNumbers | 
     if len(counts) <= HARMLESS_LEVELS:
         return None
     spelt = {text: spelling(str(text)) for text in counts}
-    n_numbers = sum(count for text, count in counts.items() if spelt[text] is not None)
-    n_marks = sum(
-        count
-        for text, count in counts.items()
-        if spelt[text] is None and str(text).strip().lower() in MISSING_MARKS
-    )
-    total = counts.total()
-    if n_numbers == 0 or n_numbers < NUMERIC_SHARE * (total - n_marks):
+    n_numbers = _most(counts, {text for text in counts if spelt[text] is not None})
+    if n_numbers is None:
         return None
     odd = next((str(text) for text in counts if spelt[text] != ""), None)
     how = "" if odd is None else spelt[odd] or ""
-    return TextNumbers(n_numbers, total, odd, how)
+    return TextNumbers(n_numbers, counts.total(), odd, how)
+
+
+def _most(counts: Counter[object], found: set[object]) -> int | None:
+    """Return how many values are among some; None if too few of those that are no missing mark."""
+    n_found = sum(counts[text] for text in found)
+    n_marks = sum(
+        count
+        for text, count in counts.items()
+        if text not in found and str(text).strip().lower() in MISSING_MARKS
+    )
+    few = n_found < NUMERIC_SHARE * (counts.total() - n_marks)
+    return None if n_found == 0 or few else n_found
+
+
+_DATE = re.compile(
+    r"(?:(?P<year>[12]\d{3})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})"
+    r"|(?P<one>\d{1,2})([-/.])(?P<two>\d{1,2})\6(?P<last>[12]\d{3}))"
+    r"(?:[T ]\d{1,2}:\d{2}.*)?"
+)
+
+
+def is_date(text: str) -> bool:
+    """Return whether a text is a day of the calendar, the year first or last, a time after it."""
+    found = _DATE.fullmatch(text.strip())
+    if found is None:
+        return False
+    if found["year"]:
+        return _on_calendar(found["year"], found["month"], found["day"])
+    one, two = found["one"], found["two"]
+    return any(_on_calendar(found["last"], *pair) for pair in ((one, two), (two, one)))
+
+
+def _on_calendar(year: str, month: str, day: str) -> bool:
+    try:
+        dt.date(int(year), int(month), int(day))
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class TextDates:
+    """A column of text that holds dates: how many, of how many, and the first that is none."""
+
+    n_dates: int
+    n_values: int
+    example: str
+    odd: str | None
+
+    def words(self) -> str:
+        """Return what was found, as it stands after the name of a column."""
+        if self.odd is None:
+            return f"holds dates as text, such as {self.example!r}"
+        return (
+            f"is text, but {self.n_dates} of its {self.n_values} values are dates and "
+            f"{_quoted(self.odd)} is not"
+        )
+
+
+def find_dates(values: Iterable[object] | Mapping[str, int]) -> TextDates | None:
+    """Return what a column of text shows if it was meant as dates, None where it was not.
+
+    Parameters
+    ----------
+    values : iterable of str, or mapping of str to int
+        As for :func:`find_numbers`.
+    """
+    counts = Counter(values)
+    if len(counts) <= HARMLESS_LEVELS:
+        return None
+    found = {text for text in counts if is_date(str(text))}
+    n_dates = _most(counts, found)
+    if n_dates is None:
+        return None
+    example = next(str(text) for text in counts if text in found)
+    odd = next((str(text) for text in counts if text not in found), None)
+    return TextDates(n_dates, counts.total(), example, odd)

@@ -487,6 +487,8 @@ def change(
     Writes change.csv, change.parquet, change.json, report.html, before.dfi and after.dfi into a
     folder. With --fail-on-change the exit code is 6 where a change was found.
     """
+    if data == after == "-":
+        raise Failure("standard input holds one table: name a file for the other", INPUT)
     run = Run(context, Request.among(locals()), "-change", CHANGE_FILES)
     console = run.console
     with console.warnings():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from dfi._data.text import find_dates
 from dfi.cli.console import REFUSED, Failure, Refusals
 from dfi.cli.options import Dates, Decimal, Numbers
 
@@ -47,7 +48,7 @@ def _plain(decimal: Decimal) -> re.Pattern[str]:
     return re.compile(rf"[+\-−]?(?:\d+(?:{mark}\d*)?|{mark}\d+){_EXPONENT}")
 
 
-_THOUSANDS = re.compile(r"[+\-−]?\d{1,3}(?:,\d{3})+")
+_THOUSANDS = re.compile(r"[+\-−]?\d{1,3}(?:,\d{3})*")
 
 
 def read_number(text: str, decimal: Decimal) -> float | None:
@@ -131,8 +132,9 @@ def _refuse_marks(name: str, values: Sequence[str], decimal: Decimal) -> None:
     other = Decimal.comma if decimal is Decimal.point else Decimal.point
     text = "keep them as levels with --numbers text"
     if _holds(values, _THOUSANDS) and decimal is Decimal.point:
+        example = min(value for value in values if "," in value)
         raise Failure(
-            f"column {name!r} has texts such as {min(values)!r}: thousands are read with "
+            f"column {name!r} has texts such as {example!r}: thousands are read with "
             f"--numbers marked, decimal commas with --decimal ,; or {text}",
             REFUSED,
         )
@@ -200,11 +202,14 @@ def with_dates(
             found = read_dates(frame[name])
             if found is not None:
                 read.append(found)
+            elif frame.schema[name] == pl.String:
+                _refuse_mixed_dates(frame[name])
     refusals.raise_any()
     frame = frame.with_columns(read)
     times = [name for name in names if is_time(frame.schema[name])]
     if not times:
         console.warn(f"--dates {request.dates.value}: there is no column of dates or times")
+        return frame, blocks
     if request.dates is Dates.drop:
         console.say(f"left out: {', '.join(map(repr, times))}")
         return frame.drop(times), blocks
@@ -251,6 +256,17 @@ def read_dates(column: pl.Series) -> pl.Series | None:
             REFUSED,
         )
     return next(iter(found.values()), None)
+
+
+def _refuse_mixed_dates(column: pl.Series) -> None:
+    """Raise for texts that are dates, each in some way, and that no one way reads."""
+    dates = find_dates(column.drop_nulls().to_list())
+    if dates is not None and dates.odd is None:
+        raise Failure(
+            f"column {column.name!r} has dates that are not all written in one way, such as "
+            f"{dates.example!r}: write them as YYYY-MM-DD, or leave the column out with --drop",
+            REFUSED,
+        )
 
 
 _LETTERS = {"Y": "YYYY", "m": "MM", "d": "DD", "H": "hh", "M": "mm", "S": "ss"}

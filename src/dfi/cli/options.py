@@ -345,7 +345,18 @@ ScoreLoss = Annotated[
 Level = Annotated[float, _method(help="level of the intervals")]
 Seed = Annotated[int, _method(help="seed of splits, fits and draws")]
 
-Out = Annotated[Path | None, _running("--out", "-o", help="folder for the outputs")]
+
+def _folder(text: str) -> Path:
+    """Return the folder of outputs; an empty name, of an unset variable, is not this folder."""
+    if not text:
+        raise typer.BadParameter("it is empty; name a folder, or . for this one")
+    return Path(text)
+
+
+Out = Annotated[
+    Path | None,
+    _running("--out", "-o", help="folder for the outputs", parser=_folder, metavar="<path>"),
+]
 Jobs = Annotated[int | None, _running("--jobs", "-j", help="parallel tasks; -1 for all cores")]
 Quiet = Annotated[bool, _running("--quiet", "-q", help="say only warnings and errors")]
 AsJson = Annotated[bool, _running("--json", help="print one JSON object for machines")]

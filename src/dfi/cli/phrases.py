@@ -174,6 +174,24 @@ _WHOLE: tuple[Rule, ...] = tuple(
             r"X\[.*\]\.astype\('category'\)\.",
             "write it as numbers, or name the column with --categorical if its values are classes.",
         ),
+        (r"\brows=(\d+ is more than .*?): pass fewer, or .*", r"--rows \1: ask for fewer"),
+        (r"^rows (?=must)", "--rows "),
+        (r"make it numbers, e\.g\. y\.astype\(float\), or pass", "write it as numbers, or say"),
+        (
+            r"(values are dates and ('.*') is not): make days of it, .*",
+            r"\1: call \2 missing with --na-values, name the column with --categorical if its "
+            "values are classes, or leave it out with --drop.",
+        ),
+        (
+            r"(holds dates as text, such as .*?): make days of it, .*",
+            r"\1: make a number of it with --dates days, several with --dates parts, leave it out "
+            "with --dates drop, or name the column with --categorical if its values are classes.",
+        ),
+        (
+            r"make days of it, e\.g\. \(pd\.to_datetime.*\.astype\('category'\)\.",
+            "make a number of it with --dates days, or name the column with --categorical if its "
+            "values are classes.",
+        ),
         (r"a whole number of 50 or more or None", "a whole number of 50 or more, or all"),
         (r"Group rare ones if", "Pool rare ones with --max-levels if"),
         (

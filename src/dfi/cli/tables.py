@@ -14,6 +14,7 @@ import io
 import itertools
 import json
 import os
+import re
 import stat
 import sys
 import zlib
@@ -34,6 +35,7 @@ from dfi._data.text import spelling as spelling_of
 from dfi.cli.columns import days, is_time, read_dates, with_dates, with_fewer_levels, with_numbers
 from dfi.cli.console import INPUT, REFUSED, ColumnsRefused, Failure, Terminated, is_panic
 from dfi.cli.options import Dates, Decimal, Missing, Numbers, Task, split_names
+from dfi.warnings import IdentifierWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,6 +81,10 @@ _NAMES = {
     "csv": "CSV", "tsv": "TSV", "jsonl": "JSON lines", "parquet": "Parquet", "arrow": "Arrow"
 }  # fmt: skip
 _GZIP, _PARQUET, _ARROW, _STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
+ROWS_OF_CODES = 1000
+"""Rows that are looked at for leading zeros."""
+_CODE = re.compile(r"\s*0\d")
+_MISTAKEN = re.compile(r"could not parse `.*` as dtype `.*` at column '(.*)' \(column number \d+\)")
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,8 @@ class Spelling:
     """How texts are written: their encoding, and what stands before a fraction.
 
     With ``dates`` those that may be read in two ways are refused, but for the columns ``without``;
-    with ``levels`` texts stay levels, also where they look like numbers.
+    with ``levels`` texts stay levels, also where they look like numbers. Columns that are ``named``
+    by an option other than the target's are no features that are numbers.
     """
 
     encoding: str = "utf-8"
@@ -94,6 +101,7 @@ class Spelling:
     dates: bool = False
     without: tuple[str, ...] = ()
     levels: bool = False
+    named: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, request: Request) -> Spelling:
@@ -101,7 +109,9 @@ class Spelling:
         dates = request.dates is not None or request.time is not None
         without = tuple(split_names(request.drop))
         levels = request.numbers is Numbers.text
-        return cls(request.encoding, request.decimal, dates, without, levels)
+        roles = (request.weights, request.frequency_weights, request.time, request.cv_groups)
+        named = {*without, *split_names(request.categorical), *filter(None, roles)}
+        return cls(request.encoding, request.decimal, dates, without, levels, tuple(named))
 
 
 def read_file(
@@ -426,6 +436,10 @@ def _format(path: str, file_format: str | None, content: bytes, label: str) -> s
 
 def _refuse_other_kinds(kind: str, content: bytes, label: str) -> None:
     """Raise where the first bytes say that a table is of another format than its name does."""
+    if content.startswith(b"PK\x03\x04"):
+        raise Failure(
+            f"{label} is a zip archive, as spreadsheets (.xlsx) are: save it as CSV first", INPUT
+        )
     told = kind_told(content)
     fits = {"Parquet": "parquet", "Arrow": "arrow", "Arrow stream": "arrow"}.get(told)
     if told == "text" and kind in TYPED:
@@ -485,20 +499,57 @@ def _read_delimited(own: str, content: bytes, label: str, written: Spelling) -> 
     # polars fills short lines with missing values: they would show in the last column
     if frame.height and frame[:, -1].null_count():
         _refuse_ragged(text, separator, len(header), label)
+    if spelt := _codes(frame, text, separator, label, written.named):
+        name, code = next(iter(spelt.items()))
+        warn(
+            f"column {name!r} has leading zeros ({code!r}), as codes have, and is read as numbers: "
+            "name it with --categorical if its values are classes",
+            IdentifierWarning,
+        )
     return frame
+
+
+def _codes(
+    frame: pl.DataFrame, text: bytes, separator: str, label: str, named: Sequence[str]
+) -> dict[str, str]:
+    """Return columns of whole numbers that have leading zeros in the first rows, with one each."""
+    whole = {
+        place: name
+        for place, (name, dtype) in enumerate(frame.schema.items())
+        if dtype.is_integer() and name not in named
+    }
+    found: dict[str, str] = {}
+    rows = itertools.islice(_rows(text, separator, label), 1, ROWS_OF_CODES) if whole else ()
+    try:
+        for _, row in rows:
+            for place, name in whole.items():
+                if place < len(row) and _CODE.match(row[place]):
+                    found.setdefault(name, row[place].strip())
+    except Failure:  # a field larger than the module takes
+        pass
+    return found
 
 
 def _read_csv(
     text: bytes, separator: str, kinds: Mapping[str, pl.DataType] | None = None
 ) -> pl.DataFrame:
-    return pl.read_csv(
-        text,
-        separator=separator,
-        infer_schema_length=None,
-        null_values=MISSING,
-        try_parse_dates=True,
-        schema_overrides=kinds,
-    )
+    """Read fields as what they look like; as text where the reader trips over its own guess."""
+    overrides = dict(kinds or {})
+    while True:
+        try:
+            return pl.read_csv(
+                text,
+                separator=separator,
+                infer_schema_length=None,
+                null_values=MISSING,
+                try_parse_dates=True,
+                schema_overrides=overrides,
+            )
+        except pl.exceptions.ComputeError as error:
+            found = _MISTAKEN.search(str(error))
+            if found is None or found[1] in overrides:
+                raise
+            overrides[found[1]] = pl.String()
 
 
 def _with_sure_dates(
@@ -562,11 +613,18 @@ def _check_header(header: list[str], label: str) -> None:
 
 
 def _refuse_ragged(text: bytes, separator: str, width: int, label: str) -> None:
+    before = 0
     for line, row in _rows(text, separator, label):
         if row and len(row) != width:
-            raise Failure(
-                f"{label}: line {line} has {len(row)} fields where the header has {width}", INPUT
-            )
+            found = f"{len(row)} field{'s' * (len(row) != 1)} where the header has {width}"
+            if line > before + 1:
+                raise Failure(
+                    f"{label}: lines {before + 1} to {line} are one row in quotes, with {found}: "
+                    f"close the quote that opens in line {before + 1}",
+                    INPUT,
+                )
+            raise Failure(f"{label}: line {line} has {found}", INPUT)
+        before = line
 
 
 def _read_parquet(content: bytes, _label: str, _spelling: Spelling) -> pl.DataFrame:
@@ -623,11 +681,35 @@ def _read_jsonl(content: bytes, label: str, written: Spelling) -> pl.DataFrame:
             "jq -c '.[]'",
             INPUT,
         )
+    _refuse_repeated_keys(text, label)
     try:
         return pl.read_ndjson(text, infer_schema_length=None)
     except pl.exceptions.PolarsError:
         _refuse_lines(text, label)
         raise
+
+
+def _refuse_repeated_keys(text: bytes, label: str) -> None:
+    """Raise if the first object has a key twice: a reader would keep one of the two values."""
+    line = text.lstrip().split(b"\n", 1)[0]
+    try:
+        json.loads(line, object_pairs_hook=_unique)
+    except KeyError as error:
+        raise Failure(
+            f"{label}: the column name {error.args[0]!r} appears more than once", INPUT
+        ) from None
+    except (ValueError, RecursionError):
+        return  # the reader says what is wrong
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return a JSON object; raise KeyError for a key that it has twice."""
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        if key in found:
+            raise KeyError(key)
+        found[key] = value
+    return found
 
 
 def _refuse_lines(text: bytes, label: str) -> None:
@@ -663,7 +745,11 @@ def read_groups_file(path: str) -> pl.DataFrame | dict[str, list[str]]:
     """Return groups from a table, or from a JSON object ``{group: [features]}``."""
     if path.lower().endswith(".json"):
         try:
-            members = json.loads(_content(path, path, None))
+            members = json.loads(_content(path, path, None), object_pairs_hook=_unique)
+        except KeyError as error:
+            raise Failure(
+                f"{path} has the group {error.args[0]!r} twice; rename one", INPUT
+            ) from None
         except (ValueError, RecursionError) as error:
             raise Failure(f"{path} is not JSON: {error}", INPUT) from None
         if not isinstance(members, dict):
@@ -673,6 +759,8 @@ def read_groups_file(path: str) -> pl.DataFrame | dict[str, list[str]]:
     if frame.width != 2 or any(dtype != pl.String for dtype in frame.dtypes):
         return frame
     # Two columns of text: features and their groups; a feature may be in several.
+    if [name.strip().lower() for name in frame.columns] == ["group", "feature"]:
+        frame = frame.select(frame.columns[::-1])
     members = {}
     for feature, group in frame.iter_rows():
         if feature is not None and group is not None:
@@ -817,7 +905,14 @@ def _refuse_text_target(target: pl.Series, request: Request) -> None:
 def _require(columns: list[str], name: str, option: str) -> None:
     if name in columns:
         return
-    by_case = [column for column in columns if column.lower() == name.lower()]
+    if len(columns) == 1 and name.lower() in columns[0].lower():
+        raise Failure(
+            f"{option}: there is no column {name!r}; the only column is {columns[0]!r}: separate "
+            "fields by commas, semicolons, tabs or |",
+            REFUSED,
+        )
+    bare = name.strip().lower()
+    by_case = [column for column in columns if column.strip().lower() == bare]
     close = by_case or difflib.get_close_matches(name, columns, n=3)
     listed = close or columns[:10]
     lead = "did you mean" if close else "the columns are"
@@ -853,6 +948,11 @@ def label(target: pl.Series, text: str) -> object:
             return next(value for value in values if float(value) == float(text))
         except (ValueError, StopIteration):
             pass
+    if target.dtype.is_float() and len(values) > FEW_CLASSES:
+        raise Failure(
+            f"--positive {text} names a class, and {target.name!r} is a quantity: leave it out",
+            REFUSED,
+        )
     shown = sorted(map(str, values))[:10]
     close = difflib.get_close_matches(text, map(str, values), n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"its labels are {', '.join(shown)}"
