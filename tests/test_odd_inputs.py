@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dfi
-from dfi._data.text import find_numbers, spelling
-from dfi.warnings import IdentifierWarning, RefitWarning
+from dfi._data.text import find_dates, find_numbers, is_date, spelling
+from dfi.warnings import IdentifierWarning, LeakWarning, RefitWarning
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -102,13 +102,29 @@ def test_other_row_labels_are_matched_by_position():
         np.testing.assert_array_equal(explain(y=vector).scores, expected)
 
 
+def test_dates_as_text_are_no_classes():
+    days = [f"2024-01-{1 + row % 28:02d}" for row in range(N)]
+    with pytest.raises(TypeError, match=r"Column 'd' holds dates as text, such as '2024-01-01': "):
+        explain(with_column(days, "d"))
+    with pytest.raises(TypeError, match=r"59 of its 60 values are dates and '2024-02-30' is not"):
+        explain(with_column(["2024-02-30", *days[1:]], "d"))
+    declared = with_column(pd.Categorical([f"{1 + row % 3}.1.2024" for row in range(N)]), "d")
+    assert explain(declared).names[-1] == "d"
+    for text in ("31.12.2024", "3/4/2024", "2024-01-31T10:00:00Z", "2024/1/5 3:04"):
+        assert is_date(text)
+    for text in ("1.2.10", "12-34-5678", "99.99.2024", "2024-13-01", "2024-01", "31/2/2024"):
+        assert not is_date(text)
+    assert find_dates(["2024-01-01", "2024-01-02"] * 9) is None
+
+
 SPELT = {
     "17 %": "a per-cent sign", "$17": "a currency sign", "17€": "a currency sign",
     "-$17": "a currency sign", "1,5": "a decimal comma", "1.234,5": "a decimal comma",
     "0,640": "a decimal comma", "17,000": "a separator of thousands",
     "1\u00a0000": "a separator of thousands", "1_000": "a separator of thousands",
     "0x11": "a hexadecimal number", "\u22121.5": "a minus sign that is no hyphen",
-    "(17)": "brackets", " 7 ": "", "1e5": "", "+3": "", ".5": "", "5.": "", "-0": "",
+    "1.5D+02": "an exponent after D", "(17)": "brackets",
+    " 7 ": "", "1e5": "", "+3": "", ".5": "", "5.": "", "-0": "",
 }  # fmt: skip
 
 
@@ -252,7 +268,8 @@ ANSWERS = [
     (lambda rows: pd.Series(predict(rows)).sample(frac=1, random_state=0), "row|another order"),
     (lambda rows: 1.0, r"predictions of shape \(\) for 60 rows"),
     (lambda rows: (value for value in predict(rows)), "must predict numbers, got generator"),
-    (lambda rows: 1 / 0, "could not predict 60 rows.*ZeroDivisionError"),
+    (lambda rows: 1 / 0, "could not predict 60 rows.*ZeroDivisionError.*given a DataFrame with"),
+    (lambda rows: None, "returned None: one number per row is needed"),
 ]
 
 
@@ -480,6 +497,52 @@ REFUSED = {
         lambda: dfi.sensitivity(X, y, epsilons=["0.5"], estimator="linear"),
         "epsilons must be numbers of at least 0, got '0.5'",
     ),
+    "a list of dicts": (lambda: explain(X.to_dict("records"), Y), "X is a list of dicts: pass a"),
+    "no weight for a class": (
+        lambda: explain(y=TWO, sample_weight=TWO),
+        "y is constant among the 30 rows of positive weight",
+    ),
+    "weights of three rows": (
+        lambda: explain(sample_weight=np.arange(N) < 3),
+        "X has 3 rows of positive weight, too few for 2 folds",
+    ),
+    "weights of other folds": (
+        lambda: explain(sample_weight=np.arange(N) < 30, cv=[(np.arange(30, N), np.arange(30))]),
+        "the weights of all 15 rows that a model is to be fitted on are 0",
+    ),
+    "a class of one row": (
+        lambda: explain(y=np.arange(N) == 0),
+        "class 'True' of y has 1 row, fewer than the 2 folds: leave its rows out",
+    ),
+    "a loss of all rows": (
+        lambda: explain(loss=lambda y, p: ((y - p) ** 2).mean(), form="loco"),
+        r"the loss '<lambda>' returned shape \(\) for .* not a mean over rows",
+    ),
+    "a loss of one argument": (
+        lambda: explain(loss=lambda p: p, form="loco"),
+        "the loss '<lambda>' failed .*TypeError.*: it must take both",
+    ),
+    "a loss without a number": (
+        lambda: explain(loss=lambda y, p: np.where(p > y, np.nan, p), form="loco"),
+        "the loss '<lambda>' gives nan for the outcome .* and the prediction",
+    ),
+    "a picture in place of axes": (lambda: explain().plot(ax=3), "ax must be Axes of matplotlib"),
+    "no name of a file": (lambda: explain().save("a\0b"), "'a.x00b' has a NUL character"),
+    "a page as a document": (lambda: explain().report("r.pdf"), "cannot be written as PDF: name"),
+    "rows of another result": (
+        lambda: explain(X[["a", "b"]]).report(rows=explain().local([0])).html(),
+        "rows are contributions to the predictions of another result",
+    ),
+    "numbers that become classes": (
+        lambda: dfi.change(
+            (with_column(TWO, "k"), y),
+            (with_column(list("uvw") * 20, "k"), y),
+            estimator="linear",
+            cv=2,
+            diagnose=False,
+        ),
+        "column 'k' is integer before and categorical after: its two scores are of different",
+    ),
     "a number as a file": (lambda: dfi.load(3), "path must be the path of a file, got 3"),
     "a number less a result": (lambda: explain().minus(3), "other must be a dfi.Importance, got 3"),
 }
@@ -490,6 +553,87 @@ def test_refused_in_one_sentence(name):
     call, message = REFUSED[name]
     with pytest.raises((ValueError, TypeError), match=message):
         call()
+
+
+def chance(rows):
+    return 1 / (1 + np.exp(-predict(rows)))
+
+
+def chances(rows):
+    return np.column_stack([1 - chance(rows), chance(rows)])
+
+
+WORDS = np.where(TWO == 1, "yes", "no")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "model", "positive"),
+    [
+        (TWO, chances, None), (TWO, chances, 0), (TWO == 1, chances, False),
+        (WORDS, chances, None), (WORDS, chances, "yes"), (WORDS, chances, "no"),
+    ],
+)  # fmt: skip
+def test_functions_predict_the_class_that_is_explained(outcome, model, positive):
+    """Of two classes either has the same scores, where its own probability is explained."""
+    options = {"cv": "prefit", "diagnose": False}
+    expected = dfi.explain(A, TWO, chance, **options).scores
+    found = dfi.explain(A, outcome, model, positive=positive, **options)
+    np.testing.assert_allclose(found.scores, expected, rtol=1e-9)
+
+
+def test_fitted_classifiers_predict_the_class_that_is_explained():
+    model, options = LogisticRegression().fit(A, TWO), {"cv": "prefit", "diagnose": False}
+    for loss, scale in (("auto", "response"), ("log-loss", "response"), ("auto", "margin")):
+        settings = {"loss": loss, "scale": scale, **options}
+        first, second = (dfi.explain(A, TWO, model, positive=k, **settings) for k in (1, 0))
+        np.testing.assert_allclose(second.scores, first.scores, rtol=1e-9)
+    three = np.digitize(Y, [-1.0, 1.0])
+    one = dfi.explain(
+        A, np.array(list("xyz"))[three],
+        lambda rows: np.column_stack([1 - chance(rows), 0.5 * chance(rows), 0.5 * chance(rows)]),
+        positive="x", **options,
+    )  # fmt: skip
+    same = dfi.explain(A, three == 0, lambda rows: 1 - chance(rows), **options)
+    np.testing.assert_allclose(one.scores, same.scores, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (lambda rows: WORDS[: len(rows)], "must predict numbers, got ndarray of .*, and of class"),
+        (lambda rows: 100 * chance(rows), "neither its log-odds nor a percentage"),
+        (
+            lambda rows: np.c_[chances(rows), chance(rows)],
+            "an array of shape .1, 3. for one row, and y",
+        ),
+    ],
+)
+def test_answers_that_are_no_probabilities(model, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        fitted(model, y=WORDS)
+
+
+class Forgetful(LinearRegression):
+    """An estimator whose ``fit`` does not return it."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+
+
+def test_an_estimator_that_does_not_return_itself():
+    found = explain(estimator=Forgetful())
+    np.testing.assert_array_equal(found.scores, explain(estimator=LinearRegression()).scores)
+
+
+def test_columns_that_hold_the_outcome_are_named():
+    options = {"estimator": "linear", "cv": 2}
+    for leak in (Y, 1.8 * Y + 32.0):
+        with pytest.warns(LeakWarning, match="'z' holds the outcome itself, or tells it in every"):
+            result = dfi.explain(with_column(leak, "z"), y, **options)
+    assert "'z' holds the outcome itself" in result.diagnostics["alarms"][0]
+    words = with_column(WORDS, "answer")
+    with pytest.warns(LeakWarning, match="'answer' holds the outcome itself"):
+        dfi.explain(words, WORDS, **options)
 
 
 def test_numbers_of_other_kinds_are_what_they_are():

@@ -43,9 +43,16 @@ _noted: ContextVar[list[Path] | None] = ContextVar("_noted", default=None)
 _unfinished: set[Path] = set()
 
 
+def named(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a file, or raise for what no file can be called."""
+    if "\0" in os.fspath(path):
+        raise ValueError(f"{os.fspath(path)!r} has a NUL character, which no file's name has")
+    return Path(path)
+
+
 def writable(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     """Return a path that may be written, or raise before any work is done."""
-    target = Path(path)
+    target = named(path)
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder; give the name of a file")
     if not target.parent.is_dir():

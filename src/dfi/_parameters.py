@@ -219,6 +219,7 @@ COMMON: Mapping[str, Constraints] = {
     "adjust": (Choice(("none", "bonferroni", "holm", "bh", "by")),),
     "alternative": (ALTERNATIVES,),
     "attribution": (Choice(("direction", "isotropic")),),
+    "ax": (Named("Axes", "Axes of matplotlib", "pass ax of fig, ax = plt.subplots()"),),
     "background": (Whole(FEWEST_BACKGROUND),),
     "by": (Choice(("outcome",)),),
     "clip": (Real("a number strictly between 0 and 0.5", 0.0, 0.5),),

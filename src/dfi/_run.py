@@ -110,7 +110,8 @@ def explain(
         ``"forest"``, ``"extra_trees"``), any scikit-learn regressor, a classifier with
         probabilities, or a pipeline on the raw columns. ``"auto"`` averages ridge, a quadratic
         polynomial, small networks and boosting, with weights chosen for the scores. With
-        ``cv="prefit"`` a fitted model or a function of ``X``.
+        ``cv="prefit"`` a fitted model or a function of ``X``, which gives a column for each
+        class, in their order, or of 0 and 1 the probability of 1.
     transport : str or transport, default="gaussian"
         The geometry that disentangles the features; part of the estimand: ``"gaussian"``,
         ``"copula"``, ``"entropic"``, ``"knothe-rosenblatt"``, ``"semicontinuous"`` (see
@@ -474,7 +475,8 @@ def sensitivity(
         ``"forest"``, ``"extra_trees"``), any scikit-learn regressor, a classifier with
         probabilities, or a pipeline on the raw columns. ``"auto"`` averages ridge, a quadratic
         polynomial, small networks and boosting, with weights chosen for the scores. With
-        ``cv="prefit"`` a fitted model or a function of ``X``.
+        ``cv="prefit"`` a fitted model or a function of ``X``, which gives a column for each
+        class, in their order, or of 0 and 1 the probability of 1.
     transports : sequence, optional
         Names or transports.
     epsilons : sequence of float, optional

@@ -155,11 +155,38 @@ class Loss:
         if self.pair is not None:
             return self.pair(y, prediction, prediction)
         if self.generator is None or self.slope is None:
-            if self.function is None:
-                raise TypeError(f"the loss {self.name!r} has neither generator nor function")
-            return np.asarray(self.function(y, prediction), dtype=np.float64)
+            found = self._of_function(y, prediction)
+            if not np.isfinite(found).all():
+                odd = np.unravel_index(int((~np.isfinite(found)).argmax()), found.shape)
+                outcomes, predictions = np.broadcast_arrays(y, prediction)
+                raise ValueError(
+                    f"the loss {self.name!r} gives {found[odd]} for the outcome "
+                    f"{outcomes[odd]:.4g} and the prediction {predictions[odd]:.4g}: it must give "
+                    "a finite number for every prediction of the model, and for averages of them"
+                )
+            return found
         tangent = self.generator(prediction) + self.slope(prediction) * (y - prediction)
         return np.asarray(-tangent)
+
+    def _of_function(self, y: Floats, prediction: Floats) -> Floats:
+        """Return what a function says that predictions lose, one number for each."""
+        if self.function is None:
+            raise TypeError(f"the loss {self.name!r} has neither generator nor function")
+        shape = np.broadcast_shapes(np.shape(y), np.shape(prediction))
+        try:
+            found = np.asarray(self.function(y, prediction), dtype=np.float64)
+        except Exception as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            raise ValueError(
+                f"the loss {self.name!r} failed for arrays of outcomes and predictions ({reason}): "
+                "it must take both, and return what each row loses"
+            ) from error
+        if found.shape != shape:
+            raise ValueError(
+                f"the loss {self.name!r} returned shape {found.shape} for outcomes and predictions "
+                f"of shape {shape}: it must return what each row loses, not a mean over rows"
+            )
+        return found
 
     def of_two(self, y: Floats, first: Floats, second: Floats) -> Floats:
         """Return what two models lose together: the secant; the arrays broadcast."""
@@ -200,7 +227,10 @@ class Loss:
 
     def least(self, y: Floats) -> Floats:
         """Return what a prediction that equals the outcome loses, so that differences are >= 0."""
-        return self.of(y, y) if self.perfect is None else np.asarray(self.perfect(y))
+        if self.perfect is not None:
+            return np.asarray(self.perfect(y))
+        # an outcome may be no possible prediction, and what it would lose no number
+        return self.of(y, y) if self.has_generator else self._of_function(y, y)
 
 
 # functions of the module: a loss that was sent to another process equals itself

@@ -352,6 +352,8 @@ def read_data(
         Rows are left out.
     ConstantColumnWarning
         Columns do not vary: they are kept, with score 0.
+    IdentifierWarning
+        Columns of whole numbers name or count the rows.
     """
     if y is None:
         raise ValueError("DFI requires y to be passed, but the target y is None")
@@ -392,6 +394,7 @@ def read_data(
             MissingValuesWarning,
         )
     table = table.without(weights.values == 0)
+    _refuse_constant_outcome(outcome, weights)
     row_groups = None
     if cv_groups is not None:
         row_groups = read_row_groups(cv_groups, n_rows, kept)
@@ -416,6 +419,19 @@ def read_data(
     warn_constant(table, table.constant)
     warn_identifiers(table)
     return data
+
+
+def _refuse_constant_outcome(outcome: Outcome, weights: Weights) -> None:
+    """Raise if the outcome varies in the table, and not among the rows that count."""
+    counted = weights.values > 0
+    if counted.all():
+        return
+    for one in outcome.members or (outcome,):
+        if constant_columns(one.values[counted][:, None])[0]:
+            raise ValueError(
+                f"y is constant among the {int(counted.sum())} rows of positive weight: there is "
+                "nothing to explain. Give rows with other values a weight"
+            )
 
 
 def refuse_extreme(data: Data) -> None:

@@ -349,12 +349,17 @@ def fit_model(
         # scikit-learn's boosting fails on one: any number does
         X = np.where(np.isnan(X).all(axis=0), 0.0, X)
     given = weight_arguments(model, None if weights is None else weights.values[rows])
+    if weights is not None and not weights.values[rows].any():
+        raise ValueError(
+            f"the weights of all {len(rows)} rows that a model is to be fitted on are 0: give more "
+            "rows a weight, or use fewer folds"
+        )
     # On little data OpenMP's threads wait for each other more than they work: boosting on 400
     # rows takes 0.07 CPU seconds with one thread and 0.19 with two.
     threads = 1 if len(rows) * table.matrix.shape[1] < SMALL_FIT else None
     try:
         with thread_pools().limit(limits=threads, user_api="openmp"):
-            return model.fit(X, target, **given)
+            fitted = model.fit(X, target, **given)
     except Exception as error:
         gaps = [repr(c.name) for c in table.missing if table.where_missing(c)[rows].any()]
         hint = f". {', '.join(gaps[:5])} have missing values. {REMEDY}"
@@ -362,6 +367,8 @@ def fit_model(
             f"{type(model).__name__} could not be fitted on {len(rows)} rows ({brief(error)})"
             + hint * bool(gaps and view != "matrix")
         ) from error
+    # people's own estimators forget to return themselves, and scikit-learn does not ask for it
+    return model if fitted is None else fitted
 
 
 def _check_all_classes(target: Floats | Ints, outcome: Outcome) -> None:

@@ -73,6 +73,9 @@ if TYPE_CHECKING:
 
 Scale = Literal["response", "margin"]
 
+NO_PROBABILITY = (-0.5, 1.5)
+"""Where a function does not predict a probability, not even as a straight line that overshoots."""
+
 GROUP_REPEATS = 5
 """Splits of the rows where groups are units: scores of weak models differ between splits."""
 
@@ -210,7 +213,7 @@ class Fits:
         check_learner_suits_outcome(learner, data.outcome)
         if loss.name == LOG_LOSS.name and needs_scaling(learner):
             learner = TemperatureScaled(estimator=learner)
-        _check_class_sizes(data, cv)
+        _check_sizes(data, cv)
         shares = is_default(learner) and isinstance(cv, int | np.integer) and cv == SHARED_FOLDS
         if n_repeats is None:
             n_repeats = HALVINGS if shares and data.n_fit <= MOST_ROWS else 1
@@ -853,11 +856,19 @@ def _of_one_class(predictor: Predictor, data: Data) -> Predictor:
         # scikit-learn numbers 0 and 1 alike, whatever it calls them
         return predictor if unnamed else replace(predictor, column=class_column(model, label))
     try:
-        shape = predictor.answer(data.matrix[:1]).shape
+        answer = predictor.answer(data.matrix[:32])
     except Exception:
         # what cannot be predicted is reported where it is, with its reason
         return predictor
+    shape = (1, *answer.shape[1:])
     if shape in ((1,), (1, 1)):
+        least, most = NO_PROBABILITY
+        beyond = answer[(answer < least) | (answer > most)]
+        if len(beyond) and not hasattr(model, "predict"):
+            raise ValueError(
+                f"{predictor.name} predicts {float(beyond[0]):.4g}, and y holds classes: one "
+                f"number is the probability of {label!r}, neither its log-odds nor a percentage"
+            )
         if unnamed:
             return predictor
         raise ValueError(
@@ -886,20 +897,33 @@ def _check_class_order(predictor: Predictor, outcome: Outcome) -> None:
     )
 
 
-def _check_class_sizes(data: Data, cv: SplitsLike) -> None:
-    """Raise if a class has fewer rows than there are folds, so that some would hold out none."""
-    outcome = data.outcome
-    if not outcome.is_classes or not isinstance(cv, int | np.integer) or isinstance(cv, bool):
+def _check_sizes(data: Data, cv: SplitsLike) -> None:
+    """Raise if there are too few rows that count, or of a class, for the folds.
+
+    Some folds would then hold out none of them, or leave none to learn from.
+    """
+    if not isinstance(cv, int | np.integer) or isinstance(cv, bool):
         return
-    values = outcome.values if data.fit is None else outcome.values[data.fit]
-    counts = np.bincount(values.astype(np.intp), minlength=outcome.n_classes)
+    fit = np.arange(data.table.n_rows) if data.fit is None else data.fit
+    counted = fit[data.weights.values[fit] > 0]
+    weighted = " of positive weight" if len(counted) < len(fit) else ""
+    if weighted and len(counted) < 2 * cv:
+        raise ValueError(
+            f"X has {len(counted)} rows{weighted}, too few for {cv} folds: each fold needs two or "
+            "more. Give more rows a weight, or use fewer folds"
+        )
+    outcome = data.outcome
+    if not outcome.is_classes:
+        return
+    counts = np.bincount(outcome.values[counted].astype(np.intp), minlength=outcome.n_classes)
     rare = int(counts.argmin())
     if counts[rare] < cv:
+        n = int(counts[rare])
         name = outcome.classes[rare] if outcome.classes else str(rare)
+        fewer = f"use cv={n}{' or less' * (n > 2)}, " if n > 1 else ""
         raise ValueError(
-            f"class {name!r} of y has {counts[rare]} rows, fewer than the {cv} folds: use cv="
-            f"{max(2, int(counts[rare]))} or less, leave its rows out, or join it with another "
-            "class"
+            f"class {name!r} of y has {n} row{'s' * (n != 1)}{weighted}, fewer than the {cv} "
+            f"folds: {fewer}leave its rows out, or join it with another class"
         )
 
 

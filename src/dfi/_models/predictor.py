@@ -120,9 +120,10 @@ class Predictor:
             value = self._evaluate(rows)
         except Exception as error:
             unseen = unseen_levels(self.model, self.table)
+            given = "an array" if isinstance(rows, np.ndarray) else f"a {type(rows).__name__}"
             reason = (
-                f"The model is asked to predict perturbed rows ({brief(error)}): "
-                "it must accept any values of its columns"
+                f"The model is asked to predict perturbed rows ({brief(error)}): it is given "
+                f"{given} with the columns of X, and must accept any values of them"
                 if unseen is None
                 else unseen
             )
@@ -212,14 +213,19 @@ class Predictor:
                 f"{int(np.ma.getmaskarray(value).sum())} of {n_rows} predictions are masked: a "
                 "model must give a finite prediction for every row"
             )
+        if value is None:
+            raise TypeError(f"{self.name} returned None: one number per row is needed")
         if np.iscomplexobj(value):
             raise TypeError(f"{self.name} must predict real numbers, got complex ones")
         try:
             # a copy: a model may answer with a buffer that it fills again, or with its own rows
             result = np.array(value, dtype=float)
         except (TypeError, ValueError):
+            first = next(iter(value), None) if isinstance(value, list | np.ndarray) else None
+            shown = f" of {str(first)[:40]!r}" if isinstance(first, str) else ""
             raise TypeError(
-                f"{self.name} must predict numbers, got {type(value).__name__}"
+                f"{self.name} must predict numbers, got {type(value).__name__}{shown}"
+                + ", and of classes their probabilities" * bool(shown)
             ) from None
         if result.shape == (n_rows, 1):
             result = result[:, 0]

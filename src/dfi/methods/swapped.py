@@ -108,16 +108,26 @@ def why_not(method: Disentangled, before: Fits, after: Fits) -> str | None:
 
 
 def _unlike(before: Fits, after: Fits) -> str | None:
-    """Return which column is not the same thing in both tables, or None."""
+    """Return which column is not the same thing in both tables, or None.
+
+    Raise for numbers in one that are classes in the other: their scores have no difference.
+    """
     first = dict(zip(before.table.names, before.table.columns, strict=True))
     for column in after.table.columns:
         other = first[column.name]
         kinds = [it.kind == "categorical" for it in (other, column)]
         if kinds[0] != kinds[1]:
-            return (
-                f"column {column.name!r} is {other.kind} before and {column.kind} after: give it "
-                "the same dtype in both tables"
-            )
+            varies = [
+                not fits.table.constant[list(it.positions)].all()
+                for fits, it in ((before, other), (after, column))
+            ]
+            told = f"column {column.name!r} is {other.kind} before and {column.kind} after"
+            if all(varies):
+                raise ValueError(
+                    f"{told}: its two scores are of different things. Give it the same dtype in "
+                    "both tables"
+                )
+            return f"{told}: give it the same dtype in both tables"
         seen = [_seen(fits, it) for fits, it in ((before, other), (after, column))]
         for name, one, rest in (("before", seen[0], seen[1]), ("after", seen[1], seen[0])):
             new = [level for level in one if level not in rest]

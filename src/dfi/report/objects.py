@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 SHOWN = 50
 """Units in the table of a text."""
 
+NO_PAGES = (".pdf", ".png", ".svg", ".jpg", ".docx", ".csv", ".xlsx")
+"""Endings that promise something else than a page."""
+
 
 @validated_fields
 @dataclass(frozen=True, eq=False, repr=False)
@@ -167,7 +170,8 @@ class Report:
         Parameters
         ----------
         path : path-like
-            ``.json`` and ``.md`` are written as such, every other ending as a page.
+            ``.json`` and ``.md`` are written as such, every other ending as a page; those of
+            images, documents and tables (``.pdf``, ``.png``, ``.csv``, ...) are refused.
         overwrite : bool, default=False
             Whether an existing file may be replaced.
 
@@ -185,7 +189,13 @@ class Report:
         'report.md'
         """
         kinds = {".json": self.json, ".md": self.markdown}
-        content = kinds.get(Path(os.fspath(path)).suffix.lower(), self.html)
+        ending = Path(os.fspath(path)).suffix.lower()
+        if ending in NO_PAGES:
+            raise ValueError(
+                f"a report is a page, and cannot be written as {ending[1:].upper()}: name it "
+                ".html, .json or .md; a browser prints the page as PDF"
+            )
+        content = kinds.get(ending, self.html)
         place = writable(path, overwrite=overwrite)
         with written_whole(place) as file:
             file.write(content().encode("utf-8", "replace"))

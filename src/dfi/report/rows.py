@@ -28,7 +28,15 @@ def rows_of_page(
     result: Importance, rows: int | LocalAttributions | None
 ) -> LocalAttributions | None:
     """Return the rows that a page shows: as many as asked for, drawn evenly, or those given."""
-    if rows is None or isinstance(rows, LocalAttributions):
+    if rows is None:
+        return rows
+    if isinstance(rows, LocalAttributions):
+        ours, theirs = (it.spec.get("outcome") for it in (result, rows))
+        if rows.names != result.names or ours != theirs:
+            raise ValueError(
+                "rows are contributions to the predictions of another result (of "
+                f"{', '.join(map(repr, rows.names[:5]))}): pass those of result.local(...)"
+            )
         return rows
     count = whole("rows", rows, 1)
     if count > MOST_ROWS:

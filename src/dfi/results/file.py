@@ -12,7 +12,6 @@ import math
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, get_args
 
@@ -25,12 +24,13 @@ from dfi._data.dependence import Clusters, Ordered
 from dfi._data.frames import Library
 from dfi._data.groups import Groups
 from dfi._data.weights import WeightKind, Weights
-from dfi._files import writable, written_whole
+from dfi._files import named, writable, written_whole
 from dfi._models.quality import Quality
 from dfi.inference.influence import InfluenceMoments, InfluenceRows
 
 if TYPE_CHECKING:
     import os
+    from pathlib import Path
 
     from dfi.inference.influence import Influence
     from dfi.results.importance import Importance
@@ -193,7 +193,7 @@ def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Json], Arrays]:
     :data:`FREE_BYTES` + :data:`RATIO` s bytes of arrays, of which each is as long as its header
     says, and a manifest of a quarter of that.
     """
-    source = Path(path)
+    source = named(path)
     if not source.exists():
         raise FileNotFoundError(f"there is no file {source}")
     if source.is_dir():
