@@ -7,10 +7,13 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import polars as pl
 import pytest
+
+from dfi.cli.tables import read_file
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -175,6 +178,20 @@ def test_leading_zeros_are_pointed_at(run, place):
     )
     done = run("explain", "data.csv", "-y", "y", *OPTIONS, "--force", "--categorical", "zip")
     assert (done.exit_code, "leading zeros" in done.stderr) == (0, False)
+
+
+def test_what_is_said_while_reading_reaches_standard_error(tmp_path, monkeypatch):
+    """Readers in Rust are kept from writing there; warnings of ours must come after."""
+    path, muted = tmp_path / "data.csv", []
+    path.write_text(with_column(lambda row: f"{row % 3:05d}", "zip"))
+    nowhere = os.stat(os.devnull)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(
+            warnings, "showwarning", lambda *_: muted.append(os.path.samestat(os.fstat(2), nowhere))
+        )
+        read_file(str(path))
+    assert muted == [False]
 
 
 def test_an_output_without_a_name(run, place):

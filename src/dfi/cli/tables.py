@@ -17,6 +17,7 @@ import os
 import re
 import stat
 import sys
+import warnings
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ from dfi._data.text import spelling as spelling_of
 from dfi.cli.columns import days, is_time, read_dates, with_dates, with_fewer_levels, with_numbers
 from dfi.cli.console import INPUT, REFUSED, ColumnsRefused, Failure, Terminated, is_panic
 from dfi.cli.options import Dates, Decimal, Missing, Numbers, Task, split_names
-from dfi.warnings import IdentifierWarning, warn
+from dfi.warnings import DFIWarning, IdentifierWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -137,7 +138,8 @@ def read_file(
     kind = _format(path, file_format, content, label)
     _refuse_other_kinds(kind, content, label)
     try:
-        with _quietly():
+        with _quietly(), warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", DFIWarning)
             frame = _READERS[kind](content, label, spelling or Spelling())
     except (Failure, KeyboardInterrupt, Terminated, SystemExit):
         raise
@@ -148,6 +150,9 @@ def read_file(
         if is_panic(error):
             reason = f"it is damaged ({reason})"
         raise Failure(f"{label} cannot be read as {name}: {reason}", INPUT) from error
+    # nobody would have seen them there
+    for warning in said:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     if frame.width == 0 or frame.height == 0:
         raise Failure(f"{label} has no {'columns' if frame.width == 0 else 'rows'}", INPUT)
     for name in categorical:
