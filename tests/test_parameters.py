@@ -233,7 +233,11 @@ FUNCTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("function", "options"), FUNCTIONS, ids=str)
+@pytest.mark.parametrize(
+    ("function", "options"),
+    FUNCTIONS,
+    ids=[f"{function.__name__}-{'-'.join(options)}" for function, options in FUNCTIONS],
+)
 def test_functions_refuse_by_name_before_they_look_at_the_data(function, options):
     (name,) = options
     missing = [
