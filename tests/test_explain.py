@@ -187,7 +187,8 @@ def test_result_carries_its_specification_and_quality(sample):
     assert result.diagnostics["n_components"] == len(result.components)
     table = result.table()
     assert list(table.columns) == [
-        "feature", "share", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj",
+        "feature", "share", "share_low", "share_high", "score", "se", "ci_low", "ci_high",
+        "z", "p", "p_adj",
     ]  # fmt: skip
     assert table["feature"].iloc[0] == "x0"
 

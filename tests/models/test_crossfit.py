@@ -314,7 +314,7 @@ def test_a_splitter_of_five_folds_goes_the_general_way(monkeypatch):
     assert prepare(X, Y, estimator=learner, cv=5, n_repeats=4).halvings == (3, 1)
     assert prepare(X, Y, estimator=learner, cv=4).halvings == ()
     assert prepare(X, Y, estimator=learner, cv=5, n_repeats=np.int64(2)).halvings == (2,)
-    with pytest.raises(ValueError, match="n_repeats is True"):
+    with pytest.raises(ValueError, match="n_repeats must be a whole number of 1 or more, got True"):
         prepare(X, Y, estimator=learner, cv=5, n_repeats=True)
 
 
