@@ -305,7 +305,12 @@ def test_text_of_a_result_names_classes_and_units():
     ],
 )  # fmt: skip
 def test_words_of_outcomes(outcome, text):
-    assert words.outcome_of({"outcome": outcome}).text == text
+    assert words.outcome_of({"outcome": outcome, "loss": "poisson"}).text == text
+
+
+def test_whole_numbers_are_counts_only_where_their_loss_says_so():
+    """A mass in whole grams was an expected count."""
+    assert words.outcome_of({"outcome": {"name": "mass", "kind": "count"}}).text is None
 
 
 def test_words_of_losses_and_of_old_files():

@@ -59,7 +59,7 @@ KINDS = {"real": "number", "integer": "integer", "boolean": "boolean", "categori
 
 OUTCOMES = {
     "real": "a quantity",
-    "count": "a count",
+    "count": "a quantity in whole numbers",
     "binary": "two classes",
     "classes": "classes",
     "several": "several quantities",

@@ -72,9 +72,12 @@ def outcome_of(spec: Mapping[str, object], parts: Iterable[str] = ()) -> Outcome
     if not isinstance(told, Mapping):
         return None
     positive = told.get("positive")
+    kind = str(told.get("kind", "real"))
+    # a mass in whole grams is no count: only its loss says that one is meant
+    counted = kind != "count" or loss_of(spec) == "poisson"
     return OutcomeWords(
         str(told.get("name") or ""),
-        str(told.get("kind", "real")),
+        kind if counted else "real",
         tuple(str(name) for name in told.get("classes") or told.get("outcomes") or parts),
         None if positive is None else str(positive),
     )
