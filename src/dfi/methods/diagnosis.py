@@ -512,7 +512,7 @@ def _tells(task: Task, column: Column, rows: Ints, y: Floats) -> bool:
     if column.kind == "categorical":
         if column.width * LEAKED_ROWS > len(rows) or not np.all((y == 0.0) | (y == 1.0)):
             return False
-        codes = column.decode(task.table.matrix[rows][:, list(column.positions)])
+        codes = column.decode(task.table.matrix[:, list(column.positions)][rows])
         return len(np.unique(codes)) == len(np.unique(2 * codes + y))
     if column.width > 1:
         return False
