@@ -33,7 +33,8 @@ STRAIGHT_FIRST = 2.0
 """Size of standardised columns beside that of squares and products, so that their coefficients are
 penalised by a quarter. Five-fold R2 from 200 rows with 1 and 2: diabetes .440 and .467, Hitters
 .401 and .446, College .725 and .742, Wage .262 and .322; with 3 and 6 it is higher on two of them
-and lower on one or two. Without the projection of :class:`QuadraticTerms` it is .428, .441, .655, .297."""
+and lower on one or two. Without the projection of :class:`QuadraticTerms` it is .428, .441, .655
+and .297."""
 
 _LEAST_DIRECTION = 1e-9
 """Share of the largest variance below which a direction of the columns is rounding."""
