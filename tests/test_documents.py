@@ -1,11 +1,14 @@
 """The examples of the README and of pages run as they stand."""
 
+import ast
+import functools
 import re
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "dfi"
 HEAD = "feature share (95 % interval) score (95 % interval) se p_adj"
 PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
@@ -73,3 +76,67 @@ def test_page_on_change_begins_with_what_it_promises(tmp_path, monkeypatch):
     assert change.any_change.feature == "income"
     assert change.test_any("relation").p < 0.01
     assert (tmp_path / "change.html").exists()
+
+
+@functools.cache
+def definitions():
+    """Return what every file of the source defines: names, and names of classes' members."""
+    found = {}
+    for file in SOURCE.rglob("*.py"):
+        names = found[file] = set()
+        scopes = [("", ast.parse(file.read_text()).body)]
+        for prefix, body in scopes:
+            for node in body:
+                targets = node.targets if isinstance(node, ast.Assign) else [node]
+                names |= {prefix + ast.unparse(target) for target in targets if target is not node}
+                if isinstance(node, ast.AnnAssign):
+                    names.add(prefix + ast.unparse(node.target))
+                elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+                    names.add(prefix + node.name)
+                    if isinstance(node, ast.ClassDef):
+                        scopes.append((f"{prefix}{node.name}.", node.body))
+    return found
+
+
+def is_there(name):
+    """Whether a file or folder, or a dotted name of the source, exists."""
+    if "/" in name or name.endswith((".py", ".toml", ".txt", ".md")):
+        return any((home / name).exists() for home in (ROOT, SOURCE))
+    module, parts = SOURCE, name.split(".")
+    while parts and ((module / parts[0]).is_dir() or (module / f"{parts[0]}.py").is_file()):
+        module, *parts = module / parts[0], *parts[1:]
+    homes = (
+        [module / "__init__.py", module.with_suffix(".py")] if module != SOURCE else definitions()
+    )
+    return not parts or any(".".join(parts) in definitions().get(home, ()) for home in homes)
+
+
+def test_contributing_names_only_what_is_there():
+    """Files and folders, modules and their names, targets of make."""
+    text = re.sub(r"```.*?```", "", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.DOTALL)
+    quoted = set(re.findall(r"`([^`]+)`", text))
+    targets = {name.split()[1] for name in quoted if name.startswith("make ")}
+    assert targets <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    commands = [name for name in quoted if " " in name or name.startswith(".")]
+    named = {name.partition("(")[0] for name in quoted - set(commands)}
+    of_this_page = {"dfi", "src", "compute", "merge", "figure-time"}
+    assert len(named) > 80
+    assert sorted(name for name in named - of_this_page if not is_there(name)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [
+        ("_scoring/forms.py", True),
+        ("_scoring/loss.py", False),
+        ("_scoring", True),
+        ("_models.fits.prepare", True),
+        ("_models.fits.prepared", False),
+        ("Fits.halves", True),
+        ("Fits.thirds", False),
+        ("_lines.choose", True),
+        ("READERS", True),
+    ],
+)
+def test_names_that_are_not_there_are_noticed(name, there):
+    assert is_there(name) == there
