@@ -43,11 +43,11 @@ LITERALS = {
 
 @pytest.mark.parametrize("name", LITERALS)
 def test_choices_of_the_table_are_those_of_the_types(name):
-    assert _parameters.COMMON[name][0].names == typing.get_args(LITERALS[name])
+    assert _parameters.COMMON[name].allowed[0].names == typing.get_args(LITERALS[name])
 
 
 def test_the_choices_of_groups_are_those_of_their_type():
-    assert _parameters.COMMON["how"][0].names == typing.get_args(GroupScores)
+    assert _parameters.COMMON["how"].allowed[0].names == typing.get_args(GroupScores)
 
 
 PUBLIC = (dfi.explain, dfi.compare, dfi.sensitivity, dfi.effects, dfi.Importance.table)
@@ -63,6 +63,53 @@ def test_defaults_are_allowed_and_flags_and_choices_are_in_the_table(function):
             assert allowed, name
 
 
+def test_docstrings_take_from_the_table_what_they_do_not_say():
+    @_parameters.validated
+    def draw(own, *, level=0.9, top=None, n_jobs=2):
+        """Draw.
+
+        Parameters
+        ----------
+        own : int
+            Its own.
+        n_jobs : int, default=2
+            Said here.
+
+        Returns
+        -------
+        None
+        """
+
+    common = _parameters.COMMON
+    assert draw.__doc__.splitlines() == [
+        *("Draw.", "", "Parameters", "----------", "own : int", "    Its own."),
+        *("level : float, default=0.9", f"    {common['level'].text}"),
+        *("top : int or None", f"    {common['top'].text}"),
+        *("n_jobs : int, default=2", "    Said here.", "", "Returns", "-------", "None"),
+    ]
+
+
+def test_docstrings_without_a_section_of_parameters_get_one_before_the_next():
+    @_parameters.validated
+    def draw(ax=None):
+        """Draw.
+
+        Examples
+        --------
+        >>> draw()
+        """
+
+    @_parameters.validated
+    def line(ax=None):
+        """Draw a line."""
+
+    section = (
+        "Parameters\n----------\nax : Axes, optional\n    Where to draw; a new figure by default."
+    )
+    assert draw.__doc__ == f"Draw.\n\n{section}\n\nExamples\n--------\n>>> draw()"
+    assert line.__doc__ == f"Draw a line.\n\n{section}"
+
+
 FLAGS = ["no", "False", 0, 1, 1.0, "", []]
 
 
@@ -75,7 +122,7 @@ def test_booleans_take_booleans(name, value):
 
 def test_numpy_booleans_are_booleans():
     for value in (np.True_, np.False_):
-        _parameters.check_one("sort", value, _parameters.COMMON["sort"])
+        _parameters.check_one("sort", value, _parameters.COMMON["sort"].allowed)
 
 
 EXPLAIN = {

@@ -134,45 +134,10 @@ def change(
         Tables may overlap in part.
     ids : pair of array-like, optional
         The same as two vectors, one value for each row of the two tables.
-    transport : str or transport, default="gaussian"
-        The geometry that disentangles the features, fitted to each table.
-    groups : mapping, frame or sequence, optional
-        Groups of features that :meth:`~dfi.Importance.group` of the two results uses.
-    units : {"columns", "groups"}, default="columns"
-        What is given a score.
-    cv : int, splitter, iterable of splits or "prefit", default=5
-        Cross-fitting folds.
-    n_repeats : int, optional
-        How often the scores are computed on another division of the rows and averaged.
-    form : {"auto", "extrapolated", "cross", "calibrated", "loco", "cpi"}, default="auto"
-        The estimator of the latent scores.
-    transport_error : str, default="auto"
-        How the error of the fitted transports enters the standard errors.
-    integration : "auto" or Quadrature, default="auto"
-        How averages along latent lines are taken.
-    diagnose : bool, default=True
-        Whether both results are checked.
-    keep_rows : bool, default=False
-        Keep the influence values of every row of a table of more than 20,000 rows.
     sample_weight, frequency_weight, cv_groups : str or pair of array-like, optional
         The column of both dataframes, or one vector for each table.
-    missing : {"unit", "error", "drop"}, default="unit"
-        What becomes of missing values.
-    loss : str, Loss or callable, default="auto"
-        What scores are differences of.
-    task : {"auto", "classification", "regression"}, default="auto"
-        Whether the outcome holds classes.
-    positive : object, optional
-        The class whose probability is explained.
     level : float, optional
         Confidence level of the intervals; that of the results, .95 for tables.
-    n_jobs : int, optional
-        Parallel tasks (joblib); the result does not depend on it.
-    random_state : int or None, default=0
-        Seed of splits, fits and draws.
-    progress : bool, optional
-        Show progress bars; by default at a terminal and in notebooks, in calls of more than five
-        seconds.
 
     Returns
     -------

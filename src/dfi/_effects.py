@@ -135,12 +135,6 @@ def effects(
     clip : float, default=0.05
         Propensities are kept between ``clip`` and ``1 - clip``; how many were beyond is in
         ``result.diagnostics["overlap of treatment"]``.
-    transport : str or transport, default="gaussian"
-        The geometry that disentangles the features, as for :func:`dfi.explain`.
-    groups : mapping, frame or sequence, optional
-        Groups of features that :meth:`~dfi.Importance.group` uses by default.
-    units : {"columns", "groups"}, default="columns"
-        What is given a score, as for :func:`dfi.explain`.
     cv : int, splitter or iterable of splits, default=5
         The folds of outcome models, propensity and effect alike. Each row must be held out.
     n_repeats : int, optional
@@ -148,39 +142,10 @@ def effects(
         over the splits.
     form : {"cross"}, default="cross"
         The form of the scores; others do worse with outcomes as noisy as these, and are refused.
-    transport_error : str, default="auto"
-        How the error of the fitted transport enters the standard errors, as for
-        :func:`dfi.explain`.
-    integration : "auto" or Quadrature, default="auto"
-        Averages along latent lines, as for :func:`dfi.explain`.
-    diagnose : bool, default=True
-        Check the result, as for :func:`dfi.explain`.
-    explain_rows : {"default", "auto"}, int or None, default="default"
-        How many rows are explained, as for :func:`dfi.explain`.
-    max_seconds : float, optional
-        After so many seconds no further rows are explained.
-    keep_rows : bool, default=False
-        Keep the influence values of every explained row of a large table.
     sample_weight : array-like of shape (n,) or str, optional
         Sampling weights, which reach the outcome models and the propensity too.
-    frequency_weight : array-like of shape (n,) or str, optional
-        Counts of equal rows, which reach them too.
-    cv_groups : array-like of shape (n,), optional
-        Labels of rows that depend on each other, as for :func:`dfi.explain`.
-    missing : {"unit", "error", "drop"}, default="unit"
-        Missing values of ``X``, as for :func:`dfi.explain`.
-    task : {"auto", "classification", "regression"}, default="auto"
-        Whether ``y`` holds classes, as for :func:`dfi.explain`.
     positive : object, optional
         The class whose risk is compared; of three classes or more one has to be named.
-    level : float, default=0.95
-        Confidence level of the intervals.
-    n_jobs : int, optional
-        Parallel tasks (joblib); the result does not depend on it.
-    random_state : int, default=0
-        Seed of splits, fits and draws.
-    progress : bool, optional
-        Show progress bars; by default only at a terminal.
 
     Returns
     -------

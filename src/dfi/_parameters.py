@@ -1,12 +1,14 @@
-"""What every public parameter may be: one table, one wording, and the nearest name for a typo.
+"""What every public parameter may be, and what it means: one table, one wording.
 
 A parameter is looked up by its name, in :data:`OWN` for what one function or class means by it and
-in :data:`COMMON` otherwise; one that is in neither is read, and refused, where it is used (tables,
+in :data:`COMMON` otherwise; what neither restricts is read, and refused, where it is used (tables,
 vectors, estimators, groups). None is allowed where it is the default. To have a function check what
 it is given, write its parameters into the table and decorate it::
 
     @validated
     def explain(X, y, *, level=0.95): ...
+
+Its docstring is completed from the same table: it describes only what is its own.
 
 Classes whose constructors check take :func:`validated_fields`; estimators, which must store what
 they are given and refuse it in ``fit``, take :func:`named_only` and :func:`check`.
@@ -18,6 +20,8 @@ import functools
 import inspect
 import numbers
 import os
+import re
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
@@ -189,6 +193,41 @@ class Named:
 
 Constraints = tuple[Constraint, ...]
 
+TYPES: Mapping[type, str] = {
+    Flag: "bool",
+    Whole: "int",
+    Nonzero: "int",
+    Real: "float",
+    Text: "str",
+    Function: "callable",
+    Nothing: "None",
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A public parameter: what it may be, and its type and meaning as docstrings give them.
+
+    Without ``kind`` the type follows from ``allowed``; the default is the signature's. Without
+    ``text`` the functions that have the parameter describe it themselves.
+    """
+
+    allowed: Constraints = ()
+    text: str = ""
+    kind: str = ""
+
+    @property
+    def type(self) -> str:
+        """The type, as docstrings write it."""
+        return self.kind or listed(_type_of(one) for one in self.allowed)
+
+
+def _type_of(one: Constraint) -> str:
+    if isinstance(one, Choice):
+        return "{" + ", ".join(f'"{name}"' for name in one.names) + "}"
+    return one.kind if isinstance(one, Named) else TYPES[type(one)]
+
+
 FEWEST_ROWS = 50
 """Rows below which a sample has no standard errors worth the name, and is too small for models."""
 
@@ -214,89 +253,315 @@ TRANSPORT_ERRORS = (
 )
 ALTERNATIVES = Choice(("greater", "less", "two-sided"))
 
-COMMON: Mapping[str, Constraints] = {
-    "additive": (FLAG,),
-    "adjust": (Choice(("none", "bonferroni", "holm", "bh", "by")),),
-    "alternative": (ALTERNATIVES,),
-    "attribution": (Choice(("direction", "isotropic")),),
-    "ax": (Named("Axes", "Axes of matplotlib", "pass ax of fig, ax = plt.subplots()"),),
-    "background": (Whole(FEWEST_BACKGROUND),),
-    "by": (Choice(("outcome",)),),
-    "clip": (Real("a number strictly between 0 and 0.5", 0.0, 0.5),),
-    "color": (FEATURE,),
-    "covariance": (Choice(("auto", "sample", "factor", "ledoit-wolf")),),
-    "d": (Whole(2),),
-    "debias": (FLAG,),
-    "diagnose": (FLAG,),
-    "epsilon": (Real("a number of at least 0", 0.0, with_low=True),),
-    "estimate_variance": (FLAG,),
-    "expansion": (Choice(("standard_error", "variance")),),
-    "explain_rows": (Choice(("default", "auto")), Whole(FEWEST_ROWS), Nothing()),
-    "explainer": (Named("DFI", "a dfi.DFI", "pass dfi.DFI().fit(X, y)"),),
-    "feature": (FEATURE,),
-    "fit_rows": (Whole(FEWEST_ROWS),),
-    "form": (Choice(FORMS),),
-    "found": (Named("Change", "a dfi.Change", "pass what change returns"),),
-    "how": (Choice(("sum", "joint", "shapley")),),
-    "integration": (
-        Choice(("auto",)),
-        Named("Quadrature", "a dfi.Quadrature", "pass e.g. dfi.Quadrature('gauss', nodes=64)"),
+COMMON: Mapping[str, Parameter] = {
+    "X": Parameter(
+        text=(
+            "numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories, which "
+            "are one unit each."
+        ),
+        kind="dataframe or array of shape (n, d)",
     ),
-    "keep_rows": (FLAG,),
-    "kind": (Text(),),
-    "level": (LEVEL,),
-    "local": (LOCAL,),
-    "max_rows": (COUNT,),
-    "max_seconds": (Real("a number of seconds above 0", 0.0),),
-    "min_size": (Real("a positive number of rows", 0.0),),
-    "missing": (Choice(("unit", "error", "drop")),),
-    "n": (COUNT,),
-    "n_draws": (COUNT,),
-    "n_folds": (Whole(2),),
-    "n_jobs": (Nonzero(),),
-    "n_repeats": (COUNT,),
-    "n_smoothing": (COUNT,),
-    "n_targets": (Whole(2),),
-    "n_values": (Whole(2),),
-    "name": (Text(),),
-    "null": (Real("a number"),),
-    "of": (Choice(("explained", "null", "sum")),),
-    "overwrite": (FLAG,),
-    "path": (PATH,),
-    "progress": (FLAG,),
-    "quantile": (LEVEL,),
-    "random_state": (SEED,),
-    "reference": (Choice(("auto", "empirical", "gaussian")),),
-    "refine": (COUNT,),
-    "result": (IMPORTANCE,),
-    "rho": (CORRELATION,),
-    "row": (Whole(0),),
-    "same_rows": (FLAG,),
-    "sample": (Whole(0),),
-    "sample_split": (FLAG,),
-    "samples": (FLAG,),
-    "sampling": (Choice(("auto", "coalitions", "permutations")),),
-    "scale": (Choice(("response", "margin")),),
-    "share": (FLAG,),
-    "shrinkage": (
-        Real("a number in [0, 1)", 0.0, 1.0, with_low=True),
-        Choice(("ledoit-wolf",)),
+    "additive": Parameter((FLAG,)),
+    "adjust": Parameter(
+        (Choice(("none", "bonferroni", "holm", "bh", "by")),),
+        "Multiplicity adjustment behind ``p_adj``.",
     ),
-    "simultaneous": (FLAG,),
-    "skewness": (FLAG,),
-    "solved": (FLAG,),
-    "sort": (FLAG,),
-    "split": (FLAG,),
-    "standardize": (FLAG,),
-    "strength": (Real("a number"),),
-    "target": (Text(),),
-    "task": (Choice(("auto", "classification", "regression")),),
-    "title": (Text(),),
-    "tol": (Real("a positive number", 0.0),),
-    "top": (COUNT,),
-    "transport_error": (Choice(TRANSPORT_ERRORS),),
-    "units": (Choice(("columns", "groups")),),
-    "whiten": (FLAG,),
+    "alternative": Parameter((ALTERNATIVES,)),
+    "attribution": Parameter((Choice(("direction", "isotropic")),)),
+    "ax": Parameter(
+        (Named("Axes", "Axes of matplotlib", "pass ax of fig, ax = plt.subplots()"),),
+        "Where to draw; a new figure by default.",
+        kind="Axes",
+    ),
+    "background": Parameter((Whole(FEWEST_BACKGROUND),)),
+    "by": Parameter((Choice(("outcome",)),)),
+    "clip": Parameter((Real("a number strictly between 0 and 0.5", 0.0, 0.5),)),
+    "color": Parameter((FEATURE,)),
+    "covariance": Parameter((Choice(("auto", "sample", "factor", "ledoit-wolf")),)),
+    "cv": Parameter(
+        text='Cross-fitting folds; ``"prefit"`` explains a fitted model on held-out rows.',
+        kind='int, splitter, iterable of splits or "prefit"',
+    ),
+    "cv_groups": Parameter(
+        text=(
+            "Labels of rows that depend on each other (patients, schools): they stay in one fold, "
+            "and standard errors are cluster-robust. Where the folds of ``cv`` go along time and "
+            "there are no labels, rows are taken in their order and errors are Newey and West's "
+            "(HAC)."
+        ),
+        kind="array-like of shape (n,)",
+    ),
+    "d": Parameter((Whole(2),)),
+    "debias": Parameter((FLAG,)),
+    "diagnose": Parameter(
+        (FLAG,),
+        (
+            "Check the result: what noise scores here, whether the scores exceed the variance, "
+            "how far the model was taken from its rows, what dependence the transport leaves. The "
+            "scores do not depend on it; switch it off in simulations."
+        ),
+    ),
+    "epsilon": Parameter((Real("a number of at least 0", 0.0, with_low=True),)),
+    "estimate_variance": Parameter((FLAG,)),
+    "estimator": Parameter(
+        text=(
+            'The regression: a name (``"auto"``, ``"linear"``, ``"ridge"``, ``"boosting"``, '
+            '``"forest"``, ``"extra_trees"``), any scikit-learn regressor, a classifier with '
+            'probabilities, or a pipeline on the raw columns. ``"auto"`` averages ridge, a '
+            "quadratic polynomial, small networks and boosting, with weights tuned for the "
+            'scores. With ``cv="prefit"`` a fitted model or a function of ``X``, which gives a '
+            "column for each class, in their order, or of 0 and 1 the probability of 1."
+        ),
+        kind="str, estimator or callable",
+    ),
+    "expansion": Parameter((Choice(("standard_error", "variance")),)),
+    "explain_rows": Parameter(
+        (Choice(("default", "auto")), Whole(FEWEST_ROWS), Nothing()),
+        (
+            "How many rows are explained, drawn at random; the transport and the models use all "
+            'rows. ``"auto"`` goes on in blocks of 4096 until the standard error of the total is '
+            "1 % of it and that of every score above 5 % of the total is 5 % of the score, or "
+            "until there are no more rows; a number is that many, None all. By default all rows "
+            'of a table of up to 20,000, and ``"auto"`` beyond. ``result.spec`` says how many '
+            "were explained, and why no more."
+        ),
+        kind='{"default", "auto"}, int or None',
+    ),
+    "explainer": Parameter(
+        (Named("DFI", "a dfi.DFI", "pass dfi.DFI().fit(X, y)"),), "A fitted explainer."
+    ),
+    "feature": Parameter((FEATURE,)),
+    "fit_rows": Parameter(
+        (Whole(FEWEST_ROWS),),
+        (
+            "How many rows models are fitted on, drawn at random; every other row is held out. By "
+            "default all rows of a table in memory, and 200,000 of one that is not (files, lazy "
+            "frames, Dask), which is also how many of those can be explained unless "
+            "``explain_rows`` asks for more."
+        ),
+    ),
+    "form": Parameter(
+        (Choice(FORMS),),
+        (
+            'The estimator of the latent scores. ``"auto"`` is ``"extrapolated"`` with '
+            '``estimator="auto"`` and 200 to 5,000 rows, ``"cross"`` where models are fitted here '
+            'otherwise, and ``"loco"`` for a fitted model. ``"cross"`` multiplies the errors of '
+            'two models fitted on disjoint rows. ``"extrapolated"`` is twice the cross form less '
+            "that of models fitted on half as many rows, which lessens the bias of a regression "
+            'that is still learning; ``result.diagnostics["learning_curve"]`` has both. '
+            '``"calibrated"`` is the cross form with a factor for each coordinate, from the other '
+            'folds, that makes up for models that shrink; ``result.diagnostics["calibration"]`` '
+            'has the factors and the cross scores. ``"loco"`` is the difference of two squared '
+            'errors of one model, ``"cpi"`` half of what random replacement values add to its '
+            "squared error."
+        ),
+    ),
+    "found": Parameter(
+        (Named("Change", "a dfi.Change", "pass what change returns"),),
+        "What :func:`dfi.change` found.",
+    ),
+    "frequency_weight": Parameter(
+        text=(
+            "Counts: each row stands for that many equal rows. Not together with "
+            "``sample_weight``. A string names a column."
+        ),
+        kind="array-like of shape (n,) or str",
+    ),
+    "groups": Parameter(
+        text="Groups of features that :meth:`~dfi.Importance.group` uses by default.",
+        kind="mapping, frame or sequence",
+    ),
+    "how": Parameter((Choice(("sum", "joint", "shapley")),)),
+    "integration": Parameter(
+        (
+            Choice(("auto",)),
+            Named("Quadrature", "a dfi.Quadrature", "pass e.g. dfi.Quadrature('gauss', nodes=64)"),
+        ),
+        (
+            "Averages along latent lines: exact or in closed form where the model allows it, else "
+            "quadrature; a :class:`dfi.Quadrature` sets its rule, nodes and memory."
+        ),
+        kind='"auto" or Quadrature',
+    ),
+    "keep_rows": Parameter(
+        (FLAG,),
+        (
+            "Keep the influence values of every explained row of a table of more than 20,000 "
+            "rows. Without it the result has their moments and a sample of them, and a file of it "
+            "is small; differences of results on the same rows need the rows."
+        ),
+    ),
+    "kind": Parameter((Text(),)),
+    "level": Parameter((LEVEL,), "Confidence level of the intervals."),
+    "local": Parameter((LOCAL,), "The rows."),
+    "loss": Parameter(
+        text=(
+            'What scores are differences of: ``"squared-error"``, ``"brier"``, ``"log-loss"``, '
+            '``"poisson"``, ``"gamma"`` or any :class:`dfi.losses.Loss` with a generator. '
+            '``"auto"`` is Brier\'s score for classes, which survives overconfident models, and '
+            'squared error otherwise. ``"absolute"``, ``"pinball"``, ``"zero-one"`` and functions '
+            'of outcome and prediction give differences of one model\'s losses (``form="loco"``) '
+            "only: see :func:`dfi.losses.custom` for what that costs."
+        ),
+        kind="str, Loss or callable",
+    ),
+    "max_rows": Parameter(
+        (COUNT,), "Rows that are moved; each is predicted by models that did not see it."
+    ),
+    "max_seconds": Parameter(
+        (Real("a number of seconds above 0", 0.0),),
+        (
+            "After so many seconds no further rows are explained: the answer is that of the rows "
+            "so far, with the error of so many. The first 4096 rows are explained whatever it "
+            "takes."
+        ),
+    ),
+    "min_size": Parameter((Real("a positive number of rows", 0.0),)),
+    "missing": Parameter(
+        (Choice(("unit", "error", "drop")),),
+        (
+            'Missing values of ``X``. ``"unit"``: being missing counts as a value, and the score '
+            "of a column combines both; models that take NaN, and pipelines with imputers, get "
+            'NaN, others the mean of the observed and an indicator. ``"error"``: refused. '
+            '``"drop"``: rows that have some are left out, with a warning.'
+        ),
+    ),
+    "n": Parameter((COUNT,)),
+    "n_draws": Parameter((COUNT,)),
+    "n_folds": Parameter((Whole(2),)),
+    "n_jobs": Parameter((Nonzero(),), "Parallel tasks (joblib); the result does not depend on it."),
+    "n_repeats": Parameter(
+        (COUNT,),
+        (
+            "How often the scores are computed on another division of the rows and averaged; "
+            "their spread is reported, and part of the standard errors. Every repeat splits the "
+            'rows anew, except with ``estimator="auto"`` and ``cv=5``: there every third does, '
+            "and the two after it only halve the training rows in another way, with the models "
+            "that are there already. By default 3 in that case, up to 5,000 rows, and 1 "
+            "otherwise; 5 where groups are units and ``cv`` is a number, because their scores "
+            "differ from split to split."
+        ),
+    ),
+    "n_smoothing": Parameter((COUNT,)),
+    "n_targets": Parameter((Whole(2),)),
+    "n_values": Parameter(
+        (Whole(2),), "Values along the line, from the 1 % to the 99 % quantile of the coordinate."
+    ),
+    "name": Parameter((Text(),)),
+    "null": Parameter((Real("a number"),)),
+    "of": Parameter((Choice(("explained", "null", "sum")),)),
+    "overwrite": Parameter((FLAG,), "Whether an existing file may be replaced."),
+    "path": Parameter((PATH,)),
+    "positive": Parameter(
+        text=(
+            "The class whose probability is explained, of two classes or of one against the rest. "
+            "By default the last of two, and every one of three or more: one score for all of "
+            "them together, and one for each in ``result.by_outcome``."
+        ),
+        kind="object",
+    ),
+    "progress": Parameter(
+        (FLAG,),
+        (
+            "Show progress bars, with what is done and the time left; by default at a terminal "
+            "and in notebooks, in calls of more than five seconds."
+        ),
+    ),
+    "quantile": Parameter((LEVEL,)),
+    "random_state": Parameter((SEED,), "Seed of splits, fits and draws."),
+    "reference": Parameter((Choice(("auto", "empirical", "gaussian")),)),
+    "refine": Parameter((COUNT,)),
+    "result": Parameter((IMPORTANCE,), "The result.", kind="Importance"),
+    "rho": Parameter((CORRELATION,)),
+    "row": Parameter((Whole(0),)),
+    "same_rows": Parameter((FLAG,)),
+    "sample": Parameter((Whole(0),)),
+    "sample_split": Parameter((FLAG,)),
+    "sample_weight": Parameter(
+        text=(
+            "Sampling weights: how many units of the population a row stands for. They reach the "
+            "regression, the transport and the variance, which is robust. A string names a "
+            "column."
+        ),
+        kind="array-like of shape (n,) or str",
+    ),
+    "samples": Parameter((FLAG,)),
+    "sampling": Parameter((Choice(("auto", "coalitions", "permutations")),)),
+    "scale": Parameter(
+        (Choice(("response", "margin")),),
+        (
+            '``"margin"`` describes a fitted classifier of two classes (``cv="prefit"``) by its '
+            "log-odds, with squared errors of the working response; not for inference about the "
+            "outcome."
+        ),
+    ),
+    "share": Parameter((FLAG,)),
+    "shrinkage": Parameter(
+        (
+            Real("a number in [0, 1)", 0.0, 1.0, with_low=True),
+            Choice(("ledoit-wolf",)),
+        )
+    ),
+    "simultaneous": Parameter((FLAG,)),
+    "skewness": Parameter((FLAG,)),
+    "solved": Parameter((FLAG,)),
+    "sort": Parameter((FLAG,)),
+    "split": Parameter((FLAG,)),
+    "standardize": Parameter((FLAG,)),
+    "strength": Parameter((Real("a number"),)),
+    "target": Parameter((Text(),), "Name of the outcome; that of the result by default."),
+    "task": Parameter(
+        (Choice(("auto", "classification", "regression")),),
+        (
+            "Whether ``y`` holds classes: labels, booleans and 0/1 do unless something else is "
+            "said here, other numbers do not."
+        ),
+    ),
+    "title": Parameter((Text(),), "Headline."),
+    "tol": Parameter((Real("a positive number", 0.0),)),
+    "top": Parameter(
+        (COUNT,), "How many units, the largest first; None for all.", kind="int or None"
+    ),
+    "transport": Parameter(
+        text=(
+            'The geometry that disentangles the features; part of the estimand: ``"gaussian"``, '
+            '``"copula"``, ``"entropic"``, ``"knothe-rosenblatt"``, ``"semicontinuous"`` (see '
+            ':mod:`dfi.transports`), ``"auto"``, or any object with ``fit``, ``encode`` and '
+            "``decode``."
+        ),
+        kind="str or transport",
+    ),
+    "transport_error": Parameter(
+        (Choice(TRANSPORT_ERRORS),),
+        (
+            'How the error of the fitted transport enters the standard errors. ``"derived"``: by '
+            'its influence function, without further model calls; ``"finite-difference"``: the '
+            "same with lines tilted numerically, 2 d further passes and no assumption on the "
+            'model; ``"jackknife"``: by fitting it again without groups of rows; '
+            '``"covariance"``: an older and cruder derivation; ``"ignore"``: the transport is '
+            "taken as known, as the paper does, and intervals of non-null scores are too short. "
+            '``"auto"`` checks the derived terms by differences on up to 384 rows, and uses these '
+            "where a standard error would change by more than 5 %."
+        ),
+        kind="str",
+    ),
+    "units": Parameter(
+        (Choice(("columns", "groups")),),
+        (
+            'What is given a score. With ``"groups"`` the transport disentangles the groups from '
+            "each other, not their columns, and each is scored as one: shared signal within a "
+            "group counts once. Groups may overlap."
+        ),
+    ),
+    "whiten": Parameter((FLAG,)),
+    "y": Parameter(
+        text=(
+            "The outcome: a quantity, a count, or classes (labels of any type, booleans, 0/1). "
+            "Several columns are several quantities; a string names the column of ``X`` that "
+            "holds it."
+        ),
+        kind="array-like of shape (n,), frame of several outcomes, or str",
+    ),
 }
 """What parameters may be that mean the same wherever they occur."""
 
@@ -403,7 +668,7 @@ def shown(value: object) -> str:
 def constraints_of(owner: str, name: str) -> Constraints:
     """Return what a parameter of a function or class may be; empty where anything may."""
     own = OWN.get((owner, name))
-    return COMMON.get(name, ()) if own is None else own
+    return COMMON.get(name, Parameter()).allowed if own is None else own
 
 
 def check_one(name: str, value: object, allowed: Constraints, *, optional: bool = False) -> None:
@@ -527,6 +792,7 @@ def named_only(function: Callable[P, R]) -> Callable[P, R]:
 
 def _wrapped(function: Callable[P, R], owner: str, *, values: bool) -> Callable[P, R]:
     checks = _Checks.of(function, owner)
+    function.__doc__ = described(function.__doc__, checks.signature)
 
     @functools.wraps(function)
     def call(*arguments: P.args, **options: P.kwargs) -> R:
@@ -541,4 +807,68 @@ def _wrapped(function: Callable[P, R], owner: str, *, values: bool) -> Callable[
 def validated_fields(kind: C) -> C:
     """Let the constructor of a class check its fields by the table."""
     kind.__init__ = _wrapped(kind.__init__, kind.__name__, values=True)  # type: ignore[misc]
+    return documented(kind)
+
+
+def documented(kind: C) -> C:
+    """Complete the docstring of a class by what the table says of its parameters."""
+    kind.__doc__ = described(kind.__doc__, inspect.signature(kind))
     return kind
+
+
+def described(text: str | None, signature: inspect.Signature) -> str | None:
+    """Return a docstring that describes all parameters of a signature, in its order.
+
+    What the docstring does not say itself is taken from :data:`COMMON`.
+    """
+    if text is None:
+        return None
+    text = inspect.cleandoc(text)
+    before, own, after = _parameter_section(text)
+    entries: dict[str, str] = {}
+    for name, parameter in signature.parameters.items():
+        common = COMMON.get(name, Parameter())
+        if name in own:
+            entries[own[name]] = own[name]
+        elif common.text:
+            entries[name] = _entry(parameter, common)
+    body = "\n".join(entries.values())
+    return f"{before}{PARAMETERS}{body}\n\n{after}".rstrip() if body else text
+
+
+PARAMETERS = "Parameters\n----------\n"
+_NEXT_SECTION = re.compile(r"^\S[^\n]*\n-{3,}$", re.MULTILINE)
+
+
+def _parameter_section(text: str) -> tuple[str, dict[str, str], str]:
+    """Return what stands before the section, the entry of each parameter in it, and the rest."""
+    start = text.find(PARAMETERS)
+    body = text[start + len(PARAMETERS) :] if start >= 0 else text
+    following = _NEXT_SECTION.search(body)
+    end = following.start() if following else len(body)
+    if start < 0:
+        return f"{body[:end].rstrip()}\n\n", {}, body[end:]
+    entries = re.split(r"\n(?=\S)", body[:end].strip())
+    named = [(entry.split("\n", 1)[0].split(" : ")[0], entry) for entry in entries]
+    own = {name.lstrip("*"): entry for names, entry in named for name in names.split(", ")}
+    return text[:start], own, body[end:]
+
+
+def _entry(parameter: inspect.Parameter, common: Parameter) -> str:
+    kind = common.type
+    if parameter.default is None and "None" not in kind:
+        kind += ", optional"
+    elif parameter.default is not parameter.empty:
+        shown = (
+            f'"{parameter.default}"' if isinstance(parameter.default, str) else parameter.default
+        )
+        kind += f", default={shown}"
+    body = textwrap.fill(
+        common.text,
+        96,
+        initial_indent="    ",
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return f"{parameter.name} : {kind}\n{body}"

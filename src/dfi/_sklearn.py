@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dfi._models.fits import prepare
 from dfi._models.learners import warn_of_refits
-from dfi._parameters import check, named_only, validated
+from dfi._parameters import check, documented, named_only, validated
 from dfi._run import FittedSource, importance, importances, refusal
 from dfi.inference.influence import InfluenceRows
 from dfi.methods.disentangled import Disentangled
@@ -49,100 +49,9 @@ OPTIONAL = ("fit_rows", "max_seconds", "n_jobs", "n_repeats", "progress", "rando
 """Parameters of the estimator that may be None."""
 
 
+@documented
 class DFI(BaseEstimator):
     """Disentangled Feature Importance.
-
-    Parameters
-    ----------
-    estimator : str, estimator or callable, default="auto"
-        The regression: a name (``"auto"``, ``"linear"``, ``"ridge"``, ``"boosting"``,
-        ``"forest"``, ``"extra_trees"``), any scikit-learn regressor, a classifier with
-        probabilities, or a pipeline on the raw columns. ``"auto"`` averages ridge, a quadratic
-        polynomial, small networks and boosting, with weights chosen for the scores. With
-        ``cv="prefit"`` a fitted model or a function of ``X``, which gives a column for each
-        class, in their order, or of 0 and 1 the probability of 1.
-    transport : str or transport, default="gaussian"
-        The geometry that disentangles the features; part of the estimand: ``"gaussian"``,
-        ``"copula"``, ``"entropic"``, ``"knothe-rosenblatt"``, ``"semicontinuous"`` (see
-        :mod:`dfi.transports`), ``"auto"``, or any object with ``fit``, ``encode`` and ``decode``.
-    groups : mapping, frame or sequence, optional
-        Groups of features that :meth:`~dfi.Importance.group` uses by default.
-    units : {"columns", "groups"}, default="columns"
-        What is given a score. With ``"groups"`` the transport disentangles the groups from each
-        other, not their columns, and each is scored as one: shared signal within a group counts
-        once. Groups may overlap.
-    cv : int, splitter, iterable of splits or "prefit", default=5
-        Cross-fitting folds; ``"prefit"`` explains a fitted model on held-out rows.
-    n_repeats : int, optional
-        How often the scores are computed on another division of the rows and averaged; their spread
-        is reported, and part of the standard errors. Every repeat splits the rows anew, except with
-        ``estimator="auto"`` and ``cv=5``: there every third does, and the two after it only halve
-        the training rows in another way, with the models that are there already. By default 3 in
-        that case, up to 5,000 rows, and 1 otherwise; 5 where groups are units and ``cv`` is a
-        number, because their scores differ from split to split.
-    form : {"auto", "extrapolated", "cross", "calibrated", "loco", "cpi"}, default="auto"
-        The estimator of the latent scores. ``"auto"`` is ``"extrapolated"`` with
-        ``estimator="auto"`` and 200 to 5,000 rows, ``"cross"`` where models are fitted here
-        otherwise, and ``"loco"`` for a fitted model. ``"cross"`` multiplies the errors of two
-        models fitted on disjoint rows. ``"extrapolated"`` is twice the cross form less that of
-        models fitted on half as many rows, which lessens the bias of a regression that is still
-        learning; ``result.diagnostics["learning_curve"]`` has both. ``"calibrated"`` is the cross
-        form with a factor for each coordinate, from the other folds, that makes up for models
-        that shrink; ``result.diagnostics["calibration"]`` has the factors and the cross scores.
-        ``"loco"`` is the difference of two squared errors of one model, ``"cpi"`` half of what
-        random replacement values add to its squared error.
-    transport_error : str, default="auto"
-        How the error of the fitted transport enters the standard errors. ``"derived"``: by its
-        influence function, without further model calls; ``"finite-difference"``: the same with
-        lines tilted numerically, 2 d further passes and no assumption on the model;
-        ``"jackknife"``: by fitting it again without groups of rows; ``"covariance"``: an older and
-        cruder derivation; ``"ignore"``: the transport is taken as known, as the paper does, and
-        intervals of non-null scores are too short. ``"auto"`` checks the derived terms by
-        differences on up to 384 rows, and uses these where a standard error would change by more
-        than 5 %.
-    integration : "auto" or Quadrature, default="auto"
-        Averages along latent lines: exact or in closed form where the model allows it, else
-        quadrature; a :class:`dfi.Quadrature` sets its rule, nodes and memory.
-    diagnose : bool, default=True
-        Check the result: what noise scores here, whether the scores exceed the variance, how far
-        the model was taken from its rows, what dependence the transport leaves. The scores do not
-        depend on it; switch it off in simulations.
-    explain_rows : {"default", "auto"}, int or None, default="default"
-        How many rows are explained, drawn at random; the transport and the models use all rows.
-        ``"auto"`` goes on in blocks of 4096 until the standard error of the total is 1 % of it and
-        that of every score above 5 % of the total is 5 % of the score, or until there are no more
-        rows; a number is that many, None all. By default all rows of a table of up to 20,000, and
-        ``"auto"`` beyond. How many were explained, and why no more, is in ``result_.spec``.
-    max_seconds : float, optional
-        After so many seconds no further rows are explained: the answer is that of the rows so far,
-        with the error of so many. The first 4096 rows are explained whatever it takes.
-    keep_rows : bool, default=False
-        Keep the influence values of every explained row of a table of more than 20,000 rows.
-        Without it the result has their moments and a sample of them, and a file of it is small;
-        differences of results on the same rows need the rows.
-    missing : {"unit", "error", "drop"}, default="unit"
-        Missing values of ``X``. ``"unit"``: part of what is seen of their column, whose score is
-        that of value and missingness together; models that take NaN, and pipelines with imputers,
-        get NaN, others the mean of the observed and an indicator. ``"error"``: refused.
-        ``"drop"``: rows that have some are left out, with a warning.
-    loss : str, Loss or callable, default="auto"
-        What scores are differences of; ``"auto"`` is Brier's score for classes and squared error
-        otherwise. See :func:`dfi.explain`.
-    task : {"auto", "classification", "regression"}, default="auto"
-        Whether the outcome is a class.
-    positive : object, optional
-        The class whose probability is explained.
-    scale : {"response", "margin"}, default="response"
-        ``"margin"`` describes a fitted classifier of two classes by its log-odds.
-    level : float, default=0.95
-        Confidence level of the intervals.
-    n_jobs : int, optional
-        Parallel tasks (joblib); the result does not depend on it.
-    random_state : int, default=0
-        Seed of splits, fits and draws.
-    progress : bool, optional
-        Show progress bars, with what is done and the time left; by default at a terminal and in
-        notebooks, in calls of more than five seconds.
 
     Attributes
     ----------
@@ -241,19 +150,8 @@ class DFI(BaseEstimator):
 
         Parameters
         ----------
-        X : dataframe or array of shape (n, d)
-            numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories.
         y : array-like of shape (n,)
             The outcome: a quantity, a count, or classes; several columns are several quantities.
-        sample_weight : array-like of shape (n,), optional
-            Sampling weights: how many units of the population a row stands for. They reach the
-            regression, the transport and the variance, which is robust.
-        frequency_weight : array-like of shape (n,), optional
-            Counts: each row stands for that many equal rows. Not together with ``sample_weight``.
-        cv_groups : array-like of shape (n,), optional
-            Labels of rows that depend on each other (patients, schools): they stay in one fold, and
-            standard errors are cluster-robust. Where the folds of ``cv`` go along time and no
-            labels are given, rows are taken in their order and errors are of Newey and West (HAC).
 
         Returns
         -------

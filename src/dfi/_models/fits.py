@@ -1054,44 +1054,6 @@ def prepare(
 
     Parameters
     ----------
-    X : dataframe or array of shape (n, d), or a table that is not in memory
-        The features.
-    y : array-like of shape (n,), frame of several outcomes, or str
-        The outcome; a string names the column of ``X`` that holds it.
-    estimator : str, estimator or callable, default="auto"
-        The regression: a name, a scikit-learn estimator, or a fitted model with ``cv="prefit"``.
-    cv : int, splitter, iterable of splits or "prefit", default=5
-        Cross-fitting folds; ``"prefit"`` explains a fitted model on held-out rows.
-    n_repeats : int, optional
-        How often the rows are divided anew.
-    groups : mapping, frame or sequence, optional
-        Groups of features.
-    units : {"columns", "groups"}, default="columns"
-        What is given a score.
-    sample_weight, frequency_weight : array-like of shape (n,) or str, optional
-        Sampling weights, or counts of equal rows.
-    cv_groups : array-like of shape (n,), optional
-        Labels of rows that depend on each other and stay in one fold.
-    missing : {"unit", "error", "drop"}, default="unit"
-        What becomes of missing values.
-    loss : str, Loss or callable, default="auto"
-        What scores are differences of.
-    task : {"auto", "classification", "regression"}, default="auto"
-        Whether ``y`` holds classes.
-    positive : object, optional
-        The class whose probability is explained.
-    scale : {"response", "margin"}, default="response"
-        Whether a fitted classifier is described by probabilities or by log-odds.
-    n_jobs : int, optional
-        Parallel tasks (joblib).
-    random_state : int or None, default=0
-        Seed of splits and fits.
-    progress : bool, optional
-        Show progress bars; by default at a terminal and in notebooks.
-    fit_rows : int, optional
-        How many rows models are fitted on, drawn at random; all by default.
-    explain_rows : int or str, optional
-        How many rows of a table that is not in memory are gathered to be explained.
     samples : bool, default=False
         Whether the methods that will be asked take a sample of the rows of such a table.
 

@@ -127,29 +127,10 @@ class Disentangled(Method):
 
     Parameters
     ----------
-    transport : str or transport, default="gaussian"
-        The geometry that disentangles the features; part of the estimand.
-    form : {"auto", "extrapolated", "cross", "calibrated", "loco", "cpi"}, default="auto"
-        The estimator of the latent scores: the cross form where models are fitted here, the
-        LOCO-type form for a fitted model. ``"extrapolated"`` is twice the cross form less that of
-        models fitted on half as many rows (:meth:`~dfi._scoring.scores.Scores.extrapolated`);
-        ``"auto"`` takes it with the default learner, from 200 to 5,000 rows. ``"calibrated"``
-        stretches what models that shrink find (:mod:`dfi._scoring.forms`).
-    transport_error : str, default="auto"
-        How the transport's own error enters the standard errors, see :class:`dfi.DFI`.
-    integration : "auto" or Quadrature, default="auto"
-        Averages along latent lines.
-    diagnose : bool, default=True
-        Check the result; the scores do not depend on it.
     additive : bool, default=False
         Where groups are units: Shapley values in place of joint scores
         (:mod:`dfi._scoring.orders`), which add up to R2 times the variance. What several groups
         share is divided evenly between them; columns of no group are one more unit.
-    explain_rows : {"default", "auto"}, int or None, default="default"
-        How many rows are explained, drawn at random, under a transport and models of all: see
-        :func:`dfi.explain`.
-    max_seconds : float, optional
-        No further rows are explained after so many seconds.
 
     Examples
     --------

@@ -108,8 +108,6 @@ def plot_local(local: LocalAttributions, kind: str = "beeswarm", **options: obje
 
     Parameters
     ----------
-    local : LocalAttributions
-        What to draw.
     kind : {"beeswarm", "waterfall", "dependence"}, default="beeswarm"
         Name of a plot of single rows.
     **options
@@ -143,8 +141,6 @@ def plot_result(
 
     Parameters
     ----------
-    result : Importance
-        What to draw.
     kind : str, default="importance"
         Name of a plot of a single result.
     **options

@@ -93,8 +93,6 @@ def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | No
         A result with its latent side.
     top : int or None, default=20
         How many features, by the larger of the two scores.
-    ax : Axes, optional
-        Where to draw.
 
     Returns
     -------
@@ -193,8 +191,6 @@ def attribution(result: Importance, *, top: int | None = 30, ax: Axes | None = N
     top : int or None, default=30
         How many features, the largest scores first. With None and hundreds of features only some
         labels are written; the pattern stays legible.
-    ax : Axes, optional
-        Where to draw.
 
     Returns
     -------
@@ -291,8 +287,6 @@ def amplification(result: Importance, *, top: int | None = 8, ax: Axes | None = 
         A result with its latent side.
     top : int or None, default=8
         How many features are named; all are drawn.
-    ax : Axes, optional
-        Where to draw.
 
     Returns
     -------

@@ -36,8 +36,6 @@ def change_data(found: Change, *, top: int | None = 20) -> Frame:
 
     Parameters
     ----------
-    found : Change
-        What :func:`dfi.change` found.
     top : int or None, default=20
         How many units, the largest changes first.
 
@@ -64,12 +62,8 @@ def change(found: Change, *, top: int | None = 20, ax: Axes | None = None) -> Ax
 
     Parameters
     ----------
-    found : Change
-        What :func:`dfi.change` found.
     top : int or None, default=20
         How many units, the largest changes first.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
 
     Returns
     -------

@@ -63,10 +63,6 @@ def classes(result: Importance, *, top: int | None = 20, ax: Axes | None = None)
     ----------
     result : Importance
         A result of several classes or outcomes.
-    top : int or None, default=20
-        How many features, the largest first; None for all.
-    ax : Axes, optional
-        Where to draw; a new figure of a fitting size by default.
 
     Returns
     -------

@@ -216,10 +216,6 @@ def sensitivity(results: ResultsByLabel, *, top: int | None = 12, ax: Axes | Non
     ----------
     results : mapping of str to Importance, or a sensitivity analysis
         One result per setting (epsilon, transport, learner, ...), in the order to draw them.
-    top : int or None, default=12
-        How many features, by the score under the first setting.
-    ax : Axes, optional
-        Where to draw.
 
     Returns
     -------

@@ -75,13 +75,6 @@ def _beeswarm_data(local: LocalAttributions, *, top: int | None = 20) -> Columns
 def beeswarm_data(local: LocalAttributions, *, top: int | None = 20) -> Frame:
     """Return the numbers behind :func:`beeswarm`, one line for each unit and row.
 
-    Parameters
-    ----------
-    local : LocalAttributions
-        What the plot would draw.
-    top : int or None, default=20
-        How many units; None for all.
-
     Returns
     -------
     frame
@@ -105,15 +98,6 @@ def beeswarm(local: LocalAttributions, *, top: int | None = 20, ax: Axes | None 
     The unit with the largest mean absolute contribution is at the top. Points are coloured by the
     rank of the feature's own value; categories, groups and missing values are grey. Beyond 1,000
     rows evenly spaced ones are drawn.
-
-    Parameters
-    ----------
-    local : LocalAttributions
-        The rows.
-    top : int or None, default=20
-        How many units; None for all.
-    ax : Axes, optional
-        Where to draw; a new figure of a fitting size by default.
 
     Returns
     -------
@@ -213,8 +197,6 @@ def waterfall_data(
 
     Parameters
     ----------
-    local : LocalAttributions
-        What the plot would draw.
     row : int, optional
         Which row, by its position in the table; the first by default.
     top : int or None, default=12
@@ -251,14 +233,10 @@ def waterfall(
 
     Parameters
     ----------
-    local : LocalAttributions
-        The rows.
     row : int, optional
         Which row, by its position in the table; the first by default.
     top : int or None, default=12
         How many units of their own; the others are added up.
-    ax : Axes, optional
-        Where to draw; a new figure of a fitting size by default.
 
     Returns
     -------
@@ -350,8 +328,6 @@ def dependence_data(
 
     Parameters
     ----------
-    local : LocalAttributions
-        What the plot would draw.
     feature : str, optional
         The feature; that with the largest mean absolute contribution by default.
     color : str, optional
@@ -387,14 +363,10 @@ def dependence(
 
     Parameters
     ----------
-    local : LocalAttributions
-        The rows.
     feature : str, optional
         The feature; that with the largest mean absolute contribution by default.
     color : str, optional
         A feature whose values (by rank) colour the points.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
 
     Returns
     -------

@@ -108,8 +108,6 @@ def importance(
 
     Parameters
     ----------
-    result : Importance
-        Features, latent coordinates or groups.
     top : int or None, default=20
         How many units, the largest first; None for all. Where labels would overlap only some of
         them are written.
@@ -119,8 +117,6 @@ def importance(
         Multiplicity adjustment over all units, shown or not.
     simultaneous : bool, default=False
         Whether the intervals hold for all units at once.
-    ax : Axes, optional
-        Where to draw; a new figure of a fitting size by default.
 
     Returns
     -------
@@ -253,8 +249,6 @@ def diagnostics(result: Importance, *, ax: Axes | None = None) -> Axes:
     ----------
     result : Importance
         A result with diagnostics.
-    ax : Axes, optional
-        Where to draw.
 
     Returns
     -------
@@ -362,17 +356,11 @@ def line_profile_data(
 
     Parameters
     ----------
-    explainer : DFI
-        A fitted explainer.
     feature : str
         The feature whose latent coordinate moves.
     level : str, optional
         For a categorical feature, the level that the line leads to; ``"missing"`` for a feature
         with missing values.
-    n_values : int, default=41
-        Values along the line, from the 1 % to the 99 % quantile of the coordinate.
-    max_rows : int, default=200
-        Rows that are moved; each is predicted by models that did not see it.
 
     Returns
     -------
@@ -405,19 +393,11 @@ def line_profile(
 
     Parameters
     ----------
-    explainer : DFI
-        A fitted explainer.
     feature : str
         The feature whose latent coordinate moves.
     level : str, optional
         For a categorical feature, the level that the line leads to; ``"missing"`` for a feature
         with missing values.
-    n_values : int, default=41
-        Values along the line, from the 1 % to the 99 % quantile of the coordinate.
-    max_rows : int, default=200
-        Rows that are moved; each is predicted by models that did not see it.
-    ax : Axes, optional
-        Where to draw.
 
     Returns
     -------

@@ -252,13 +252,6 @@ def _period(result: Importance) -> Plain:
 def change_html(found: Change, *, title: str | None = None, target: str | None = None) -> str:
     """Return the page of a change.
 
-    Parameters
-    ----------
-    found : Change
-        What :func:`dfi.change` found.
-    title, target : str, optional
-        Headline, and the name of the outcome.
-
     Returns
     -------
     str
@@ -305,8 +298,6 @@ def compact_change_html(found: Change, *, rows: int = 10) -> str:
 
     Parameters
     ----------
-    found : Change
-        What to show.
     rows : int, default=10
         How many units, the largest changes first.
 
@@ -360,14 +351,8 @@ def write_change_report(
 
     Parameters
     ----------
-    found : Change
-        What :func:`dfi.change` found.
     path : path-like
         Where to write; ``.html`` is the customary ending.
-    title, target : str, optional
-        Headline, and the name of the outcome.
-    overwrite : bool, default=False
-        Whether an existing file may be replaced.
 
     Returns
     -------

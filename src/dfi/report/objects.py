@@ -42,8 +42,6 @@ class Report:
     ----------
     result : Importance, mapping of str to Importance, or Change
         What it is about.
-    title, target : str, optional
-        Headline, and the name of the outcome; by default those of the result.
     groups : mapping, frame or Groups, optional
         Groups of features to report, of a single result.
     rows : int or LocalAttributions, optional
@@ -172,8 +170,6 @@ class Report:
         path : path-like
             ``.json`` and ``.md`` are written as such, every other ending as a page; those of
             images, documents and tables (``.pdf``, ``.png``, ``.csv``, ...) are refused.
-        overwrite : bool, default=False
-            Whether an existing file may be replaced.
 
         Returns
         -------

@@ -131,10 +131,6 @@ def report_html(
 
     Parameters
     ----------
-    result : Importance
-        The result.
-    title, target : str, optional
-        Headline, and the name of the outcome.
     groups : mapping, frame or Groups, optional
         Groups to report; by default those that the result was made with.
     rows : int or LocalAttributions, optional
@@ -209,8 +205,6 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
 
     Parameters
     ----------
-    result : Importance
-        What to show.
     rows : int, default=10
         How many units, the largest scores first.
 
@@ -266,10 +260,6 @@ def comparison_html(
     ----------
     results : Results or mapping of str to Importance
         What to compare.
-    title : str, optional
-        Heading of the page.
-    target : str, optional
-        What the outcome is called.
 
     Returns
     -------
@@ -342,19 +332,13 @@ def write_report(
 
     Parameters
     ----------
-    result : Importance
-        The result.
     path : path-like
         Where to write; ``.html`` is the customary ending.
-    title, target : str, optional
-        Headline, and the name of the outcome.
     groups : mapping, frame or Groups, optional
         Groups to report; by default those that the result was made with.
     rows : int or LocalAttributions, optional
         So many rows, drawn at random, or those given, with the contributions to their predictions:
         the page then holds values of single rows. By default it holds none.
-    overwrite : bool, default=False
-        Whether an existing file may be replaced.
 
     Returns
     -------
@@ -391,10 +375,6 @@ def write_comparison_report(
         The results.
     path : path-like
         Where to write.
-    title, target : str, optional
-        Headline, and the name of the outcome.
-    overwrite : bool, default=False
-        Whether an existing file may be replaced.
 
     Returns
     -------

@@ -56,12 +56,6 @@ def summarize(
 
     Parameters
     ----------
-    result : Importance
-        The result.
-    title : str, optional
-        Headline of the report.
-    target : str, optional
-        Name of the outcome; the one in the result's specification by default.
     groups : mapping, frame or Groups, optional
         Groups to report; by default those that the result was made with.
 
@@ -542,8 +536,6 @@ def summarize_comparison(
     results : mapping of str to Importance, or a comparison
         The results, the one that sets the order first. A comparison's records (question, validity
         of its intervals, seconds) are shown where it has them.
-    title, target : str, optional
-        Headline, and the name of the outcome.
 
     Returns
     -------

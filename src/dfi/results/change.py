@@ -273,8 +273,6 @@ class Change:
         ----------
         level : float, optional
             Confidence level of the intervals; that of the results by default.
-        adjust : {"none", "bonferroni", "holm", "bh", "by"}, default="holm"
-            Multiplicity adjustment behind ``p_adj``.
         simultaneous : bool, default=False
             Whether the intervals of a column hold for all units at once (max-t).
         sort : bool, default=True
@@ -355,8 +353,6 @@ class Change:
         ----------
         path : path-like
             Where to write; ``.json`` is the customary ending.
-        overwrite : bool, default=False
-            Whether an existing file may be replaced.
 
         Returns
         -------
@@ -386,8 +382,6 @@ class Change:
         ----------
         top : int or None, default=20
             How many units are drawn, the largest changes first.
-        ax : matplotlib Axes, optional
-            Where to draw.
 
         Returns
         -------
@@ -439,10 +433,6 @@ class Change:
         path : path-like, optional
             Where to write. Without it the report comes back as an object with ``html()``,
             ``json()``, ``markdown()`` and ``write(path)``.
-        title, target : str, optional
-            Headline, and the name of the outcome.
-        overwrite : bool, default=False
-            Whether an existing file may be replaced.
 
         Returns
         -------

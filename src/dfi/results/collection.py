@@ -439,10 +439,6 @@ class Results(Mapping[str, "Importance"]):
         path : path-like, optional
             Where to write. Without it the report comes back as an object with ``html()``,
             ``json()``, ``markdown()`` and ``write(path)``.
-        title, target : str, optional
-            Headline, and the name of the outcome.
-        overwrite : bool, default=False
-            Whether an existing file may be replaced.
 
         Returns
         -------

@@ -503,8 +503,6 @@ class Importance:
         alternative : {"greater", "less", "two-sided"}, optional
             Alternative of the tests against 0: by default ``"greater"``, ``"two-sided"`` for a
             difference of two results.
-        adjust : {"none", "bonferroni", "holm", "bh", "by"}, default="holm"
-            Multiplicity adjustment behind ``p_adj``.
         expansion : {None, "standard_error", "variance"}, default=None
             Expansion near the null, for intervals and tests (not the ``se`` column); see
             :mod:`dfi.inference.intervals`.
@@ -740,8 +738,6 @@ class Importance:
         alternative : {"greater", "less", "two-sided"}, optional
             Direction of the alternative: by default ``"greater"``, ``"two-sided"`` for a
             difference of two results.
-        adjust : {"none", "bonferroni", "holm", "bh", "by"}, default="holm"
-            Multiplicity adjustment behind ``p_adj``.
         null : float, default=0.0
             Value under the null hypothesis.
         expansion : {None, "standard_error", "variance"}, default=None
@@ -1208,8 +1204,6 @@ class Importance:
         ----------
         path : path-like
             Where to write; ``.dfi`` is the customary ending.
-        overwrite : bool, default=False
-            Whether an existing file may be replaced.
 
         Returns
         -------
@@ -1327,14 +1321,10 @@ class Importance:
         path : path-like, optional
             Where to write. Without it the report comes back as an object with ``html()``,
             ``json()``, ``markdown()`` and ``write(path)``.
-        title, target : str, optional
-            Headline, and the name of the outcome.
         groups : mapping, frame or Groups, optional
             Groups to report; by default those that the result was made with.
         rows : int or LocalAttributions, optional
             Explain so many single rows on the page too, whose values it then holds.
-        overwrite : bool, default=False
-            Whether an existing file may be replaced.
 
         Returns
         -------
