@@ -84,7 +84,7 @@ def test_docstrings_take_from_the_table_what_they_do_not_say():
     assert draw.__doc__.splitlines() == [
         *("Draw.", "", "Parameters", "----------", "own : int", "    Its own."),
         *("level : float, default=0.9", f"    {common['level'].text}"),
-        *("top : int or None", f"    {common['top'].text}"),
+        *("top : int or None, default=None", f"    {common['top'].text}"),
         *("n_jobs : int, default=2", "    Said here.", "", "Returns", "-------", "None"),
     ]
 
