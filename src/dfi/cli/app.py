@@ -32,7 +32,7 @@ from dfi.cli.console import (
     print_table,
 )
 from dfi.cli.inputs import read_arguments, resolve_transport
-from dfi.cli.options import Request, UnitsKind, split_names
+from dfi.cli.options import Request, UnitsKind, split_names, with_request
 from dfi.cli.phrases import in_options
 from dfi.cli.reproduce import reproduce
 
@@ -163,35 +163,10 @@ class Run:
 
 
 @guarded
+@with_request()
 def explain(
     context: typer.Context,
-    data: options.Data,
-    target: options.Target,
-    task: options.OutcomeTask = options.Task.auto,
-    positive: options.Positive = None,
-    loss: options.ScoreLoss = "auto",
-    groups: options.Groups = None,
-    units: options.Units = options.UnitsKind.columns,
-    drop: options.Drop = None,
-    weights: options.Weights = None,
-    frequency_weights: options.FrequencyWeights = None,
-    time: options.Time = None,
-    cv_groups: options.RowGroups = None,
-    missing: options.MissingValues = options.Missing.unit,
-    na_values: options.NaValues = None,
-    categorical: options.Categorical = None,
-    dates: options.DateColumns = None,
-    numbers: options.NumberTexts = options.Numbers.plain,
-    decimal: options.DecimalMark = options.Decimal.point,
-    max_levels: options.MaxLevels = None,
-    file_format: options.Format = None,
-    encoding: options.Encoding = "utf-8",
-    max_unpacked: options.MaxUnpacked = None,
-    model: options.Model = "auto",
-    trust_model: options.Trust = False,
-    folds: options.Folds = 5,
-    level: options.Level = 0.95,
-    seed: options.Seed = 0,
+    request: Request,
     transport: options.Transport = "gaussian",
     epsilon: options.Epsilon = None,
     components: options.Components = None,
@@ -202,12 +177,6 @@ def explain(
     keep_rows: options.KeepRows = False,
     fit_rows: options.FitRows = None,
     rows_shown: options.ShownRows = None,
-    out: options.Out = None,
-    jobs: options.Jobs = None,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-    force: options.Force = False,
-    debug: options.Debug = False,
     top: options.Top = 10,
 ) -> None:
     """Explain a column of a table by its other columns.
@@ -216,11 +185,11 @@ def explain(
     importance.parquet, result.dfi, report.html and log.txt into a folder, for three classes and
     more also classes.csv and classes.parquet.
     """
-    summed = groups is not None and units is UnitsKind.columns
-    run = Run(context, Request.among(locals()), "", EXPLAIN_FILES + (GROUP_FILES if summed else ()))
+    summed = request.groups is not None and request.units is UnitsKind.columns
+    run = Run(context, request, "", EXPLAIN_FILES + (GROUP_FILES if summed else ()))
     console = run.console
     with console.warnings():
-        arguments = run.read(f"explaining {target!r}", parts=True)
+        arguments = run.read(f"explaining {request.target!r}", parts=True)
         from dfi._scoring.sampling import answers_interrupts
         from dfi.cli.tables import write_tables
         from dfi.results.views import finite, unit_rows
@@ -261,7 +230,7 @@ def explain(
                 write_tables(result.group().table(), stage, "groups")
             result.save(stage / "result.dfi")
             page = stage / "report.html"
-            dfi.report.write_report(result, page, target=target, rows=rows_shown)
+            dfi.report.write_report(result, page, target=request.target, rows=rows_shown)
             stamp = datetime.now(UTC).isoformat(timespec="seconds")
             (stage / "log.txt").write_text(f"{stamp} {line}\n", encoding="utf-8")
     written = run.folder.written
@@ -286,56 +255,27 @@ def explain(
             "standard_errors": words,
             "features": rows,
         },
-        lambda: print_table(rows, level=level, top=top, unit=unit, null=null_label(result.spec)),
+        lambda: print_table(
+            rows, level=result.level, top=top, unit=unit, null=null_label(result.spec)
+        ),
         line,
     )
 
 
 @guarded
+@with_request()
 def compare(
     context: typer.Context,
-    data: options.Data,
-    target: options.Target,
-    task: options.OutcomeTask = options.Task.auto,
-    positive: options.Positive = None,
-    loss: options.ScoreLoss = "auto",
-    groups: options.Groups = None,
-    units: options.Units = options.UnitsKind.columns,
-    drop: options.Drop = None,
-    weights: options.Weights = None,
-    frequency_weights: options.FrequencyWeights = None,
-    time: options.Time = None,
-    cv_groups: options.RowGroups = None,
-    missing: options.MissingValues = options.Missing.unit,
-    na_values: options.NaValues = None,
-    categorical: options.Categorical = None,
-    dates: options.DateColumns = None,
-    numbers: options.NumberTexts = options.Numbers.plain,
-    decimal: options.DecimalMark = options.Decimal.point,
-    max_levels: options.MaxLevels = None,
-    file_format: options.Format = None,
-    encoding: options.Encoding = "utf-8",
-    max_unpacked: options.MaxUnpacked = None,
+    request: Request,
     methods: options.Methods = "all",
-    model: options.Model = "auto",
-    trust_model: options.Trust = False,
-    folds: options.Folds = 5,
-    level: options.Level = 0.95,
-    seed: options.Seed = 0,
-    out: options.Out = None,
-    jobs: options.Jobs = None,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-    force: options.Force = False,
-    debug: options.Debug = False,
 ) -> None:
     """Compute several importances on the same folds and the same models.
 
     Writes comparison.csv, comparison.parquet, report.html and one .dfi file per method.
     """
-    run = Run(context, Request.among(locals()), "-comparison", COMPARE_FILES)
+    run = Run(context, request, "-comparison", COMPARE_FILES)
     with run.console.warnings():
-        arguments = run.read(f"comparing importances of {target!r}", refits=True)
+        arguments = run.read(f"comparing importances of {request.target!r}", refits=True)
         from dfi.cli.tables import write_tables
         from dfi.results.views import finite, unit_rows
 
@@ -347,7 +287,7 @@ def compare(
         with run.folder.filling() as stage:
             write_tables(comparison.table(), stage, "comparison")
             page = stage / "report.html"
-            dfi.report.write_comparison_report(comparison, page, target=target)
+            dfi.report.write_comparison_report(comparison, page, target=request.target)
             run.write_results(results, stage)
     r2 = finite(next(iter(results.values())).quality.r2)
     run.end(
@@ -358,54 +298,23 @@ def compare(
 
 
 @guarded
+@with_request()
 def sensitivity(
     context: typer.Context,
-    data: options.Data,
-    target: options.Target,
-    task: options.OutcomeTask = options.Task.auto,
-    positive: options.Positive = None,
-    loss: options.ScoreLoss = "auto",
-    groups: options.Groups = None,
-    units: options.Units = options.UnitsKind.columns,
-    drop: options.Drop = None,
-    weights: options.Weights = None,
-    frequency_weights: options.FrequencyWeights = None,
-    time: options.Time = None,
-    cv_groups: options.RowGroups = None,
-    missing: options.MissingValues = options.Missing.unit,
-    na_values: options.NaValues = None,
-    categorical: options.Categorical = None,
-    dates: options.DateColumns = None,
-    numbers: options.NumberTexts = options.Numbers.plain,
-    decimal: options.DecimalMark = options.Decimal.point,
-    max_levels: options.MaxLevels = None,
-    file_format: options.Format = None,
-    encoding: options.Encoding = "utf-8",
-    max_unpacked: options.MaxUnpacked = None,
+    request: Request,
     transports: options.Transports = None,
     epsilons: options.Epsilons = None,
     solved: options.Solved = False,
     form: options.Form = options.ScoreForm.auto,
-    model: options.Model = "auto",
-    trust_model: options.Trust = False,
-    folds: options.Folds = 5,
-    level: options.Level = 0.95,
-    seed: options.Seed = 0,
-    out: options.Out = None,
-    jobs: options.Jobs = None,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-    force: options.Force = False,
-    debug: options.Debug = False,
 ) -> None:
     """Explain the same fitted models under several transports, or several epsilons.
 
     Writes sensitivity.csv, sensitivity.parquet, ranks.png, report.html and one .dfi file each.
     """
     names, values = read_grid(transports, epsilons)
-    run = Run(context, Request.among(locals()), "-sensitivity", SENSITIVITY_FILES)
+    run = Run(context, request, "-sensitivity", SENSITIVITY_FILES)
     with run.console.warnings():
-        arguments = run.read(f"explaining {target!r} under several transports")
+        arguments = run.read(f"explaining {request.target!r} under several transports")
         from matplotlib.figure import Figure
 
         from dfi.cli.tables import write_tables
@@ -415,7 +324,7 @@ def sensitivity(
             transports=names, epsilons=values, solved=solved, form=form.value, **arguments
         )
         results = settings.results
-        title = f"How the answer about {target} depends on the transport"
+        title = f"How the answer about {request.target} depends on the transport"
         run.console.say(f"writing {run.out}")
         with run.folder.filling() as stage:
             write_tables(settings.table(), stage, "sensitivity")
@@ -424,7 +333,7 @@ def sensitivity(
             figure.suptitle(shorten(title, 70), fontsize=11, parse_math=False)
             figure.savefig(stage / "ranks.png", dpi=120)
             page = stage / "report.html"
-            dfi.report.write_comparison_report(results, page, title=title, target=target)
+            dfi.report.write_comparison_report(results, page, title=title, target=request.target)
             run.write_results(results, stage)
     rows = {label: unit_rows(result) for label, result in results.items()}
     width = max(map(len, results))
@@ -436,37 +345,12 @@ def sensitivity(
 
 
 @guarded
+@with_request()
 def change(
     context: typer.Context,
-    data: options.Data,
+    request: Request,
     after: options.After,
-    target: options.Target,
     row_id: options.RowId = None,
-    task: options.OutcomeTask = options.Task.auto,
-    positive: options.Positive = None,
-    loss: options.ScoreLoss = "auto",
-    groups: options.Groups = None,
-    units: options.Units = options.UnitsKind.columns,
-    drop: options.Drop = None,
-    weights: options.Weights = None,
-    frequency_weights: options.FrequencyWeights = None,
-    time: options.Time = None,
-    cv_groups: options.RowGroups = None,
-    missing: options.MissingValues = options.Missing.unit,
-    na_values: options.NaValues = None,
-    categorical: options.Categorical = None,
-    dates: options.DateColumns = None,
-    numbers: options.NumberTexts = options.Numbers.plain,
-    decimal: options.DecimalMark = options.Decimal.point,
-    max_levels: options.MaxLevels = None,
-    file_format: options.Format = None,
-    encoding: options.Encoding = "utf-8",
-    max_unpacked: options.MaxUnpacked = None,
-    model: options.Model = "auto",
-    trust_model: options.Trust = False,
-    folds: options.Folds = 5,
-    level: options.Level = 0.95,
-    seed: options.Seed = 0,
     transport: options.Transport = "gaussian",
     components: options.Components = None,
     form: options.Form = options.ScoreForm.auto,
@@ -474,12 +358,6 @@ def change(
     fail_on_change: options.FailOnChange = False,
     alpha: options.Alpha = 0.05,
     least: options.LeastChange = 0.0,
-    out: options.Out = None,
-    jobs: options.Jobs = None,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-    force: options.Force = False,
-    debug: options.Debug = False,
     top: options.Top = 10,
 ) -> None:
     """Say which features carry more or less than in an earlier table, and why.
@@ -487,16 +365,16 @@ def change(
     Writes change.csv, change.parquet, change.json, report.html, before.dfi and after.dfi into a
     folder. With --fail-on-change the exit code is 6 where a change was found.
     """
-    if data == after == "-":
+    if request.data == after == "-":
         raise Failure("standard input holds one table: name a file for the other", INPUT)
-    run = Run(context, Request.among(locals()), "-change", CHANGE_FILES)
+    run = Run(context, request, "-change", CHANGE_FILES)
     console = run.console
     with console.warnings():
         from dfi._data.frames import ordered_like
         from dfi.cli.tables import write_tables
         from dfi.report.change import change_rows
 
-        read = [run.read_table(table, row_id) for table in (data, after)]
+        read = [run.read_table(table, row_id) for table in (request.data, after)]
         read[1].arguments["X"] = ordered_like(read[1].arguments["X"], read[0].arguments["X"])
         before, later = (
             run.named(
@@ -529,10 +407,10 @@ def change(
             found.save(stage / "change.json")
             before.save(stage / "before.dfi")
             later.save(stage / "after.dfi")
-            found.report(stage / "report.html", target=target)
+            found.report(stage / "report.html", target=request.target)
     run.end(
         {"changed": changed, "alpha": alpha, **found.as_dict()},
-        lambda: print_changes(rows, level=level, top=top),
+        lambda: print_changes(rows, level=request.level, top=top),
         line,
     )
     if changed and fail_on_change:
@@ -617,34 +495,9 @@ def read_groups(path: str | None) -> object:
 
 
 @guarded
+@with_request(without=("out", "jobs", "force"))
 def doctor(
-    data: options.Data,
-    target: options.Target,
-    task: options.OutcomeTask = options.Task.auto,
-    positive: options.Positive = None,
-    loss: options.ScoreLoss = "auto",
-    groups: options.Groups = None,
-    units: options.Units = options.UnitsKind.columns,
-    drop: options.Drop = None,
-    weights: options.Weights = None,
-    frequency_weights: options.FrequencyWeights = None,
-    time: options.Time = None,
-    cv_groups: options.RowGroups = None,
-    missing: options.MissingValues = options.Missing.unit,
-    na_values: options.NaValues = None,
-    categorical: options.Categorical = None,
-    dates: options.DateColumns = None,
-    numbers: options.NumberTexts = options.Numbers.plain,
-    decimal: options.DecimalMark = options.Decimal.point,
-    max_levels: options.MaxLevels = None,
-    file_format: options.Format = None,
-    encoding: options.Encoding = "utf-8",
-    max_unpacked: options.MaxUnpacked = None,
-    model: options.Model = "auto",
-    trust_model: options.Trust = False,
-    folds: options.Folds = 5,
-    level: options.Level = 0.95,
-    seed: options.Seed = 0,
+    request: Request,
     transport: options.Transport = "gaussian",
     epsilon: options.Epsilon = None,
     components: options.Components = None,
@@ -652,16 +505,12 @@ def doctor(
     repeats: options.Repeats = None,
     explain_rows: options.RowsToExplain = "default",
     fit_rows: options.FitRows = None,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
     top: options.Columns = 40,
 ) -> None:
     """Look at a table before anything is fitted: what is in it, and what explain will do with it.
 
     Takes the options of explain, and ends with code 4 where explain would refuse the table.
     """
-    request = Request.among({**locals(), "out": None, "jobs": None, "force": False})
     from dfi.cli.doctor import run_doctor
 
     settings = {
@@ -671,7 +520,7 @@ def doctor(
         "n_repeats": repeats,
         "fit_rows": fit_rows,
     }
-    run_doctor(request, Console(quiet), settings, top)
+    run_doctor(request, Console(request.quiet), settings, top)
 
 
 @guarded

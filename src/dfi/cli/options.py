@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
 
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dfi.methods.disentangled import ExplainRows
+
+Command = Callable[..., None]
 
 MODELS = ("auto", "linear", "ridge", "boosting", "forest", "extra_trees")
 TRANSPORTS = ("gaussian", "copula", "entropic", "knothe-rosenblatt", "semicontinuous", "auto")
@@ -401,43 +408,77 @@ PaperData = Annotated[
 class Request:
     """The options that explaining, comparing and varying the transport share."""
 
-    data: str
-    target: str
-    task: Task
-    positive: str | None
-    loss: str
-    groups: str | None
-    units: UnitsKind
-    drop: list[str] | None
-    weights: str | None
-    frequency_weights: str | None
-    time: str | None
-    cv_groups: str | None
-    missing: Missing
-    na_values: list[str] | None
-    categorical: list[str] | None
-    dates: Dates | None
-    numbers: Numbers
-    decimal: Decimal
-    max_levels: int | None
-    file_format: str | None
-    encoding: str
-    max_unpacked: int | None
-    model: str
-    trust_model: bool
-    folds: int
-    level: float
-    seed: int
-    out: Path | None
-    jobs: int | None
-    quiet: bool
-    as_json: bool
-    force: bool
+    data: Data
+    target: Target
+    task: OutcomeTask = Task.auto
+    positive: Positive = None
+    loss: ScoreLoss = "auto"
+    groups: Groups = None
+    units: Units = UnitsKind.columns
+    drop: Drop = None
+    weights: Weights = None
+    frequency_weights: FrequencyWeights = None
+    time: Time = None
+    cv_groups: RowGroups = None
+    missing: MissingValues = Missing.unit
+    na_values: NaValues = None
+    categorical: Categorical = None
+    dates: DateColumns = None
+    numbers: NumberTexts = Numbers.plain
+    decimal: DecimalMark = Decimal.point
+    max_levels: MaxLevels = None
+    file_format: Format = None
+    encoding: Encoding = "utf-8"
+    max_unpacked: MaxUnpacked = None
+    model: Model = "auto"
+    trust_model: Trust = False
+    folds: Folds = 5
+    level: Level = 0.95
+    seed: Seed = 0
+    out: Out = None
+    jobs: Jobs = None
+    quiet: Quiet = False
+    as_json: AsJson = False
+    force: Force = False
+    debug: Debug = False
 
-    @classmethod
-    def among(cls, parameters: dict[str, Any]) -> Request:
-        """Pick the shared options from all parameters of a command."""
-        return cls(**{field.name: parameters[field.name] for field in fields(cls)})
+
+def with_request(*, without: Sequence[str] = ()) -> Callable[[Command], Command]:
+    """Let a command take the options of a :class:`Request`, and hand them over as one.
+
+    Its own options come behind them; those of ``without`` it does not have.
+    """
+    hints = get_type_hints(Request, include_extras=True)
+    shared = {field.name: field for field in fields(Request) if field.name not in without}
+
+    def decorate(command: Command) -> Command:
+        own = inspect.signature(command, eval_str=True).parameters
+        taken = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if field.default is MISSING else field.default,
+                annotation=hints[name],
+            )
+            for name, field in shared.items()
+        ]
+        taken += [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for name, parameter in own.items()
+            if name != "request"
+        ]
+
+        @functools.wraps(command)
+        def run(**values: Any) -> None:
+            request = Request(**{name: values.pop(name) for name in shared})
+            command(request=request, **values)
+
+        # typer reads both
+        run.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in taken}
+        return run
+
+    return decorate
 
 
 def split_names(names: list[str] | None) -> list[str]:
