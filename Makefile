@@ -7,6 +7,7 @@ PLOT   ?= 1
 
 # The oldest versions have wheels for these interpreters only: the first that is here is taken.
 OLDEST      ?= .venv-oldest
+OLDEST_GOAL := .tested
 OLDEST_PYTHONS := $(PYTHON) python3.11 python3.12
 OLDEST_TESTS := tests/test_oldest.py tests/data tests/cli/test_explain.py tests/cli/test_commands.py \
 	tests/cli/test_failures.py tests/models/test_parallel.py tests/results \
@@ -25,7 +26,8 @@ BLAS_TESTS := tests/test_blas.py tests/golden tests/inference tests/scoring test
 	$(addprefix tests/models/test_,stack.py network.py crossfit.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit browser test-blas test-oldest test-slow fuzz bench paper docs dist clean
+.PHONY: help demo install test lint types unit kernels browser test-full test-blas test-oldest \
+	oldest-install test-slow fuzz bench paper docs dist clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -52,7 +54,12 @@ $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.installed-cli  ## explain scikit-learn's diabetes data: the table and a report
 	$(BIN)/python -m dfi.cli.demo
 
-test: lint types unit  ## lint, types and all fast tests
+install: $(VENV)/.installed-docs browser  ## all that tests and the site need
+
+# Types are checked by one core while the other lints and compiles kernels.
+test: $(VENV)/.installed  ## lint, types and the short tests: what every change must pass
+	@$(MAKE) --no-print-directory --output-sync -j $(JOBS) types lint kernels
+	@$(MAKE) --no-print-directory unit
 
 lint: $(VENV)/.installed  ## ruff (linter and formatter), and the order of imports
 	$(BIN)/ruff check .
@@ -62,8 +69,15 @@ lint: $(VENV)/.installed  ## ruff (linter and formatter), and the order of impor
 types: $(VENV)/.installed  ## mypy --strict on src
 	$(BIN)/mypy
 
-unit: $(VENV)/.installed browser  ## the fast tests
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+unit: $(VENV)/.installed kernels  ## the short tests
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not full"
+
+test-full: $(VENV)/.installed browser kernels  ## the tests that `make test` leaves out
+	$(BIN)/python -m pytest -n $(JOBS) -m "full and not slow"
+
+# Workers that start at once would each compile them.
+kernels: $(VENV)/.installed
+	@$(BIN)/python -m tests.kernels
 
 test-blas: $(VENV)/.installed  ## the numeric tests under other kernels of OpenBLAS
 	@native=$$($(BIN)/python -c "import numpy, threadpoolctl; \
@@ -77,16 +91,21 @@ test-blas: $(VENV)/.installed  ## the numeric tests under other kernels of OpenB
 	done
 
 # An old library next to a newer one may be told that it is deprecated; that is not ours to mend.
+# An old numba and a new one would each replace the kernels that the other keeps.
 test-oldest:  ## a fast part of the tests with the oldest dependencies that pyproject.toml declares
 	@for python in $(OLDEST_PYTHONS); do \
 		if $$python -c "import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))" \
 			2>/dev/null; \
-		then exec $(MAKE) --no-print-directory $(OLDEST)/.tested OLDEST_PYTHON=$$python; fi; \
+		then exec $(MAKE) --no-print-directory $(OLDEST)/$(OLDEST_GOAL) OLDEST_PYTHON=$$python; fi; \
 	done; \
 	echo "no python 3.11 or 3.12 here, and the oldest versions have no wheels for later ones: skipped"
 
+oldest-install:
+	@$(MAKE) --no-print-directory test-oldest OLDEST_GOAL=.installed
+
 .PHONY: $(OLDEST)/.tested
 $(OLDEST)/.tested: $(OLDEST)/.installed
+	NUMBA_CACHE_DIR=$(abspath $(OLDEST))/kernels \
 	$(OLDEST)/bin/python -m pytest -q -n $(JOBS) -m "not slow" -W default::DeprecationWarning \
 		$(OLDEST_TESTS)
 

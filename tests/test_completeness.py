@@ -217,6 +217,7 @@ def shown():
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["outcomes", "units", "transports", "scale"])
 def test_every_cell_is_true(name):
     measured = {(t, row, column): works(call) for t, row, column, call in cells() if t == name}

@@ -30,6 +30,7 @@ def _label(script):
     return script.relative_to(EXAMPLES).as_posix()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("script", SCRIPTS, ids=_label)
 def test_a_script_runs_draws_and_warns_of_what_it_speaks_about(
     script, quiet_figures, tmp_path, monkeypatch

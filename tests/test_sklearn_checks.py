@@ -45,20 +45,6 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-def test_exceptions_are_still_needed():
-    """A check that passes again must leave the list."""
-    from sklearn.utils.estimator_checks import check_estimator
-
-    records = check_estimator(
-        dfi.DFI(estimator="linear", cv=2, diagnose=False),
-        expected_failed_checks=EXPLAINER_FAILS,
-        on_fail=None,
-        on_skip=None,
-    )
-    failed = {record["check_name"] for record in records if record["status"] == "xfail"}
-    assert failed == set(EXPLAINER_FAILS)
-
-
 def test_clone_and_parameters():
     transport = dfi.transports.Gaussian(shrinkage=0.1)
     explainer = dfi.DFI(estimator=Ridge(2.0), transport=transport, cv=3, groups={"g": ["x0"]})

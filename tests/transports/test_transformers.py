@@ -77,12 +77,20 @@ def expected_failures(estimator: object) -> dict[str, str]:
 @pytest.mark.filterwarnings("ignore::dfi.warnings.DFIWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore:.*during set_params:UserWarning")
-@parametrize_with_checks(
-    [Gaussian(), Gaussian(epsilon=0.5), Semicontinuous(), Copula(), KERNEL, *VINE],
-    expected_failed_checks=expected_failures,
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
+class TestScikitLearn:
+    """A straight transport stands for the others, which share what scikit-learn sees."""
+
+    @parametrize_with_checks([Gaussian()], expected_failed_checks=expected_failures)
+    def test_checks(self, estimator, check):
+        check(estimator)
+
+    @pytest.mark.full
+    @parametrize_with_checks(
+        [Gaussian(epsilon=0.5), Semicontinuous(), Copula(), KERNEL, *VINE],
+        expected_failed_checks=expected_failures,
+    )
+    def test_checks_of_the_others(self, estimator, check):
+        check(estimator)
 
 
 @pytest.mark.parametrize("transport", MAPS, ids=repr)

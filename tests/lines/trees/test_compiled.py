@@ -25,6 +25,7 @@ from dfi._lines.trees.readers import read_trees
 from .conftest import make_lines
 
 KERNELS = ["arena", "path", "merged"]
+COMPILED_ANEW = ["arena", *(pytest.param(name, marks=pytest.mark.full) for name in KERNELS[1:])]
 
 
 def scale(x, factor, out):
@@ -67,7 +68,7 @@ def everything(forest, kernel, kind, n=60):
     return moments.mean, moments.hermite, square, ensemble.predict(x[:n])
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", COMPILED_ANEW)
 def test_kernels_kept_on_disk_have_the_bits_of_those_in_memory(forest, kernel, kind, monkeypatch):
     kept = everything(forest, kernel, kind)
     for name in ("predict_sums", f"{kernel}_moments"):
@@ -154,6 +155,7 @@ def filled(tmp_path_factory):
     return folder, digest
 
 
+@pytest.mark.full
 def test_a_later_process_loads_what_two_compiled_at_once(filled):
     folder, digest = filled
     assert outcome(start(folder))[:2] == (digest, "1")
@@ -161,6 +163,7 @@ def test_a_later_process_loads_what_two_compiled_at_once(filled):
     assert names == {"arena_moments", "predict_sums", "preorder"}
 
 
+@pytest.mark.full
 def test_a_change_of_any_kernels_source_compiles_all_anew(filled, tmp_path):
     folder, digest = filled
     assert outcome(start(folder, sources=1))[:2] == (digest, "0")
@@ -182,6 +185,7 @@ def test_a_change_of_any_kernels_source_compiles_all_anew(filled, tmp_path):
             assert path in files
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("ending", "damage"),
     [
@@ -199,6 +203,7 @@ def test_damaged_files_are_passed_over(filled, tmp_path, damage, ending):
     assert outcome(start(tmp_path / "copy"))[0] == digest
 
 
+@pytest.mark.full
 def test_a_package_that_cannot_be_written_to_without_a_home(filled, tmp_path):
     source = Path(dfi.__file__).parent
     shutil.copytree(source, tmp_path / "dfi", ignore=shutil.ignore_patterns("__pycache__"))
@@ -217,6 +222,7 @@ def test_a_package_that_cannot_be_written_to_without_a_home(filled, tmp_path):
     assert (digest, hits, path) == (filled[1], "0", "None")
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="folders have no modes there")
 def test_nothing_is_read_from_or_kept_in_a_folder_that_others_may_write(filled, tmp_path):
     folder, digest = filled
@@ -302,6 +308,7 @@ def test_a_private_group_has_the_users_name_and_nobody_else(
     compiled._is_private_group.cache_clear()
 
 
+@pytest.mark.full
 def test_kernels_run_without_compilation(filled):
     digest, hits, path = outcome(start(filled[0], NUMBA_DISABLE_JIT="1"))
     assert (digest, hits, path) == (filled[1], "None", "None")
