@@ -154,6 +154,44 @@ def test_bad_schemes(cv: Any, options: dict[str, Any], text: str) -> None:
         folds_of(cv, **options)
 
 
+@pytest.mark.parametrize(
+    "cv",
+    [
+        KFold(4, shuffle=True, random_state=0),
+        ShuffleSplit(3, random_state=0),
+        TimeSeriesSplit(3),
+        [(np.arange(6), np.arange(6, 12))],
+        list(KFold(3).split(MATRIX)),
+        iter(list(KFold(3).split(MATRIX))),
+    ],
+    ids=lambda cv: type(cv).__name__,
+)
+def test_folds_that_split_a_cluster_are_refused(cv: Any) -> None:
+    text = (
+        r"^cv splits what cv_groups keeps together: fold \d tests row (\d+) and trains on row (\d+)"
+    )
+    with pytest.raises(ValueError, match=text) as caught:
+        folds_of(cv, groups=LABELS)
+    one, two = map(int, re.match(text, str(caught.value)).groups())
+    assert LABELS[one] == LABELS[two]
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [
+        3,
+        GroupKFold(3),
+        LeaveOneGroupOut(),
+        KFold(5),  # as it happens
+        [(np.arange(8), np.arange(8, 16)), (np.arange(8, 16), np.arange(8))],
+    ],
+    ids=lambda cv: type(cv).__name__,
+)
+def test_folds_that_keep_clusters_whole_are_taken(cv: Any) -> None:
+    for fold in folds_of(cv, groups=LABELS)[0]:
+        assert not set(LABELS[fold.train]) & set(LABELS[fold.test])
+
+
 @pytest.mark.parametrize("cv", ["five", 2.5, None, True])
 def test_schemes_of_the_wrong_type(cv: Any) -> None:
     with pytest.raises(TypeError, match="pass a number of folds, a scikit-learn splitter or"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -49,6 +50,8 @@ def read_folds(
 
     No row is tested twice in a repeat: the repeats of a splitter such as RepeatedKFold, or the
     overlapping splits of ShuffleSplit, are told apart.
+
+    Folds that train on rows of a label and test others of it are refused.
     """
     if not isinstance(n_repeats, (int, np.integer)) or isinstance(n_repeats, bool) or n_repeats < 1:
         raise ValueError(f"n_repeats is {n_repeats!r}; it must be a whole number of 1 or more.")
@@ -75,6 +78,8 @@ def read_folds(
         )
     for folds in repeats:
         _require_enough(len(folds), n_rows)
+        if labels is not None:
+            _refuse_split_clusters(folds, labels, cv)
     if n_repeats > 1:
         _refuse_equal_repeats(repeats, cv)
     return tuple(repeats)
@@ -268,7 +273,10 @@ def _seeded(cv: Estimator, seed: int, *, first: bool) -> Estimator:
 
 def _split(cv: Estimator, matrix: Array, y: Array | None, labels: Rows | None) -> list[object]:
     try:
-        return list(cv.split(matrix, y, labels))
+        with warnings.catch_warnings():
+            # what a splitter does to the groups is checked
+            warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
+            return list(cv.split(matrix, y, labels))
     except (ValueError, TypeError) as error:
         if labels is None and "groups" in str(error):
             raise ValueError(
@@ -328,6 +336,23 @@ def _without_retests(folds: Sequence[Fold], n_rows: int) -> list[tuple[Fold, ...
         tested[-1][fold.test] = True
         repeats[-1].append(fold)
     return [tuple(repeat) for repeat in repeats]
+
+
+def _refuse_split_clusters(folds: Sequence[Fold], labels: Rows, cv: object) -> None:
+    """Raise if a model would be tested on rows of a cluster that it was fitted on."""
+    for number, fold in enumerate(folds):
+        split = np.isin(labels[fold.test], labels[fold.train])
+        if split.any():
+            row = fold.test[split.argmax()]
+            other = fold.train[(labels[fold.train] == labels[row]).argmax()]
+            remedy = "a splitter that keeps groups, e.g. GroupKFold(5)"
+            if hasattr(cv, "split"):
+                remedy += f", in place of {type(cv).__name__}"
+            raise ValueError(
+                f"cv splits what cv_groups keeps together: fold {number} tests row {row} and "
+                f"trains on row {other}, which has the same label. Pass a number of folds, or "
+                f"{remedy}; leave cv_groups out if the rows are independent"
+            )
 
 
 def _refuse_equal_repeats(repeats: Sequence[tuple[Fold, ...]], cv: object) -> None:
