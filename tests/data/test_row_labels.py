@@ -26,6 +26,12 @@ def read(X, y, **options):
         (DRAWN, [*DRAWN[:-1], 99]),
         (pd.date_range("2020-01-01", periods=N), pd.date_range("2020-01-02", periods=N)),
         (list("abcdefghijkl"), list("bcdefghijklm")),
+        # without some rows, and without others
+        ([*range(8), *range(9, N + 1)], np.arange(N)),
+        ([1, *range(3, N + 2)], np.arange(N)),
+        ([*range(N - 4, 0, -1), 20, 21, 22, 23], [*range(N - 4, 0, -1), 24, 25, 26, 27]),
+        ([*range(N, 5, -1), *range(4, -1, -1)], np.arange(N)),
+        ([*range(9), 30, 9, 20], np.arange(N)),
     ],
 )
 def test_labels_that_are_shared_in_part_are_refused(X, y):
@@ -45,8 +51,19 @@ def test_labels_that_are_shared_in_part_are_refused(X, y):
         (np.arange(N), np.arange(100, 100 + N)),
         (list("abcdefghijkl"), np.arange(N)),
         (np.repeat([0, 1, 2], 4), np.repeat([0, 1, 2], 4)),
+        (np.repeat([0, 1, 2], 4), np.arange(N)),
+        ([*range(8), *range(4)], np.arange(N)),  # two tables put one under the other
     ],
 )
 def test_rows_that_were_numbered_anew_are_matched_by_position(X, y):
     found = read(TABLE.set_axis(X), Y.set_axis(y))
     np.testing.assert_array_equal(found.outcome.values, Y)
+
+
+def test_vectors_are_compared_with_each_other_too():
+    """Both were drawn, X was numbered anew: y and the weights are of other rows."""
+    weight = pd.Series(np.arange(1.0, N + 1.0), index=DRAWN[::-1])
+    with pytest.raises(ValueError, match=r"^sample_weight has the row labels of y in another"):
+        read(TABLE, Y.set_axis(DRAWN), sample_weight=weight)
+    with pytest.raises(ValueError, match=r"^cv_groups and y share only 11 row labels of 12"):
+        read(TABLE, Y.set_axis(DRAWN), cv_groups=weight.set_axis([*DRAWN[1:], 99]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections import Counter
+from itertools import combinations
 from typing import TYPE_CHECKING, Literal, cast
 
 import narwhals as nw
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from dfi._data.columns import Column
-    from dfi._types import Floats, Frame, Ints, Native
+    from dfi._types import Bools, Floats, Frame, Ints, Native
 
 Library = Literal["numpy", "pandas", "polars", "pyarrow"]
 
@@ -105,27 +106,25 @@ def check_same_order(X: Frame, vectors: Mapping[str, object]) -> None:
     Rows are matched by position. Objects that share all labels and not their order, or some labels
     and not others, were matched by label until now. Those that share none belong together all the
     same, and so do those of which one was numbered anew, from 0, and the other was drawn from a
-    table: its labels are in no order, or have gaps.
+    table: its labels are in no order. Labels in order, with gaps, are those of a table without some
+    rows, and the other may lack others.
     """
-    known: tuple[str, Native] | None = None
-    for name, values in {"X": X, **vectors}.items():
-        if not (
-            nw.dependencies.is_pandas_dataframe(values) or nw.dependencies.is_pandas_series(values)
-        ):
-            continue
-        index = cast("Native", values).index
-        if known is None:
-            known = name, index
-        elif _reordered(index, known[1]):
+    labelled = [
+        (name, cast("Native", values).index)
+        for name, values in {"X": X, **vectors}.items()
+        if nw.dependencies.is_pandas_dataframe(values) or nw.dependencies.is_pandas_series(values)
+    ]
+    for (known, others), (name, index) in combinations(labelled, 2):
+        if _reordered(index, others):
             raise ValueError(
-                f"{name} has the row labels of {known[0]} in another order, and rows are matched "
-                f"by position: pass {name}.loc[{known[0]}.index] if the labels are right, "
+                f"{name} has the row labels of {known} in another order, and rows are matched "
+                f"by position: pass {name}.loc[{known}.index] if the labels are right, "
                 f"{name}.to_numpy() if the positions are"
             )
-        elif shared := _shared_in_part(index, known[1]):
+        if shared := _shared_in_part(index, others):
             raise ValueError(
-                f"{name} and {known[0]} share only {shared} row labels of {len(index)}, and rows "
-                f"are matched by position: pass what pd.concat([{known[0]}, {name}], axis=1, "
+                f"{name} and {known} share only {shared} row labels of {len(index)}, and rows "
+                f"are matched by position: pass what pd.concat([{known}, {name}], axis=1, "
                 f"join='inner') matches if the labels are right, {name}.to_numpy() if the "
                 "positions are"
             )
@@ -158,15 +157,25 @@ def _shared_in_part(one: Native, other: Native) -> int:
     if not shared:
         return 0
     for numbered, drawn in ((one, other), (other, one)):
-        if _step_by_one(numbered) and numbered[0] == 0 and not _step_by_one(drawn):
+        if _in_place(numbered).all() and _drawn(drawn):
             return 0
     return shared
 
 
-def _step_by_one(index: Native) -> bool:
-    """Return whether labels are numbers, each one more than that before."""
+def _in_place(index: Native) -> Bools:
+    """Return which labels are the numbers of their rows."""
     labels = np.asarray(index)
-    return labels.dtype.kind in "iu" and bool(np.all(np.diff(labels) == 1))
+    if labels.dtype.kind not in "iu":
+        return np.zeros(len(labels), dtype=bool)
+    return np.asarray(labels == np.arange(len(labels)))
+
+
+def _drawn(index: Native) -> bool:
+    """Return whether labels are in no order, few of them in place; repeated ones name no rows."""
+    if not index.is_unique:
+        return True
+    ordered = index.is_monotonic_increasing or index.is_monotonic_decreasing
+    return not ordered and float(np.mean(_in_place(index))) < 0.5
 
 
 def ordered_like(X: Frame, like: Frame) -> Frame:
