@@ -64,6 +64,57 @@ def test_one_label_per_feature(labels: Any) -> None:
     )
 
 
+NUMBERED = ("0", "1", "2")
+G_AND_H = {"h": [1, 0, 0], "g": [0, 1, 1]}
+
+
+@pytest.mark.parametrize(
+    ("groups", "names", "h"),
+    [
+        (pd.Series(["h", "g", "g"], index=[2, 1, 0]), NUMBERED, 2),
+        (pd.Series(["h", "g", "g"], index=[2.0, 1.0, 0.0]), NUMBERED, 2),
+        (pd.Series(["h", "g", "g"], index=[2, 1, 0]), ("x0", "x1", "x2"), 2),
+        (pd.Series(["h", "g", "g"]), ("2", "1", "0"), 2),
+        (pd.Series(["h", "g", "g"]), ("30", "10", "20"), 0),  # a numbered index names nothing
+        (pd.DataFrame(G_AND_H, index=[2, 1, 0]), NUMBERED, 2),
+        (pd.DataFrame(G_AND_H, index=[10, 20, 30]), ("30", "10", "20"), 1),
+        (pd.DataFrame(G_AND_H), ("30", "10", "20"), 0),
+        (pd.DataFrame([[1, 0, 0], [0, 1, 1]], index=["h", "g"], columns=[2, 1, 0]), NUMBERED, 2),
+    ],
+)
+def test_features_with_numbers_for_names_are_matched_by_name(groups, names, h) -> None:
+    read = read_groups(groups, names)
+    assert read.names == ("h", "g")
+    np.testing.assert_array_equal(read.membership, [np.arange(3) == h, np.arange(3) != h])
+
+
+def test_a_table_may_call_groups_like_features() -> None:
+    flags = [[1, 0], [0, 1], [0, 1]]
+    read = read_groups(pd.DataFrame(flags, columns=[0, 1], index=[2, 1, 0]), NUMBERED)
+    assert read.names == ("0", "1")
+    np.testing.assert_array_equal(read.membership, [[False, False, True], [True, True, False]])
+
+
+@pytest.mark.parametrize(
+    ("groups", "names", "text"),
+    [
+        (pd.Series(["h", "g", "g"]), ("1", "2", "3"), "groups names 0, which is not a feature"),
+        (pd.Series(["h", "g", "g"], index=[1, 2, 9]), ("2", "1", "0"), "names 9, which is not a"),
+        (pd.Series(["h", "g", "g"], index=[5, 6, 7]), NAMES[:3], "groups names 5, which is not"),
+        (pd.DataFrame(G_AND_H, index=[10, 20, 40]), ("30", "10", "20"), "groups names 40, which"),
+        (pd.Series(["h", "g"]), ("x0", "x1", "x2"), "groups has 2 labels for 3 features"),
+        (
+            pd.DataFrame(np.eye(3), columns=[2, 1, 0], index=[2, 1, 0]),
+            NUMBERED,
+            "groups has the features as its rows and as its columns",
+        ),
+    ],
+)
+def test_numbers_that_name_other_features_are_refused(groups, names, text) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        read_groups(groups, names)
+
+
 def test_number_labels() -> None:
     assert read_groups([1, 2, 2, 1], NAMES).names == ("1", "2")
     assert read_groups(pd.Series([1, 2, 2, 1]), NAMES).names == ("1", "2")

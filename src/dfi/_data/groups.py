@@ -41,8 +41,8 @@ class _Units:
         self.positional = self.names == tuple(f"x{j}" for j in range(len(self.names)))
 
     def find(self, member: object) -> int | None:
-        if str(member) in self.place:
-            return self.place[str(member)]
+        if _text(member) in self.place:
+            return self.place[_text(member)]
         whole = isinstance(member, (int, np.integer)) and not isinstance(member, bool)
         if self.positional and whole:
             position = int(str(member))
@@ -70,11 +70,13 @@ def read_groups(groups: object, names: Sequence[str]) -> Groups:
       values are);
     - a 0/1 table. If every column, a leading column of strings aside, is called like a feature, its
       rows are groups; otherwise its columns are groups and its rows are features. The rows are
-      named by the leading column of strings, else by a pandas index of strings; unnamed rows are
-      taken in order (features) or called ``group 0``, ``group 1``, ...;
+      named by the leading column of strings, else by a pandas index; rows that are only numbered
+      are taken in order (features) or called ``group 0``, ``group 1``, ...;
     - a 0/1 array of shape (n_groups, n_units);
     - one group label per feature: a sequence in the order of the features, or a pandas Series
       indexed by them. A feature whose label is missing belongs to no group.
+
+    An index that numbers its rows from 0 names nothing, unless its numbers are features.
     """
     units = _Units(names)
     if isinstance(groups, Groups):
@@ -84,7 +86,7 @@ def read_groups(groups: object, names: Sequence[str]) -> Groups:
     if isinstance(groups, str):
         raise TypeError("groups is a string; pass a dict of group names to lists of columns.")
     if is_series(groups):
-        index = _row_names(groups)
+        index = _row_names(groups, units)
         if index is not None:
             labels = read_vector(groups, "groups").labels()
             return _build(_by_label(zip(index, labels, strict=True), units), units)
@@ -177,14 +179,17 @@ def _from_labels(labels: Sequence[object], units: _Units) -> dict[str, list[int]
     return members
 
 
-def _row_names(groups: object) -> list[str] | None:
-    """Return the row names of a pandas object; a numbered index names nothing."""
+def _row_names(groups: object, units: _Units) -> list[object] | None:
+    """Return the row names of a pandas object; numbers from 0 that are no features name nothing."""
     if not (
         nw.dependencies.is_pandas_series(groups) or nw.dependencies.is_pandas_dataframe(groups)
     ):
         return None
-    named = any(isinstance(label, str) for label in groups.index)
-    return [str(label) for label in groups.index] if named else None
+    index = list(groups.index)
+    if index != list(range(len(index))):
+        return index
+    names = len(index) == len(units.names) and not units.positional
+    return index if names and any(units.find(label) is not None for label in index) else None
 
 
 def _text(label: object) -> str:
@@ -209,20 +214,24 @@ def _from_table(groups: object, units: _Units) -> dict[str, list[int]]:
     if opened is None:
         raise TypeError(f"groups is a {type(groups).__name__}, which is not a known table.")
     _, labels, columns, _ = opened
-    rows = _row_names(groups)
+    rows = _row_names(groups, units)
     if columns and any(isinstance(value, str) for value in columns[0].to_list()):
-        rows = [str(value) for value in columns[0].to_list()]
+        rows = list(columns[0].to_list())
         labels, columns = labels[1:], columns[1:]
     if not columns:
         raise ValueError("groups has no column of 0 and 1.")
     flags = _flags(
         np.column_stack([read_vector(column.to_native(), "groups").numbers() for column in columns])
     )
-    if all(units.find(label) is not None for label in labels):
+    if _rows_are_groups(labels, rows, units):
         positions = np.array([units.require(label, "groups") for label in labels])
-        rows = rows or [f"group {row}" for row in range(len(flags))]
-        _refuse_repeated(rows)
-        return {name: positions[chosen].tolist() for name, chosen in zip(rows, flags, strict=True)}
+        numbered = rows is None or rows == list(range(len(rows)))
+        names = [
+            f"group {k}" if numbered else _text(row)
+            for k, row in enumerate(flags if rows is None else rows)
+        ]
+        _refuse_repeated(names)
+        return {name: positions[chosen].tolist() for name, chosen in zip(names, flags, strict=True)}
     if rows is None:
         if len(flags) != len(units.names):
             raise ValueError(
@@ -235,7 +244,26 @@ def _from_table(groups: object, units: _Units) -> dict[str, list[int]]:
     return {str(label): positions[flags[:, j]].tolist() for j, label in enumerate(labels)}
 
 
-def _refuse_repeated(rows: Sequence[str]) -> None:
+def _rows_are_groups(
+    labels: Sequence[object], rows: Sequence[object] | None, units: _Units
+) -> bool:
+    """Return whether the columns of a table are features; raise if its rows may be as well."""
+    columns = {units.find(label) for label in labels}
+    if None in columns:
+        return False
+    found = {units.find(row) for row in rows or ()}
+    numbered = rows is None or list(rows) == list(range(len(rows)))
+    if numbered or found != set(range(len(units.names))):
+        return True
+    if columns == found:
+        raise ValueError(
+            "groups has the features as its rows and as its columns, and does not say which of "
+            "them are groups: give the groups other names."
+        )
+    return False
+
+
+def _refuse_repeated(rows: Sequence[object]) -> None:
     repeated = [name for name in rows if rows.count(name) > 1]
     if repeated:
         raise ValueError(f"groups has more than one row called {repeated[0]!r}.")
