@@ -43,7 +43,7 @@ from dfi._models.samples import Wanted, check_streamed, read_streamed, with_fit_
 from dfi._models.seeds import Seeds
 from dfi._models.stack import SuperLearner
 from dfi._models.steady import refuse_unsteady
-from dfi._models.temperature import TemperatureScaled, final_step
+from dfi._models.temperature import TemperatureScaled, classes_in_order, final_step
 from dfi._parameters import validated
 from dfi.losses import BRIER, GAMMA, LOG_LOSS, POISSON, SQUARED_ERROR, resolve_loss
 from dfi.warnings import InferenceWarning, OutcomeWarning, warn
@@ -834,10 +834,11 @@ def class_column(model: EstimatorLike, label: object, place: int = 1) -> int:
     known = getattr(model, "classes_", None)
     if known is None:
         return place
-    for column, name in enumerate(np.asarray(known).tolist()):
+    classes = classes_in_order(model) if predicts_classes(model) else np.asarray(known).tolist()
+    for column, name in enumerate(classes or ()):
         if name == label or str(name) == str(label):
             return column
-    shown = ", ".join(repr(name) for name in np.asarray(known).tolist()[:5])
+    shown = ", ".join(map(repr, (classes or [])[:5]))
     raise ValueError(
         f"this {type(model).__name__} tells {shown} apart, and y has the class {label!r}: pass the "
         "labels that the model was fitted on"
@@ -1008,11 +1009,11 @@ def _settings(
 
 def _warn_of_classes(model: EstimatorLike) -> None:
     """Say which class a probability is of, where the classes are not 0 and 1 themselves."""
-    classes = getattr(model, "classes_", None)
+    classes = classes_in_order(model)
     if classes is None or len(classes) != 2 or not predicts_classes(model):
         return
-    if list(classes) not in ([0, 1], [False, True]):
-        first, second = (repr(getattr(name, "item", lambda name=name: name)()) for name in classes)
+    if classes not in ([0, 1], [False, True]):
+        first, second = map(repr, classes)
         warn(
             f"this {type(model).__name__} tells {first} from {second}: the probability of {second} "
             f"is explained, so y must be 1 for {second} and 0 for {first}",

@@ -22,7 +22,7 @@ from dfi._models.encoders import (
 )
 from dfi._models.foreign import off_device
 from dfi._models.learners import predicts_classes
-from dfi._models.temperature import TemperatureScaled, log_odds
+from dfi._models.temperature import TemperatureScaled, log_odds, probabilities
 
 if TYPE_CHECKING:
     from dfi._data.levels import Levels
@@ -84,7 +84,7 @@ class Predictor:
 
     @property
     def explained_class(self) -> int:
-        """The column of ``predict_proba`` that is explained."""
+        """The explained class, by its number among the classes in their order."""
         return 1 if self.column is None else self.column
 
     @cached_property
@@ -146,7 +146,7 @@ class Predictor:
     def _evaluate(self, rows: Floats | Frame) -> Native:
         if predicts_classes(self.model):
             by_margin = self.scale == "margin"
-            return log_odds(self.model, rows) if by_margin else self.model.predict_proba(rows)
+            return log_odds(self.model, rows) if by_margin else probabilities(self.model, rows)
         value = self.model.predict(rows) if hasattr(self.model, "predict") else self.model(rows)
         value = off_device(value)
         if self.column is None:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.utils import Tags
 
-    from dfi._types import Bools, Estimator, Floats, Frame, Ints
+    from dfi._types import Bools, Estimator, Floats, Frame, Ints, Native
 
 SHARES = (
     *(sk.RandomForestClassifier, sk.ExtraTreesClassifier, sk.BaggingClassifier),
@@ -176,7 +176,7 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             least = 1.0 / (len(kept) + 1)
             self.shrinkage_ = least
             if len(out):
-                shares = np.asarray(self.model_.predict_proba(rows), dtype=float)
+                shares = np.asarray(probabilities(self.model_, rows), dtype=float)
                 self.shrinkage_ = _shrinkage(
                     shares, self.prevalence_, codes[out], weight[out], least
                 )
@@ -196,7 +196,7 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def unscaled(self, X: Floats | Frame) -> Floats:
         """Return what is scaled, of each row and class: margins, or shares of rows."""
         if self.gives_shares:
-            return np.asarray(self.model_.predict_proba(X), dtype=float)
+            return np.asarray(probabilities(self.model_, X), dtype=float)
         return log_odds(self.model_, X)
 
     def with_scale(self, number: float) -> TemperatureScaled:
@@ -226,7 +226,7 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the scaled probability of each class."""
         check_is_fitted(self, "model_")
         if self.shrinkage_ > 0.0:
-            shares = np.asarray(self.model_.predict_proba(X), dtype=float)
+            shares = np.asarray(probabilities(self.model_, X), dtype=float)
             return (1.0 - self.shrinkage_) * shares + self.shrinkage_ * self.prevalence_
         return np.asarray(softmax(self.temperature_ * log_odds(self.model_, X), axis=1))
 
@@ -353,6 +353,44 @@ def _shrinkage(
     return float(candidates[np.argmin(-np.log(mixed) @ weight)])
 
 
+def classes_in_order(model: Estimator) -> list[object] | None:
+    """Return the classes of a fitted classifier, sorted: by number where all are numbers."""
+    known = getattr(model, "classes_", None)
+    if known is None:
+        return None
+    order, labels = _order(known), list(known)
+    found = labels if order is None else [labels[k] for k in order]
+    return [label.item() if isinstance(label, np.generic) else label for label in found]
+
+
+def _order(known: Native) -> Ints | None:
+    """Return where a classifier has the classes in their order; None where as they stand."""
+    for kind in (float, None):
+        try:
+            labels = np.asarray(known, dtype=kind)
+            order = np.argsort(labels, kind="stable") if labels.ndim == 1 else np.arange(0)
+        except (TypeError, ValueError):
+            continue
+        return None if np.array_equal(order, np.arange(len(order))) else order
+    return None
+
+
+def probabilities(model: Estimator, rows: Floats | Frame) -> Native:
+    """Return what ``predict_proba`` gives, a column for each class in their order.
+
+    scikit-learn's classifiers sort their classes; others may have them in any order.
+    """
+    return _in_order(model, model.predict_proba(rows))
+
+
+def _in_order(model: Estimator, values: Native) -> Native:
+    order = _order(getattr(model, "classes_", ()))
+    if order is None:
+        return values
+    table = np.asarray(values)
+    return table[:, order] if table.ndim == 2 and table.shape[1] == len(order) else values
+
+
 def log_odds(model: Estimator, rows: Floats | Frame) -> Floats:
     """Return log-probabilities of the classes, up to a number for each row: its margins.
 
@@ -361,12 +399,12 @@ def log_odds(model: Estimator, rows: Floats | Frame) -> Floats:
     """
     margins = _own_margins(model, rows)
     if margins is None:
-        shares = np.asarray(model.predict_proba(rows), dtype=float)
+        shares = np.asarray(probabilities(model, rows), dtype=float)
         return np.asarray(np.log(np.maximum(shares, SMALLEST)))
     margins = np.asarray(margins, dtype=float)
     if margins.ndim == 1 or margins.shape[1] == 1:
         margins = np.column_stack([np.zeros(len(margins)), margins.reshape(-1)])
-    return margins
+    return np.asarray(_in_order(model, margins))
 
 
 def _own_margins(model: Estimator, rows: Floats | Frame) -> Floats | None:
