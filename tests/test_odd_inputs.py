@@ -15,6 +15,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -232,6 +233,8 @@ UNSTEADY = {
     "reversed": lambda rows: predict(rows)[::-1],
     "of the first row": lambda rows: np.full(len(rows), predict(rows)[0]),
     "stateful": Stateful(),
+    "of batches of 50 rows": lambda rows: predict(rows) * (2 if len(rows) > 50 else 1),
+    "of batches of 500 rows": lambda rows: predict(rows) * (2 if len(rows) > 500 else 1),
 }
 
 
@@ -241,9 +244,15 @@ def test_predictions_that_are_no_function_of_the_row(model):
         fitted(UNSTEADY[model])
 
 
-def test_learners_whose_predictions_are_no_function_of_the_row():
-    with pytest.raises(ValueError, match="NoisyLearner does not predict by the row alone"):
-        explain(estimator=NoisyLearner())
+class LargeBatches(KNeighborsRegressor):
+    def predict(self, rows):
+        return super().predict(rows) + (len(rows) > 500)
+
+
+@pytest.mark.parametrize("learner", [NoisyLearner, LargeBatches])
+def test_learners_whose_predictions_are_no_function_of_the_row(learner):
+    with pytest.raises(ValueError, match=f"{learner.__name__} does not predict by the row alone"):
+        explain(estimator=learner())
 
 
 HONEST = {

@@ -26,6 +26,7 @@ from scipy import linalg, stats
 from scipy.special import roots_hermitenorm
 
 from dfi._lines.base import ROUNDING, LineMoments, Lines, Reference, blocks
+from dfi._models.steady import refuse_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,9 +167,12 @@ class QuadratureLines:
 
     def predict(self, points: Floats) -> Floats:
         step = self._rows_at_once(points.shape[1])
+        values = self.function(points[:step])
+        refuse_batches(self.function, points[:step], values)
         if len(points) <= step:
-            return self.function(points)
-        return np.concatenate([self.function(points[part]) for part in blocks(len(points), step)])
+            return values
+        rest = [self.function(points[step:][part]) for part in blocks(len(points) - step, step)]
+        return np.concatenate([values, *rest])
 
     def _rows_at_once(self, n_columns: int) -> int:
         # The rows, the model's copy of them (it may write into it) and what it makes of that.
@@ -197,7 +201,10 @@ class QuadratureLines:
                         for (j, k), (t, _) in zip(chosen, nodes, strict=True)
                     ]
                 )
-                values = np.split(self.function(batch), np.cumsum([t.size for t, _ in nodes])[:-1])
+                found = self.function(batch)
+                if first == part.start == 0:
+                    refuse_batches(self.function, batch, found)
+                values = np.split(found, np.cumsum([t.size for t, _ in nodes])[:-1])
                 for (j, k), (t, weight), value in zip(chosen, nodes, values, strict=True):
                     weighted = value.reshape(t.shape) * weight
                     mean[k, part, j] = weighted.sum(axis=1)

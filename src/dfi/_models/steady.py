@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi._data.source import LARGE_ROWS
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dfi._models.predictor import Predictor
-    from dfi._types import Floats
+    from dfi._types import Floats, Ints
 
 ROWS_ASKED = 32
 UNSTEADY = 1e-3
@@ -23,9 +27,9 @@ def refuse_unsteady(predictor: Predictor, matrix: Floats) -> None:
 
     Scores are averages of :math:`f(x)` over rows that are moved one coordinate at a time. A model
     that draws random numbers, keeps a state or standardises the batch that it is given has no
-    :math:`f`, and its scores mean nothing. Up to 32 rows are predicted together, and once more
-    backwards in two batches of different size; differences above a thousandth of the predictions'
-    spread, and above what single precision rounds, are refused.
+    :math:`f`, and its scores mean nothing. Up to 32 rows are predicted together, once more
+    backwards in two batches of different size, and among all rows; differences above a thousandth
+    of the predictions' spread, and above what single precision rounds, are refused.
 
     Parameters
     ----------
@@ -34,7 +38,8 @@ def refuse_unsteady(predictor: Predictor, matrix: Floats) -> None:
     matrix : ndarray of shape (n, p)
         Rows of the numeric matrix.
     """
-    places = np.unique(np.linspace(0, len(matrix) - 1, ROWS_ASKED).astype(np.intp))
+    matrix = matrix[:LARGE_ROWS]
+    places = _places(len(matrix))
     rows = matrix[places]
     back = np.arange(len(rows))[::-1]
     cut = max(1, len(rows) // 3)
@@ -42,23 +47,45 @@ def refuse_unsteady(predictor: Predictor, matrix: Floats) -> None:
         first = predictor.answer(rows)
         parts = [predictor.answer(rows[part]) for part in (back[:cut], back[cut:])]
         second = np.concatenate(parts)[back]
+        whole = predictor.answer(matrix) if len(matrix) > len(rows) else first
     except Exception:
         # what cannot be predicted is reported where it is, with its reason
         return
-    if first.shape != second.shape or len(first) != len(rows):
+    _refuse_apart(predictor.name, first, second, first, places, "in another order and batch")
+    if len(whole) == len(matrix) > len(rows):
+        _refuse_apart(predictor.name, first, whole[places], whole, places, f"among {len(matrix)}")
+
+
+def refuse_batches(function: Callable[[Floats], Floats], points: Floats, values: Floats) -> None:
+    """Raise if a model predicts rows of a batch, the largest that it is given, otherwise alone."""
+    if len(points) > ROWS_ASKED:
+        places = _places(len(points))
+        name = getattr(function, "name", type(function).__name__)
+        where = f"among {len(points)}, moved as scores need it"
+        _refuse_apart(name, function(points[places]), values[places], values, places, where)
+
+
+def _places(n_rows: int) -> Ints:
+    return np.unique(np.linspace(0, n_rows - 1, ROWS_ASKED).astype(np.intp))
+
+
+def _refuse_apart(
+    name: str, first: Floats, second: Floats, known: Floats, places: Ints, where: str
+) -> None:
+    """Raise if predictions of rows differ by more than a share of the spread of ``known`` ones."""
+    if first.shape != second.shape or len(first) != len(places):
         return
     with np.errstate(all="ignore"):
-        spread = np.ptp(first, axis=0)
-        room = UNSTEADY * spread + SINGLE * np.abs(first).max(axis=0)
+        spread = np.ptp(known, axis=0)
+        room = UNSTEADY * spread + SINGLE * np.abs(known).max(axis=0)
         apart = np.abs(first - second)
         beyond = apart > room
     if not beyond.any():
         return
-    row = int(np.argmax(np.max(apart.reshape(len(rows), -1), axis=1)))
+    row = int(np.argmax(np.max(apart.reshape(len(places), -1), axis=1)))
     one, other = (float(np.ravel(found[row])[0]) for found in (first, second))
     raise ValueError(
-        f"{predictor.name} does not predict by the row alone: row {places[row]} is given {one:.6g} "
-        f"among {len(rows)} rows and {other:.6g} in another order and batch. Scores need a "
-        "function of the row: give the model a fixed state, and switch off random draws, dropout "
-        "and statistics of the batch"
+        f"{name} does not predict by the row alone: row {places[row]} is given {one:.6g} among "
+        f"{len(places)} rows and {other:.6g} {where}. Scores need a function of the row: give the "
+        "model a fixed state, and switch off random draws, dropout and statistics of the batch"
     )
