@@ -28,6 +28,7 @@ import sys
 import threading
 import warnings
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import typer
@@ -303,26 +304,14 @@ def print_table(
     ``null`` is the heading of shares of what the mean outcome loses; it is left out where the
     terminal is too narrow.
     """
+    from dfi.results.columns import UNITS, written
     from dfi.results.importance import BELOW_ZERO, SEEN, UNRELATED
-    from dfi.results.numbers import p_value, page_intervals, percent
+    from dfi.results.numbers import percent
     from dfi.results.words import SHARE
 
     shown = list(rows[:top])
-    gaps = any(row["missing"] is not None for row in shown)
-    shared = any(row["share"] is not None for row in rows)
-    columns = {
-        "share (interval)": page_intervals(
-            shown, "share", "share_low", "share_high", percents=True, blank=" "
-        ),
-        "score (interval)": page_intervals(shown, "score", "ci_low", "ci_high", blank=" "),
-        "adjusted p": [p_value(row["p_adj"]) for row in shown],
-        null: [percent(row["of_null"]) for row in shown],
-        "missing": ["" if row["missing"] is None else percent(row["missing"]) for row in shown],
-    }
-    if not shared:
-        del columns["share (interval)"]
-    if not gaps:
-        del columns["missing"]
+    columns = written(UNITS, shown, "terminal", headings={"of_null": null})
+    gaps, shared = "missing" in columns, any(row["share"] is not None for row in rows)
     _print_fitting(unit, shown, [columns, _without(columns, null)])
     out = RichConsole(highlight=False, soft_wrap=True)
     if len(rows) > top:
@@ -344,24 +333,14 @@ def print_changes(rows: Rows, *, level: float, top: int) -> None:
     Where the terminal is too narrow, scores before and after are left out, then the intervals of
     law and relation.
     """
-    from dfi.results.numbers import aligned, p_value, page_intervals, percent
+    from dfi.results.columns import CHANGES, written
+    from dfi.results.numbers import percent
 
     shown = list(rows[:top])
-    parts = [part for part in ("law", "relation") if any(row[part] is not None for row in rows)]
-    sides = aligned([[row["before"], row["after"]] for row in shown])
-    columns = {
-        "before": [before for before, _ in sides],
-        "after": [after for _, after in sides],
-        "change (interval)": page_intervals(shown, "change", "ci_low", "ci_high", blank=" "),
-        "adjusted p": [p_value(row["p_adj"]) for row in shown],
-    }
+    columns = written(CHANGES, shown, "terminal")
     narrow = _without(columns, "before", "after")
-    bare = dict(narrow)
-    for part in parts:
-        ends = page_intervals(shown, part, f"{part}_low", f"{part}_high", blank=" ")
-        columns[f"{part} (interval)"] = narrow[f"{part} (interval)"] = ends
-    texts = aligned([[row[part] for part in parts] for row in shown])
-    bare |= {part: [line[k] for line in texts] for k, part in enumerate(parts)}
+    whole = [replace(c, ends=()) if c.key in ("law", "relation") else c for c in CHANGES]
+    bare = _without(written(whole, shown, "terminal"), "before", "after")
     _print_fitting("feature", shown, [columns, narrow, bare])
     out = RichConsole(highlight=False, soft_wrap=True)
     if len(rows) > top:

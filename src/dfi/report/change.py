@@ -10,8 +10,9 @@ from dfi.report.charts import LABEL_WIDTH, MAX_BARS, Scale
 from dfi.report.page import _page, _templates, _write
 from dfi.results import words
 from dfi.results.change import ROWS_TEXT
+from dfi.results.columns import CHANGES, page_cells, written
 from dfi.results.file import thaw
-from dfi.results.numbers import aligned, number, p_value, page_intervals, percent
+from dfi.results.numbers import aligned, number, p_value, percent
 from dfi.results.views import finite, short_names
 
 if TYPE_CHECKING:
@@ -30,25 +31,6 @@ SHOWN_CHANGES = 5
 """Changes that are told in words."""
 
 PARTS = ("law", "relation")
-
-TABLE_COLUMNS = (
-    ("change", "change"),
-    ("se", "std. error"),
-    ("ci_low", "change low"),
-    ("ci_high", "change high"),
-    ("p", "p"),
-    ("p_adj", "adjusted p"),
-    ("law", "law"),
-    ("law_se", "law error"),
-    ("law_low", "law low"),
-    ("law_high", "law high"),
-    ("relation", "relation"),
-    ("relation_se", "relation error"),
-    ("relation_low", "relation low"),
-    ("relation_high", "relation high"),
-    ("before", "before"),
-    ("after", "after"),
-)
 
 
 def change_rows(found: Change) -> list[Plain]:
@@ -268,22 +250,20 @@ def change_html(found: Change, *, title: str | None = None, target: str | None =
     """
     summary = summarize_change(found, title=title, target=target)
     features = summary["features"]
-    columns = [
-        (key, label)
-        for key, label in TABLE_COLUMNS
-        if any(row[key] is not None for row in features)
-    ]
-    in_units = [key for key, _ in columns if key not in ("p", "p_adj")]
-    texts = aligned([[row[key] for key in in_units] for row in features])
+    columns, shown = page_cells(CHANGES, features)
     return _page(
         "change.html",
         summary=summary,
         columns=columns,
-        shown=[dict(zip(in_units, row, strict=True)) for row in texts],
+        shown=shown,
         chart=forest(features),
         data={
             "features": features,
-            "columns": [["rank", "rank"], ["name", "feature"], *map(list, columns)],
+            "columns": [
+                ["rank", "rank"],
+                ["name", "feature"],
+                *([key, label] for key, label, _ in columns),
+            ],
             "groups": [],
             "level": summary["level"],
             "spec": summary["spec"],
@@ -320,13 +300,9 @@ def compact_change_html(found: Change, *, rows: int = 10) -> str:
         _templates()
         .get_template("compact_change.html")
         .render(
-            features=features[:rows],
-            changes=page_intervals(features[:rows], "change", "ci_low", "ci_high"),
-            parts={
-                part: page_intervals(features[:rows], part, f"{part}_low", f"{part}_high")
-                for part in PARTS
-                if found.law is not None
-            },
+            cells=written(
+                CHANGES, features[:rows], "notebook", interval=f"{percent(found.level)} interval"
+            ),
             chart=forest(features, rows),
             n_features=len(features),
             n_rows=[found.before.basis.n_rows, found.after.basis.n_rows],

@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING
 from dfi._checks import printable
 from dfi._files import writable, written_whole
 from dfi._parameters import validated, validated_fields
-from dfi.report.change import PARTS, change_html, compact_change_html, summarize_change
+from dfi.report.change import change_html, compact_change_html, summarize_change
 from dfi.report.page import compact_html, comparison_html, report_html
 from dfi.report.summary import summarize, summarize_comparison
 from dfi.results.change import Change
-from dfi.results.importance import SHARE_COLUMNS, Importance
-from dfi.results.numbers import aligned, bare_percent, p_value, percent
+from dfi.results.columns import CHANGES, UNITS, written
+from dfi.results.importance import Importance
+from dfi.results.numbers import aligned, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dfi.results.columns import Column
     from dfi.results.local import LocalAttributions
     from dfi.results.views import Plain, ResultsByLabel
 
@@ -218,22 +220,7 @@ def _about_one(summary: Plain) -> list[str]:
         lines += [f"> **Read with care.** {_cell(text)}", ""] if text else []
     lines += [f"- **{_cell(item['name'])}**: {_cell(item['text'])}" for item in summary["leading"]]
     shown = features[:SHOWN]
-    shared = any(row["share"] is not None for row in shown)
-    keys = ("score", "ci_low", "ci_high", "se")
-    texts = aligned([[row[key] for key in keys] for row in shown])
-    interval = f"({percent(summary['level'])} interval)"
-    head = [summary["unit"], *[f"share {interval}"] * shared, f"score {interval}", "std. error"]
-    body = [
-        [
-            _cell(row["name"]),
-            *[_percents(row)] * shared,
-            f"{score} ({low} to {high})",
-            error,
-            p_value(row["p_adj"]),
-        ]
-        for row, (score, low, high, error) in zip(shown, texts, strict=True)
-    ]
-    lines += ["", *_table([*head, "adjusted p"], body)]
+    lines += ["", *_unit_table(UNITS, shown, summary["unit"], summary["level"])]
     if len(features) > SHOWN:
         lines += ["", f"... and {len(features) - SHOWN} more of {len(features)}."]
     negative = summary["negative"]
@@ -249,24 +236,15 @@ def _about_change(summary: Plain) -> list[str]:
     if summary["reason"]:
         lines += ["", f"> Law and relation are not told apart: {_cell(summary['reason'])}."]
     shown = features[:SHOWN]
-    parts = [("change", "ci_low", "ci_high")]
-    if summary["apart"]:
-        parts += [(part, f"{part}_low", f"{part}_high") for part in PARTS]
-    columns = [aligned([[row[key] for key in keys] for row in shown]) for keys in parts]
-    body = []
-    for position, row in enumerate(shown):
-        cells = ["{} ({} to {})".format(*column[position]) for column in columns]
-        body.append([_cell(row["name"]), cells[0], p_value(row["p_adj"]), *cells[1:]])
-    interval = f"({percent(summary['level'])} interval)"
-    heads = [f"{keys[0]} {interval}" for keys in parts]
-    lines += ["", *_table(["feature", heads[0], "adjusted p", *heads[1:]], body)]
+    lines += ["", *_unit_table(CHANGES, shown, "feature", summary["level"])]
     more = len(features) - SHOWN
     return [*lines, "", f"... and {more} more of {len(features)}."] if more > 0 else lines
 
 
-def _percents(row: Plain) -> str:
-    share, low, high = (bare_percent(row[key]) for key in SHARE_COLUMNS)
-    return f"{share} % ({low} to {high} %)"
+def _unit_table(schema: Sequence[Column], rows: list[Plain], unit: str, level: float) -> list[str]:
+    cells = {unit: [_cell(row["name"]) for row in rows]}
+    cells |= written(schema, rows, "markdown", interval=f"{percent(level)} interval")
+    return _table(list(cells), list(zip(*cells.values(), strict=True)))
 
 
 def _about_several(summary: Plain) -> list[str]:

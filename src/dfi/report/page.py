@@ -19,13 +19,12 @@ from dfi.report import charts
 from dfi.report.rows import local_summary, rows_of_page
 from dfi.report.summary import class_summary, summarize, summarize_comparison
 from dfi.results import words
-from dfi.results.importance import BELOW_ZERO, SHARE_COLUMNS, missing_text
+from dfi.results.columns import UNITS, page_cells, written
+from dfi.results.importance import BELOW_ZERO, missing_text
 from dfi.results.numbers import (
     aligned,
-    bare_percent,
     number,
     p_value,
-    page_intervals,
     percent,
 )
 from dfi.results.views import unit_rows
@@ -38,28 +37,6 @@ if TYPE_CHECKING:
     from dfi.results.importance import Importance
     from dfi.results.local import LocalAttributions
     from dfi.results.views import Plain, ResultsByLabel
-
-TABLE_COLUMNS = (
-    ("share", "share"),
-    ("share_low", "share low"),
-    ("share_high", "share high"),
-    ("score", "score"),
-    ("se", "std. error"),
-    ("ci_low", "score low"),
-    ("ci_high", "score high"),
-    ("z", "z"),
-    ("p", "p"),
-    ("p_adj", "adjusted p"),
-    ("rank_low", "rank from"),
-    ("rank_high", "rank to"),
-    ("of_null", "of variance"),
-    ("latent", "latent"),
-    ("missing", "missing"),
-)
-IN_UNITS = ("score", "se", "ci_low", "ci_high", "latent")
-"""Columns that have one unit: as many decimals in each."""
-IN_PERCENT = (*SHARE_COLUMNS, "of_null", "missing")
-"""Columns of shares: percent with one decimal."""
 
 NARROW_LABEL = 20
 """Characters of a name in the charts of a comparison."""
@@ -155,18 +132,7 @@ def report_html(
     summary = summarize(result, title=title, target=target, groups=groups)
     features = summary["features"]
     explained = None if summary["explained"] is None else summary["explained"]["value"]
-    labels = {"of_null": summary["null_label"]}
-    columns = [
-        (key, labels.get(key, label))
-        for key, label in TABLE_COLUMNS
-        if any(row[key] is not None for row in features)
-    ]
-    in_units = [key for key, _ in columns if key in IN_UNITS]
-    texts = aligned([[row[key] for key in in_units] for row in features])
-    shown = [dict(zip(in_units, row, strict=True)) for row in texts]
-    for cells, row in zip(shown, features, strict=True):
-        known = {key: row[key] for key, _ in columns if key in IN_PERCENT}
-        cells |= {key: "–" if v is None else f"{bare_percent(v)} %" for key, v in known.items()}
+    columns, shown = page_cells(UNITS, features, {"of_null": summary["null_label"]})
     return _page(
         "report.html",
         summary=summary,
@@ -188,7 +154,11 @@ def report_html(
         },
         data={
             "features": features,
-            "columns": [["rank", "rank"], ["name", summary["unit"]], *map(list, columns)],
+            "columns": [
+                ["rank", "rank"],
+                ["name", summary["unit"]],
+                *([key, label] for key, label, _ in columns),
+            ],
             "groups": summary["groups"] or [],
             "level": summary["level"],
             "null": summary["null_name"],
@@ -227,9 +197,9 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
     template = _templates().get_template("compact.html")
     page = template.render(
         chart=charts.bars(features, rows, explained=explained),
-        shares=page_intervals(features[:rows], *SHARE_COLUMNS, percents=True),
-        scores=page_intervals(features[:rows], "score", "ci_low", "ci_high"),
-        features=features[:rows],
+        cells=written(
+            UNITS, features[:rows], "notebook", interval=f"{percent(result.level)} interval"
+        ),
         n_features=len(features),
         n_unrelated=sum(row["unrelated"] for row in features),
         level=result.level,

@@ -16,8 +16,8 @@ from dfi._files import writable, written_whole
 from dfi._parameters import validated
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import max_t_from_covariance, max_t_statistics
+from dfi.results.columns import CHANGES, in_order, text_lines
 from dfi.results.file import freeze, thaw
-from dfi.results.numbers import SHOWN_ROWS, intervals, more_text, probability, text_table
 
 if TYPE_CHECKING:
     import os
@@ -301,7 +301,9 @@ class Change:
         columns = self._columns(level=level, adjust=adjust, simultaneous=simultaneous)
         order = self._ranking if sort else np.arange(len(self.names))
         full: dict[str, Array] = {"feature": np.array(self.names, dtype=object), **columns}
-        return as_frame({key: np.array(value[order]) for key, value in full.items()}, self.library)
+        return as_frame(
+            {key: np.array(full[key][order]) for key in in_order(CHANGES, full)}, self.library
+        )
 
     def as_dict(self) -> dict[str, Json]:
         """Return everything as plain values, for JSON: NaN is None.
@@ -467,20 +469,9 @@ class Change:
             + (f", {test.feature})" if test.feature else ")"),
         ]
         order = self._ranking
-        columns = {key: v[order][:SHOWN_ROWS].tolist() for key, v in self._columns().items()}
-        told = f"({100.0 * self.level:.4g} % interval)"
-        ends = intervals(columns["change"], columns["ci_low"], columns["ci_high"])
-        cells = {
-            "feature": [self.names[k] for k in order[:SHOWN_ROWS].tolist()],
-            f"change {told}": ends,
-            "p_adj": [probability(value) for value in columns["p_adj"]],
-        }
-        for part in ("law", "relation") if self.law is not None else ():
-            ends = intervals(*(columns[key] for key in (part, f"{part}_low", f"{part}_high")))
-            cells[f"{part} {told}"] = ends
-        found += text_table(list(cells), list(zip(*cells.values(), strict=True)))
-        if len(order) > SHOWN_ROWS:
-            found.append(more_text(len(order) - SHOWN_ROWS, len(order)))
+        columns = self._columns()
+        rows = [{key: float(values[k]) for key, values in columns.items()} for k in order]
+        found += text_lines(CHANGES, [self.names[k] for k in order], rows, self.level)
         if self.reason:
             found.append(f"law and relation are not told apart: {self.reason}")
         return "\n".join(found)

@@ -21,16 +21,9 @@ from dfi.inference.ranks import rank_sets
 from dfi.inference.shares import Shares, beside, is_clear, shares_of
 from dfi.inference.tests import Estimate, UnitInference, estimate_one
 from dfi.results import words
+from dfi.results.columns import RANKS, UNITS, in_order, text_lines
 from dfi.results.file import FileFormatError, freeze, pack, read_file, thaw, unpack, write_file
-from dfi.results.numbers import (
-    SHOWN_ROWS,
-    decimals,
-    intervals,
-    more_text,
-    plain,
-    probability,
-    text_table,
-)
+from dfi.results.numbers import SHOWN_ROWS
 from dfi.warnings import InferenceWarning, warn
 
 if TYPE_CHECKING:
@@ -46,6 +39,7 @@ if TYPE_CHECKING:
     from dfi.inference.intervals import Alternative, Expansion
     from dfi.inference.tests import Adjustment
     from dfi.report import Report
+    from dfi.results.columns import Column
     from dfi.results.file import Json
     from dfi.results.local import LocalAttributions
 
@@ -458,9 +452,15 @@ class Importance:
     def _ranking(self) -> Ints:
         return np.argsort(-self.scores, kind="stable")
 
-    def _frame(self, columns: Mapping[str, Array], order: Ints | None = None) -> Frame:
+    def _frame(
+        self,
+        columns: Mapping[str, Array],
+        order: Ints | None = None,
+        schema: Sequence[Column] | None = None,
+    ) -> Frame:
         """Return columns beside the units' names as a dataframe, in an order of the rows."""
         full = {"feature": np.array(self.names, dtype=object), **columns}
+        full = full if schema is None else {key: full[key] for key in in_order(schema, full)}
         rows = slice(None) if order is None else order
         return as_frame({key: np.array(values[rows]) for key, values in full.items()}, self.library)
 
@@ -547,7 +547,7 @@ class Importance:
         }
         order = self._ranking if sort else None
         if by is None:
-            return self._frame(self._shared_table(**options), order)
+            return self._frame(self._shared_table(**options), order, UNITS)
         if not self.by_outcome:
             raise ValueError("this result is of one outcome: it has no table by outcome")
         parts = [part._shared_table(**options) for part in self.by_outcome.values()]
@@ -599,7 +599,7 @@ class Importance:
         """
         columns: dict[str, Array] = dict(self._shared_table())
         columns["certain"] = self._ranks()["rank_high"] <= k
-        return self._frame(columns, self._ranking[:k])
+        return self._frame(columns, self._ranking[:k], UNITS)
 
     @validated
     def ranks(self, level: float | None = None, *, random_state: int = 0) -> Frame:
@@ -643,7 +643,7 @@ class Importance:
         1      x1     2         2          2
         2      x2     3         3          3
         """
-        return self._frame(self._ranks(level, random_state), self._ranking)
+        return self._frame(self._ranks(level, random_state), self._ranking, RANKS)
 
     def _ranks(self, level: float | None = None, random_state: int = 0) -> dict[str, Ints]:
         """Return the columns of :meth:`ranks` in the order of ``names``."""
@@ -1354,7 +1354,8 @@ class Importance:
     def __repr__(self) -> str:
         kind = "Difference" if self.difference else "Importance"
         order = self._ranking
-        columns = {key: values[order] for key, values in self._shared_table().items()}
+        columns = {key: values[order].tolist() for key, values in self._shared_table().items()}
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         fit = words.quality_text(self.quality)
         outcome = words.outcome_of(self.spec, self.by_outcome)
         explained = None if outcome is None else outcome.text
@@ -1373,7 +1374,7 @@ class Importance:
             f"{self.level:.4g} intervals",
             *([] if explained is None else [explained]),
             fit,
-            *_lines([self.names[unit] for unit in order], columns, self.level),
+            *text_lines(UNITS, [self.names[unit] for unit in order], rows, self.level),
         ]
         if self.nonnegative and (self.scores[order][:SHOWN_ROWS] < 0.0).any():
             lines.append(BELOW_ZERO)
@@ -1409,24 +1410,6 @@ def missing_text(result: Importance) -> str | None:
     shown = ", ".join(f"{name} {100 * share:.2g} %" for name, share in shares[:5])
     more = f" and {len(shares) - 5} more columns" if len(shares) > 5 else ""
     return f"missing: {shown}{more}; {SEEN}"
-
-
-def _lines(names: Sequence[str], columns: Mapping[str, Floats], level: float) -> list[str]:
-    """Return the leading units as a table of text: shares and scores, each with its interval."""
-    shown = {key: values[:SHOWN_ROWS].tolist() for key, values in columns.items()}
-    told = f"({100.0 * level:.4g} % interval)"
-    cells = {"feature": list(names[:SHOWN_ROWS])}
-    if "share" in shown:
-        ends = (shown[key] for key in SHARE_COLUMNS)
-        cells[f"share {told}"] = intervals(*ends, places=3)
-    cells[f"score {told}"] = intervals(shown["score"], shown["ci_low"], shown["ci_high"])
-    places = decimals([*shown["score"], *shown["ci_low"], *shown["ci_high"]])
-    cells["se"] = [plain(value, places) for value in shown["se"]]
-    cells["p_adj"] = [probability(value) for value in shown["p_adj"]]
-    lines = text_table(list(cells), list(zip(*cells.values(), strict=True)))
-    if len(names) > SHOWN_ROWS:
-        lines.append(more_text(len(names) - SHOWN_ROWS, len(names)))
-    return lines
 
 
 def _checked_fields(result: Importance) -> dict[str, object]:

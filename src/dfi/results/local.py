@@ -12,6 +12,7 @@ from dfi._checks import did_you_mean
 from dfi._data import as_frame
 from dfi._parameters import validated
 from dfi.inference.influence import read_only
+from dfi.results.columns import LOCAL, in_order
 from dfi.results.file import freeze, thaw
 from dfi.results.numbers import SHOWN_ROWS, decimals, more_text, plain
 
@@ -281,7 +282,7 @@ class LocalAttributions:
         }
         for name in _WIDE[1:]:
             columns[name] = np.repeat(getattr(self, name), p)
-        return as_frame(columns, self.library)
+        return as_frame({key: columns[key] for key in in_order(LOCAL, columns)}, self.library)
 
     def to_shap(self) -> Any:
         """Return the contributions as a ``shap.Explanation``, for the plots of shap.

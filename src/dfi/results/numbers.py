@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 
 SHOWN_ROWS = 10
@@ -107,19 +107,6 @@ def intervals(
         places = decimals(every)
     texts = [[plain(value, places) for value in column] for column in columns]
     return with_intervals(*texts)
-
-
-def page_intervals(
-    rows: Sequence[Mapping[str, float | None]],
-    *keys: str,
-    percents: bool = False,
-    blank: str = FIGURE_SPACE,
-) -> list[str]:
-    """Return ``value (low to high)`` of the three keys of every row, as pages write numbers."""
-    table = [[row[key] for key in keys] for row in rows]
-    texts = [list(map(bare_percent, row)) for row in table] if percents else aligned(table)
-    columns = [[row[k] for row in texts] for k in range(3)]
-    return with_intervals(*columns, unit=" %" if percents else "", blank=blank)
 
 
 def bare_percent(value: float | None) -> str:

@@ -94,7 +94,7 @@
   function value(line, key) { return data.features[Number(line.dataset.u)][key]; }
   function sort(head) {
     var key = head.dataset.key, now = head.getAttribute("aria-sort");
-    var first = key === "name" || key.indexOf("rank") === 0 || key === "p" || key === "p_adj" ? "ascending" : "descending";
+    var first = head.dataset.upward === undefined ? "descending" : "ascending";
     var order = now ? (now === "ascending" ? "descending" : "ascending") : first;
     Array.from(table.tHead.rows[0].cells).forEach(function (cell) { cell.removeAttribute("aria-sort"); });
     head.setAttribute("aria-sort", order);

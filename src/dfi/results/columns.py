@@ -1,0 +1,282 @@
+"""The columns of every table: key, meaning, how values are written, and where they are shown.
+
+Results compute values under these keys. ``table()``, files, printed text, notebooks, the terminal,
+Markdown, pages and the documentation take order, headings and formats from here: to add a column,
+write it into its table here and compute it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from dfi.results.numbers import (
+    FIGURE_SPACE,
+    SHOWN_ROWS,
+    aligned,
+    bare_percent,
+    decimals,
+    intervals,
+    more_text,
+    number,
+    p_value,
+    plain,
+    probability,
+    text_table,
+    with_intervals,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Row = Mapping[str, object]
+
+Kind = Literal["name", "share", "amount", "statistic", "probability", "rank", "flag"]
+"""How values are written; an amount is in units of the loss."""
+
+Place = Literal["table", "print", "notebook", "terminal", "markdown", "page"]
+TABLE: tuple[Place, ...] = ("table",)
+PAGE: tuple[Place, ...] = ("page",)
+TEXTS: tuple[Place, ...] = ("print", "notebook", "terminal", "markdown")
+EVERYWHERE = (*TABLE, *TEXTS, *PAGE)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: where it has ``ends``, texts write that interval behind the value.
+
+    ``label`` is the heading for people where the key is none. A page sorts a column upward first
+    where small values matter most.
+    """
+
+    key: str
+    meaning: str
+    kind: Kind = "amount"
+    shown: tuple[Place, ...] = EVERYWHERE
+    label: str = ""
+    ends: tuple[str, ...] = ()
+
+    @property
+    def heading(self) -> str:
+        """The heading for people."""
+        return self.label or self.key
+
+    @property
+    def upward(self) -> bool:
+        """Whether small values matter most."""
+        return self.kind in ("name", "probability", "rank")
+
+
+FEATURE = Column("feature", "Name of the unit.", "name", TABLE)
+P_ADJ = Column("p_adj", "p-value adjusted for multiple testing.", "probability", label="adjusted p")
+DETAIL = (*TABLE, *PAGE)
+
+UNITS = (
+    FEATURE,
+    Column("share", "Share of what the models explain.", "share", ends=("share_low", "share_high")),
+    Column("share_low", "Lower end of the share's interval.", "share", DETAIL, "share low"),
+    Column("share_high", "Upper end of the share's interval.", "share", DETAIL, "share high"),
+    Column("score", "The score, in units of the loss.", ends=("ci_low", "ci_high")),
+    Column(
+        "se",
+        "Standard error of the score.",
+        shown=("table", "print", "markdown", "page"),
+        label="std. error",
+    ),
+    Column("ci_low", "Lower end of the score's interval.", shown=DETAIL, label="score low"),
+    Column("ci_high", "Upper end of the score's interval.", shown=DETAIL, label="score high"),
+    Column("z", "Score over its standard error.", "statistic", DETAIL),
+    Column("p", "p-value of the score.", "probability", DETAIL),
+    P_ADJ,
+    Column("rank_low", "Best rank that the unit may have.", "rank", PAGE, "rank from"),
+    Column("rank_high", "Worst rank that the unit may have.", "rank", PAGE, "rank to"),
+    Column("of_null", "Score over the null loss.", "share", ("terminal", "page"), "of null loss"),
+    Column("latent", "Score of the unit's own latent coordinate.", shown=PAGE),
+    Column("missing", "Share of the rows without a value.", "share", ("terminal", "page")),
+    Column("certain", "Whether it is surely among the first k.", "flag", TABLE),
+)
+"""Units of a result: ``result.table()`` and ``result.top(k)``, and what pages show beside it."""
+
+RANKS = (
+    FEATURE,
+    Column("rank", "Rank of the score; equal scores share one.", "rank", TABLE),
+    Column("rank_low", "Best rank that the unit may have.", "rank", TABLE),
+    Column("rank_high", "Worst rank that the unit may have.", "rank", TABLE),
+)
+"""``result.ranks()``."""
+
+CHANGES = (
+    FEATURE,
+    Column("change", "Score after less score before.", ends=("ci_low", "ci_high")),
+    Column("se", "Standard error of the change.", shown=DETAIL, label="std. error"),
+    Column("ci_low", "Lower end of the change's interval.", shown=DETAIL, label="change low"),
+    Column("ci_high", "Upper end of the change's interval.", shown=DETAIL, label="change high"),
+    Column("p", "p-value of the change, two-sided.", "probability", DETAIL),
+    P_ADJ,
+    Column("law", "What the features' law changed.", ends=("law_low", "law_high")),
+    Column(
+        "relation",
+        "What the relation to the outcome changed.",
+        ends=("relation_low", "relation_high"),
+    ),
+    Column("law_se", "Standard error of law.", shown=DETAIL, label="law error"),
+    Column("law_low", "Lower end of law's interval.", shown=DETAIL, label="law low"),
+    Column("law_high", "Upper end of law's interval.", shown=DETAIL, label="law high"),
+    Column("relation_se", "Standard error of relation.", shown=DETAIL, label="relation error"),
+    Column("relation_low", "Lower end of relation's interval.", shown=DETAIL, label="relation low"),
+    Column(
+        "relation_high", "Upper end of relation's interval.", shown=DETAIL, label="relation high"
+    ),
+    Column("before", "Score before.", shown=("table", "terminal", "page")),
+    Column("after", "Score after.", shown=("table", "terminal", "page")),
+)
+"""``change.table()``."""
+
+LOCAL = (
+    Column("row", "Position of the row in the table.", "rank", TABLE),
+    FEATURE,
+    Column("contribution", "What the unit adds to the row's prediction.", shown=TABLE),
+    Column("spread", "Spread of the contribution over models of disjoint halves.", shown=TABLE),
+    Column("total", "Total effect of the unit on the prediction.", shown=TABLE),
+    Column("base", "Mean prediction.", shown=TABLE),
+    Column("prediction", "Prediction of the row.", shown=TABLE),
+    Column(
+        "higher_order", "Interactions of three and more, in sd of the predictions.", shown=TABLE
+    ),
+)
+"""``local.table()``."""
+
+TABLES = {"units": UNITS, "ranks": RANKS, "changes": CHANGES, "local": LOCAL}
+
+
+def in_order(schema: Sequence[Column], values: Mapping[str, object]) -> list[str]:
+    """Return the keys of a table that have values, in the order of its columns."""
+    return [column.key for column in schema if "table" in column.shown and column.key in values]
+
+
+def known(schema: Sequence[Column], rows: Sequence[Row], place: Place) -> list[Column]:
+    """Return the columns that a place shows and that some row has a value of."""
+    return [
+        column
+        for column in schema
+        if place in column.shown
+        and column.kind != "name"
+        and any(_number(row, column.key) is not None for row in rows)
+    ]
+
+
+def written(
+    schema: Sequence[Column],
+    rows: Sequence[Row],
+    place: Place,
+    *,
+    interval: str = "interval",
+    headings: Mapping[str, str] | None = None,
+) -> dict[str, list[str]]:
+    """Return the cells of a place's columns by heading.
+
+    Parameters
+    ----------
+    schema : sequence of Column
+        The columns of the table.
+    rows : sequence of mapping
+        Values by key; what is not known is None, NaN or not there.
+    place : str
+        Where they are shown.
+    interval : str
+        What stands in brackets behind the heading of a column with an interval.
+    headings : mapping, optional
+        Headings by key that the table does not have.
+    """
+    found: dict[str, list[str]] = {}
+    columns = known(schema, rows, place)
+    in_print = place == "print"
+    for column in columns:
+        heading = column.key if in_print else (headings or {}).get(column.key, column.heading)
+        if column.ends and place != "page":
+            heading = f"{heading} ({interval})"
+            found[heading] = _with_ends(column, rows, place)
+        elif in_print:
+            found[heading] = _printed(column, columns, rows)
+        else:
+            found[heading] = _cells(column, columns, rows)
+    return found
+
+
+def _number(row: Row, key: str) -> float | None:
+    value = row.get(key)
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def _values(rows: Sequence[Row], key: str) -> list[float | None]:
+    return [_number(row, key) for row in rows]
+
+
+def _with_ends(column: Column, rows: Sequence[Row], place: Place) -> list[str]:
+    triples = [_values(rows, key) for key in (column.key, *column.ends)]
+    share = column.kind == "share"
+    if place == "print":
+        return intervals(*triples, places=3 if share else None)
+    texts = [
+        [list(map(bare_percent, row)) for row in zip(*triples, strict=True)]
+        if share
+        else aligned(list(zip(*triples, strict=True)))
+    ][0]
+    columns = [[row[k] for row in texts] for k in range(3)]
+    blank = FIGURE_SPACE if place == "notebook" else " "
+    return with_intervals(*columns, unit=" %" if share else "", blank=blank)
+
+
+def _printed(column: Column, columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
+    values = _values(rows, column.key)
+    if column.kind == "probability":
+        return [probability(float("nan") if value is None else value) for value in values]
+    leading = [c for c in columns if c.ends and c.kind == column.kind]
+    shown = [v for c in leading for key in (c.key, *c.ends) for v in _values(rows, key)]
+    places = decimals(shown or values)
+    return [plain(value, places) for value in values]
+
+
+def _cells(column: Column, columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
+    values = _values(rows, column.key)
+    if column.kind == "share":
+        return ["–" if value is None else f"{bare_percent(value)} %" for value in values]
+    if column.kind == "probability":
+        return list(map(p_value, values))
+    if column.kind == "statistic":
+        return ["–" if v is None else f"{v:.2f}".replace("-", "−") for v in values]
+    if column.kind != "amount":
+        return list(map(number, values))
+    keys = [key for c in columns if c.kind == "amount" for key in (c.key, *c.ends)]
+    keys = list(dict.fromkeys(keys))
+    texts = aligned([[_number(row, key) for key in keys] for row in rows])
+    return [row[keys.index(column.key)] for row in texts]
+
+
+def text_lines(
+    schema: Sequence[Column], names: Sequence[str], rows: Sequence[Row], level: float
+) -> list[str]:
+    """Return the leading units as the lines of a printed table."""
+    shown = rows[:SHOWN_ROWS]
+    cells = {"feature": list(names[:SHOWN_ROWS])}
+    cells |= written(schema, shown, "print", interval=f"{100.0 * level:.4g} % interval")
+    lines = text_table(list(cells), list(zip(*cells.values(), strict=True)))
+    if len(rows) > SHOWN_ROWS:
+        lines.append(more_text(len(rows) - SHOWN_ROWS, len(rows)))
+    return lines
+
+
+def page_cells(
+    schema: Sequence[Column], rows: Sequence[Row], headings: Mapping[str, str] | None = None
+) -> tuple[list[tuple[str, str, bool]], list[dict[str, str]]]:
+    """Return key, heading and direction of each column of a page, and the cells of each row."""
+    columns = known(schema, rows, "page")
+    texts = written(schema, rows, "page", headings=headings)
+    heads = [
+        (column.key, heading, column.upward) for column, heading in zip(columns, texts, strict=True)
+    ]
+    keys = [column.key for column in columns]
+    return heads, [dict(zip(keys, row, strict=True)) for row in zip(*texts.values(), strict=True)]
