@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Choice = TypeVar("Choice", bound=str | None)
+Name = TypeVar("Name", bound=str | None)
 
 
 def whole(name: str, value: object, least: int) -> int:
@@ -20,7 +20,7 @@ def whole(name: str, value: object, least: int) -> int:
     return int(value)
 
 
-def one_of(name: str, value: object, known: Iterable[Choice]) -> Choice:
+def one_of(name: str, value: object, known: Iterable[Name]) -> Name:
     """Return a choice, or raise with the list of those that exist and the one that is meant."""
     choices = tuple(known)
     for choice in choices:

@@ -366,9 +366,9 @@ def test_a_user_defined_transport_has_no_draws_along_lines():
 
 
 def test_what_auto_chooses_refuses_too(monkeypatch):
-    from dfi.transports.base import Choice
+    from dfi.transports.base import TransportChoice
 
-    monkeypatch.setattr(Auto, "choose", lambda *_: Choice(KERNEL, ("because",)))
+    monkeypatch.setattr(Auto, "choose", lambda *_: TransportChoice(KERNEL, ("because",)))
     with pytest.raises(
         ValueError, match=r"Quadrature\(nodes=8\) is about models along latent lines"
     ):

@@ -32,7 +32,7 @@ from dfi.methods.diagnosis import (
     unit_components,
 )
 from dfi.transports import resolve_transport
-from dfi.transports.base import STRAIGHT_ONLY, Choice, resolve_form
+from dfi.transports.base import STRAIGHT_ONLY, TransportChoice, resolve_form
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -98,7 +98,7 @@ class Foreseen:
 
     Attributes
     ----------
-    choice : Choice
+    choice : TransportChoice
         The transport, and why it, where it is chosen by the data.
     form : str
         The form of the scores.
@@ -112,7 +112,7 @@ class Foreseen:
         Which rows are explained; None for all of them at once.
     """
 
-    choice: Choice
+    choice: TransportChoice
     form: ScoreForm
     extrapolates: bool
     blocks: Blocks
@@ -314,7 +314,7 @@ class Disentangled(Method):
             fits.require_halves()
         population = fits.population
         design.check_source(population)
-        choice = Choice(design)
+        choice = TransportChoice(design)
         if design.chooses:
             choice = design.choose(*_rows_of(population, fits), columns, fits.child("auto"))
         if choice.reasons:

@@ -14,7 +14,7 @@ from dfi._scoring.scores import Readings, Task, pool
 from dfi._scoring.swapped import Corrected, Side, corrected
 from dfi.methods.diagnosis import score_membership
 from dfi.transports import resolve_transport
-from dfi.transports.base import Choice
+from dfi.transports.base import TransportChoice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -214,7 +214,7 @@ class _Walk:
         rows = law.rows
         constant = constant_columns(matrix, rows[law.weights.values[rows] > 0])
         columns = relation.data.blocks.columns
-        choice = Choice(design)
+        choice = TransportChoice(design)
         if design.chooses:
             choice = design.choose(
                 matrix[rows], law.weights.take(rows), constant, columns, law.child("auto")

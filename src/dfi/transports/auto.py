@@ -30,7 +30,7 @@ from scipy import stats
 from dfi._data.weights import Weights
 from dfi._models.seeds import Seeds
 from dfi._parameters import validated_fields
-from dfi.transports.base import Choice, Transport, repeated_rows
+from dfi.transports.base import Transport, TransportChoice, repeated_rows
 from dfi.transports.copula import Copula
 from dfi.transports.entropic import DOUBTFUL, EntropicOT, epsilon_for
 from dfi.transports.gaussian import Gaussian
@@ -93,7 +93,7 @@ class Auto(Transport):
         constant: Bools,
         columns: Sequence[Column] | None,
         seed: np.random.SeedSequence,
-    ) -> Choice:
+    ) -> TransportChoice:
         """Return the chosen transport and why."""
         return choose_transport(matrix, weights, constant, columns, seed)
 
@@ -130,7 +130,7 @@ def choose_transport(
     constant: Bools,
     columns: Sequence[Column] | None,
     seed: np.random.SeedSequence,
-) -> Choice:
+) -> TransportChoice:
     """Choose a transport for the rows of a numeric matrix.
 
     Margins far from normal call for normal scores; dependence that is left after whitening calls
@@ -159,14 +159,14 @@ def choose_transport(
     left = leftover(fitted, matrix, seed, columns)
     reasons.append(_describe(left))
     if not left.beyond_chance:
-        return Choice(design, tuple(reasons))
+        return TransportChoice(design, tuple(reasons))
     for candidate, fitted in _alternatives(matrix, weights, constant, columns, reasons):
         found = leftover(fitted, matrix, seed, columns)
         if found.max_distance_correlation < left.max_distance_correlation:
             reasons.append(f"{candidate.name}: {_describe(found)}")
-            return Choice(candidate, tuple(reasons))
+            return TransportChoice(candidate, tuple(reasons))
         reasons.append(f"{candidate.name} leaves as much")
-    return Choice(design, tuple(reasons))
+    return TransportChoice(design, tuple(reasons))
 
 
 def leftover(

@@ -100,7 +100,7 @@ def resolve_form(form: AskedForm, *, prefit: bool) -> ScoreForm:
 
 
 @dataclass(frozen=True)
-class Choice:
+class TransportChoice:
     """A transport with the reasons why it was chosen; none where the caller chose it."""
 
     design: Transport
@@ -200,10 +200,10 @@ class Transport(TransformerMixin, BaseEstimator):
         constant: Bools,
         columns: Sequence[Column],
         seed: np.random.SeedSequence,
-    ) -> Choice:
+    ) -> TransportChoice:
         """Return the transport to fit to these rows: itself, unless the data are to decide."""
         del matrix, weights, constant, columns, seed
-        return Choice(self)
+        return TransportChoice(self)
 
     @abstractmethod
     def fit_matrix(
