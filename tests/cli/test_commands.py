@@ -107,6 +107,7 @@ def test_demo_ends_with_the_path_of_the_report(place, monkeypatch):
     assert CliRunner().invoke(app, ["demo"]).exit_code == 5
 
 
+@pytest.mark.full
 def test_compare_says_where_sampled_submodels_decide(run, place):
     rng = np.random.default_rng(3)
     X = rng.standard_normal((120, 8)) + 2.0 * rng.standard_normal((120, 1))

@@ -29,6 +29,7 @@ def one_sentence(done, code, text):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.full
 def test_a_small_gzip_file_cannot_fill_the_memory(run, place):
     (place / "zeros.csv.gz").write_bytes(gzip.compress(b"a,y\n" + b"0,0\n" * 6_000_000))
     done = run("explain", "zeros.csv.gz", "-y", "y")

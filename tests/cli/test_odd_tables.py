@@ -243,6 +243,7 @@ def test_tables_in_parts(run, place):
     assert (refused.exit_code, "--weights names the target 'y'" in refused.stderr) == (4, True)
 
 
+@pytest.mark.full
 def test_terminals_without_a_minus_sign(place):
     """The exit code is that of the command, and what is printed for machines is still JSON."""
     content = with_column(lambda row: "éu"[row % 2])

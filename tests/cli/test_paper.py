@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "dfi"
 
@@ -21,6 +23,7 @@ def call(*arguments, cwd, source):
     )
 
 
+@pytest.mark.full
 def test_the_command_and_the_package_are_one(tmp_path):
     asked = ["figure-99", "--out", str(tmp_path / "out")]
     command = call("-m", "dfi.cli", "reproduce", *asked, cwd=tmp_path, source=ROOT / "src")

@@ -163,6 +163,7 @@ def test_resume_without_an_earlier_run_is_a_run(tiny, run):
         (signal.SIGTERM, 143, "1"),
     ],
 )
+@pytest.mark.full
 def test_interrupted_and_resumed_gives_the_same_bytes(
     number, code, jobs, tiny, run, reproduce, wait_for
 ):
@@ -188,6 +189,7 @@ def test_interrupted_and_resumed_gives_the_same_bytes(
     assert contents(tiny / "out") == contents(tiny / "whole")
 
 
+@pytest.mark.full
 def test_a_real_figure_resumed_has_the_same_bytes(place, run):
     """M3 with the true regression, one replication of everything, one record lost."""
     size = ("--seeds", "1", "--refit-trees", "1")

@@ -32,7 +32,11 @@ def contents(folder):
 
 @pytest.mark.parametrize(
     ("number", "code"),
-    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)],
+    [
+        (signal.SIGINT, 130),
+        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.full),
+        pytest.param(signal.SIGKILL, -signal.SIGKILL, marks=pytest.mark.full),
+    ],
 )
 def test_signals_mid_run(number, code, table, place, monkeypatch, start, wait_for):
     arguments = ["explain", table, "--target", "y", "--out", "out"]
@@ -62,6 +66,7 @@ def test_signals_mid_run(number, code, table, place, monkeypatch, start, wait_fo
     assert [f.name for f in place.iterdir() if f.name.endswith(".tmp")] == []
 
 
+@pytest.mark.full
 def test_killed_while_writing_leaves_the_old_files_whole(table, place):
     arguments = ["explain", table, "--target", "y", "--out", "out", "-m", "linear"]
     assert CliRunner().invoke(app, arguments).exit_code == 0

@@ -103,7 +103,10 @@ def test_default_does_not_warn_of_chance():
             dfi.explain(sample.X, sample.y, estimator="linear", cv=2)
 
 
-@pytest.mark.parametrize("law", ["normal", "coin", "rare", "skewed"])
+@pytest.mark.parametrize(
+    "law",
+    ["rare", *(pytest.param(law, marks=pytest.mark.full) for law in ("normal", "coin", "skewed"))],
+)
 def test_level_of_chance_is_rarely_passed_by_independent_columns(law):
     def draw(seed):
         generator = np.random.default_rng(seed)

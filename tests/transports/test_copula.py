@@ -304,6 +304,7 @@ def test_monotone_margins_do_not_change_latent_scores():
     np.testing.assert_allclose(bent, plain, rtol=0.03, atol=0.01)
 
 
+@pytest.mark.full
 def test_transport_terms_account_for_the_fitted_copula():
     """Their spread is that of the bootstrap, which fits the copula again each time."""
     n = 400

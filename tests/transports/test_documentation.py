@@ -11,6 +11,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), fl
 
 
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
+@pytest.mark.full
 def test_example_runs(number):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
