@@ -1,6 +1,7 @@
 """The same bits from the workers of Dask, Ray and Spark, where these are installed.
 
-What they have in common is tested without them, in ``test_backends.py``.
+What they have in common is tested without them, in ``test_backends.py``: these are for
+``make test-full``.
 """
 
 import os
@@ -19,6 +20,7 @@ from dfi._models import parallel
 
 # Starting a cluster takes as long as it takes; sockets are closed when it ends, not before.
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.timeout(1200),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
