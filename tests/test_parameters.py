@@ -14,7 +14,8 @@ from dfi._scoring.scores import TransportError
 from dfi.inference.intervals import Alternative, Expansion
 from dfi.inference.tests import Adjustment
 from dfi.methods.shapley import Sampling
-from dfi.results.importance import GroupScores, ShareOf
+from dfi.results.importance import GroupScores
+from dfi.results.tables import ShareOf
 from dfi.transports.blocks import BlockAttribution
 from dfi.transports.covariance import CovarianceKind
 

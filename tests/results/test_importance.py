@@ -15,7 +15,8 @@ from dfi._data.groups import Groups
 from dfi._data.weights import Weights
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.tests import adjust_p_values
-from dfi.results.importance import BELOW_ZERO, Importance, Quality
+from dfi.results.importance import Importance, Quality
+from dfi.results.text import BELOW_ZERO
 
 COLUMNS = ["feature", "score", "se", "ci_low", "ci_high", "z", "p", "p_adj"]
 QUALITY = Quality(0.7, (0.68, 0.72), 0.02, 1.1, 4.0, 60)

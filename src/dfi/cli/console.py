@@ -305,8 +305,8 @@ def print_table(
     terminal is too narrow.
     """
     from dfi.results.columns import UNITS, written
-    from dfi.results.importance import BELOW_ZERO, SEEN, UNRELATED
     from dfi.results.numbers import percent
+    from dfi.results.text import BELOW_ZERO, SEEN, UNRELATED
     from dfi.results.words import SHARE
 
     shown = list(rows[:top])

@@ -14,7 +14,7 @@ from dfi._data.groups import read_groups
 from dfi._parameters import validated
 from dfi.plots import style
 from dfi.results import views
-from dfi.results.importance import SUM_OF_COLUMNS
+from dfi.results.algebra import SUM_OF_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

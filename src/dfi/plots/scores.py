@@ -19,6 +19,7 @@ from dfi._data import as_frame
 from dfi._parameters import validated
 from dfi.plots import style
 from dfi.results import views, words
+from dfi.results.tables import share_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,7 +83,7 @@ def _importance_data(
     2      x2        False
     """
     columns = views.unit_columns(result, level=level, adjust=adjust, simultaneous=simultaneous)
-    if result._shares():
+    if share_table(result):
         shares = views.share_columns(result, level=level, simultaneous=simultaneous)
         columns = {"feature": columns.pop("feature"), **shares, **columns}
     return style.take(columns, views.leading(result.scores, top))
@@ -195,7 +196,7 @@ def importance(
 def _share_axis(ax: Axes, result: Importance) -> None:
     """Tell shares of what can be explained along the top; the scale is the same."""
     explained = result.explained
-    if explained is None or np.isnan(result._shares()["share"]).all():
+    if explained is None or np.isnan(share_table(result)["share"]).all():
         return
     scale = explained.value / 100.0
     above = ax.secondary_xaxis(

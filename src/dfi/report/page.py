@@ -20,13 +20,13 @@ from dfi.report.rows import local_summary, rows_of_page
 from dfi.report.summary import class_summary, summarize, summarize_comparison
 from dfi.results import words
 from dfi.results.columns import UNITS, page_cells, written
-from dfi.results.importance import BELOW_ZERO, missing_text
 from dfi.results.numbers import (
     aligned,
     number,
     p_value,
     percent,
 )
+from dfi.results.text import BELOW_ZERO, missing_text
 from dfi.results.views import unit_rows
 
 if TYPE_CHECKING:

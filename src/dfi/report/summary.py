@@ -15,8 +15,9 @@ from dfi._data.dependence import FEW_CLUSTERS
 from dfi._parameters import validated
 from dfi.results import views, words
 from dfi.results.file import thaw
-from dfi.results.importance import SHARE_COLUMNS, UNRELATED, missing_text
 from dfi.results.numbers import number, ordinal, p_value, percent
+from dfi.results.tables import SHARE_COLUMNS, rank_table
+from dfi.results.text import UNRELATED, missing_text
 from dfi.transports import TRANSPORTS
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def _with_ranks(result: Importance, rows: list[Plain]) -> list[Plain]:
     """Return rows with the ranks that units may have; None where intervals are not valid."""
     if len(rows) < 2 or not result.spec.get("valid_intervals", True):
         return [{**row, "rank_low": None, "rank_high": None} for row in rows]
-    sets = result._ranks()
+    sets = rank_table(result)
     order = views.ranking(result.scores)
     return [
         {**row, **{key: int(sets[key][unit]) for key in ("rank_low", "rank_high")}}

@@ -18,6 +18,7 @@ from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import max_t_from_covariance, max_t_statistics
 from dfi.results.columns import CHANGES, in_order, text_lines
 from dfi.results.file import freeze, thaw
+from dfi.results.tables import score_table
 
 if TYPE_CHECKING:
     import os
@@ -238,13 +239,15 @@ class Change:
         simultaneous: bool = False,
     ) -> dict[str, Floats]:
         """Return the columns of :meth:`table` as arrays, in the order of ``names``."""
-        found = self.difference._table(level=level, adjust=adjust, simultaneous=simultaneous)
+        found = score_table(self.difference, level=level, adjust=adjust, simultaneous=simultaneous)
         unknown = np.full(len(self.names), np.nan)
         parts: dict[str, dict[str, Floats]] = {}
         for name, part in (("law", self.law), ("relation", self.relation)):
             parts[name] = dict.fromkeys(("score", "se", "ci_low", "ci_high"), unknown)
             if part is not None:
-                parts[name] = part._table(level=level, adjust=adjust, simultaneous=simultaneous)
+                parts[name] = score_table(
+                    part, level=level, adjust=adjust, simultaneous=simultaneous
+                )
         return {
             "change": found["score"],
             **{key: found[key] for key in ("se", "ci_low", "ci_high", "p", "p_adj")},

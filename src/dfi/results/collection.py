@@ -13,7 +13,7 @@ import numpy as np
 
 from dfi._data import as_frame
 from dfi._parameters import check, refuse_unknown, validated
-from dfi.results.importance import SHARE_COLUMNS
+from dfi.results.tables import SHARE_COLUMNS, full_table, score_table
 
 if TYPE_CHECKING:
     import os
@@ -239,7 +239,7 @@ class Results(Mapping[str, "Importance"]):
                 unknown = dict.fromkeys(SHARE_COLUMNS, np.full(len(self.names), np.nan))
                 block = {
                     **(unknown if shared else {}),
-                    **result._shared_table(**options),
+                    **full_table(result, **options),
                     "monte_carlo_se": np.zeros(len(self.names)) if noise is None else noise,
                 }
             else:
@@ -373,7 +373,7 @@ class Results(Mapping[str, "Importance"]):
     def _described(self, key: str) -> dict[str, Json]:
         result = self.results[key]
         columns: dict[str, Json] = {
-            name: np.asarray(values).tolist() for name, values in result._table().items()
+            name: np.asarray(values).tolist() for name, values in score_table(result).items()
         }
         noise: Json = result.diagnostics.get("monte_carlo_se")
         if noise is not None:

@@ -17,13 +17,13 @@ from dfi._parameters import validated
 from dfi._types import Space
 from dfi.inference.influence import Influence, InfluenceRows, read_only
 from dfi.inference.intervals import check_level
-from dfi.inference.ranks import rank_sets
-from dfi.inference.shares import Shares, beside, is_clear, shares_of
+from dfi.inference.shares import beside
 from dfi.inference.tests import Estimate, UnitInference, estimate_one
-from dfi.results import words
-from dfi.results.columns import RANKS, UNITS, in_order, text_lines
+from dfi.results.algebra import subtracted, summed, warn_of_sums
+from dfi.results.columns import RANKS, UNITS, in_order
 from dfi.results.file import FileFormatError, freeze, pack, read_file, thaw, unpack, write_file
-from dfi.results.numbers import SHOWN_ROWS
+from dfi.results.tables import ShareOf, full_table, rank_table, ratios, share_table, total_estimate
+from dfi.results.text import result_text
 from dfi.warnings import InferenceWarning, warn
 
 if TYPE_CHECKING:
@@ -45,21 +45,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Importance", "Quality", "load"]
 
-UNRELATED = "unrelated to everything that the model uses"
-"""What a score of exactly 0 means, in the words of text, table and page."""
-
-BELOW_ZERO = "estimates below 0 are noise around a score at or near 0: intervals begin at 0"
-"""What a negative estimate of what cannot be negative is, below the tables that show one."""
-
-SEEN = "scores are of what is seen, value and missingness together"
-"""What the score of a column with missing values means."""
-
-MUST_AGREE = ("method", "result", "loss", "unit", "target", "parameters", "group_scores")
-"""Entries of two specifications without which a difference of their scores means nothing."""
-
-ShareOf = Literal["explained", "null", "sum"]
-"""What a share is of: what is explained, what the prevalence loses, the sum of the scores."""
-
 NOTHING_EXPLAINED = (
     "what is explained is not clearly above 0 (less than two standard errors): shares of it mean "
     "nothing and are NaN"
@@ -68,21 +53,11 @@ NOTHING_EXPLAINED = (
 GroupScores = Literal["sum", "joint", "shapley"]
 """How a group is scored: by the sum of its columns, as one, or by what it adds along orders."""
 
-SUM_OF_COLUMNS = "sum of columns"
-
-MANY_COLUMNS = 50
-"""Columns of a group from which on their sum collects more noise than signal."""
-
-SHOWN_MEMBERS = 30
-"""Columns of a group, the largest scores first, that a sum tells of."""
-
 _TOTALS = {
     "explained": "what is explained",
     "null": "what the prevalence loses",
     "sum": "the sum of the scores",
 }
-SHARE_COLUMNS = {"share": "share", "share_low": "ci_low", "share_high": "ci_high"}
-"""Columns of a table about the share of a unit, and their names beside each other alone."""
 _NO_UNITS = np.zeros(0, dtype=np.bool_)
 
 
@@ -290,12 +265,12 @@ class Importance:
     @property
     def explained(self) -> Estimate | None:
         """What the models explain of the null loss, with its error; None where it is not known."""
-        return self._one_total(1)
+        return total_estimate(self, 1)
 
     @property
     def null_loss(self) -> Estimate | None:
         """What the prevalence (the mean outcome) loses, with its error; None if not known."""
-        return self._one_total(0)
+        return total_estimate(self, 0)
 
     @property
     def overlap(self) -> Estimate | None:
@@ -305,22 +280,13 @@ class Importance:
         each is then scored with what they do jointly. None where it is not known.
         """
         everything = np.ones((1, len(self.names)))
-        found = self._ratios("explained", everything)
+        found = ratios(self, "explained", everything)
         if found is None or not np.isfinite(found.values[0]):
             return None
         columns = found.columns(self.level, nonnegative=self.nonnegative)
         low, high, error = (float(columns[key][0]) for key in ("ci_low", "ci_high", "se"))
         nan = float("nan")
         return Estimate(float(found.values[0]), error, low, high, nan, nan, self.level)
-
-    def _one_total(self, column: int) -> Estimate | None:
-        if self.totals is None:
-            return None
-        chosen = np.zeros((1, self.totals.n_units))
-        chosen[0, self.totals.n_units - 2 + column] = 1.0
-        return estimate_one(
-            self.totals.summed(chosen), level=self.level, alternative="greater", nonnegative=False
-        )
 
     @cached_property
     def _beside_totals(self) -> Influence | None:
@@ -330,67 +296,6 @@ class Importance:
         if isinstance(self.basis, InfluenceRows) and isinstance(self.totals, InfluenceRows):
             return beside(self.basis, self.totals)
         return None
-
-    def _ratios(self, of: ShareOf, parts: Floats) -> Shares | None:
-        """Return combinations of units over a total; None where that is not known.
-
-        NaN where the total is not clearly above 0.
-        """
-        p = len(self.names)
-        units: Influence | None = self.basis
-        if of == "sum":
-            total = np.ones(p)
-        elif self.totals is None:
-            return None
-        else:
-            units = self._beside_totals
-            total = np.zeros(p + 2)
-            total[p + (of == "explained")] = 1.0
-            parts = np.concatenate([parts, np.zeros((len(parts), 2))], axis=1)
-        if units is None:  # their values are known all the same
-            size = self._one_total(int(of == "explained"))
-            known = size is not None and size.value > 2.0 * (size.se if size.se > 0 else 0.0)
-            scores = parts[:, :p] @ self.scores
-            return Shares(scores / (size.value if size is not None and known else np.nan), None)
-        if not is_clear(units.summed(total[None, :])):
-            return Shares(np.full(len(parts), np.nan), None)
-        return shares_of(units, total, parts)
-
-    def _shares(
-        self,
-        of: ShareOf = "explained",
-        level: float | None = None,
-        *,
-        simultaneous: bool = False,
-        expansion: Expansion | None = None,
-    ) -> dict[str, Floats]:
-        """Return share, se, ci_low and ci_high in the order of ``names``; empty where unknown."""
-        found = self._ratios(of, np.eye(len(self.names)))
-        if found is None:
-            return {}
-        size = self.scores.sum() if of == "sum" else self._size(of)
-        columns = found.columns(
-            self.level if level is None else level,
-            nonnegative=self.nonnegative,
-            simultaneous=simultaneous,
-            expansion=expansion,
-            null_share=self.quality.outcome_variance / size,
-        )
-        known = self._units.known
-        for key in ("se", "ci_low", "ci_high"):
-            columns[key] = np.where(known, columns[key], np.nan)
-        if expansion is not None:  # it widens units whose score is exactly 0 like all others
-            return columns
-        # a score of exactly 0 is a share of exactly 0, and ends where dependence may be missed
-        end = 0.0 if self.undetected is None else self.undetected / size
-        exact = self.unrelated & np.isfinite(columns["share"])
-        columns["ci_low"] = np.where(exact, 0.0, columns["ci_low"])
-        columns["ci_high"] = np.where(exact, end, columns["ci_high"])
-        return columns
-
-    def _size(self, of: ShareOf) -> float:
-        found = self._one_total(int(of == "explained"))
-        return float("nan") if found is None else found.value
 
     @validated
     def shares(self, of: ShareOf = "explained", level: float | None = None) -> Frame:
@@ -434,7 +339,7 @@ class Importance:
         1      x1   0.31  0.02    0.27     0.35
         2      x2  -0.00  0.00    0.00     0.00
         """
-        columns = self._shares(of, level)
+        columns = share_table(self, of, level)
         if not columns:
             raise ValueError(
                 f"this result does not hold what shares of {of!r} are of (differences do not, nor "
@@ -463,24 +368,6 @@ class Importance:
         full = full if schema is None else {key: full[key] for key in in_order(schema, full)}
         rows = slice(None) if order is None else order
         return as_frame({key: np.array(values[rows]) for key, values in full.items()}, self.library)
-
-    def _table(
-        self,
-        *,
-        level: float | None = None,
-        alternative: Alternative | None = None,
-        adjust: Adjustment | None = "holm",
-        expansion: Expansion | None = None,
-        simultaneous: bool = False,
-    ) -> dict[str, Floats]:
-        """Return the columns of :meth:`table` as arrays, in the order of ``names``."""
-        return self._units.columns(
-            level=self.level if level is None else level,
-            alternative=self._alternative if alternative is None else alternative,
-            adjust=adjust,
-            expansion=expansion,
-            simultaneous=simultaneous,
-        )
 
     @validated
     def table(
@@ -547,10 +434,10 @@ class Importance:
         }
         order = self._ranking if sort else None
         if by is None:
-            return self._frame(self._shared_table(**options), order, UNITS)
+            return self._frame(full_table(self, **options), order, UNITS)
         if not self.by_outcome:
             raise ValueError("this result is of one outcome: it has no table by outcome")
-        parts = [part._shared_table(**options) for part in self.by_outcome.values()]
+        parts = [full_table(part, **options) for part in self.by_outcome.values()]
         p, k = len(self.names), len(parts)
         rows = np.arange(p) if order is None else order
         columns = {"outcome": np.tile(np.array(list(self.by_outcome), dtype=object), p)}
@@ -558,17 +445,6 @@ class Importance:
             columns[key] = np.stack([part[key][rows] for part in parts], axis=1).ravel()
         names = np.repeat(np.array(self.names, dtype=object)[rows], k)
         return as_frame({"feature": names, **columns}, self.library)
-
-    def _shared_table(self, **options: Any) -> dict[str, Floats]:
-        """Return the columns of :meth:`table`, the share first where it is known."""
-        shares = self._shares(
-            level=options.get("level"),
-            simultaneous=options.get("simultaneous", False),
-            expansion=options.get("expansion"),
-        )
-        return {name: shares[key] for name, key in SHARE_COLUMNS.items() if shares} | self._table(
-            **options
-        )
 
     @validated
     def top(self, k: int) -> Frame:
@@ -597,8 +473,8 @@ class Importance:
           feature  certain
         0      x0     True
         """
-        columns: dict[str, Array] = dict(self._shared_table())
-        columns["certain"] = self._ranks()["rank_high"] <= k
+        columns: dict[str, Array] = dict(full_table(self))
+        columns["certain"] = rank_table(self)["rank_high"] <= k
         return self._frame(columns, self._ranking[:k], UNITS)
 
     @validated
@@ -643,24 +519,7 @@ class Importance:
         1      x1     2         2          2
         2      x2     3         3          3
         """
-        return self._frame(self._ranks(level, random_state), self._ranking, RANKS)
-
-    def _ranks(self, level: float | None = None, random_state: int = 0) -> dict[str, Ints]:
-        """Return the columns of :meth:`ranks` in the order of ``names``."""
-        scale = self.quality.null_loss / self.basis.size
-        undetected = None
-        if self.undetected is not None:
-            undetected = np.where(self.unrelated, self.undetected, 0.0)
-        return rank_sets(
-            self.basis,
-            level=self.level if level is None else level,
-            remainder=scale if np.isfinite(scale) else 0.0,
-            undetected=undetected,
-            # a column that varies in one of two results may differ by any amount
-            unknown=self.degenerate if self.difference else None,
-            nonnegative=self.nonnegative,
-            random_state=random_state,
-        )
+        return self._frame(rank_table(self, level, random_state), self._ranking, RANKS)
 
     @validated
     def interval(
@@ -868,8 +727,8 @@ class Importance:
             found = self.default_groups
         else:
             found = read_groups(groups, self.names)
-        self._warn_of_sums(found)
-        return self._summed(found)
+        warn_of_sums(self, found)
+        return summed(self, found)
 
     def _scored_again(self, groups: object, how: Literal["joint", "shapley"]) -> Importance:
         again = "explain again with dfi.explain(..., groups=..., units='groups')"
@@ -989,78 +848,6 @@ class Importance:
             background=background,
         )
 
-    def _warn_of_sums(self, groups: Groups) -> None:
-        """Warn where sums over columns collect more noise than signal."""
-        if self.difference or self.spec.get("method") != "dfi" or self.space == "group":
-            return
-        n, most = self.basis.n_rows, int(groups.membership.sum(axis=1).max())
-        d = len(self.names) if self.components is None else max(map(len, self.components))
-        if most < 2 or (2 * d <= n and most < MANY_COLUMNS):
-            return
-        why = (
-            f"{n} rows for {d} columns that share signal"
-            if 2 * d > n
-            else f"a group has {most} columns"
-        )
-        warn(
-            f"{why}: the sum of a group's columns collects the noise of each of them and may hide "
-            "what the group carries as one; result.group(groups, how='joint') or "
-            "dfi.explain(..., groups=..., units='groups') scores it as one",
-            InferenceWarning,
-        )
-
-    def _summed(self, groups: Groups) -> Importance:
-        """Return one unit per group, in both spaces."""
-        membership = np.asarray(groups.membership, dtype=np.float64)
-        if membership.shape[1] != len(self.names):
-            raise ValueError(
-                f"the groups are over {membership.shape[1]} units, the result has {len(self.names)}"
-            )
-        attribution = None
-        if self.attribution is not None:
-            giving = membership / membership.sum(axis=1, keepdims=True)
-            attribution = membership @ self.attribution @ giving.T
-        members = {
-            name: {
-                "kind": "group",
-                "n_members": int(row.sum()),
-                "members": [
-                    {"name": self.names[k], "score": float(self.scores[k])}
-                    for k in self._ranking
-                    if row[k]
-                ][:SHOWN_MEMBERS],
-            }
-            for name, row in zip(groups.names, groups.membership, strict=True)
-        }
-        return replace(
-            self,
-            basis=self.basis.summed(membership),
-            names=tuple(groups.names),
-            diagnostics={**self.diagnostics, "units": members},
-            space="latent" if self.space == "latent" else "group",
-            degenerate=~np.any(groups.membership & ~self.degenerate, axis=1),
-            unrelated=np.any(groups.membership & self.unrelated, axis=1)
-            & ~np.any(groups.membership & ~self.degenerate & ~self.unrelated, axis=1),
-            undetected=None if self.undetected is None else membership @ self.undetected,
-            spread=None,
-            latent=None if self.latent is None else self.latent._summed(groups),
-            attribution=attribution,
-            default_groups=None,
-            spec={**self.spec, "group_scores": SUM_OF_COLUMNS},
-            source=None,
-            totals=self._totals_of(membership),
-            by_outcome={name: part._summed(groups) for name, part in self.by_outcome.items()},
-        )
-
-    def _totals_of(self, membership: Floats) -> Influence | None:
-        """Return the totals of groups: the same, beside the moments of the groups."""
-        if self.totals is None or self.totals.n_units == 2:
-            return self.totals
-        g, p = membership.shape
-        both = np.zeros((g + 2, p + 2))
-        both[:g, :p], both[g:, p:] = membership, np.eye(2)
-        return self.totals.summed(both)
-
     @validated
     def moments(self, sample: int = 0, *, random_state: int = 0) -> Importance:
         """Return the same result without its rows: a few kilobytes, however many they are.
@@ -1159,42 +946,7 @@ class Importance:
         >>> bool(difference.se[0] < linear.se[0])  # the rows are the same: what they share cancels
         True
         """
-        _check_comparable(self, other)
-        if same_rows is None:
-            same_rows = _same_table(self, other)
-        latent = None
-        if self.latent is not None and other.latent is not None:
-            latent = self.latent.minus(other.latent, same_rows=same_rows)
-        by_outcome: dict[str, Importance] = {}
-        if list(self.by_outcome) == list(other.by_outcome):
-            by_outcome = {
-                name: part.minus(other.by_outcome[name], same_rows=same_rows)
-                for name, part in self.by_outcome.items()
-            }
-        unrelated, undetected = self.unrelated & other.unrelated, None
-        if self.undetected is not None and other.undetected is not None:
-            largest = np.maximum(self.undetected, other.undetected)
-            undetected = np.where(unrelated, largest, 0.0)
-        noise = [r.diagnostics.get("monte_carlo_se") for r in (self, other)]
-        squares = [np.square(np.array(n, dtype=float)) for n in noise if n is not None]
-        return replace(
-            self,
-            basis=self.basis.combined(other.basis, -1.0, independent=not same_rows),
-            spec=_difference_spec(self, other, "the same table" if same_rows else "two tables"),
-            diagnostics={"monte_carlo_se": np.sqrt(sum(squares))} if squares else {},
-            degenerate=self.degenerate | other.degenerate,
-            unrelated=unrelated,
-            undetected=undetected,
-            components=self.components if self.components == other.components else None,
-            spread=None,
-            nonnegative=False,
-            latent=latent,
-            attribution=None,
-            difference=True,
-            source=None,
-            totals=None,
-            by_outcome=by_outcome,
-        )
+        return subtracted(self, other, same_rows)
 
     @validated
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
@@ -1352,64 +1104,64 @@ class Importance:
         return compact_html(self)
 
     def __repr__(self) -> str:
-        kind = "Difference" if self.difference else "Importance"
-        order = self._ranking
-        columns = {key: values[order].tolist() for key, values in self._shared_table().items()}
-        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        fit = words.quality_text(self.quality)
-        outcome = words.outcome_of(self.spec, self.by_outcome)
-        explained = None if outcome is None else outcome.text
-        unit = words.unit_of(self.spec)
-        if unit != words.VARIANCE:
-            fit += f"; scores in {unit}" if " " not in unit else f"; scores are of {unit}"
-        changed = self.spec.get("difference")
-        if isinstance(changed, MappingProxyType):
-            fit = f"{changed['rows']}; differing: {', '.join(changed['changed']) or 'nothing'}"
-        how = self.spec.get("group_scores")
-        space = self.space if how is None else f"{self.space}, {how}"
-        name = words.name_of(self.spec)
-        about = "" if name is None else f" for {name}"
-        lines = [
-            f"{kind}{about} ({space}): {len(self.names)} units, {self.basis.n_rows} rows, "
-            f"{self.level:.4g} intervals",
-            *([] if explained is None else [explained]),
-            fit,
-            *text_lines(UNITS, [self.names[unit] for unit in order], rows, self.level),
-        ]
-        if self.nonnegative and (self.scores[order][:SHOWN_ROWS] < 0.0).any():
-            lines.append(BELOW_ZERO)
-        unrelated = int(np.sum(self.unrelated))
-        if unrelated:
-            units = "unit scores" if unrelated == 1 else "units score"
-            lines.append(f"{unrelated} {units} exactly 0: {UNRELATED}")
-        told = [dependence_text(self), missing_text(self)]
-        return "\n".join([*lines, *(line for line in told if line)])
+        return result_text(self)
 
 
-def dependence_text(result: Importance) -> str | None:
-    """Say which standard errors these are; None for those of independent rows."""
-    words = result.basis.words
-    return None if words == "independent rows" else f"standard errors: {words}"
+def _rebuild(record: dict[str, Json]) -> Importance:
+    """Return the result of its fields; latent and single results may come as fields too."""
+    latent = record["latent"]
+    parts = {
+        name: _rebuild(part) if isinstance(part, dict) else part
+        for name, part in record["by_outcome"].items()
+    }
+    latent = _rebuild(latent) if isinstance(latent, dict) else latent
+    return Importance(**{**record, "latent": latent, "by_outcome": parts})
 
 
-def missing_shares(result: Importance) -> dict[str, float]:
-    """Return the share of the rows in which each column with missing values is missing."""
-    missing = result.spec.get("missing")
-    found = missing.get("share") if isinstance(missing, MappingProxyType) else None
-    return dict(found or {})
+@validated
+def load(path: str | os.PathLike[str]) -> Importance:
+    """Read a result that :meth:`Importance.save` wrote.
 
+    Parameters
+    ----------
+    path : str or path
+        The file.
 
-def missing_text(result: Importance) -> str | None:
-    """Say how much is missing and what scores then mean; None where nothing is."""
-    missing = result.spec.get("missing")
-    if not isinstance(missing, MappingProxyType):
-        return None
-    if "rows" in missing:
-        return f"{missing['rows']} rows with missing values were left out"
-    shares = sorted(missing_shares(result).items(), key=lambda item: -item[1])
-    shown = ", ".join(f"{name} {100 * share:.2g} %" for name, share in shares[:5])
-    more = f" and {len(shares) - 5} more columns" if len(shares) > 5 else ""
-    return f"missing: {shown}{more}; {SEEN}"
+    Returns
+    -------
+    Importance
+        Scores and inference as they were saved; the fitted models are not part of a file.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    FileFormatError
+        A ValueError: it is not a dfi file, was written by a newer version, or is damaged.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
+    >>> path = result.save("result.dfi")
+    >>> dfi.load(path).scores.round(1)
+    array([16.6,  7.5, -0. ])
+    """
+    manifest, arrays = read_file(path)
+    try:
+        with np.errstate(over="ignore"):
+            result = _rebuild(unpack(manifest, arrays))
+            if not np.isfinite(result.scores).all():
+                raise ValueError("its scores are beyond what numbers can be")  # noqa: TRY301
+        return result  # noqa: TRY300
+    except KeyError as error:
+        raise FileFormatError(f"{path} is damaged: {error} is missing") from error
+    except Exception as error:
+        # a manifest that was made up may say anything, deeper than Python counts or larger than
+        # memory is
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise FileFormatError(f"{path} is damaged: {reason}") from error
 
 
 def _checked_fields(result: Importance) -> dict[str, object]:
@@ -1494,126 +1246,3 @@ def _check_totals(result: Importance) -> None:
         raise ValueError(
             f"totals must be of the {result.basis.n_rows} rows of the units, got {totals.n_rows}"
         )
-
-
-def _check_comparable(first: Importance, second: Importance) -> None:
-    """Raise, with the names of the keys, if a difference of two results means nothing."""
-    if first.names != second.names:
-        other = set(first.names) ^ set(second.names)
-        what = f"only one has {sorted(other)[0]!r}" if other else "their order differs"
-        raise ValueError(f"the results are about different units: {what}")
-    unlike = [] if first.space == second.space else ["space"]
-    unlike += [key for key in MUST_AGREE if _entry(first, key) != _entry(second, key)]
-    if None not in (ours := _class_of(first), theirs := _class_of(second)) and ours != theirs:
-        unlike.append("outcome")
-    if unlike:
-        pairs = "; ".join(
-            f"{key}: {_value(first, key)!r} and {_value(second, key)!r}" for key in unlike
-        )
-        raise ValueError(f"the results differ in more than a difference can mean ({pairs})")
-
-
-def _entry(result: Importance, key: str) -> object:
-    """Return an entry of the specification, losses by the name that they have now."""
-    if key == "loss" and "loss" in result.spec:
-        return words.loss_of(result.spec)
-    if key == "unit" and words.unit_of(result.spec) == words.VARIANCE:
-        return None  # as it is in files from before other losses
-    return result.spec.get(key)
-
-
-def _class_of(result: Importance) -> tuple[str | None, tuple[str, ...]] | None:
-    """Return the class that scores are of, and the classes; None where nothing is told."""
-    outcome = words.outcome_of(result.spec)
-    return None if outcome is None else (outcome.positive, outcome.classes)
-
-
-def _value(result: Importance, key: str) -> object:
-    return result.space if key == "space" else thaw(result.spec.get(key))
-
-
-def _same_table(first: Importance, second: Importance) -> bool:
-    """Return whether two results are about one table, or raise if their files do not say."""
-    keys = ("data_sha256", "n_rows")
-    for key in keys:
-        if key not in first.spec or key not in second.spec:
-            raise ValueError(
-                f"a spec without {key!r} does not tell whether the results are about the same "
-                "rows: say so with first.minus(second, same_rows=True) or same_rows=False"
-            )
-    return all(first.spec[key] == second.spec[key] for key in keys)
-
-
-def _difference_spec(first: Importance, second: Importance, rows: str) -> dict[str, Json]:
-    """Return what two specifications share, and under ``difference`` where they do not."""
-    ours, theirs = thaw(first.spec), thaw(second.spec)
-    changed = {
-        key: [ours.get(key), theirs.get(key)]
-        for key in {**ours, **theirs}
-        if ours.get(key) != theirs.get(key)
-    }
-    return {
-        **{key: value for key, value in ours.items() if key not in changed},
-        "difference": {
-            "rows": rows,
-            "changed": changed,
-            "r2": [first.quality.r2, second.quality.r2],
-        },
-    }
-
-
-def _rebuild(record: dict[str, Json]) -> Importance:
-    """Return the result of its fields; latent and single results may come as fields too."""
-    latent = record["latent"]
-    parts = {
-        name: _rebuild(part) if isinstance(part, dict) else part
-        for name, part in record["by_outcome"].items()
-    }
-    latent = _rebuild(latent) if isinstance(latent, dict) else latent
-    return Importance(**{**record, "latent": latent, "by_outcome": parts})
-
-
-@validated
-def load(path: str | os.PathLike[str]) -> Importance:
-    """Read a result that :meth:`Importance.save` wrote.
-
-    Parameters
-    ----------
-    path : str or path
-        The file.
-
-    Returns
-    -------
-    Importance
-        Scores and inference as they were saved; the fitted models are not part of a file.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is no such file.
-    FileFormatError
-        A ValueError: it is not a dfi file, was written by a newer version, or is damaged.
-
-    Examples
-    --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
-    >>> path = result.save("result.dfi")
-    >>> dfi.load(path).scores.round(1)
-    array([16.6,  7.5, -0. ])
-    """
-    manifest, arrays = read_file(path)
-    try:
-        with np.errstate(over="ignore"):
-            result = _rebuild(unpack(manifest, arrays))
-            if not np.isfinite(result.scores).all():
-                raise ValueError("its scores are beyond what numbers can be")  # noqa: TRY301
-        return result  # noqa: TRY300
-    except KeyError as error:
-        raise FileFormatError(f"{path} is damaged: {error} is missing") from error
-    except Exception as error:
-        # a manifest that was made up may say anything, deeper than Python counts or larger than
-        # memory is
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise FileFormatError(f"{path} is damaged: {reason}") from error

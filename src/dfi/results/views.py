@@ -14,8 +14,10 @@ from scipy import stats
 from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
+from dfi.results.algebra import SUM_OF_COLUMNS
 from dfi.results.file import thaw
-from dfi.results.importance import SHARE_COLUMNS, SUM_OF_COLUMNS, missing_shares
+from dfi.results.tables import SHARE_COLUMNS, score_table, share_table
+from dfi.results.text import missing_shares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,7 +149,7 @@ def unit_columns(
     simultaneous: bool = False,
 ) -> Columns:
     """Return the table of a result in the order of its names, with a column ``significant``."""
-    inference = result._table(level=level, adjust=adjust, simultaneous=simultaneous)
+    inference = score_table(result, level=level, adjust=adjust, simultaneous=simultaneous)
     used = result.level if level is None else level
     return {
         "feature": np.array(result.names, dtype=object),
@@ -159,7 +161,7 @@ def unit_columns(
 
 def share_columns(result: Importance, **options: Any) -> Columns:
     """Return ``share``, ``share_low`` and ``share_high``, in the order of the names."""
-    shares = result._shares(**options)
+    shares = share_table(result, **options)
     unknown = np.full(len(result.names), np.nan)
     return {name: shares.get(key, unknown) for name, key in SHARE_COLUMNS.items()}
 

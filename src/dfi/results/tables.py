@@ -1,0 +1,151 @@
+"""The columns of a result's tables as arrays, in the order of its names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dfi.inference.ranks import rank_sets
+from dfi.inference.shares import Shares, is_clear, shares_of
+from dfi.inference.tests import estimate_one
+
+if TYPE_CHECKING:
+    from dfi._types import Floats, Ints
+    from dfi.inference.influence import Influence
+    from dfi.inference.intervals import Alternative, Expansion
+    from dfi.inference.tests import Adjustment, Estimate
+    from dfi.results.importance import Importance
+
+ShareOf = Literal["explained", "null", "sum"]
+"""What a share is of: what is explained, what the prevalence loses, the sum of the scores."""
+
+SHARE_COLUMNS = {"share": "share", "share_low": "ci_low", "share_high": "ci_high"}
+"""Columns of a table about the share of a unit, and their names beside each other alone."""
+
+
+def total_estimate(result: Importance, column: int) -> Estimate | None:
+    """Return what the prevalence loses (0) or the models explain (1); None where not known."""
+    if result.totals is None:
+        return None
+    chosen = np.zeros((1, result.totals.n_units))
+    chosen[0, result.totals.n_units - 2 + column] = 1.0
+    return estimate_one(
+        result.totals.summed(chosen), level=result.level, alternative="greater", nonnegative=False
+    )
+
+
+def ratios(result: Importance, of: ShareOf, parts: Floats) -> Shares | None:
+    """Return combinations of units over a total; None where that is not known.
+
+    NaN where the total is not clearly above 0.
+    """
+    p = len(result.names)
+    units: Influence | None = result.basis
+    if of == "sum":
+        total = np.ones(p)
+    elif result.totals is None:
+        return None
+    else:
+        units = result._beside_totals
+        total = np.zeros(p + 2)
+        total[p + (of == "explained")] = 1.0
+        parts = np.concatenate([parts, np.zeros((len(parts), 2))], axis=1)
+    if units is None:  # their values are known all the same
+        size = total_estimate(result, int(of == "explained"))
+        known = size is not None and size.value > 2.0 * (size.se if size.se > 0 else 0.0)
+        scores = parts[:, :p] @ result.scores
+        return Shares(scores / (size.value if size is not None and known else np.nan), None)
+    if not is_clear(units.summed(total[None, :])):
+        return Shares(np.full(len(parts), np.nan), None)
+    return shares_of(units, total, parts)
+
+
+def share_table(
+    result: Importance,
+    of: ShareOf = "explained",
+    level: float | None = None,
+    *,
+    simultaneous: bool = False,
+    expansion: Expansion | None = None,
+) -> dict[str, Floats]:
+    """Return share, se, ci_low and ci_high in the order of ``names``; empty where unknown."""
+    found = ratios(result, of, np.eye(len(result.names)))
+    if found is None:
+        return {}
+    size = result.scores.sum() if of == "sum" else _size(result, of)
+    columns = found.columns(
+        result.level if level is None else level,
+        nonnegative=result.nonnegative,
+        simultaneous=simultaneous,
+        expansion=expansion,
+        null_share=result.quality.outcome_variance / size,
+    )
+    known = result._units.known
+    for key in ("se", "ci_low", "ci_high"):
+        columns[key] = np.where(known, columns[key], np.nan)
+    if expansion is not None:  # it widens units whose score is exactly 0 like all others
+        return columns
+    # a score of exactly 0 is a share of exactly 0, and ends where dependence may be missed
+    end = 0.0 if result.undetected is None else result.undetected / size
+    exact = result.unrelated & np.isfinite(columns["share"])
+    columns["ci_low"] = np.where(exact, 0.0, columns["ci_low"])
+    columns["ci_high"] = np.where(exact, end, columns["ci_high"])
+    return columns
+
+
+def _size(result: Importance, of: ShareOf) -> float:
+    found = total_estimate(result, int(of == "explained"))
+    return float("nan") if found is None else found.value
+
+
+def score_table(
+    result: Importance,
+    *,
+    level: float | None = None,
+    alternative: Alternative | None = None,
+    adjust: Adjustment | None = "holm",
+    expansion: Expansion | None = None,
+    simultaneous: bool = False,
+) -> dict[str, Floats]:
+    """Return the columns of :meth:`table` as arrays, in the order of ``names``."""
+    return result._units.columns(
+        level=result.level if level is None else level,
+        alternative=result._alternative if alternative is None else alternative,
+        adjust=adjust,
+        expansion=expansion,
+        simultaneous=simultaneous,
+    )
+
+
+def full_table(result: Importance, **options: Any) -> dict[str, Floats]:
+    """Return the columns of :meth:`table`, the share first where it is known."""
+    shares = share_table(
+        result,
+        level=options.get("level"),
+        simultaneous=options.get("simultaneous", False),
+        expansion=options.get("expansion"),
+    )
+    return {name: shares[key] for name, key in SHARE_COLUMNS.items() if shares} | score_table(
+        result, **options
+    )
+
+
+def rank_table(
+    result: Importance, level: float | None = None, random_state: int = 0
+) -> dict[str, Ints]:
+    """Return the columns of :meth:`ranks` in the order of ``names``."""
+    scale = result.quality.null_loss / result.basis.size
+    undetected = None
+    if result.undetected is not None:
+        undetected = np.where(result.unrelated, result.undetected, 0.0)
+    return rank_sets(
+        result.basis,
+        level=result.level if level is None else level,
+        remainder=scale if np.isfinite(scale) else 0.0,
+        undetected=undetected,
+        # a column that varies in one of two results may differ by any amount
+        unknown=result.degenerate if result.difference else None,
+        nonnegative=result.nonnegative,
+        random_state=random_state,
+    )

@@ -1,0 +1,87 @@
+"""What a result says when it is printed."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfi.results import words
+from dfi.results.columns import UNITS, text_lines
+from dfi.results.numbers import SHOWN_ROWS
+from dfi.results.tables import full_table
+
+if TYPE_CHECKING:
+    from dfi.results.importance import Importance
+
+UNRELATED = "unrelated to everything that the model uses"
+"""What a score of exactly 0 means, in the words of text, table and page."""
+
+BELOW_ZERO = "estimates below 0 are noise around a score at or near 0: intervals begin at 0"
+"""What a negative estimate of what cannot be negative is, below the tables that show one."""
+
+SEEN = "scores are of what is seen, value and missingness together"
+"""What the score of a column with missing values means."""
+
+
+def result_text(result: Importance) -> str:
+    """Return the printed result."""
+    kind = "Difference" if result.difference else "Importance"
+    order = result._ranking
+    columns = {key: values[order].tolist() for key, values in full_table(result).items()}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    fit = words.quality_text(result.quality)
+    outcome = words.outcome_of(result.spec, result.by_outcome)
+    explained = None if outcome is None else outcome.text
+    unit = words.unit_of(result.spec)
+    if unit != words.VARIANCE:
+        fit += f"; scores in {unit}" if " " not in unit else f"; scores are of {unit}"
+    changed = result.spec.get("difference")
+    if isinstance(changed, MappingProxyType):
+        fit = f"{changed['rows']}; differing: {', '.join(changed['changed']) or 'nothing'}"
+    how = result.spec.get("group_scores")
+    space = result.space if how is None else f"{result.space}, {how}"
+    name = words.name_of(result.spec)
+    about = "" if name is None else f" for {name}"
+    lines = [
+        f"{kind}{about} ({space}): {len(result.names)} units, {result.basis.n_rows} rows, "
+        f"{result.level:.4g} intervals",
+        *([] if explained is None else [explained]),
+        fit,
+        *text_lines(UNITS, [result.names[unit] for unit in order], rows, result.level),
+    ]
+    if result.nonnegative and (result.scores[order][:SHOWN_ROWS] < 0.0).any():
+        lines.append(BELOW_ZERO)
+    unrelated = int(np.sum(result.unrelated))
+    if unrelated:
+        units = "unit scores" if unrelated == 1 else "units score"
+        lines.append(f"{unrelated} {units} exactly 0: {UNRELATED}")
+    told = [dependence_text(result), missing_text(result)]
+    return "\n".join([*lines, *(line for line in told if line)])
+
+
+def dependence_text(result: Importance) -> str | None:
+    """Say which standard errors these are; None for those of independent rows."""
+    words = result.basis.words
+    return None if words == "independent rows" else f"standard errors: {words}"
+
+
+def missing_shares(result: Importance) -> dict[str, float]:
+    """Return the share of the rows in which each column with missing values is missing."""
+    missing = result.spec.get("missing")
+    found = missing.get("share") if isinstance(missing, MappingProxyType) else None
+    return dict(found or {})
+
+
+def missing_text(result: Importance) -> str | None:
+    """Say how much is missing and what scores then mean; None where nothing is."""
+    missing = result.spec.get("missing")
+    if not isinstance(missing, MappingProxyType):
+        return None
+    if "rows" in missing:
+        return f"{missing['rows']} rows with missing values were left out"
+    shares = sorted(missing_shares(result).items(), key=lambda item: -item[1])
+    shown = ", ".join(f"{name} {100 * share:.2g} %" for name, share in shares[:5])
+    more = f" and {len(shares) - 5} more columns" if len(shares) > 5 else ""
+    return f"missing: {shown}{more}; {SEEN}"
