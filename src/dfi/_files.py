@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
 import re
 import shutil
@@ -50,6 +51,20 @@ def named(path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
+def is_pattern(text: str) -> bool:
+    """Return whether a text names files by a pattern: a name that exists is that file."""
+    return glob.has_magic(text) and not os.path.lexists(text)
+
+
+def refuse_other_letters(text: str) -> None:
+    """Raise for a name that is not UTF-8, which libraries that read and write tables refuse."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        shown = text.encode("utf-8", "backslashreplace").decode()
+        raise ValueError(f"the name {shown} is not UTF-8: rename it") from None
+
+
 def writable(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     """Return a path that may be written, or raise before any work is done."""
     target = named(path)
@@ -57,7 +72,10 @@ def writable(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
         raise IsADirectoryError(f"{target} is a folder; give the name of a file")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"the folder {target.parent} does not exist; create it first")
-    if target.exists() and not overwrite:
+    if target.exists() and not target.is_file():
+        raise OSError(f"{target} is a pipe or a device; give the name of a file")
+    # a link that leads nowhere would be lost too
+    if os.path.lexists(target) and not overwrite:
         raise FileExistsError(f"{target} exists already; pass overwrite=True to replace it")
     return target
 
@@ -185,6 +203,8 @@ def folder_filled(
             with outputs_noted():  # files in here are no outputs yet
                 yield stage
             names = sorted(entry.name for entry in stage.iterdir())
+            for name in names:
+                _refuse_folder(target / name)
             if accept is not None:
                 accept(names)
             for name in names:
@@ -203,6 +223,12 @@ def folder_filled(
                 shutil.rmtree(rest, ignore_errors=True)
             _release(owner)
             _unfinished.discard(stage)
+
+
+def _refuse_folder(place: Path) -> None:
+    """Raise if what is in the place of a file is none: it would be removed with all it holds."""
+    if place.exists() and not place.is_file():
+        raise OSError(errno.EISDIR, "is in the place of a file that would be written", str(place))
 
 
 def _beside(folder: Path, name: str) -> Path:
@@ -325,6 +351,7 @@ def _link_all(source: Path, folder: Path, names: Sequence[str] = ()) -> None:
         elif entry.is_dir():
             place.mkdir()
             _link_all(entry, place)
+            shutil.copystat(entry, place)
         else:
             os.link(entry, place)
     shutil.copymode(source, folder)

@@ -4,15 +4,26 @@ The sweep over every step and every fault is slow; here each fault meets every s
 exchange itself and some of those before.
 """
 
+import os
 import re
 import shutil
 import sys
 
 import pytest
 
+import dfi
 import dfi._files
+import dfi.cli.demo
 import dfi.report.page
 from dfi._files import finish_interrupted
+from dfi.cli.app import (
+    CHANGE_FILES,
+    CLASS_FILES,
+    COMPARE_FILES,
+    EXPLAIN_FILES,
+    GROUP_FILES,
+    SENSITIVITY_FILES,
+)
 
 from .conftest import attempt, state
 from .disk import KINDS, Disk
@@ -268,3 +279,206 @@ def test_the_disk_counts_what_changes_it(monkeypatch, tmp_path):
             stream.write(b"1")
     names = [step.split()[0] for step in disk.steps]
     assert names == ["open", "write", "fsync", "replace", "fsync", "unlink"]
+
+
+class Fitted(AssertionError):
+    """Something was computed that nobody could keep."""
+
+
+@pytest.fixture
+def unfitted(command, three, results, monkeypatch, tmp_path):
+    """Run a command that must end before anything is computed; return what it says."""
+    from paper import reproduction
+
+    def fail(*_, **__):
+        raise Fitted
+
+    for name in ("explain", "compare", "sensitivity"):
+        monkeypatch.setattr(dfi, name, fail)
+    monkeypatch.setattr(dfi.report.page, "report_html", fail)
+    monkeypatch.setattr(dfi.cli.demo, "run", fail)
+    monkeypatch.setattr(reproduction, "reproduce", fail)
+    results[0].save(tmp_path / "a.dfi")
+    (tmp_path / "groups.csv").write_text("feature,group\na,one\nb,two\n")
+    (tmp_path / "out").mkdir()
+
+    def run(*arguments):
+        before = state(tmp_path)
+        done = command(*arguments, "--force")
+        assert done.exit_code == 5, done.output
+        assert state(tmp_path) == before
+        return done.stderr
+
+    return run
+
+
+ARGUMENTS = {
+    "explain": ("data.csv", "-y", "y", "--groups", "groups.csv", "--out", "out"),
+    "compare": ("data.csv", "-y", "y", "--out", "out"),
+    "sensitivity": ("data.csv", "-y", "y", "--out", "out"),
+    "change": ("data.csv", "data.csv", "-y", "y", "--out", "out"),
+    "demo": ("--out", "out"),
+    "reproduce": ("three", "--out", "out", "--seeds", "1"),
+    "report": ("a.dfi", "--out", "out/report.html"),
+}
+WRITTEN = {
+    "explain": (*EXPLAIN_FILES, *GROUP_FILES, *CLASS_FILES),
+    "compare": (*COMPARE_FILES, "loco.dfi"),
+    "sensitivity": (*SENSITIVITY_FILES, "epsilon-0.dfi"),
+    "change": CHANGE_FILES,
+    "demo": ("report.html", "result.dfi"),
+    "reproduce": ("three.csv", "three.md", "three.png"),
+    "report": ("report.html",),
+}
+
+
+@pytest.mark.parametrize("command_name", WRITTEN)
+def test_no_folder_gives_way_to_a_file(command_name, unfitted, tmp_path):
+    def refused():
+        return unfitted(command_name, *ARGUMENTS[command_name])
+
+    for name in WRITTEN[command_name]:
+        place = tmp_path / "out" / name
+        place.mkdir()
+        (place / "part-0.parquet").write_text("mine")
+        assert f"out/{name} is a folder" in refused()
+        shutil.rmtree(place)
+    place.mkdir()
+    assert f"out/{name} is a folder" in refused()
+    place.rename(tmp_path / "elsewhere")
+    place.symlink_to(tmp_path / "elsewhere")
+    assert f"out/{name} is a folder" in refused()
+    place.unlink()
+    os.mkfifo(place)
+    assert f"out/{name} is a pipe" in refused()
+
+
+def link_by(kind, place, tmp_path):
+    """Return the name of an input that is the file in a place."""
+    if kind == "itself":
+        return place
+    if kind == "a linked folder":
+        (tmp_path / "linked").symlink_to(place.parent)
+        return tmp_path / "linked" / place.name
+    name = tmp_path / f"mine{place.suffix}"
+    if kind == "a hard link":
+        os.link(place, name)
+    elif kind == "a link":
+        name.symlink_to(place)
+    else:
+        os.rename(place, name)
+        place.symlink_to(name)
+    return name
+
+
+READ = {
+    ("explain", "data"): "importance.csv",
+    ("explain", "groups"): "groups.csv",
+    ("explain", "class table"): "classes.parquet",
+    ("explain", "model"): "result.dfi",
+    ("compare", "data"): "comparison.parquet",
+    ("compare", "class table"): "mine.dfi",
+    ("sensitivity", "data"): "sensitivity.csv",
+    ("sensitivity", "class table"): "epsilon-0.dfi",
+    ("change", "data"): "change.csv",
+    ("change", "after"): "change.parquet",
+    ("report", "data"): "report.html",
+    ("report", "groups"): "report.html",
+}
+
+
+@pytest.mark.parametrize(
+    "kind", ["itself", "a hard link", "a link", "a linked folder", "a link in its place"]
+)
+@pytest.mark.parametrize(("command_name", "role"), READ)
+def test_no_input_gives_way_to_an_output(command_name, role, kind, unfitted, results, tmp_path):
+    place = tmp_path / "out" / READ[command_name, role]
+    if (command_name, role) == ("report", "data"):
+        results[0].save(place)
+    else:
+        place.write_text((tmp_path / "data.csv").read_text())
+    given = str(link_by(kind, place, tmp_path))
+    arguments = list(ARGUMENTS[command_name])
+    if role in ("data", "class table"):
+        arguments[0] = given
+    elif role == "after":
+        arguments[1] = given
+    else:
+        arguments += [f"--{role}", given]
+    assert "is the same file, which is read" in unfitted(command_name, *arguments)
+
+
+def test_tables_of_a_folder_and_of_a_pattern_are_inputs(unfitted, tmp_path):
+    (tmp_path / "out" / "importance.parquet").write_bytes(b"PAR1")
+    for data in ("out", "out/*.parquet", "o*/importance.parquet"):
+        said = unfitted("explain", data, *ARGUMENTS["explain"][1:])
+        assert "out/importance.parquet is the same file, which is read" in said
+
+
+def test_standard_input_is_an_input(unfitted, tmp_path):
+    place = tmp_path / "out" / "importance.csv"
+    place.write_text("a,y\n1,2\n")
+    kept = os.dup(0)
+    with place.open("rb") as stream:
+        os.dup2(stream.fileno(), 0)
+        try:
+            said = unfitted("explain", "-", *ARGUMENTS["explain"][1:])
+        finally:
+            os.dup2(kept, 0)
+            os.close(kept)
+    assert "standard input is the same file" in said
+
+
+def test_a_folder_that_comes_while_files_are_written(monkeypatch, tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+
+    def fill():
+        with dfi._files.folder_filled(folder) as stage:
+            (stage / "a").write_text("new")
+            (folder / "a").mkdir(exist_ok=True)
+            (folder / "a" / "mine").write_text("mine")
+
+    for _ in range(2):
+        with pytest.raises(OSError, match="in the place of a file") as told:
+            fill()
+        assert told.value.filename == str(folder / "a")
+        assert (folder / "a" / "mine").read_text() == "mine"
+        assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
+        # files one by one
+        monkeypatch.setattr(dfi._files, "_can_change_places", lambda _: False)
+
+
+def test_what_else_is_in_the_folder_keeps_what_is_known_of_it(command, cheap, tmp_path):
+    case = Explain(command, tmp_path)
+    case.prepare()
+    notes = tmp_path / "out" / "notes"
+    os.utime(notes, (1, 1))
+    os.utime(notes / "more.txt", (2, 2))
+    before = (notes / "more.txt").stat()
+    assert case.run().exit_code == 0
+    assert notes.stat().st_mtime == 1
+    assert (notes / "more.txt").stat()[:9] == before[:9]
+
+
+@pytest.mark.parametrize("name", ["result.dfi", "page.html", "page.md", "page.json"])
+def test_files_of_python_replace_files_alone(name, results, monkeypatch, tmp_path):
+    def write(path, **options):
+        if name == "result.dfi":
+            return results[0].save(path, **options)
+        return results[0].report(path, **options)
+
+    folder, pipe, link, end = (tmp_path / f"{kind}-{name}" for kind in ("a", "b", "c", "d"))
+    folder.mkdir()
+    os.mkfifo(pipe)
+    link.symlink_to(tmp_path / "nowhere")
+    end.symlink_to(folder)
+    for place in (folder, end):
+        with pytest.raises(IsADirectoryError, match="is a folder; give the name of a file"):
+            write(place, overwrite=True)
+    with pytest.raises(OSError, match="is a pipe or a device"):
+        write(pipe, overwrite=True)
+    with pytest.raises(FileExistsError, match="exists already"):
+        write(link)
+    assert link.is_symlink()
+    assert len(list(tmp_path.iterdir())) == 4

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import dfi
+from dfi._files import is_pattern
 from dfi.cli import options
 from dfi.cli.console import (
     CHANGED,
@@ -30,6 +31,7 @@ from dfi.cli.console import (
     print_lines,
     print_path,
     print_table,
+    refuse_inputs,
 )
 from dfi.cli.inputs import read_arguments, resolve_transport
 from dfi.cli.options import Request, UnitsKind, split_names, with_request
@@ -51,6 +53,8 @@ SENSITIVITY_FILES = ("sensitivity.csv", "sensitivity.parquet", "ranks.png", "rep
 CHANGE_FILES = (
     "change.csv", "change.parquet", "change.json", "before.dfi", "after.dfi", "report.html",
 )  # fmt: skip
+RESULTS = ("*.dfi",)
+"""One for each label."""
 UNRECORDED = ("out", "jobs", "quiet", "as_json", "force", "debug", "top", "fail_on_change")
 """Options that do not change the numbers."""
 
@@ -85,8 +89,10 @@ def describe(
 def _stem(data: str) -> str:
     """Return what an output folder is called after: a file, or the folder of a pattern."""
     path = Path(data)
-    name = path.parent.name if glob.has_magic(path.name) else path.name
-    return re.sub(r"[*?\[\]]", "", name).split(".")[0] or "data"
+    name = path.name
+    if is_pattern(data):
+        name = re.sub(r"[*?\[\]]", "", path.parent.name if glob.has_magic(name) else name)
+    return name.split(".")[0] or "data"
 
 
 @dataclass(frozen=True)
@@ -101,17 +107,30 @@ class Run:
     """One command from its options to its last line.
 
     ``ending`` is what follows the name of the data in that of the output folder, ``files`` are
-    those that will be written.
+    those that will be written, ``perhaps`` patterns of others, ``also`` further tables.
     """
 
     def __init__(
-        self, context: typer.Context, request: Request, ending: str, files: Sequence[str]
+        self,
+        context: typer.Context,
+        request: Request,
+        ending: str,
+        files: Sequence[str],
+        *,
+        perhaps: Sequence[str] = (),
+        also: Sequence[str] = (),
     ) -> None:
         self.request, self.console = request, Console(request.quiet)
         self._context, self._started = context, clock.monotonic()
         stem = "data" if request.data == "-" else _stem(request.data)
         self.out = request.out or Path(f"dfi-{stem}{ending}")
-        self.folder = OutputFolder(self.out, files, force=request.force)
+        self.folder = OutputFolder(
+            self.out,
+            files,
+            force=request.force,
+            perhaps=perhaps,
+            inputs=(request.data, *also, request.groups, request.model),
+        )
 
     @property
     def seconds(self) -> float:
@@ -186,7 +205,8 @@ def explain(
     more also classes.csv and classes.parquet.
     """
     summed = request.groups is not None and request.units is UnitsKind.columns
-    run = Run(context, request, "", EXPLAIN_FILES + (GROUP_FILES if summed else ()))
+    files = EXPLAIN_FILES + (GROUP_FILES if summed else ())
+    run = Run(context, request, "", files, perhaps=CLASS_FILES)
     console = run.console
     with console.warnings():
         arguments = run.read(f"explaining {request.target!r}", parts=True)
@@ -273,7 +293,7 @@ def compare(
 
     Writes comparison.csv, comparison.parquet, report.html and one .dfi file per method.
     """
-    run = Run(context, request, "-comparison", COMPARE_FILES)
+    run = Run(context, request, "-comparison", COMPARE_FILES, perhaps=RESULTS)
     with run.console.warnings():
         arguments = run.read(f"comparing importances of {request.target!r}", refits=True)
         from dfi.cli.tables import write_tables
@@ -312,7 +332,7 @@ def sensitivity(
     Writes sensitivity.csv, sensitivity.parquet, ranks.png, report.html and one .dfi file each.
     """
     names, values = read_grid(transports, epsilons)
-    run = Run(context, request, "-sensitivity", SENSITIVITY_FILES)
+    run = Run(context, request, "-sensitivity", SENSITIVITY_FILES, perhaps=RESULTS)
     with run.console.warnings():
         arguments = run.read(f"explaining {request.target!r} under several transports")
         from matplotlib.figure import Figure
@@ -367,7 +387,7 @@ def change(
     """
     if request.data == after == "-":
         raise Failure("standard input holds one table: name a file for the other", INPUT)
-    run = Run(context, request, "-change", CHANGE_FILES)
+    run = Run(context, request, "-change", CHANGE_FILES, also=(after,))
     console = run.console
     with console.warnings():
         from dfi._data.frames import ordered_like
@@ -474,9 +494,13 @@ def _shown(value: object) -> str:
     return Path(text).name if "/" in text or "\\" in text else text
 
 
+def _result_file(path: Path) -> Path:
+    return path / "result.dfi" if path.is_dir() else path
+
+
 def read_result(path: Path) -> dfi.Importance:
     """Read a result file, or the one in an output folder."""
-    file = path / "result.dfi" if path.is_dir() else path
+    file = _result_file(path)
     try:
         return dfi.load(file)
     except FileNotFoundError:
@@ -579,6 +603,7 @@ def report(
     loaded = read_result(result)
     if out is None:
         out = result / "report.html" if result.is_dir() else result.with_suffix(".html")
+    refuse_inputs([out], [_result_file(result), groups])
     try:
         written = dfi.report.write_report(
             loaded, out, title=title, target=target, groups=read_groups(groups), overwrite=force

@@ -27,8 +27,9 @@ import signal
 import sys
 import threading
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import typer
@@ -36,13 +37,12 @@ from rich.console import Console as RichConsole
 from rich.text import Text
 
 from dfi._checks import printable
-from dfi._files import folder_filled, outputs_noted
+from dfi._files import folder_filled, is_pattern, outputs_noted, refuse_other_letters
 from dfi.cli.phrases import in_options
 from dfi.warnings import DFIWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
     from types import FrameType
 
     Rows = Sequence[Mapping[str, Any]]
@@ -179,6 +179,17 @@ def refuse_small_limit() -> None:
         )
 
 
+def _refuse_other_letters(options: Mapping[str, object]) -> None:
+    """Raise before any work for an option, the name of a file above all, that is not UTF-8."""
+    for name, value in options.items():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, str | Path):
+                try:
+                    refuse_other_letters(str(item))
+                except ValueError as error:
+                    raise Failure(str(error), OUTPUT if name == "out" else INPUT) from None
+
+
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
     """Let a command end with one sentence and its exit code, or with a traceback under --debug."""
 
@@ -190,6 +201,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             signal.signal(signal.SIGTERM, _terminate)
         with outputs_noted() as written:
             try:
+                _refuse_other_letters(options)
                 refuse_small_limit()
                 command(*arguments, **options)
             except (typer.Exit, typer.Abort, typer.BadParameter, SystemExit, GeneratorExit):
@@ -405,18 +417,75 @@ def leading(rows: Rows) -> str:
     )
 
 
+def refuse_inputs(places: Sequence[Path], given: Sequence[str | Path | None]) -> None:
+    """Raise if one of the files that a command would write is one that it reads.
+
+    They are compared by what they lead to: a file has several names through links.
+    """
+    outputs = {_identity(place): place for place in places if place.exists()}
+    for name in given if outputs else ():
+        for read in () if name is None else _files_of(str(name)):
+            with suppress(OSError):
+                place = outputs.get(_identity(read))
+                if place is not None:
+                    source = "standard input" if read == 0 else f"{read}"
+                    raise Failure(
+                        f"{place} would be written, and {source} is the same file, which is "
+                        "read: choose another --out",
+                        OUTPUT,
+                    )
+
+
+def _identity(file: Path | int) -> tuple[int, int]:
+    status = os.stat(file)
+    return status.st_dev, status.st_ino
+
+
+def _files_of(name: str) -> Sequence[Path | int]:
+    """Return the files that an argument names, standard input as its descriptor."""
+    if name == "-":
+        return [0]
+    if not is_pattern(name) and not Path(name).is_dir():
+        return [Path(name)]
+    from dfi._data.streams.files import find_files
+
+    try:
+        return find_files(name)
+    except ValueError:  # who reads them says why
+        return []
+
+
 class OutputFolder:
     """A folder that is filled beside its place and moved into it when everything is there.
 
-    Existing files are replaced only with ``force``; ``names`` are those known beforehand, and
-    ``written`` those that are in their place.
+    Existing files are replaced only with ``force``, and never ``inputs`` or what is no file;
+    ``names`` are those known beforehand, ``perhaps`` patterns of others, and ``written`` those
+    that are in their place.
     """
 
-    def __init__(self, path: Path, names: Sequence[str], *, force: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        names: Sequence[str],
+        *,
+        force: bool,
+        perhaps: Sequence[str] = (),
+        inputs: Sequence[str | Path | None] = (),
+    ) -> None:
         self.path = path
         self.written: list[str] = []
         if path.exists() and not path.is_dir():
             raise Failure(f"{path} is a file, not a folder; choose another --out", OUTPUT)
+        places = [place for pattern in (*names, *perhaps) for place in path.glob(pattern)]
+        for place in places:
+            if place.exists() and not place.is_file():
+                what = "a folder" if place.is_dir() else "a pipe or a device"
+                raise Failure(
+                    f"{place} is {what}, and a file of that name would be written: move it, or "
+                    "choose another --out",
+                    OUTPUT,
+                )
+        refuse_inputs(places, inputs)
         if not force:
             self._refuse_to_replace([name for name in names if (path / name).exists()])
         self._protected = set() if force or not path.exists() else {f.name for f in path.iterdir()}
