@@ -130,8 +130,8 @@ def _transports(incomplete: str) -> list[str]:
 Data = Annotated[
     str,
     typer.Argument(
-        help="CSV, TSV, Parquet, Arrow/Feather or JSON lines, also gzipped; - for standard input; "
-        "a folder or a quoted pattern of Parquet files",
+        help="CSV, TSV, Parquet, Arrow/Feather or JSON lines, also packed (gzip, bzip2, xz, zstd); "
+        "- for standard input; a folder or a quoted pattern of Parquet files",
         show_default=False,
     ),
 ]
@@ -249,7 +249,7 @@ MaxUnpacked = Annotated[
     _reading(
         "--max-unpacked",
         min=1,
-        help="megabytes that a gzipped table may take; by default 16 and 20 times its size",
+        help="megabytes that a packed table may take; by default 16 and 20 times its size",
         show_default=False,
     ),
 ]

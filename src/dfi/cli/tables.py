@@ -1,18 +1,19 @@
 """Tables: read from files or standard input, taken apart by the roles of columns, written.
 
-CSV, TSV, Parquet, Arrow, Feather and JSON lines, also gzipped.
+CSV, TSV, Parquet, Arrow, Feather and JSON lines, also packed by gzip, bzip2, xz or zstd.
 """
 
 from __future__ import annotations
 
+import bz2
 import csv
 import difflib
-import glob
 import gzip
 import importlib
 import io
 import itertools
 import json
+import lzma
 import os
 import re
 import stat
@@ -30,9 +31,17 @@ from sklearn.model_selection import TimeSeriesSplit
 
 from dfi._checks import printable
 from dfi._data import source
-from dfi._data.streams.files import Files, find_files, kind_told
+from dfi._data.streams.files import (
+    SEPARATOR_LINE,
+    Files,
+    as_it_is,
+    find_files,
+    kind_told,
+    parquet_batches,
+)
 from dfi._data.text import find_numbers
 from dfi._data.text import spelling as spelling_of
+from dfi._files import is_pattern
 from dfi.cli.columns import days, is_time, read_dates, with_dates, with_fewer_levels, with_numbers
 from dfi.cli.console import INPUT, REFUSED, ColumnsRefused, Failure, Terminated, is_panic
 from dfi.cli.options import Dates, Decimal, Missing, Numbers, Task, split_names
@@ -41,6 +50,7 @@ from dfi.warnings import DFIWarning, IdentifierWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from dfi._types import Native
     from dfi.cli.console import Console
     from dfi.cli.options import Request
 
@@ -81,7 +91,7 @@ RATIO = 20
 _NAMES = {
     "csv": "CSV", "tsv": "TSV", "jsonl": "JSON lines", "parquet": "Parquet", "arrow": "Arrow"
 }  # fmt: skip
-_GZIP, _PARQUET, _ARROW, _STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
+_PARQUET, _ARROW, _STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 ROWS_OF_CODES = 1000
 """Rows that are looked at for leading zeros."""
 _CODE = re.compile(r"\s*0\d")
@@ -253,7 +263,7 @@ def scan_files(path: str, *, file_format: str | None = None) -> pl.LazyFrame | N
     A folder and a pattern are always read in parts; one file where it is larger than
     :data:`STREAMED_BYTES` and has more rows than a table that is explained whole.
     """
-    several = glob.has_magic(path) or Path(path).is_dir()
+    several = is_pattern(path) or Path(path).is_dir()
     parquet = Path(path).suffix.lower() in (".parquet", ".pq")
     if not several and (not parquet or file_format is not None or not Path(path).is_file()):
         return None
@@ -267,11 +277,12 @@ def scan_files(path: str, *, file_format: str | None = None) -> pl.LazyFrame | N
             # one pass more over the bytes, a twentieth of what the others take
             for file in files:
                 try:
-                    _require_sound_parquet(file)
+                    _require_sound_parquet(as_it_is(file))
                 except (OSError, ValueError, MemoryError) as error:
                     told = str(error).strip().split("\n")[0]
                     raise Failure(f"{file} is damaged: {told}", INPUT) from error
-            frame = pl.scan_parquet(list(files))
+            names = [as_it_is(file) for file in files]
+            frame = pl.scan_parquet(names, glob=False, hive_partitioning=False)
             rows = int(frame.select(pl.len()).collect().item())
     except (Failure, KeyboardInterrupt, Terminated, SystemExit):
         raise
@@ -396,17 +407,27 @@ def _content(path: str, label: str, max_unpacked: int | None) -> bytes:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise Failure(f"{path} cannot be read: {reason}", INPUT) from None
-    return _unpacked(content, label, max_unpacked) if content.startswith(_GZIP) else content
+    packed = kind_told(content)
+    return _unpacked(content, packed, label, max_unpacked) if packed in _UNPACKERS else content
 
 
-def _unpacked(content: bytes, label: str, max_unpacked: int | None) -> bytes:
-    """Return what a gzip file holds, and stop where it is more than a file of its size may."""
+def _open_zstd(stream: io.BytesIO) -> Native:
+    return importlib.import_module("pyarrow").CompressedInputStream(stream, "zstd")
+
+
+_UNPACKERS: dict[str, Callable[[io.BytesIO], Native]] = {
+    "gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open, "zstd": _open_zstd
+}  # fmt: skip
+
+
+def _unpacked(content: bytes, packed: str, label: str, max_unpacked: int | None) -> bytes:
+    """Return what a file holds, and stop where it is more than a file of its size may."""
     most = FREE_BYTES + RATIO * len(content) if max_unpacked is None else max_unpacked * 10**6
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
-            unpacked = stream.read(most + 1)
-    except (OSError, EOFError, zlib.error):
-        raise Failure(f"{label} is a damaged gzip file", INPUT) from None
+        with _UNPACKERS[packed](io.BytesIO(content)) as stream:
+            unpacked: bytes = stream.read(most + 1)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError):
+        raise Failure(f"{label} is a damaged {packed} file", INPUT) from None
     if len(unpacked) > most:
         raise Failure(
             f"{label} has {len(content):,} bytes and unpacks to more than {most:,}: if you trust "
@@ -423,7 +444,7 @@ def _format(path: str, file_format: str | None, content: bytes, label: str) -> s
             raise Failure(f"unknown format {file_format!r}; known are {known}", INPUT)
         return FORMATS[file_format.lower()]
     suffixes = [suffix.lstrip(".").lower() for suffix in Path(path).suffixes]
-    if suffixes and suffixes[-1] == "gz":
+    if suffixes and suffixes[-1] in ("gz", "bz2", "xz", "zst", "zstd"):
         suffixes.pop()
     if suffixes and suffixes[-1] in FORMATS:
         return FORMATS[suffixes[-1]]
@@ -463,6 +484,11 @@ def _decoded(content: bytes, label: str, encoding: str) -> bytes:
         text = content.decode("utf-8-sig" if encoding == "utf-8" else encoding)
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
+        if not kind_told(content):
+            raise Failure(
+                f"{label} is no text, and of no format that is read: write it as CSV or Parquet",
+                INPUT,
+            ) from None
         raise Failure(
             f"{label} is not {encoding.upper()} (line {line}); say what it is with --encoding, "
             "for instance --encoding latin-1",
@@ -540,10 +566,11 @@ def _read_csv(
 ) -> pl.DataFrame:
     """Read fields as what they look like; as text where the reader trips over its own guess."""
     overrides = dict(kinds or {})
+    told = SEPARATOR_LINE.match(text)
     while True:
         try:
             return pl.read_csv(
-                text,
+                text if told is None else text[told.end() :],
                 separator=separator,
                 infer_schema_length=None,
                 null_values=MISSING,
@@ -577,8 +604,11 @@ def _with_sure_dates(
 def _separator(text: bytes, own: str, label: str) -> str:
     """Return what separates the fields: what gives the header most, and the first lines as many.
 
-    That of the format where none gives more.
+    That of the format where none gives more, and that which the first line states.
     """
+    told = SEPARATOR_LINE.match(text)
+    if told is not None:
+        return told[1].decode()
     chosen, most = own, 1
     for mark in (own, *SEPARATORS.replace(own, "")):
         try:
@@ -593,6 +623,8 @@ def _separator(text: bytes, own: str, label: str) -> str:
 def _rows(text: bytes, separator: str, label: str) -> Iterator[tuple[int, list[str]]]:
     stream = io.TextIOWrapper(io.BytesIO(text), encoding="utf-8", newline="")
     reader = csv.reader(stream, delimiter=separator)
+    if SEPARATOR_LINE.match(text):
+        next(reader)
     try:
         for row in reader:
             yield reader.line_num, row
@@ -646,13 +678,11 @@ def _read_arrow(content: bytes, label: str, _spelling: Spelling) -> pl.DataFrame
     return pl.read_ipc_stream(io.BytesIO(content))
 
 
-def _require_sound_parquet(file: io.BytesIO | Path) -> None:
+def _require_sound_parquet(file: io.BytesIO | str) -> None:
     """Raise where a Parquet file contradicts itself, as :func:`_require_sound` does."""
-    parquet = importlib.import_module("pyarrow.parquet")
     try:
-        with parquet.ParquetFile(file) as opened:
-            for _ in opened.iter_batches():
-                pass
+        for _ in parquet_batches(file):
+            pass
     except NotImplementedError:  # an encoding that pyarrow does not have
         pass
 

@@ -6,13 +6,16 @@ import glob
 import importlib
 import importlib.util
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dfi._data.streams.parts import BATCH_ROWS, CHANGED, InOrder, plain_frame
+from dfi._files import is_pattern, refuse_other_letters
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Iterator, Mapping, Sequence
 
     from dfi._data.frames import Library
@@ -25,6 +28,9 @@ _KNOWN = "Parquet (.parquet, .pq), Arrow (.arrow, .feather, .ipc) or CSV (.csv, 
 
 # What pyarrow raises on files that make no sense: some ask for more memory than there is.
 _DAMAGE = (OSError, ValueError, TypeError, LookupError, MemoryError, NotImplementedError)
+
+SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([ !#-/:-@\[-`{-~\t])"?\r?\n', re.IGNORECASE)
+"""The line before the header by which spreadsheets say what separates fields: ``sep=;``."""
 
 CSV_BYTES = 1 << 24
 """Text of a CSV file that is read at once; what its columns hold is taken from the first part."""
@@ -52,11 +58,13 @@ def find_files(given: object) -> tuple[Path, ...]:
     items: list[object] = list(given) if isinstance(given, list | tuple) else [given]
     found: list[Path] = []
     for item in items:
-        found += _named(os.fspath(item) if isinstance(item, os.PathLike) else str(item))
-    names: dict[Path, Path] = {}
+        found += _named(os.fsdecode(item) if isinstance(item, os.PathLike) else str(item))
+    names: dict[tuple[int, int], Path] = {}
     for path in found:
+        refuse_other_letters(str(path))
         # links lead to one file by several names, and its rows would count several times
-        before = names.setdefault(path.resolve(), path)
+        status = path.stat()
+        before = names.setdefault((status.st_dev, status.st_ino), path)
         if before is not path:
             also = "" if before == path else f", also as {before}"
             raise ValueError(f"X names the file {path} twice{also}: name every file once")
@@ -64,14 +72,10 @@ def find_files(given: object) -> tuple[Path, ...]:
 
 
 def _named(text: str) -> list[Path]:
-    if "://" in text:
-        raise ValueError(
-            f"X is {text!r}, and files are read from this machine: pass a LazyFrame, e.g. "
-            f"polars.scan_parquet({text!r}), or a dask.dataframe that reads it"
-        )
-    path = Path(text).expanduser()
     if not text:
         raise ValueError("X is an empty path: pass the path of a file or folder, or a frame")
+    there = os.path.lexists(os.path.dirname(text) if is_pattern(text) else text)
+    path = Path(text if there else os.path.expanduser(text))
     if path.is_file():
         return [path]
     if path.is_dir():
@@ -85,8 +89,16 @@ def _named(text: str) -> list[Path]:
                 " pass polars.scan_parquet(folder, hive_partitioning=True)"
             )
         return files
-    if glob.has_magic(text):
-        files = sorted(Path(p) for p in glob.glob(os.path.expanduser(text), recursive=True))
+    if "://" in text:
+        raise ValueError(
+            f"X is {text!r}, and files are read from this machine: pass a LazyFrame, e.g. "
+            f"polars.scan_parquet({text!r}), or a dask.dataframe that reads it"
+        )
+    if is_pattern(text):
+        # folders that exist by their names are those folders
+        start = next(folder for folder in path.parents if folder.exists())
+        pattern = os.path.join(glob.escape(str(start)), path.relative_to(start))
+        files = sorted(Path(p) for p in glob.glob(pattern, recursive=True))
         files = [p for p in files if p.is_file()]
         if not files:
             raise ValueError(f"the pattern {text!r} matches no file: see from which folder it goes")
@@ -95,6 +107,11 @@ def _named(text: str) -> list[Path]:
         f"X is {text!r}, and there is no such file or folder: pass a path, a pattern such as "
         "'data/*.parquet', or a frame"
     )
+
+
+def as_it_is(path: Path) -> str:
+    """Return a name that no library takes for an address, or for one in the home folder."""
+    return os.path.join(".", path)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +153,7 @@ class Files(InOrder):
         if any(path.suffix.lower() not in PARQUET for path in self.paths):
             return None
         parquet = importlib.import_module("pyarrow.parquet")
-        return sum(int(parquet.read_metadata(path).num_rows) for path in self.paths)
+        return sum(int(parquet.read_metadata(as_it_is(path)).num_rows) for path in self.paths)
 
     def total(self, starts: Ints | None) -> int:
         """Return the number of batches, from what Parquet says of itself in the first pass."""
@@ -185,6 +202,9 @@ _SIGNATURES = (
     (b"\xff\xff\xff\xff", "Arrow stream"),
     (b"FEA1", "Feather version 1"),
     (b"\x1f\x8b", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ\0", "xz"),
     (b"PK\x03\x04", "zip"),
 )
 
@@ -230,9 +250,9 @@ def _schema(path: Path) -> dict[str, str]:
     try:
         _refuse_other_kinds(path)
         if suffix in PARQUET:
-            schema = importlib.import_module("pyarrow.parquet").read_schema(path)
+            schema = importlib.import_module("pyarrow.parquet").read_schema(as_it_is(path))
         elif suffix in ARROW:
-            schema = importlib.import_module("pyarrow.ipc").open_file(path).schema
+            schema = importlib.import_module("pyarrow.ipc").open_file(as_it_is(path)).schema
         else:
             schema = _open_csv(path).schema
     except _DAMAGE as error:
@@ -294,13 +314,10 @@ def _batches(path: Path, columns: list[str], rows: int) -> Iterator[Native]:
 
 def _read(path: Path, suffix: str, columns: list[str], rows: int) -> Iterator[Native]:
     if suffix in PARQUET:
-        parquet = importlib.import_module("pyarrow.parquet")
-        # a small buffer: whole groups of rows, which may be large, are not held
-        with parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
-            yield from file.iter_batches(batch_size=rows, columns=columns)
+        yield from parquet_batches(as_it_is(path), rows, columns)
     elif suffix in ARROW:
         file = importlib.import_module("pyarrow.ipc").open_file(
-            importlib.import_module("pyarrow").memory_map(str(path))
+            importlib.import_module("pyarrow").memory_map(as_it_is(path))
         )
         for number in range(file.num_record_batches):
             batch = file.get_batch(number).select(columns)
@@ -314,12 +331,64 @@ def _read(path: Path, suffix: str, columns: list[str], rows: int) -> Iterator[Na
                 yield batch.slice(start, rows).select(columns)
 
 
+def parquet_batches(
+    file: str | io.BytesIO, rows: int = BATCH_ROWS, columns: list[str] | None = None
+) -> Iterator[Native]:
+    """Yield some rows of a Parquet file at a time, and raise where they are not what was written.
+
+    Pages are compared with their checksums where the writer left any (few do unasked), numbers
+    with the range that the file states for their column.
+    """
+    parquet = importlib.import_module("pyarrow.parquet")
+    compute = importlib.import_module("pyarrow.compute")
+    # a small buffer: whole groups of rows, which may be large, are not held
+    with parquet.ParquetFile(
+        file, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True
+    ) as opened:
+        ranges = _ranges(opened, columns)
+        for batch in opened.iter_batches(batch_size=rows, columns=columns):
+            for name, (low, high) in ranges.items():
+                found = compute.min_max(batch.column(name)).as_py()
+                for value in found.values():
+                    if value is not None and not (low <= value <= high or value != value):
+                        raise ValueError(
+                            f"column {name!r} has the value {value:g}, and the file says that it "
+                            f"holds {low:g} to {high:g}: it is damaged, write it again"
+                        )
+            yield batch
+
+
+def _ranges(opened: Native, columns: list[str] | None) -> dict[str, tuple[float, float]]:
+    """Return the least and the largest number of columns of which a Parquet file states them."""
+    types, metadata = importlib.import_module("pyarrow").types, opened.metadata
+    fields = list(opened.schema_arrow)
+    if len(fields) != metadata.num_columns:  # some are nested, and no feature is
+        return {}
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    found: dict[str, tuple[float, float]] = {}
+    for place, field in enumerate(fields):
+        kind = field.type
+        number = types.is_signed_integer(kind) or types.is_float32(kind) or types.is_float64(kind)
+        if not number or (columns is not None and field.name not in columns):
+            continue
+        told = [group.column(place).statistics for group in groups]
+        told = [one for one in told if one is None or one.num_values]
+        # some writers state NaN
+        if told and all(one and one.has_min_max and one.min <= one.max for one in told):
+            found[field.name] = min(one.min for one in told), max(one.max for one in told)
+    return found
+
+
 def _open_csv(path: Path) -> Native:
     csv = importlib.import_module("pyarrow.csv")
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
+    with path.open("rb") as stream:
+        told = SEPARATOR_LINE.match(stream.read(16))
+    if told is not None:
+        separator = told[1].decode()
     return csv.open_csv(
-        path,
-        read_options=csv.ReadOptions(block_size=CSV_BYTES),
+        as_it_is(path),
+        read_options=csv.ReadOptions(block_size=CSV_BYTES, skip_rows=int(told is not None)),
         parse_options=csv.ParseOptions(delimiter=separator, newlines_in_values=True),
         convert_options=csv.ConvertOptions(strings_can_be_null=True),
     )
