@@ -151,6 +151,15 @@ def test_a_file_by_a_hard_link(tmp_path):
         find_files(tmp_path)
 
 
+def test_hidden_files_are_no_part_of_a_folder(tmp_path):
+    for name in ("a", ".a", ".checkpoints/a", "deep/a", "deep/.out.0123.tmp/a"):
+        path = tmp_path / ".rows" / f"{name}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(rows(MEANT), path)
+    found = {str(file.relative_to(tmp_path / ".rows")) for file in find_files(tmp_path / ".rows")}
+    assert found == {"a.parquet", "deep/a.parquet"}
+
+
 BYTES = os.fsdecode(b"caf\xe9")
 
 

@@ -428,10 +428,10 @@ def refuse_inputs(places: Sequence[Path], given: Sequence[str | Path | None]) ->
             with suppress(OSError):
                 place = outputs.get(_identity(read))
                 if place is not None:
-                    source = "standard input" if read == 0 else f"{read}"
+                    source = "standard input" if read == 0 else str(read)
+                    also = "" if source == str(place) else f", as {source}"
                     raise Failure(
-                        f"{place} would be written, and {source} is the same file, which is "
-                        "read: choose another --out",
+                        f"{place} would be replaced, and is read{also}: choose another --out",
                         OUTPUT,
                     )
 

@@ -79,7 +79,12 @@ def _named(text: str) -> list[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        files = sorted(p for p in path.rglob("*") if p.suffix.lower() in PARQUET and p.is_file())
+        files = sorted(
+            p
+            for p in path.rglob("*")
+            # what is hidden is no part of the table, as in a pattern: leftovers, checkpoints
+            if p.suffix.lower() in PARQUET and p.is_file() and not _is_hidden(p, path)
+        )
         if not files:
             raise ValueError(f"{text!r} is a folder that holds no Parquet files (.parquet or .pq)")
         keyed = next((p for p in files if "=" in "".join(p.relative_to(path).parts[:-1])), None)
@@ -107,6 +112,10 @@ def _named(text: str) -> list[Path]:
         f"X is {text!r}, and there is no such file or folder: pass a path, a pattern such as "
         "'data/*.parquet', or a frame"
     )
+
+
+def _is_hidden(file: Path, folder: Path) -> bool:
+    return any(part.startswith(".") for part in file.relative_to(folder).parts)
 
 
 def as_it_is(path: Path) -> str:
