@@ -48,7 +48,10 @@ def test_the_name_of_a_series_is_kept() -> None:
 def test_kinds() -> None:
     assert read_outcome([0, 1, 1], 3).kind == "binary"
     assert read_outcome([0.0, 1.0, 1.0], 3).kind == "binary"
-    assert read_outcome(range(11), 11).kind == "count"
+    assert read_outcome(range(11), 11).kind == "real"
+    assert read_outcome(range(11), 11, counted=True).kind == "count"
+    prices = [212_000, 189_900, 340_000]
+    assert read_outcome(prices, 3, task="regression").kind == "real"
     assert read_outcome(np.arange(-1, 10), 11).kind == "real"
     assert read_outcome([1.0, 2.0, 3.0], 3).kind == "real"
 
@@ -80,10 +83,20 @@ def test_few_integers_look_like_classes() -> None:
     found = read_outcome(pd.Series([0, 1, 2, 0]), 4, task="classification")
     assert (found.kind, found.classes) == ("classes", ("0", "1", "2"))
     np.testing.assert_array_equal(found.members[2].values, [0.0, 0.0, 1.0, 0.0])
-    assert read_outcome(pd.Series([0, 1, 2, 0]), 4, task="regression").kind == "count"
-    assert read_outcome([0, 1, 1], 3, task="regression").kind == "count"
+    assert read_outcome(pd.Series([0, 1, 2, 0]), 4, task="regression").kind == "real"
+    assert read_outcome([0, 1, 1], 3, task="regression").kind == "real"
+    assert read_outcome([0, 1, 1], 3, counted=True).kind == "count"
     with pytest.warns(OutcomeWarning, match="only 10 different"):
         read_outcome(range(10), 10)
+
+
+@pytest.mark.parametrize("y", [[1, 2, 2], [-1, 1, 1], [1.0, 2.0, 2.0], np.array([2, 3, 2], "u1")])
+def test_two_codes_of_classes_are_no_counts(y) -> None:
+    low, high = sorted(set(y))
+    text = re.escape(f"only 2 different values ({low:g}, {high:g}): they look like classes")
+    with pytest.warns(OutcomeWarning, match=text):
+        assert read_outcome(y, 3).kind == "real"
+    assert read_outcome(y, 3, task="classification").kind == "binary"
 
 
 @pytest.mark.parametrize(

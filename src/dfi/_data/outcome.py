@@ -39,8 +39,9 @@ class Outcome:
     name : str
         Its name.
     kind : str
-        ``"binary"``: two classes, or only 0 and 1; ``"count"``: non-negative integers, given as
-        integers; ``"classes"``: three or more; ``"several"``: several quantities.
+        ``"binary"``: two classes, or only 0 and 1; ``"count"``: non-negative integers whose loss
+        says that they count something; ``"classes"``: three or more; ``"several"``: several
+        quantities.
     classes : tuple of str
         The names of the classes, those of two with the explained one last.
     labels : tuple of object
@@ -244,16 +245,19 @@ def outcome_rule(
             f"positive={positive!r} names the class that is explained, and y is a quantity: leave "
             "it out, or pass task='classification'"
         )
-    few = distinct is not None and 3 <= len(distinct) <= _FEW_CLASSES
-    if shown.kind == "integer" and task == "auto" and distinct is not None and few:
-        listed = ", ".join(f"{value:.0f}" for value in distinct)
+    integer = shown.kind == "integer"
+    most = _FEW_CLASSES if integer else 2
+    few = distinct is not None and len(distinct) <= most and np.all(distinct == np.rint(distinct))
+    if task == "auto" and distinct is not None and few:
+        listed = ", ".join(f"{value:g}" for value in distinct)
+        what = "integers with only" if integer else "only"
         warn(
-            f"y holds integers with only {len(distinct)} different values ({listed}): they look "
+            f"y holds {what} {len(distinct)} different values ({listed}): they look "
             "like classes, and are explained as a quantity. Pass task='classification' if they "
             "are classes, task='regression' if they are a quantity.",
             OutcomeWarning,
         )
-    counts = shown.kind == "integer" and shown.low >= 0
+    counts = counted and integer and shown.low >= 0
     return OutcomeRule(shown.name, "count" if counts else "real")
 
 
@@ -280,6 +284,7 @@ def _several(y: object) -> list[tuple[str, object]] | None:
     if is_series(y) or isinstance(y, list | tuple | range):
         return None
     if isinstance(y, np.ndarray):
+        y = np.asarray(y)
         if y.ndim != 2 or y.shape[1] < 2:
             return None
         return [(f"y{k}", y[:, k]) for k in range(y.shape[1])]
