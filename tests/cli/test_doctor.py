@@ -207,3 +207,15 @@ def test_files_in_parts(run, everyday, place):
 def test_rough_times_grow():
     words = [rough_time(value) for value in (1, 5, 20, 60, 300, 2000, 10_000)]
     assert len(set(words)) == len(words)
+
+
+def test_timestamps_are_dates_and_a_stored_index_is_no_feature(run, place):
+    rng = np.random.default_rng(0)
+    times = [f"2013-01-{1 + k % 28:02d}T{k % 24:02d}:00:00+02:00" for k in range(80)]
+    frame = pl.DataFrame(rng.standard_normal((80, 2)), schema=["a", "y"])
+    frame = frame.with_columns(t=pl.Series(times), __index_level_0__=pl.int_range(80))
+    frame.write_parquet("t.parquet")
+    for options, kind in ([], "date or time"), (["--dates", "days"], "number"):
+        found = examined(run, "t.parquet", "-y", "y", *options, code=0 if options else 4)
+        seen = {column["name"]: column["kind"] for column in found["columns"]}
+        assert seen == {"a": "number", "t": kind}

@@ -13,7 +13,14 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 
-from dfi._data.frames import as_series, is_series, is_table, open_frame
+from dfi._data.frames import (
+    as_series,
+    is_series,
+    is_table,
+    objects,
+    open_frame,
+    refuse_dataset,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -430,14 +437,30 @@ def read_vector(values: object, what: str, *, labels: bool = False) -> Vector:
 
 
 def _read_series(series: nw.Series[Native], what: str, *, labels: bool) -> Reading:
-    if labels and series.dtype.is_integer():
-        return Reading(what, "categorical", None, values=series.to_list(), missing=_nulls(series))
+    plain = series.dtype.is_float() or series.dtype in (nw.Boolean, nw.List, nw.Array, nw.Struct)
+    if labels and not plain:
+        return _labels(what, series.to_list())
     return read_column(what, series)
+
+
+def _labels(what: str, cells: Sequence[object]) -> Reading:
+    """Read labels of which only matters which are the same: dates, tuples and words alike."""
+    for row, cell in enumerate(cells):
+        try:
+            hash(cell)
+        except TypeError:
+            raise TypeError(
+                f"{what} holds a {type(cell).__name__} in row {row}, and labels must be numbers, "
+                "strings, dates or tuples of them"
+            ) from None
+    absent = np.array([is_missing(cell) for cell in cells], dtype=bool)
+    return Reading(what, "categorical", None, None, cells, absent)
 
 
 def _read(values: object, what: str, *, labels: bool) -> Vector:
     if sparse.issparse(values):
         raise TypeError(f"{what} is a sparse matrix; pass {what}.toarray().ravel()")
+    refuse_dataset(values, what)
     if is_series(values):
         series = as_series(values)
         name = getattr(values, "name", None)
@@ -459,6 +482,11 @@ def _read(values: object, what: str, *, labels: bool) -> Vector:
     try:
         # asanyarray: a masked value must not come through as the number under its mask
         array: Array = np.asanyarray(values)
+        if labels and isinstance(values, (list, tuple)) and array.dtype.kind not in "iubf":
+            array = objects(values)
+        if isinstance(array, np.matrix):
+            # which never has one dimension
+            array = np.asarray(array)
     except ValueError as error:
         raise ValueError(
             f"{what} has elements of different lengths; pass one value each."
@@ -473,11 +501,10 @@ def _read(values: object, what: str, *, labels: bool) -> Vector:
         raise ValueError(f"{what} has {array.ndim} dimensions; it must have one value per row.")
     if array.dtype.names is not None:
         raise TypeError(f"{what} is a structured array: pass one of its fields, e.g. {what}['a'].")
-    if labels and array.dtype.kind in "iu":
-        # what a mask covers comes out as None
-        cells = array.tolist()
-        absent = np.array([cell is None for cell in cells], dtype=bool)
-        return Vector(what, what, Reading(what, "categorical", None, None, cells, absent))
+    if labels and array.dtype.kind not in "bf":
+        # what a mask covers comes out as None; tolist() makes integers of nanoseconds
+        cells = list(array) if array.dtype.kind in "mM" else array.tolist()
+        return Vector(what, what, _labels(what, cells))
     return Vector(what, what, read_array_column(what, array))
 
 
@@ -512,4 +539,6 @@ def is_missing(cell: object) -> bool:
         return True
     if isinstance(cell, decimal.Decimal):
         return cell.is_nan()
+    if isinstance(cell, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(cell))
     return isinstance(cell, (float, np.floating)) and bool(np.isnan(cell))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 from collections import Counter
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal, cast
@@ -29,6 +30,14 @@ _ACCEPTED = (
 )
 
 
+_INDEX = re.compile(r"__index_level_\d+__")
+
+
+def is_stored_index(label: object) -> bool:
+    """Return whether a column is what pandas makes of a nameless index in Parquet and Arrow."""
+    return isinstance(label, str) and _INDEX.fullmatch(label) is not None
+
+
 def is_table(values: object) -> bool:
     """Return whether ``values`` is a table of pandas, polars (lazy ones too) or pyarrow."""
     return bool(
@@ -50,17 +59,22 @@ def open_frame(
     """Return library, labels, columns and pandas' column index of a table; None for others.
 
     Columns are taken by position, so that duplicated and non-string names survive until they can be
-    reported.
+    reported. The labels of rows, which pandas stores as a column, are left out.
     """
     if nw.dependencies.is_pandas_dataframe(X):
+        X = X.iloc[:, [j for j, label in enumerate(X.columns) if not is_stored_index(label)]]
         columns = [_dense(X.iloc[:, j]) for j in range(X.shape[1])]
         return "pandas", list(X.columns), [_series(column) for column in columns], X.columns
     if nw.dependencies.is_polars_dataframe(X):
+        X = X.select([label for label in X.columns if not is_stored_index(label)])
         return "polars", list(X.columns), [_series(column) for column in X.get_columns()], None
     if _is_arrow_table(X):
         if type(X).__name__ == "RecordBatch":
             X = importlib.import_module("pyarrow").Table.from_batches([X])
-        return "pyarrow", list(X.column_names), [_series(column) for column in X.columns], None
+        kept = [j for j, label in enumerate(X.column_names) if not is_stored_index(label)]
+        labels = [X.column_names[j] for j in kept]
+        return "pyarrow", labels, [_series(X.column(j)) for j in kept], None
+    refuse_dataset(X, what)
     if nw.dependencies.is_polars_lazyframe(X):
         raise TypeError(f"{what} is a LazyFrame: call .collect() first and pass the DataFrame.")
     if is_series(X):
@@ -75,6 +89,29 @@ def open_frame(
     ):
         raise TypeError(f"X is a {type(X).__name__}; pass {_ACCEPTED}.")
     return None
+
+
+def refuse_dataset(values: object, what: str) -> None:
+    """Raise for xarray's Dataset, whose variables need not have the same dimensions."""
+    if type(values).__module__.split(".")[0] == "xarray" and type(values).__name__ == "Dataset":
+        raise TypeError(
+            f"{what} is a Dataset of xarray: pass a table with a row for each observation, e.g. "
+            f"{what}.to_dataframe(), or one of its variables, e.g. {what}['name'].to_numpy()"
+        )
+
+
+def column_named(X: Frame, value: object) -> str | None:
+    """Return the name of the column that a parameter names; None where it holds values.
+
+    Of a frame with several levels of names a tuple with one for each of them is a name.
+    """
+    if isinstance(value, str):
+        return value
+    if not (isinstance(value, tuple) and nw.dependencies.is_pandas_dataframe(X)):
+        return None
+    levels = X.columns.nlevels
+    named = levels > 1 and (value in X.columns or len(value) == levels != len(X))
+    return str(value) if named else None
 
 
 def split_column(

@@ -14,7 +14,7 @@ from dfi._checks import one_of
 from dfi._data.columns import Column
 from dfi._data.dependence import Clusters
 from dfi._data.folds import read_row_groups
-from dfi._data.frames import check_same_order, split_column
+from dfi._data.frames import check_same_order, column_named, split_column
 from dfi._data.groups import Groups, read_groups
 from dfi._data.levels import constant_columns, extremes
 from dfi._data.outcome import read_outcome
@@ -369,15 +369,17 @@ def read_data(
         "cv_groups": cv_groups,
     }
     check_same_order(X, {**vectors, **(beside or {})})
-    target = y if isinstance(y, str) else None
-    for role in ("sample_weight", "frequency_weight"):
-        if target is not None and isinstance(vectors[role], str) and vectors[role] == target:
+    target, weight_name, count_name = (
+        column_named(X, vectors[role]) for role in ("y", "sample_weight", "frequency_weight")
+    )
+    for role, name in (("sample_weight", weight_name), ("frequency_weight", count_name)):
+        if target is not None and name == target:
             raise ValueError(f"y and {role} both name the column {target!r}: name another for one")
-    if isinstance(sample_weight, str):
-        X, sample_weight = split_column(X, sample_weight, "sample_weight", "the weights' column")
-    if isinstance(frequency_weight, str):
+    if weight_name is not None:
+        X, sample_weight = split_column(X, weight_name, "sample_weight", "the weights' column")
+    if count_name is not None:
         X, frequency_weight = split_column(
-            X, frequency_weight, "frequency_weight", "the column of counts"
+            X, count_name, "frequency_weight", "the column of counts"
         )
     if target is not None:
         X, y = split_column(X, target)

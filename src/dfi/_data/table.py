@@ -319,6 +319,7 @@ def refused_columns(X: Frame) -> dict[str, str]:
             reading = read_column(label, series)
             _refuse_infinite([reading])
             if reading.kind == "categorical":
+                _refuse_meant(reading)
                 observed = len(reading.observed())
                 refuse_levels(reading.name, reading.levels(), observed, len(reading))
         except (TypeError, ValueError) as error:
@@ -490,13 +491,15 @@ def _listed(found: Sequence[str]) -> str:
 
 def _checked_levels(reading: Reading) -> tuple[object, ...]:
     levels = reading.levels()
-    if reading.text:
-        refuse_text(
-            reading.name,
-            [value for value, gap in zip(reading.values, reading.gaps, strict=True) if not gap],
-        )
+    _refuse_meant(reading)
     check_levels(reading.name, levels, len(reading.observed()), len(reading.values))
     return levels
+
+
+def _refuse_meant(reading: Reading) -> None:
+    if reading.text:
+        cells = zip(reading.values, reading.gaps, strict=True)
+        refuse_text(reading.name, [value for value, gap in cells if not gap])
 
 
 def refuse_text(name: str, values: Sequence[object]) -> None:
@@ -505,8 +508,8 @@ def refuse_text(name: str, values: Sequence[object]) -> None:
     if dates is not None:
         raise TypeError(
             f"Column {name!r} {dates.words()}: make days of it, e.g. "
-            f"(pd.to_datetime(X[{name!r}], errors='coerce') - pd.Timestamp('1970-01-01')) / "
-            f"pd.Timedelta(days=1), or declare its values to be classes, e.g. "
+            f"(pd.to_datetime(X[{name!r}], errors='coerce', utc=True) - pd.Timestamp(0, tz='UTC'))"
+            f" / pd.Timedelta(days=1), or declare its values to be classes, e.g. "
             f"X[{name!r}].astype('category')."
         )
     found = find_numbers(values)

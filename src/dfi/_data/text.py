@@ -164,15 +164,17 @@ def _most(counts: Counter[object], found: set[object]) -> int | None:
 _DATE = re.compile(
     r"(?:(?P<year>[12]\d{3})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})"
     r"|(?P<one>\d{1,2})([-/.])(?P<two>\d{1,2})\6(?P<last>[12]\d{3}))"
-    r"(?:[T ]\d{1,2}:\d{2}.*)?"
+    r"(?:[T ]\d{1,2}(?::?\d{2}.*)?)?"
 )
+_COMPACT = re.compile(r"([12]\d{3})(\d{2})(\d{2})T\d{2}(?:\d{2}.*)?")
 
 
 def is_date(text: str) -> bool:
     """Return whether a text is a day of the calendar, the year first or last, a time after it."""
     found = _DATE.fullmatch(text.strip())
     if found is None:
-        return False
+        compact = _COMPACT.fullmatch(text.strip())
+        return compact is not None and _on_calendar(*compact.groups())
     if found["year"]:
         return _on_calendar(found["year"], found["month"], found["day"])
     one, two = found["one"], found["two"]

@@ -5,6 +5,7 @@ Nothing is guessed: what could be read in two ways is refused with the options t
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from typing import TYPE_CHECKING
 
@@ -241,6 +242,9 @@ def read_dates(column: pl.Series) -> pl.Series | None:
     if column.dtype != pl.String or column.null_count() == len(column):
         return None
     texts = column.str.strip_chars()
+    instants = _read_instants(texts)
+    if instants is not None:
+        return instants
     found: dict[str, pl.Series] = {}
     for form in TEXT_DATES:
         kind = pl.Datetime if "%H" in form else pl.Date
@@ -256,6 +260,22 @@ def read_dates(column: pl.Series) -> pl.Series | None:
             REFUSED,
         )
     return next(iter(found.values()), None)
+
+
+def _read_instants(texts: pl.Series) -> pl.Series | None:
+    """Return times as ISO 8601 writes them, in UTC where they have a zone; None if one is none."""
+    read: list[dt.datetime | None] = []
+    for text in texts.to_list():
+        try:
+            moment = None if text is None else dt.datetime.fromisoformat(text)
+        except ValueError:
+            return None
+        if moment is not None and not re.search("[T:]", text):
+            return None
+        if moment is not None and moment.tzinfo is not None:
+            moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
+        read.append(moment)
+    return pl.Series(texts.name, read, dtype=pl.Datetime)
 
 
 def _refuse_mixed_dates(column: pl.Series) -> None:

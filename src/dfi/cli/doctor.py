@@ -20,6 +20,7 @@ import typer
 from dfi._data.outcome import Outcome
 from dfi._data.source import LARGE_ROWS
 from dfi._data.table import refused_columns
+from dfi._data.text import find_dates
 from dfi._models.fits import prepare
 from dfi._run import refusal
 from dfi._scoring.forms import CROSSED
@@ -214,7 +215,9 @@ def _target(fits: Fits) -> dict[str, object]:
 
 def _refused(column: pl.Series) -> Seen:
     kind = "date or time" if is_time(column.dtype) else str(column.dtype).lower()
-    kind = "text" if kind == "string" else kind
+    if kind == "string":
+        dates = find_dates(column.drop_nulls().to_list())
+        kind = "text" if dates is None else "date or time"
     distinct = column.drop_nulls().n_unique() if kind == "text" else None
     values = "refused" if distinct is None else f"{distinct:,} different"
     return Seen(column.name, kind, distinct, values, column.null_count() / max(1, len(column)))

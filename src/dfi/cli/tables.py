@@ -31,6 +31,7 @@ from sklearn.model_selection import TimeSeriesSplit
 
 from dfi._checks import printable
 from dfi._data import source
+from dfi._data.frames import is_stored_index
 from dfi._data.streams.files import (
     SEPARATOR_LINE,
     Files,
@@ -834,7 +835,8 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
         raise Failure(f"the target {target!r} is also named by --drop", REFUSED)
     _refuse_target_roles(request)
     special = {name for name in roles if name is not None}
-    features = [name for name in frame.columns if name not in {*drop, *special}]
+    left_out = {*drop, *special, *filter(is_stored_index, frame.columns)}
+    features = [name for name in frame.columns if name not in left_out]
     if not features:
         raise Failure("no feature is left: every column is the target or left out", REFUSED)
     named = list(dict.fromkeys(name for name in roles if name is not None))

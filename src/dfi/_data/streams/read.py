@@ -9,6 +9,7 @@ import numpy as np
 
 from dfi._checks import did_you_mean, one_of
 from dfi._data import source as sources
+from dfi._data.frames import is_stored_index
 from dfi._data.groups import read_groups
 from dfi._data.outcome import outcome_rule
 from dfi._data.problem import Data, refuse_spans, warn_constant
@@ -231,7 +232,7 @@ def _roles(
     if len(set(names.values())) < len(names):
         raise ValueError(f"y and {weight} both name the column {names['y']!r}: name two columns")
     special = set(names.values())
-    features = tuple(name for name in labels if name not in special)
+    features = tuple(n for n in labels if n not in special and not is_stored_index(n))
     if not features:
         raise ValueError("X has no columns.")
     return Roles(
