@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from joblib import delayed
+from sklearn import config_context
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import has_fit_parameter
 
 from dfi._data.folds import Fold, split_halves
 from dfi._models.learners import predicts_classes
-from dfi._models.parallel import gathered, thread_pools
+from dfi._models.parallel import gathered, interrupts_raised, thread_pools
 from dfi._models.predictor import (
     REMEDY,
     Predictor,
@@ -25,8 +24,9 @@ from dfi._models.predictor import (
     predictor_for,
     rows_seen,
 )
-from dfi._models.stack import VARIANCE_SHARE, SuperLearner, risk_of, weight_arguments
+from dfi._models.stack import VARIANCE_SHARE, SuperLearner, risk_of
 from dfi._models.temperature import ScaleRisk, TemperatureScaled
+from dfi._models.weighted import check_takes_weights, weight_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -358,7 +358,12 @@ def fit_model(
     # rows takes 0.07 CPU seconds with one thread and 0.19 with two.
     threads = 1 if len(rows) * table.matrix.shape[1] < SMALL_FIT else None
     try:
-        with thread_pools().limit(limits=threads, user_api="openmp"):
+        with (
+            interrupts_raised(),
+            thread_pools().limit(limits=threads, user_api="openmp"),
+            # weights are handed on by name, in workers as here, whatever the caller has set
+            config_context(enable_metadata_routing=False),
+        ):
             fitted = model.fit(X, target, **given)
     except Exception as error:
         gaps = [repr(c.name) for c in table.missing if table.where_missing(c)[rows].any()]
@@ -394,14 +399,4 @@ def seed_estimator(model: Estimator, seed: np.random.SeedSequence) -> None:
     if unset:
         model.set_params(
             **{key: int(state % (2**31 - 1)) for key, state in zip(unset, states, strict=True)}
-        )
-
-
-def check_takes_weights(learner: Estimator) -> None:
-    """Raise if a learner would silently ignore the weights."""
-    final = learner.steps[-1][1] if isinstance(learner, Pipeline) else learner
-    if not has_fit_parameter(final, "sample_weight"):
-        raise ValueError(
-            f"{type(final).__name__}.fit takes no sample_weight, so the weights could not reach "
-            "the regression: choose a learner that takes them, or drop sample_weight"
         )

@@ -27,7 +27,7 @@ from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, cpu_count, delayed
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from joblib.parallel import BACKENDS, get_active_backend
 from threadpoolctl import ThreadpoolController
@@ -40,6 +40,7 @@ except ImportError:  # joblib before 1.6 brings its own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from types import FrameType
 
     from numpy.typing import NDArray
 
@@ -53,6 +54,9 @@ Call: TypeAlias = "tuple[Callable[..., object], tuple[object, ...], dict[str, ob
 
 LARGE_ARRAY = 1 << 14
 """Bytes from which an array that several tasks need is sent once, wherever in them it lies."""
+
+MOST_JOBS = 4096
+"""Workers beyond which nobody means it; a cluster may have thousands."""
 
 FEW_STEPS = 2000
 """Rows that are explained sooner than sent: Ray takes seconds to start workers for every round."""
@@ -205,6 +209,11 @@ def in_parallel(
     if n_jobs == 0:
         raise ValueError(
             "n_jobs must be a whole number of 1 or more, or -1 for all processors, got 0"
+        )
+    if n_jobs is not None and n_jobs > MOST_JOBS:
+        raise ValueError(
+            f"n_jobs is {n_jobs}, more workers than a machine can start: pass -1 for one on each "
+            f"of its {cpu_count()} processors"
         )
     steps = list(steps)
     here = here or 0 < sum(steps) <= FEW_STEPS
@@ -410,6 +419,37 @@ def _run_packed(parcel: _Parcel | _InRay | _InDask, content: bytes) -> bytes:
 def _pickled(thing: object) -> bytes:
     found: bytes = cloudpickle.dumps(thing, protocol=pickle.HIGHEST_PROTOCOL)
     return found
+
+
+@contextmanager
+def interrupts_raised() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the end where Ctrl-C came, whatever became of it in between.
+
+    Compiled code may turn it into another error, and models that take it for "enough" return what
+    is half fitted.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    came = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        came = True
+        before(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    except Exception as error:
+        if came:
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from dfi._models.encoders import (
 )
 from dfi._models.foreign import off_device
 from dfi._models.learners import predicts_classes
+from dfi._models.parallel import interrupts_raised
 from dfi._models.temperature import TemperatureScaled, log_odds, probabilities
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ class Predictor:
         own = np.array(points, dtype=np.float64, order="C")
         rows = rows_seen(self.table, own, self.view, self.levels)
         try:
-            value = self._evaluate(rows)
+            with interrupts_raised():
+                value = self._evaluate(rows)
         except Exception as error:
             unseen = unseen_levels(self.model, self.table)
             given = "an array" if isinstance(rows, np.ndarray) else f"a {type(rows).__name__}"

@@ -47,6 +47,7 @@ from dfi._models.linked import (
 from dfi._models.network import BentHingeNetwork
 from dfi._models.parallel import thread_pools
 from dfi._models.quadratic import QuadraticRidge
+from dfi._models.weighted import weight_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -597,12 +598,6 @@ def _fit(model: Estimator, X: Floats, y: Floats, weight: Floats | None) -> Estim
 
 def _predict(model: Estimator, X: Floats) -> Floats:
     return np.asarray(model.predict(rows_for(model, X)))
-
-
-def weight_arguments(model: Estimator, weights: Floats | None) -> dict[str, Floats]:
-    """Return the argument of ``fit`` that takes the weights of the rows; none without weights."""
-    prefix = f"{model.steps[-1][0]}__" if hasattr(model, "steps") else ""
-    return {} if weights is None else {f"{prefix}sample_weight": np.array(weights)}
 
 
 def rows_for(model: Estimator, X: Floats) -> Floats:

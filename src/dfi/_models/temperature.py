@@ -27,7 +27,6 @@ from scipy.special import logsumexp, softmax
 from sklearn import ensemble as sk
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, SGDClassifier
-from sklearn.model_selection._search import BaseSearchCV
 from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier
@@ -37,9 +36,9 @@ from sklearn.utils.validation import (
     check_consistent_length,
     check_is_fitted,
     column_or_1d,
-    has_fit_parameter,
 )
 
+from dfi._models.weighted import weight_arguments
 from dfi.losses import LOG_LOSS
 
 if TYPE_CHECKING:
@@ -243,17 +242,7 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 def _fitted(estimator: Estimator, rows: Floats | Frame, y: Any, weight: Floats | None) -> Estimator:
     """Fit a classifier, handing on weights only where there are some."""
-    given = {}
-    if weight is not None:
-        final = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-        if not has_fit_parameter(final, "sample_weight") and not isinstance(final, BaseSearchCV):
-            raise ValueError(
-                f"{type(final).__name__}.fit takes no sample_weight: choose a classifier that "
-                "takes them, or drop sample_weight"
-            )
-        prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
-        given = {f"{prefix}sample_weight": weight}
-    return clone(estimator).fit(rows, y, **given)
+    return clone(estimator).fit(rows, y, **weight_arguments(estimator, weight))
 
 
 def _rows(X: Floats | Frame, places: Ints) -> Floats | Frame:

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeCV
@@ -37,7 +38,7 @@ from dfi._lines.closed_form import LINEAR_MODELS
 from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._models.crossfit import seed_estimator
 from dfi._models.learners import predicts_classes
-from dfi._models.stack import SuperLearner, weight_arguments
+from dfi._models.stack import SuperLearner
 from dfi._models.submodels import (
     fit_on_columns,
     held_out,
@@ -45,6 +46,7 @@ from dfi._models.submodels import (
     least_squares_submodels,
     positions_of,
 )
+from dfi._models.weighted import weight_arguments
 from dfi._parameters import validated_fields
 from dfi.methods.base import CONSERVATIVE, OneStep, Part, full_lines
 from dfi.methods.permutation import (
@@ -339,7 +341,8 @@ def _probabilities(
     seed_estimator(model, seed)
     positions = positions_of(table, sorted(known))
     parameters = weight_arguments(model, None if weights is None else mass)
-    model.fit(table.matrix[rows][:, np.array(positions)], codes, **parameters)
+    with config_context(enable_metadata_routing=False):
+        model.fit(table.matrix[rows][:, np.array(positions)], codes, **parameters)
     return _ClassProbabilities(model, positions, n_levels)
 
 
