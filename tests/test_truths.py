@@ -147,6 +147,25 @@ def test_linear_truth_is_the_decomposition_of_the_explained_variance():
     assert np.allclose(attributed, [17, 8])
 
 
+@pytest.mark.parametrize("rho", [0.0, 0.3, 0.7, -0.7])
+def test_copies_score_alike_and_draw_from_what_they_correlate_with(rho):
+    """They divide the score of an independent feature, and mostly have more of a correlated one."""
+    correlation = np.array([[1.0, rho], [rho, 1.0]])
+    places = [0, 0, 1]
+    _, alone = linear_truth(correlation, np.array([1.0, 1.0]))
+    copied = correlation[np.ix_(places, places)]
+    _, found = linear_truth(copied, np.array([0.5, 0.5, 1.0]))
+    assert found[0] == pytest.approx(found[1])
+    assert found.sum() == pytest.approx(alone.sum())
+    if rho == 0.0:
+        assert found[0] + found[1] == pytest.approx(alone[0])
+    elif rho > 0.0:
+        assert found[0] + found[1] > alone[0] * 1.01
+    X = normal_rows("independent", 2)[:2000] @ np.linalg.cholesky(correlation).T
+    result = dfi.explain(X[:, places], X.sum(axis=1), "linear", cv=2, diagnose=False)
+    np.testing.assert_allclose(result.scores / result.scores.sum(), found / found.sum(), atol=0.05)
+
+
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_gaussian_bridge_of_a_linear_model(epsilon):
     """phi_Z = s^2 (L beta)^2 and phi_X = s^4 (L*L)(L beta)^2."""
