@@ -364,3 +364,26 @@ def test_units_open_to_show_what_is_inside(open_report, build, width):
     )
     assert wide <= width
     assert right <= width
+
+
+NOTEBOOK = """
+.jp-RenderedHTMLCommon table { border-collapse: collapse; table-layout: fixed; font-size: 12px }
+.jp-RenderedHTMLCommon td, .jp-RenderedHTMLCommon th { padding: 0.5em; white-space: normal }
+"""
+"""What notebooks and nbconvert say of tables."""
+
+
+@pytest.mark.parametrize("width", [600, 1000])
+def test_columns_of_a_notebook_table_do_not_overprint(chromium, build, tmp_path, width):
+    path = tmp_path / "notebook.html"
+    path.write_text(
+        f"<!doctype html><meta charset=utf-8><style>{NOTEBOOK}</style>"
+        f"<div class=jp-RenderedHTMLCommon style='width:{width}px'>{build()._repr_html_()}</div>"
+    )
+    resize(chromium, 1200)
+    chromium.get(path.as_uri())
+    wide = chromium.execute_script(
+        "return Array.from(document.querySelectorAll('td, th'))"
+        ".filter(cell => cell.scrollWidth > cell.clientWidth + 1).map(cell => cell.textContent)"
+    )
+    assert wide == []
