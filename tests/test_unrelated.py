@@ -116,9 +116,7 @@ def test_a_small_effect_is_not_rounding():
 def test_rounding_within_a_component_that_is_read_is_left_alone():
     influence = np.array([[0.3, 1e-19, 1e-19], [-0.2, -1e-19, 1e-19]])
     labels = np.array([0, 0, 1])
-    found = unread_coordinates(
-        influence, np.array([1.0, 2.0]), np.array([1.0, 3.0]), labels, "loco"
-    )
+    found = unread_coordinates(influence, np.array([1.0, 2.0]), np.array([1.0, 3.0]), labels)
     assert found.tolist() == [False, False, True]
 
 

@@ -197,6 +197,9 @@ def change(
         two = replace(two, X=ordered_like(two.X, one.X))
         if one.ids is not None and two.ids is not None:
             ids = one.ids, two.ids
+        if form == "auto" and isinstance(cv, str) and cv == "prefit":
+            # only scores whose regression errors enter squared have a law and a relation
+            form = "loco"
         first, last = (
             explain(
                 period.X,

@@ -345,15 +345,18 @@ COMMON: Mapping[str, Parameter] = {
         (
             'The estimator of the latent scores. ``"auto"`` is ``"extrapolated"`` with '
             '``estimator="auto"`` and 200 to 5,000 rows, ``"cross"`` where models are fitted here '
-            'otherwise, and ``"loco"`` for a fitted model. ``"cross"`` multiplies the errors of '
-            'two models fitted on disjoint rows. ``"extrapolated"`` is twice the cross form less '
+            'otherwise, and ``"cpi"`` for a fitted model, stretched where its predictions are '
+            'shrunk (``result.diagnostics["stretch"]``); ``"loco"`` where its loss is not squared '
+            "error or Brier's, and in :func:`dfi.change`. "
+            '``"cross"`` multiplies the errors of two models fitted on disjoint rows. ``"extrapolated"`` is twice the cross form less '
             "that of models fitted on half as many rows, which lessens the bias of a regression "
             'that is still learning; ``result.diagnostics["learning_curve"]`` has both. '
             '``"calibrated"`` is the cross form with a factor for each coordinate, from the other '
             'folds, that makes up for models that shrink; ``result.diagnostics["calibration"]`` '
             'has the factors and the cross scores. ``"loco"`` is the difference of two squared '
-            'errors of one model, ``"cpi"`` half of what random replacement values add to its '
-            "squared error."
+            'errors of one model, which its noise lowers; ``"cpi"`` half of what random '
+            "replacement values add to its squared error, all of them averaged, which noise "
+            "leaves alone."
         ),
     ),
     "found": Parameter(

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import xlogy
 
-from dfi._scoring.forms import affine_parts, influence, loco, perturbed_error
+from dfi._data.weights import Weights
+from dfi._scoring.forms import Stretch, affine_parts, influence, loco
 from dfi.losses import SQUARED_ERROR, Loss
 
 # by the generator alone: what squared error is without its closed form, and a loss without one
@@ -83,14 +84,48 @@ def test_forms_row_by_row(loss):
 
 
 def test_cpi_is_half_the_loss_of_draws():
-    y, values, _ = drawn()
-    draws = np.random.default_rng(1).standard_normal((40, 7))
-    perturbed = perturbed_error(y, draws.mean(axis=1), (draws**2).mean(axis=1))
-    expected = 0.5 * (((y[:, None] - draws) ** 2).mean(axis=1) - (y - values[0]) ** 2)
-    found = influence("cpi", y, values[:1], (), perturbed)
-    np.testing.assert_allclose(found, expected, atol=1e-12)
-    with pytest.raises(TypeError, match="second moment along each line"):
-        influence("cpi", y, values[:1], ())
+    """Over the predictions of a line, each as likely as any other, the squares cancel."""
+    rng = np.random.default_rng(1)
+    line, y = rng.standard_normal((40, 7)), rng.standard_normal((40, 7))
+    mean = line.mean(axis=1, keepdims=True)
+    lost = np.mean((y[:, :, None] - line[:, None, :]) ** 2, axis=2)
+    expected = 0.5 * (lost - (y - line) ** 2)
+    found = influence("cpi", y, [line], [mean])
+    np.testing.assert_allclose(found.mean(axis=1), expected.mean(axis=1), atol=1e-12)
+    np.testing.assert_allclose(found, (y - mean) * (line - mean), atol=1e-12)
+
+
+def test_noise_of_the_model_drops_out_of_cpi_and_lowers_loco():
+    """A null coordinate of a model that makes something of it: mean 0 against minus its square."""
+    rng = np.random.default_rng(2)
+    y, noise = rng.standard_normal((2, 200_000))
+    means = np.zeros_like(y)
+    cpi = influence("cpi", y, [noise], [means])
+    assert abs(cpi.mean()) < 4 * cpi.std() / np.sqrt(len(y))
+    assert influence("loco", y, [noise], [means]).mean() < -0.9
+
+
+def test_a_stretch_is_the_slope_of_a_model_that_shrinks():
+    rng = np.random.default_rng(3)
+    signal = rng.standard_normal(4000)
+    y, weights = (
+        2.0 + signal + rng.standard_normal(4000),
+        Weights(rng.uniform(0.5, 2.0, 4000), "sampling"),
+    )
+    shrunk, wild = Stretch.of(y, 0.5 * signal, weights), Stretch.of(y, 3.0 * signal, weights)
+    own = np.polyfit(0.5 * signal, y, 1, w=np.sqrt(weights.values))[0]
+    assert shrunk.factor == shrunk.slope == pytest.approx(own)
+    assert wild.factor == 1.0 > wild.slope
+    assert not wild.influence.any()
+    assert weights.mean(shrunk.influence)[0] == pytest.approx(0.0, abs=1e-12)
+    # a row that weighs a little more moves the slope as its influence says
+    step, moved = 1e-5 * weights.values.sum(), []
+    for row in range(5):
+        values = weights.values.copy()
+        values[row] += step
+        moved.append((Stretch.of(y, 0.5 * signal, Weights(values, "sampling")).slope - own) / 1e-5)
+    np.testing.assert_allclose(moved, shrunk.influence[:5], rtol=1e-3, atol=1e-6)
+    assert Stretch.of(y, np.ones(4000), weights).factor == 1.0
 
 
 @pytest.mark.parametrize("form", ["cross", "loco", "cpi"])
@@ -99,7 +134,5 @@ def test_affine_parts_are_the_forms(form):
     y, values, means = drawn()
     if form != "cross":
         values, means = values[:1] * 2, means[:1] * 2
-    square = means[0] * means[1] + 0.3
-    p, q = affine_parts(form, values, [(values, means, square)] * 2)
-    perturbed = perturbed_error(y, means[0], square)
-    np.testing.assert_allclose(y * p + q, influence(form, y, values, means, perturbed), atol=1e-12)
+    p, q = affine_parts(form, values, [(values, means)] * 2)
+    np.testing.assert_allclose(y * p + q, influence(form, y, values, means), atol=1e-12)

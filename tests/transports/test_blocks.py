@@ -171,16 +171,16 @@ def test_scores_are_those_of_loops_over_donors(form, donors, monkeypatch):
                 z[own] = Z[k, own]
                 replaced.append(float(curved((X.mean(axis=0) + z @ back)[None])[0]))
             means[i, b] = np.mean(replaced)
+            excess = np.var(replaced, ddof=1) / donors
             if form == "loco":
-                excess = np.var(replaced, ddof=1) / donors
                 influence[i, b] = (y[i] - means[i, b]) ** 2 - excess - (y[i] - f[i]) ** 2
             else:
-                lost = np.mean([(y[i] - value) ** 2 for value in replaced])
-                influence[i, b] = 0.5 * (lost - (y[i] - f[i]) ** 2)
+                influence[i, b] = (y[i] - means[i, b]) * (f[i] - means[i, b]) - excess
     np.testing.assert_allclose(ours.scores.latent, influence, atol=1e-9)
     attributed = np.zeros(4)
     for b, own in enumerate(PLACES):
         moved, left, z = f - means[:, b], y - f, Z[:, own]
+        left = left if form == "loco" else 0.5 * left
         P, R = moved @ z / n, left @ z / n
         product = np.outer(P, R) + np.outer(R, P) + np.outer(P, P)
         rest_of_moved, rest_of_left = moved - z @ P, left - z @ R

@@ -13,8 +13,8 @@ A square of that mean is too large by :math:`s^2/K` on average, and so
 .. math:: u_{iG} = (y_i - m_{iG})^2 - \frac{s_{iG}^2}{K} - (y_i - f_i)^2
 
 is unbiased for any ``K`` of two or more; for two models :math:`s^2` is the covariance of their
-predictions at the same donors. The CPI-type form averages losses, not predictions, and needs no
-correction. The calibrated form takes :math:`\Delta^a\Delta^b`, too large by this covariance, and
+predictions at the same donors. The CPI-type form is too large by as much. The calibrated form takes
+:math:`\Delta^a\Delta^b`, too large by this covariance, and
 :math:`w^a + w^b`, too large by twice as much. Linear models, and linear members of a sum, need no
 donors: their mean over all of them is known.
 """
@@ -28,7 +28,7 @@ import numpy as np
 
 from dfi._lines.base import blocks
 from dfi._lines.closed_form import LinearLines, linear_part
-from dfi._scoring.forms import change_product
+from dfi._scoring.forms import change_product, influence
 from dfi.losses import SQUARED_ERROR
 
 if TYPE_CHECKING:
@@ -85,12 +85,11 @@ class Replaced:
     """Predictions at replaced rows, by model: their mean (n,), and what a product of means is over.
 
     ``excess`` is the covariance of two models' means over draws of the donors (the variance of one
-    model's), ``square`` the mean over donors of the product of the two predictions.
+    model's).
     """
 
     means: tuple[Floats, Floats]
     excess: Floats
-    square: Floats
 
 
 def draw_donors(count: int, n: int, mass: Floats, seed: np.random.SeedSequence) -> Ints:
@@ -167,14 +166,13 @@ def all_replaced(
         ]
     shape = len(joints), len(points), donors.chosen.shape[1]
     count = shape[2]
-    draws, products = np.empty((len(models), *shape)), np.empty(shape[:2])
+    draws = np.empty((len(models), *shape))
     for part in blocks(len(points), memory // (8 * len(joints) * count * points.shape[1])):
         inside = donors.take(part)
         rows = np.concatenate(
             [replaced_rows(points[part], latent[part], inside, joint) for joint in joints]
         )
         values = [model.predict(rows).reshape(len(joints), -1, count) for model in models]
-        products[:, part] = np.mean(values[0] * values[-1], axis=2)
         for k, slope in enumerate(slopes):
             # the mean of what is linear is known, so donors are asked about the rest alone
             draws[k, :, part] = values[k]
@@ -187,24 +185,15 @@ def all_replaced(
     for t, each in enumerate(shifts):
         for k, (slope, shift) in enumerate(zip(slopes, each, strict=True)):
             if slope is not None and shift is not None:
-                means[k, t] += points @ slope + shift.mean
-    return [
-        Replaced((means[0, t], means[-1, t]), covariance[t], products[t])
-        for t in range(len(joints))
-    ]
-
-
-@dataclass(frozen=True)
-class _Shift:
-    """What replacing a unit adds to a linear model: on average (n,), and for each donor (N,)."""
-
-    mean: Floats
-    given: Floats
+                means[k, t] += points @ slope + shift
+    return [Replaced((means[0, t], means[-1, t]), covariance[t]) for t in range(len(joints))]
 
 
 def _linear_shift(
     slope: Floats, points: Floats, latent: Floats, donors: Donors, joint: Joint
-) -> _Shift:
+) -> Floats:
+    """Return what replacing a unit adds to a linear model, on average over donors, (n,)."""
+
     def effect(latent: Floats, rows: Floats) -> Floats:
         """Return what the unit adds to the predictions of rows, up to a constant."""
         found = latent[:, joint.coordinates] @ (joint.directions.T @ slope)
@@ -212,21 +201,15 @@ def _linear_shift(
             found += rows[:, own] @ (slope[own] - encoder @ (decoder @ slope[own]))
         return np.asarray(found)
 
-    given = effect(donors.latent, donors.rows)
-    middle = donors.share @ given
-    given -= middle
-    return _Shift(middle - effect(latent, points), np.sqrt(donors.share) * given)
+    return donors.share @ effect(donors.latent, donors.rows) - effect(latent, points)
 
 
 def _replaced_in_linear(
-    models: Sequence[LineModel], points: Floats, shifts: Sequence[_Shift]
+    models: Sequence[LineModel], points: Floats, shifts: Sequence[Floats]
 ) -> Replaced:
     """Return the mean over all donors, which a linear model takes from the mean of their law."""
-    means = [
-        model.predict(points) + shift.mean for model, shift in zip(models, shifts, strict=True)
-    ]
-    square = means[0] * means[-1] + shifts[0].given @ shifts[-1].given
-    return Replaced((means[0], means[-1]), np.zeros(len(points)), square)
+    means = [model.predict(points) + shift for model, shift in zip(models, shifts, strict=True)]
+    return Replaced((means[0], means[-1]), np.zeros(len(points)))
 
 
 def replaced_rows(points: Floats, latent: Floats, donors: Donors, joint: Joint) -> Floats:
@@ -277,7 +260,6 @@ def joint_influence(
             lost = lost - loss.half_curvature(middle) * found.excess
         return np.asarray(lost - own)
     if form == "cpi":
-        perturbed = y**2 - y * (found.means[0] + found.means[1]) + found.square
-        return np.asarray(0.5 * (perturbed - (y - values[0]) * (y - values[1])))
+        return influence(form, y, values, found.means) - found.excess
     lost = (y - found.means[0]) * (y - found.means[1]) - found.excess
     return np.asarray(lost - (y - values[0]) * (y - values[1]))

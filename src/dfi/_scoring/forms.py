@@ -8,12 +8,22 @@ of a regression without a feature), one or two models ``a``, ``b`` and a loss :m
 LOCO       :math:`u = \ell(y, m) - \ell(y, \eta)`
 cross      :math:`u = \ell(y; m^a, m^b) - \ell(y; \eta^a, \eta^b)`
 calibrated :math:`u = \lambda (w^a + w^b) - \lambda^2 \Delta^a\Delta^b`
-CPI        :math:`u = \frac12 \{E_t\,\ell(y, \eta(t)) - \ell(y, \eta)\}`
+CPI        :math:`u = (y - m)\Delta`, :math:`\Delta = \eta - m`
 ========== =====================================================================================
 
 The cross form takes the losses of two models fitted on disjoint rows, so its second-order bias is
 the product of two independent errors, where LOCO's is a square. For squared error it expands to
 :math:`(y-\eta^a)\Delta^b + (y-\eta^b)\Delta^a + \Delta^a\Delta^b`, :math:`\Delta = \eta - m`.
+
+**The CPI form** is half of what is lost where a coordinate is replaced by another draw of it,
+:math:`\frac12 E\{\ell(y, \eta(t)) - \ell(y, \eta)\}`. For squared error the squares of both
+predictions have the same mean, and :math:`E\{y\,\Delta\} = E\{(y - m)\Delta\}` is left: the draw is
+integrated out, and no second moment is needed. With :math:`\mu` the regression it is
+:math:`E\,\Delta_\mu\Delta`: noise of the model that :math:`\mu` knows nothing of drops out, where
+LOCO has its square, with a minus. A score of an overfitted model is that of the regression still,
+and a null's is 0. An error along :math:`\Delta_\mu`, as a model has that shrinks, is of first order
+here and of second in LOCO. It is LOCO with the outcome :math:`\frac12(y + \eta)`, so that what is
+derived for LOCO where :math:`\eta = \mu`, the transport's own error above all, holds here too.
 
 **The calibrated form** is the cross form of models whose change :math:`\Delta` is stretched by a
 factor of its own for each coordinate, :math:`\eta \to m + \lambda\Delta`. With
@@ -33,6 +43,7 @@ second order. The factor of a row comes from other rows than those that it is ap
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -59,7 +70,7 @@ FACTORS = 0.5, 3.0
 """Least and largest factor. A model that finds less than a third of what it points at is not
 calibrated but replaced by its residuals."""
 
-Pair: TypeAlias = tuple[tuple["Floats", "Floats"], tuple["Floats", "Floats"], "Floats"]
+Pair: TypeAlias = tuple[tuple["Floats", "Floats"], tuple["Floats", "Floats"]]
 
 
 def loco(y: Floats, value: Floats, mean: Floats, loss: Loss = SQUARED_ERROR) -> Floats:
@@ -72,22 +83,80 @@ def influence(
     y: Floats,
     values: Sequence[Floats] | Floats,
     means: Sequence[Floats] | Floats,
-    perturbed: Floats | None = None,
     loss: Loss = SQUARED_ERROR,
 ) -> Floats:
     """Return influence values in any form; the arrays broadcast.
 
-    ``values`` and ``means`` are those of two models for the cross form, of one otherwise;
-    ``perturbed`` the mean loss of the first where the coordinate is replaced, for the CPI-type
-    form. The calibrated form starts from the cross form's values, see :func:`calibrated`.
+    ``values`` and ``means`` are those of two models for the cross form, of one otherwise, or of one
+    averaged twice over draws of its own. The calibrated form starts from the cross form's values,
+    see :func:`calibrated`.
     """
     if form == "cpi":
-        if perturbed is None:
-            raise TypeError("the CPI-type score needs the second moment along each line")
-        return np.asarray(0.5 * (perturbed - loss.of(y, values[0])))
+        first, last = values[0] - means[0], values[-1] - means[-1]
+        return np.asarray(0.5 * ((y - means[-1]) * first + (y - means[0]) * last))
     if form == "loco":
         return loco(y, values[0], means[0], loss)
     return np.asarray(loss.of_two(y, means[0], means[1]) - loss.of_two(y, values[0], values[1]))
+
+
+def explained_rows(
+    form: ScoreForm, y: Floats, values: Sequence[Floats], mean: float, mass: Floats, loss: Loss
+) -> Floats:
+    r"""Return what rows lose by the mean in place of predictions, in the form of the scores.
+
+    In the CPI form it is :math:`(y - \bar y)(\eta - \bar\eta)`, by the weights ``mass``.
+    """
+    if form == "cpi":
+        level = np.average(values[0], weights=mass if mass.any() else None)
+        return np.asarray((y - mean) * (values[0] - level))
+    crossed = form in CROSSED and len(values) > 1
+    lost = loss.of_two(y, values[0], values[1]) if crossed else loss.of(y, values[0])
+    return np.asarray(loss.of(y, np.broadcast_to(mean, len(y))) - lost)
+
+
+@dataclass(frozen=True)
+class Stretch:
+    r"""The factor :math:`\lambda = \max(1, b)` of the scores of a fitted model.
+
+    :math:`b = Cov(y, \eta) / Var(\eta)` is the ``slope`` of the outcome on the predictions. Those
+    of a model that shrinks lie too close together, :math:`b > 1`, and stretched by :math:`b` they
+    lose least. The CPI form then finds :math:`Cov(y, \eta)^2/Var(\eta)` of an additive model in
+    all: what the stretched model explains, never more than there is. A slope below 1 is that of an
+    overfitted model, whose noise the CPI form leaves out by itself. ``influence`` (n,) is that of
+    rows on the factor.
+    """
+
+    slope: float
+    factor: float
+    influence: Floats
+
+    @classmethod
+    def of(cls, y: Floats, prediction: Floats, weights: Weights) -> Stretch:
+        apart, left = prediction - weights.mean(prediction), y - weights.mean(y)
+        variance = float(weights.mean(apart**2)[0])
+        slope = float(weights.mean(apart * left)[0]) / variance if variance > 0 else 1.0
+        factor = float(np.clip(slope, 1.0, FACTORS[1]))
+        if factor != slope or variance == 0.0:
+            return cls(slope, factor, np.zeros(len(y)))
+        return cls(slope, factor, apart * (left - slope * apart) / variance)
+
+    def of_scores(self, influence: Floats, weights: Weights) -> Floats:
+        r"""Return influence values :math:`\lambda u_i + \phi\,\psi_i` of scores times the factor.
+
+        Their mean is :math:`\lambda\phi`: the influence :math:`\psi_i` on the factor has mean 0.
+        """
+        own = np.outer(self.influence, weights.mean(influence)).reshape(influence.shape)
+        return np.asarray(self.factor * influence + own)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the factor for a result's diagnostics, in words too."""
+        words = (
+            f"the outcome goes up by {self.slope:.2f} where a prediction does by 1: the model "
+            f"shrinks, and scores are those of predictions {self.factor:.2f} times as far apart"
+            if self.factor > 1.0
+            else "the model does not shrink its predictions: scores are not stretched"
+        )
+        return {"slope": self.slope, "factor": self.factor, "words": words}
 
 
 def change_product(values: Sequence[Floats] | Floats, means: Sequence[Floats] | Floats) -> Floats:
@@ -120,11 +189,6 @@ def calibration_factor(cross: Floats, product: Floats, weights: Weights) -> Floa
     return np.clip(found, *FACTORS)
 
 
-def perturbed_error(y: Floats, mean: Floats, square: Floats) -> Floats:
-    """Return the mean squared error of predictions that have a mean and a mean square."""
-    return np.asarray(y**2 - 2 * y * mean + square)
-
-
 def affine_parts(
     form: ScoreForm, whole: tuple[Floats, Floats], pairs: Sequence[Pair]
 ) -> tuple[Floats, Floats]:
@@ -134,20 +198,14 @@ def affine_parts(
 
     for the cross form (twice the same model for LOCO), with residuals from other predictions
     :math:`\eta_F` (``whole``) than those that lines average; ``p`` and ``q`` average over
-    ``pairs``: :math:`\eta` and ``m`` of both models, and their mean product along the line for the
-    CPI-type form.
+    ``pairs``: :math:`\eta` and ``m`` of both models. The CPI-type form has half of the residuals.
     """
     p, q = np.zeros((2, *pairs[0][1][0].shape))
-    for values, means, square in pairs:
+    times = 0.5 if form == "cpi" else 1.0
+    for values, means in pairs:
         change = values[0] - means[0], values[1] - means[1]
-        if form == "cpi":
-            p += 0.5 * (change[0] + change[1])
-            q -= 0.5 * whole[0] * (change[0] + change[1])
-            cross = values[0] * values[1] - values[0] * means[1] - values[1] * means[0]
-            q += 0.5 * (cross + square)
-        else:
-            p += change[0] + change[1]
-            q += change[0] * change[1] - whole[0] * change[1] - whole[1] * change[0]
+        p += times * (change[0] + change[1])
+        q += change[0] * change[1] - times * (whole[0] * change[1] + whole[1] * change[0])
     return p / len(pairs), q / len(pairs)
 
 

@@ -211,7 +211,7 @@ def _score_functions(
 def _product_function(averages: LineAverages, models: Ints) -> Floats:
     r"""Return :math:`\Delta^a\Delta^b` at the latent points, (m, d), over both assignments."""
     pairs = _pairs(averages, models)
-    return np.asarray(np.mean([change_product(v, m) for v, m, _ in pairs], axis=0).T)
+    return np.asarray(np.mean([change_product(v, m) for v, m in pairs], axis=0).T)
 
 
 def _pairs(averages: LineAverages, models: Ints) -> list[Pair]:
@@ -220,7 +220,6 @@ def _pairs(averages: LineAverages, models: Ints) -> list[Pair]:
         (
             (averages.eta[one, :, first], averages.eta[other, :, last]),
             (averages.mean[one, :, :, first], averages.mean[other, :, :, last]),
-            averages.square[one, :, :, first],
         )
         for one, other in (((0, -1), (-1, 0)) if len(averages.eta) > 1 else ((0, 0),))
     ]

@@ -22,7 +22,6 @@ from dfi._scoring.forms import (
     calibrated,
     change_product,
     influence,
-    perturbed_error,
 )
 from dfi._scoring.sensitivity import (
     Differences,
@@ -53,9 +52,6 @@ OF_SPREAD = 1e-9
 
 OF_SIZE = 1e-13
 """Share of the prediction's size that sums over trees and nodes may be off by rounding."""
-
-OF_SQUARES = 1e-14
-"""The CPI-type form subtracts squares of the outcome, and is off by this share of them."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +107,7 @@ class LineScores:
     towards ``k``; on the diagonal :math:`E[h_j^2]`, to stretching it. ``gradient`` and
     ``curvature`` are the first and second Hermite coefficients of :math:`\eta`, zero for a
     deterministic map, which does not need them; ``regressions`` the linear parts of each model's
-    ``h``, of one fold. ``overlap`` is None for the bridge; ``differences`` and ``gradients`` are of
+    ``h``, of one fold. ``overlap`` is None for the bridge and the CPI form; ``differences`` and ``gradients`` are of
     a sample of the rows, where asked for. ``product`` (n, d) is :math:`\Delta^a\Delta^b`, for the
     calibrated form, ``influence`` the cross form until it is :meth:`calibrated`; ``residual[l, j]``
     is then :math:`K_{lj} = E[(y - \eta)\,h_j z_l]`, what a coordinate's line takes for its own of
@@ -258,12 +254,12 @@ class _Block:
         transport, latent = self.transport, self.transport.encode(self.matrix)
         offsets, weights = transport.offsets()
         lines = Lines(self.matrix, latent, transport.directions, transport.reference, offsets)
-        evaluations = _evaluated(self.models, lines, self.form)
+        evaluations = _evaluated(self.models, lines)
         for evaluation in evaluations:
             self.loss.check(evaluation.value, evaluation.moments.mean)
         pair = self._slopes(evaluations)
         sums.sensitivity.add(latent, self.mass, pair, weights, offsets, transport.kernel_loadings)
-        if self.loss.is_square:
+        if self.loss.is_square and self.form != "cpi":
             sums.overlaps.append(_overlap(evaluations, weights, self.mass))
         if self.form == "calibrated":
             sums.residuals.append(self._residual(evaluations, latent, weights))
@@ -314,7 +310,7 @@ class _Block:
         null = transport.eigenvectors[:, transport.eigenvalues <= 0]
         total, products = np.zeros((n, d)), np.zeros((n, d))
         # too few points to match all second moments
-        few = self.form != "cpi" and 4 * d > count >= 4 and self.loss.has_generator
+        few = 4 * d > count >= 4 and self.loss.has_generator
         for _ in range(passes.n_draws):
             whitened = transport.encode(self.matrix)
             if null.shape[1]:
@@ -329,7 +325,7 @@ class _Block:
             sums.coefficients.add(
                 latent, self.mass, np.mean([e.value for e in evaluations], axis=0)
             )
-            form: ScoreForm = "cross" if few and self.loss.has_generator else self.form
+            form: ScoreForm = "cross" if few and self.form == "loco" else self.form
             total += _combine(form, self.y, evaluations, self.loss)[0]
             products += _products(self.form, evaluations, np.ones(1))
         return total / passes.n_draws, products / passes.n_draws
@@ -353,34 +349,27 @@ class _Block:
 
     def _smoothed(self, model: LineModel, latent: Floats, points: Iterable[Floats]) -> _Evaluation:
         """Average values and line moments over smoothing points, shared or the rows' own."""
-        transport, with_square = self.transport, self.form == "cpi"
+        transport = self.transport
         s = transport.smoothing
         c = np.sqrt(1.0 - s**2)
         offsets = np.zeros((1, transport.n_latent))
         value = np.zeros(len(latent))
-        mean, hermite, square = (np.zeros((1, *latent.shape)) for _ in range(3))
+        mean, hermite = (np.zeros((1, *latent.shape)) for _ in range(2))
         k = 0
         for point in points:
             k += 1
             shifted = s * latent + c * point
             rows = transport.decode(shifted)
             lines = Lines(rows, shifted, transport.directions, transport.reference, offsets)
-            moments = model.moments(lines, square=with_square)
+            moments = model.moments(lines)
             value += model.predict(rows)
             mean += moments.mean
             hermite += moments.hermite
-            if moments.square is not None:
-                square += moments.square
-        return _Evaluation(
-            value / k, LineMoments(mean / k, hermite / k, square / k if with_square else None)
-        )
+        return _Evaluation(value / k, LineMoments(mean / k, hermite / k))
 
 
-def _evaluated(models: Sequence[LineModel], lines: Lines, form: ScoreForm) -> list[_Evaluation]:
-    return [
-        _Evaluation(model.predict(lines.points), model.moments(lines, square=form == "cpi"))
-        for model in models
-    ]
+def _evaluated(models: Sequence[LineModel], lines: Lines) -> list[_Evaluation]:
+    return [_Evaluation(model.predict(lines.points), model.moments(lines)) for model in models]
 
 
 def _overlap(evaluations: list[_Evaluation], weights: Floats, mass: Floats) -> Overlap:
@@ -427,12 +416,8 @@ def smoothing_points(count: int, d: int) -> Floats:
 
 def _combine(form: ScoreForm, y: Floats, evaluations: list[_Evaluation], loss: Loss) -> Floats:
     """Return the influence values, shape (q, n, d), before averaging over the random kernel."""
-    outcome, moments = y[:, None], [e.moments for e in evaluations]
-    perturbed = None
-    if form == "cpi" and moments[0].square is not None:
-        perturbed = perturbed_error(outcome, moments[0].mean, moments[0].square)
-    values = [e.value[:, None] for e in evaluations]
-    return influence(form, outcome, values, [m.mean for m in moments], perturbed, loss)
+    values, means = [e.value[:, None] for e in evaluations], [e.moments.mean for e in evaluations]
+    return influence(form, y[:, None], values, means, loss)
 
 
 def _products(form: ScoreForm, evaluations: list[_Evaluation], weights: Floats) -> Floats | float:
@@ -458,7 +443,7 @@ def scores_along(
     Between the two the products of both models' changes, for the calibrated form, whose influence
     values are those of the cross form.
     """
-    evaluations = _evaluated(models, lines, form)
+    evaluations = _evaluated(models, lines)
     moments = [
         LineMoments(
             np.tensordot(weights, evaluation.moments.mean, axes=1),
@@ -514,7 +499,6 @@ def unread_coordinates(
     prediction: Floats,
     y: Floats,
     labels: Ints,
-    form: ScoreForm,
     loss: Loss = SQUARED_ERROR,
 ) -> Bools:
     r"""Return which coordinates belong to a component that no model reads: they score 0 exactly.
@@ -532,8 +516,6 @@ def unread_coordinates(
     moved = OF_SPREAD * float(np.std(prediction)) + OF_SIZE * size
     residual = np.ptp(y) + np.ptp(prediction) + abs(float(np.mean(y)) - float(np.mean(prediction)))
     bound = moved * float(residual)
-    if form == "cpi":
-        bound += OF_SQUARES * (float(np.max(np.abs(y))) + size) ** 2
     if loss.is_square:
         quiet = np.max(np.abs(influence), axis=0) <= bound
     else:

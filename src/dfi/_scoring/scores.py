@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from dfi._models.crossfit import FoldModels
     from dfi._models.predictor import Predictor
     from dfi._scoring.error import Nodes
-    from dfi._scoring.forms import ScoreForm
+    from dfi._scoring.forms import ScoreForm, Stretch
     from dfi._types import Advance, Bools, Floats, Ints
     from dfi.losses import Loss
     from dfi.transports.base import FittedTransport, Transport
@@ -79,16 +79,15 @@ class Readings:
         self,
         predictor: Predictor,
         sample: Floats,
-        form: ScoreForm,
         options: Quadrature,
         seed: np.random.SeedSequence,
     ) -> LineModel:
         """Return a model that can be averaged along lines, compared with itself on the sample."""
         if options.rule == "draws":
-            return line_model(predictor, sample, options, square=form == "cpi", seed=seed)
-        key = id(predictor), form == "cpi", options
+            return line_model(predictor, sample, options, seed=seed)
+        key = id(predictor), options
         if key not in self._read:
-            model = line_model(predictor, sample, options, square=form == "cpi", seed=seed)
+            model = line_model(predictor, sample, options, seed=seed)
             # The predictor is kept so that nothing else gets its identity.
             self._read[key] = predictor, model
         return self._read[key][1]
@@ -256,7 +255,8 @@ class Scores:
     enough, where quadrature was used and checked. ``lines`` is None where latent lines are curves.
     ``unread`` coordinates, of a dependence component that no model reads, score 0 exactly.
     ``plain`` is the same with the transport taken as known, where these account for its error.
-    ``calibration`` is None but for the calibrated form.
+    ``calibration`` is None but for the calibrated form; ``stretch`` is the factor of
+    :meth:`stretched` scores.
     """
 
     rows: Ints
@@ -274,6 +274,7 @@ class Scores:
     unread: Bools | None = None
     plain: Scores | None = None
     calibration: Calibration | None = None
+    stretch: float = 1.0
 
     @property
     def known(self) -> Scores:
@@ -326,6 +327,18 @@ class Scores:
             known, latent=known.latent + latent, attributed=known.attributed + attributed
         )
         return replace(moved, plain=plain)
+
+    def stretched(self, stretch: Stretch, weights: Weights) -> Scores:
+        """Return the scores times a factor, whose own error is part of the influence values."""
+        return replace(
+            self,
+            latent=stretch.of_scores(self.latent, weights),
+            attributed=stretch.of_scores(self.attributed, weights),
+            latent_by_repeat=stretch.factor * self.latent_by_repeat,
+            attributed_by_repeat=stretch.factor * self.attributed_by_repeat,
+            plain=None if self.plain is None else self.plain.stretched(stretch, weights),
+            stretch=stretch.factor,
+        )
 
     def silenced(self, unread: Bools) -> Scores:
         """Return the scores with those of unread coordinates at exactly 0.
@@ -608,7 +621,7 @@ def _read(fold: FoldModels, task: Task, seeds: Sequence[np.random.SeedSequence])
     held_out = task.matrix[fold.test]
     sample = held_out[:: max(1, len(held_out) // SAMPLE_ROWS)]
     return [
-        task.readings.of(predictor, sample, task.form, task.options, seed)
+        task.readings.of(predictor, sample, task.options, seed)
         for predictor, seed in zip(fold.predictors, seeds, strict=True)
     ]
 
@@ -687,8 +700,10 @@ def _score_fold(
         advance=task.advance,
     )
     if error == "finite-difference":
+        # the CPI form is LOCO with outcomes half way to the predictions
+        against = 0.5 * (y + models[0].predict(points)) if task.form == "cpi" else y
         tilted = tilt_sensitivity(
-            models, points, y, mass, transport, loss=task.loss, rows_at_once=ROWS_AT_ONCE
+            models, points, against, mass, transport, loss=task.loss, rows_at_once=ROWS_AT_ONCE
         )
         np.fill_diagonal(tilted, np.diag(scores.sensitivity))
         scores = replace(scores, sensitivity=tilted)

@@ -11,6 +11,7 @@ from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.closed_form import as_linear
 from dfi._models.predictor import predict_once
 from dfi._models.quality import combined_quality
+from dfi._scoring.forms import explained_rows
 from dfi._scoring.scores import pool
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
     from dfi._models.quality import Quality
+    from dfi._scoring.forms import ScoreForm
     from dfi._types import Bools, Floats, Ints
 
 SAMPLE_ROWS = 200
@@ -169,22 +171,22 @@ class Method(Protocol):
         return joined_diagnostics(diagnostics)
 
 
-def loss_totals(fits: Fits, models: Sequence[FoldModels], *, crossed: bool) -> Floats:
+def loss_totals(fits: Fits, models: Sequence[FoldModels], form: ScoreForm) -> Floats:
     r"""Return what the prevalence loses, and what models explain of it, row by row, (n, 2).
 
     :math:`u_T = \ell(y, \bar y)`, less what a perfect prediction loses, and
-    :math:`u_E = \ell(y, \bar y) - \ell(y; \eta^a, \eta^b)`, the secant where two models are
-    ``crossed``. The mean is where its own loss is least, so that its error is of second order.
+    :math:`u_E = \ell(y, \bar y) - \ell(y; \eta^a, \eta^b)`, the secant where the ``form`` has two
+    models; :math:`(y - \bar y)(\eta - \bar\eta)` in the CPI form. The mean is where its own loss is
+    least, so that its error is of second order.
     """
     y, loss = fits.outcome.values, fits.loss
     level = fits.weights.take(fits.rows).mean(y[fits.rows])
-    explained = []
+    found = []
     for fold in models:
-        own = y[fold.test]
         values = [predict_once(model, fits.table.matrix[fold.test]) for model in fold.predictors]
-        lost = loss.of_two(own, values[0], values[-1]) if crossed else loss.of(own, values[0])
-        explained.append(loss.of(own, np.broadcast_to(level, len(own))) - lost)
-    rows, gained, _ = pool(models, explained, fits.weights.values)
+        mass = fits.weights.values[fold.test]
+        found.append(explained_rows(form, y[fold.test], values, float(level[0]), mass, loss))
+    rows, gained, _ = pool(models, found, fits.weights.values)
     null = loss.of(y[rows], np.broadcast_to(level, len(rows))) - loss.least(y[rows])
     return np.column_stack([null, gained])
 
@@ -193,7 +195,7 @@ def with_totals(part: Part, fits: Fits) -> Part:
     """Return a part with what the full models explain, where it has no totals of its own."""
     if part.totals is not None or not np.array_equal(part.rows, fits.rows):
         return part
-    totals = fits.keep("totals", lambda: loss_totals(fits, fits.full, crossed=False))
+    totals = fits.keep("totals", lambda: loss_totals(fits, fits.full, "loco"))
     return replace(part, totals=totals)
 
 

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from dfi._models.seeds import named_seed
-from dfi._scoring.forms import CROSSED, loco
+from dfi._scoring.forms import CROSSED, explained_rows
 from dfi._scoring.scores import ReadFold, read_some_folds
 from dfi.inference.influence import standard_errors
 from dfi.inference.tests import adjust_p_values, p_values
@@ -394,6 +394,7 @@ def check_result(
     totals = score_totals(
         influence, scored.latent, names, weights, scored.predictions, task.y, task.weights,
         n_latent=scored.latent.shape[1], loss=task.loss,
+        form=task.form, stretch=scored.stretch,
     )  # fmt: skip
     latent = transport.draw(task.table.matrix[scored.rows], np.random.default_rng(seed))
     reason = why_not(transport, task)
@@ -406,7 +407,10 @@ def check_result(
             named_seed(seed, "noise floor"),
         )  # fmt: skip
         folds = _some_folds(task, probed.n_columns, transport.n_latent, seed)
-        floor = noise_floor(transport, probed, scored.latent, folds, task, variance=totals.variance)
+        floor = noise_floor(
+            transport, probed, scored.latent, folds, task,
+            variance=totals.variance, stretch=scored.stretch,
+        )  # fmt: skip
         below = _below(floor, influence, names, weights)
         predictions = [(fold.rows, fold.predict) for fold in folds]
     else:
@@ -762,6 +766,8 @@ def score_totals(
     *,
     n_latent: int,
     loss: Loss = SQUARED_ERROR,
+    form: ScoreForm = "loco",
+    stretch: float = 1.0,
 ) -> Totals:
     """Compare the scores with the variance of the outcome and with what was explained of it.
 
@@ -772,7 +778,8 @@ def score_totals(
     predicted = np.concatenate([value for _, value in predictions])
     held_out = all_weights.take(rows)
     null = held_out.mean(y[rows])
-    gained = loco(y[rows], predicted, null, loss)
+    mass = held_out.values
+    gained = stretch * explained_rows(form, y[rows], [predicted], float(null[0]), mass, loss)
     variance = loss.of(y[rows], np.broadcast_to(null, len(rows))) - loss.least(y[rows])
     explained = float(held_out.mean(gained)[0])
     outcome = float(held_out.mean(variance)[0])

@@ -16,10 +16,11 @@ from dfi._models.parallel import telling_bar
 from dfi._models.quality import averaged
 from dfi._models.samples import ORDER
 from dfi._parameters import validated_fields
-from dfi._scoring.forms import CROSSED
+from dfi._scoring.forms import CROSSED, Stretch
 from dfi._scoring.orders import ORDERS
 from dfi._scoring.sampling import BLOCK, Plan, restricted, sampled_scores
 from dfi._scoring.scores import Readings, Task
+from dfi.losses import SQUARED_ERROR
 from dfi.methods.base import Method, Part, joined_diagnostics, loss_totals
 from dfi.methods.diagnosis import (
     calibration_of,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from dfi._scoring.sampling import Running, Sampled, Told
     from dfi._scoring.scores import Scores, TransportError
     from dfi._types import Bools, Floats, Ints, TransportLike
+    from dfi.losses import Loss
     from dfi.transports.base import FittedTransport, Transport
 
 
@@ -227,8 +229,8 @@ class Disentangled(Method):
             reason = "all rows in memory"
         return Plan(order, n, reason, precise=asked == "auto", deadline=deadline)
 
-    def _form(self, design: Transport, *, given: bool) -> ScoreForm:
-        form = resolve_form(self.form, prefit=given)
+    def _form(self, design: Transport, loss: Loss = SQUARED_ERROR, *, given: bool) -> ScoreForm:
+        form = resolve_form(self.form, prefit=given, square=loss.is_square and not self.additive)
         design.check(transport_error=self.transport_error, integration=self.quadrature)
         return form
 
@@ -258,7 +260,7 @@ class Disentangled(Method):
                     f"Shapley values of groups add up to a variance, and loss={loss.name!r} is "
                     "none: use how='joint', or loss='squared-error' ('brier' for classes)"
                 )
-        return self._form(design, given=given)
+        return self._form(design, loss, given=given)
 
     def _check_units(self, design: Transport, columns: Sequence[Column], constant: Bools) -> None:
         """Raise if an own error along lines is asked for where units are replaced as a whole."""
@@ -386,6 +388,11 @@ class Disentangled(Method):
                     replace(task, folds=smaller, transport_error="ignore", readings=Readings())
                 )
                 scores = of_models.extrapolated(of_smaller)
+        stretch: Stretch | None = None
+        if self.form == "auto" and form == "cpi":
+            explained, predicted = scores.predictions[0]
+            stretch = Stretch.of(task.y[explained], predicted, weights.take(explained))
+            scores = scores.stretched(stretch, weights.take(scores.rows))
         diagnostics = explain_diagnostics(
             transport,
             scores,
@@ -422,9 +429,12 @@ class Disentangled(Method):
         told = calibration_of(scores, membership, task)
         if told is not None:
             diagnostics["calibration"] = told
-        totals = loss_totals(fits, models, crossed=form in CROSSED)
+        totals = loss_totals(fits, models, form)
         if extrapolates:
-            totals[:, 1] = 2.0 * totals[:, 1] - loss_totals(fits, smaller, crossed=True)[:, 1]
+            totals[:, 1] = 2.0 * totals[:, 1] - loss_totals(fits, smaller, form)[:, 1]
+        if stretch is not None:
+            diagnostics["stretch"] = stretch.as_dict()
+            totals[:, 1] = stretch.of_scores(totals[:, 1], weights.take(scores.rows))
         part = _part(fits, task, transport, scores, membership, diagnostics, specification)
         part = replace(part, totals=totals)
         if part.latent is not None:

@@ -245,12 +245,14 @@ def noise_floor(
     task: Task,
     *,
     variance: float,
+    stretch: float = 1.0,
 ) -> NoiseFloor:
     """Fit the transport with the probes and score them.
 
     ``transport`` was fitted without probes; ``folds`` are the models, and the rows on
     which the probes' lines are averaged. The rows of ``task`` are those of ``probed`` and of the
-    features' ``latent_influence``; ``variance`` is the outcome's.
+    features' ``latent_influence``; ``variance`` is the outcome's, ``stretch`` the factor of all
+    scores.
     """
     rows, weights, points = task.explained, task.weights, probed.table.matrix
     explained = weights.take(rows)
@@ -260,7 +262,9 @@ def noise_floor(
     else:
         fitted = design.fit_matrix(points, explained, constant, columns=probed.units)
     if fitted.blocked is not None:
-        return _among_units(fitted.blocked, probed, latent_influence, folds, task, variance)
+        return _among_units(
+            fitted.blocked, probed, latent_influence, folds, task, variance, stretch
+        )
     space, straight = fitted.straight, transport.straight
     if space is None or straight is None:
         raise TypeError("probes are scored along straight lines")
@@ -269,7 +273,8 @@ def noise_floor(
     chosen = weights.take(rows[used])
     coordinates = np.flatnonzero(linear.active >= task.matrix.shape[1])
     latent = linear.encode(points[used])
-    probe_influence, sensitivity = _along_probes(linear, straight, latent, coordinates, folds, task)
+    along = _along_probes(linear, straight, latent, coordinates, folds, task)
+    probe_influence, sensitivity = (stretch * part for part in along)
     phi = np.concatenate([explained.mean(latent_influence), chosen.mean(probe_influence)])
     influence = np.concatenate([latent_influence[used], probe_influence], axis=1)
     identity = np.eye(linear.n_latent)[:, coordinates]
@@ -297,6 +302,7 @@ def _among_units(
     folds: Sequence[ReadFold],
     task: Task,
     variance: float,
+    stretch: float,
 ) -> NoiseFloor:
     """Score probes under a transport between units, which was fitted with them.
 
@@ -314,7 +320,7 @@ def _among_units(
     def scored(fitted: BlockTransport) -> Floats:
         law = fitted.law(silent, matrix, order)
         joints = fitted.joints([(k,) for k in probes], width)
-        influence = np.concatenate(
+        influence = stretch * np.concatenate(
             [
                 fitted.fold_scores(fold.models, fold.rows, silent, law, joints).influence
                 for fold in folds

@@ -82,8 +82,12 @@ class UnsuitableTransportError(ValueError):
     """The data do not allow this transport: too few rows for a kernel, categories in a vine."""
 
 
-def resolve_form(form: AskedForm, *, prefit: bool) -> ScoreForm:
-    """Return the form that rows are scored in: the cross form where models are fitted here."""
+def resolve_form(form: AskedForm, *, prefit: bool, square: bool = True) -> ScoreForm:
+    """Return the form that rows are scored in: the cross form where models are fitted here.
+
+    That of a fitted model is the CPI form, for scores of single coordinates under a ``square`` of
+    errors, and else LOCO.
+    """
     if form not in get_args(AskedForm):
         raise ValueError(
             f"unknown form {form!r}: choose 'auto', 'extrapolated', 'cross', 'calibrated', 'loco' "
@@ -95,7 +99,9 @@ def resolve_form(form: AskedForm, *, prefit: bool) -> ScoreForm:
             "use form='loco' or 'cpi', or let the models be fitted here"
         )
     if form == "auto":
-        return "loco" if prefit else "cross"
+        if not prefit:
+            return "cross"
+        return "cpi" if square else "loco"
     return "cross" if form == "extrapolated" else form
 
 

@@ -467,8 +467,9 @@ class UnitScores:
     """What one fold tells of its held-out rows, for each target.
 
     ``moved`` (2, n, targets) is :math:`f - m` of both models (twice the same for one), ``left`` (2,
-    n) their residuals, of the calibrated form (2, n, targets). ``product`` (n, targets) is what the
-    calibrated form takes beside the cross form's ``influence``, 0 for another one.
+    n) their residuals (half of them in the CPI form), of the calibrated form (2, n, targets).
+    ``product`` (n, targets) is what the calibrated form takes beside the cross form's
+    ``influence``, 0 for another one.
     """
 
     influence: Floats
@@ -794,7 +795,8 @@ class BlockTransport(FittedTransport):
                 product[:, t] = joint_product(pair, found)
             for k in (0, 1):
                 moved[k][:, t] = pair[k] - found.means[k]
-        left = np.stack([y - pair[0], y - pair[1]])
+        # the attribution of a unit takes products of what moves and what is left, as the form does
+        left = (0.5 if form == "cpi" else 1.0) * np.stack([y - pair[0], y - pair[1]])
         return UnitScores(influence, moved, left, np.mean(values, axis=0), product)
 
     def _shapley(
@@ -903,7 +905,7 @@ class BlockTransport(FittedTransport):
         labels = self.block_labels if task.by_unit else np.arange(len(targets))
         prediction = pool(task.folds, [part.prediction for part in found], mass)[1]
         return scores.silenced(
-            unread_coordinates(latent, prediction, task.y[rows], labels, task.form, task.loss)
+            unread_coordinates(latent, prediction, task.y[rows], labels, task.loss)
         )
 
     def _attributed(

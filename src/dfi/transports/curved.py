@@ -402,13 +402,8 @@ class _Curves:
                 along = np.stack([p(decoded) for p in fold.predictors])
                 along = along.reshape(len(fold.predictors), -1, len(nodes))
                 y = outcome[part]
-                perturbed = None
-                if task.form == "cpi":
-                    perturbed = task.loss.of(y[:, None], along[0]) @ weights
                 means = along @ weights
-                scores[part, j] = influence(
-                    task.form, y, values[:, part], means, perturbed, task.loss
-                )
+                scores[part, j] = influence(task.form, y, values[:, part], means, task.loss)
                 if task.form == "calibrated":
                     product[part, j] = change_product(values[:, part], means)
                 squared[part, :, j] = transport.mean_squared_slopes(rows, j, nodes, weights)

@@ -170,9 +170,7 @@ class StraightTransport(FittedTransport):
             return found
         lines, y = found.straight, task.y[found.rows]
         return found.silenced(
-            unread_coordinates(
-                lines.influence, lines.prediction, y, self.labels, task.form, task.loss
-            )
+            unread_coordinates(lines.influence, lines.prediction, y, self.labels, task.loss)
         )
 
     def plain_scores(self, task: Task) -> Scores:
