@@ -109,7 +109,8 @@ def test_influence_values_equal_the_definition(sample):
                 moved[j] = t
                 along.append(function((mean + (L @ moved) * deviation)[None])[0])
             slow["loco"][i, j] = (y[i] - np.mean(along)) ** 2 - error
-            slow["cpi"][i, j] = 0.5 * (np.mean((y[i] - np.array(along)) ** 2) - error)
+            own = function(X[i][None])[0]
+            slow["cpi"][i, j] = (y[i] - np.mean(along)) * (own - np.mean(along))
     for form, latent in slow.items():
         # as many Gauss nodes as atoms: the empirical law itself
         result = explain(

@@ -388,9 +388,7 @@ def rate(table):
         (SPECIES, soft, "log-loss"),
         (COUNTS, rate, "poisson"),
         (COUNTS, rate, "squared-error"),
-        (COUNTS, rate, "absolute"),
         (POSITIVE, rate, "gamma"),
-        (POSITIVE, rate, "pinball"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )

@@ -402,9 +402,11 @@ COMMON: Mapping[str, Parameter] = {
             'What scores are differences of: ``"squared-error"``, ``"brier"``, ``"log-loss"``, '
             '``"poisson"``, ``"gamma"`` or any :class:`dfi.losses.Loss` with a generator. '
             '``"auto"`` is Brier\'s score for classes, which survives overconfident models, and '
-            'squared error otherwise. ``"absolute"``, ``"pinball"``, ``"zero-one"`` and functions '
-            'of outcome and prediction give differences of one model\'s losses (``form="loco"``) '
-            "only: see :func:`dfi.losses.custom` for what that costs."
+            'squared error otherwise. ``"zero-one"`` and functions of outcome and prediction give '
+            'differences of one model\'s losses (``form="loco"``) only: see '
+            ":func:`dfi.losses.custom` for what that costs. Losses of a quantile, "
+            '``"absolute"`` and ``"pinball"``, are for LOCO with a learner of that quantile '
+            "(:func:`dfi.losses.pinball`): DFI is about means, and refuses them."
         ),
         kind="str, Loss or callable",
     ),

@@ -16,7 +16,7 @@ from dfi._data import source
 from dfi._data.frames import is_table
 from dfi._data.groups import read_groups
 from dfi._models.fits import prepare
-from dfi._models.learners import warn_of_refits
+from dfi._models.learners import no_learner_of, warn_of_refits
 from dfi._parameters import EPSILONS, check_one, validated
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
@@ -630,7 +630,18 @@ def refusal(method: Method, fits: Fits) -> str | None:
             f"{method.name} is a ratio or a test statistic, and those of single classes or "
             "outcomes do not add up: explain one of them, with positive=... for a class"
         )
-    return method.refuses(fits.members[0] if fits.outcome.members else fits)
+    reason = method.refuses(fits.members[0] if fits.outcome.members else fits)
+    if reason is None and fits.loss.quantile is not None:
+        if method.name == "shapley" or len(fits.units) == 1:
+            # without any column a regression is the mean of the outcome
+            return (
+                f"{method.name} compares with a regression on no column, a mean, and loss="
+                f"{fits.loss.name!r} is about a quantile: use 'loco' with two or more units, or "
+                "loss='squared-error'"
+            )
+        # as it was asked for: a name says more than what it stands for
+        return no_learner_of(fits.loss, fits.settings.get("estimator", fits.learner))
+    return reason
 
 
 def _parts(fits: Fits, method: Method) -> dict[str, Part]:

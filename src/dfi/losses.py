@@ -30,9 +30,9 @@ score is the conditional mutual information :math:`I(Y; Z_j \mid Z_{-j})`. Sever
 several outcomes, lose the sum of what each of them loses; two classes have one probability, and
 their log-loss is that of both, their Brier score that of one.
 
-Losses that are not of this kind (:func:`absolute`, :func:`pinball`, :func:`zero_one`, any function
-of outcome and prediction) have a difference of losses all the same, but no cross form: see
-:func:`custom`.
+Losses that are not of this kind (:func:`zero_one`, any function of outcome and prediction) have a
+difference of losses all the same, but no cross form: see :func:`custom`. Those of a quantile
+(:func:`absolute`, :func:`pinball`) are for methods that refit, with a learner of that quantile.
 """
 
 from __future__ import annotations
@@ -101,6 +101,8 @@ class Loss:
     perfect : callable, optional
         What a prediction that equals the outcome loses, where the outcome is no possible
         prediction (a count of 0, a class).
+    quantile : float, optional
+        The quantile of the outcome that loses least, for a loss that is not about the mean.
 
     Examples
     --------
@@ -122,6 +124,7 @@ class Loss:
     of_class: Loss | None = None
     function: Callable[[Floats, Floats], Floats] | None = None
     perfect: Callable[[Floats], Floats] | None = None
+    quantile: float | None = None
 
     def __post_init__(self) -> None:
         parts = (self.generator, self.slope, self.secant)
@@ -224,6 +227,14 @@ class Loss:
         if self.curvature is None:
             raise TypeError(f"the loss {self.name!r} has no curvature")
         return np.asarray(0.5 * self.curvature(prediction))
+
+    def best_constant(self, y: Floats, mass: Floats) -> float:
+        """Return the prediction for all rows that loses least: the mean, or the quantile."""
+        if self.quantile is None:
+            return float(np.average(y, weights=mass))
+        order = np.argsort(y)
+        below = np.cumsum(mass[order])
+        return float(y[order][np.searchsorted(below, self.quantile * below[-1])])
 
     def least(self, y: Floats) -> Floats:
         """Return what a prediction that equals the outcome loses, so that differences are >= 0."""
@@ -495,12 +506,12 @@ def custom(function: Callable[[Floats, Floats], Floats], name: str | None = None
 
 
 def absolute() -> Loss:
-    """Return the absolute error, for differences of the losses of one model.
+    """Return the absolute error, whose best prediction is the median: see :func:`pinball`.
 
     Returns
     -------
     Loss
-        What ``explain(loss=...)`` takes.
+        What ``compare(loss=...)`` takes.
 
     Examples
     --------
@@ -509,7 +520,7 @@ def absolute() -> Loss:
     >>> absolute().of(np.array([3.0]), np.array([1.0]))
     array([2.])
     """
-    return Loss("absolute", unit="absolute error", function=_absolute)
+    return Loss("absolute", unit="absolute error", function=_absolute, quantile=0.5)
 
 
 @dataclass(frozen=True)
@@ -524,7 +535,12 @@ class _Quantile:
 
 @validated
 def pinball(quantile: float = 0.5) -> Loss:
-    """Return the pinball loss of a quantile, for differences of the losses of one model.
+    """Return the pinball loss of a quantile, for methods that fit a regression without a feature.
+
+    Those are ``"loco"`` and ``"nloco"`` of :func:`dfi.compare`, with a learner of this very
+    quantile: one that is known to predict something else is refused, one that is not known is taken
+    at its word. DFI has no such score, with any learner: without a coordinate the best prediction
+    is the quantile of a mixture, which no average of predictions is.
 
     Parameters
     ----------
@@ -534,7 +550,7 @@ def pinball(quantile: float = 0.5) -> Loss:
     Returns
     -------
     Loss
-        What ``explain(loss=...)`` takes.
+        What ``compare(loss=...)`` takes.
 
     Examples
     --------
@@ -543,7 +559,12 @@ def pinball(quantile: float = 0.5) -> Loss:
     >>> pinball(0.75).of(np.array([3.0, 1.0]), np.array([1.0, 3.0]))
     array([1.5, 0.5])
     """
-    return Loss(f"pinball({quantile:g})", unit="pinball loss", function=_Quantile(quantile))
+    return Loss(
+        f"pinball({quantile:g})",
+        unit="pinball loss",
+        function=_Quantile(quantile),
+        quantile=quantile,
+    )
 
 
 def zero_one() -> Loss:

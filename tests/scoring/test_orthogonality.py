@@ -23,7 +23,14 @@ def regression(rows):
 def explained(X, y, function):
     design = dfi.transports.Gaussian(components=None)
     return dfi.explain(
-        X, y, function, transport=design, cv="prefit", diagnose=False, transport_error="ignore"
+        X,
+        y,
+        function,
+        transport=design,
+        cv="prefit",
+        form="loco",
+        diagnose=False,
+        transport_error="ignore",
     )
 
 

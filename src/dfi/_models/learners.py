@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sklearn.base import clone, is_classifier, is_regressor
+import numpy as np
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
@@ -15,7 +16,7 @@ from sklearn.ensemble import (
 )
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, RidgeCV
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
@@ -205,3 +206,79 @@ def is_plain_regressor(model: Estimator) -> bool:
     if isinstance(model, SuperLearner) or not hasattr(model, "__sklearn_tags__"):
         return False
     return bool(is_regressor(model))
+
+
+def no_learner_of(loss: Loss, learner: object) -> str | None:
+    """Return why predictions of a learner are not those that a loss asks for, or None.
+
+    A learner that is not known is taken at its word: nothing here can tell what it predicts.
+    """
+    if loss.quantile is None:
+        return None
+    found = predicted_quantile(learner)
+    if found is None or np.isclose(found, loss.quantile):
+        return None
+    what = "a mean" if np.isnan(found) else f"the {found:g} quantile"
+    name = repr(learner) if isinstance(learner, str) else type(_innermost(learner)).__name__
+    return (
+        f"loss={loss.name!r} is about the {loss.quantile:g} quantile, and {name} predicts "
+        f"{what}: pass a learner of that quantile, such as HistGradientBoostingRegressor("
+        f"loss='quantile', quantile={loss.quantile:g}) or QuantileRegressor(quantile="
+        f"{loss.quantile:g}), or use loss='squared-error'"
+    )
+
+
+WRAPPERS = ("regressor", "estimator")
+"""Parameters of scikit-learn's models around another one, which decides what is predicted."""
+
+MEDIANS = {"absolute_error", "mae", "l1", "regression_l1", "mean_absolute_error",
+           "reg:absoluteerror", "epsilon_insensitive"}  # fmt: skip
+QUANTILES = {"quantile", "reg:quantileerror"}
+KNOWN = ("sklearn", "lightgbm", "xgboost", "catboost", "dfi")
+"""Packages whose learners predict means, unless a parameter says something else."""
+
+
+def _innermost(learner: object) -> object:
+    """Return the model that decides, within pipelines, searches, bags and transformed outcomes."""
+    while isinstance(learner, BaseEstimator):
+        own = learner.get_params(deep=False)
+        inner = own["steps"][-1][1] if isinstance(learner, Pipeline) else None
+        for name in WRAPPERS:
+            inner = own.get(name) if inner is None else inner
+        if not isinstance(inner, BaseEstimator):
+            break
+        learner = inner
+    return learner
+
+
+def predicted_quantile(learner: object) -> float | None:
+    """Return which quantile a learner predicts, NaN for a mean, None where that is not known."""
+    if isinstance(learner, str):
+        return float("nan")
+    learner = _innermost(learner)
+    kinds = type(learner).__mro__
+    if not any(kind.__module__.partition(".")[0] in KNOWN for kind in kinds):
+        return None
+    named = {kind.__name__ for kind in kinds}
+    if named & {"LinearSVR", "SVR", "NuSVR"}:
+        return 0.5
+    parameters = learner.get_params(deep=False) if hasattr(learner, "get_params") else {}
+    if "QuantileRegressor" in named:
+        return float(parameters["quantile"])
+    for key in ("objective", "loss_function", "loss", "criterion"):
+        goal, _, options = str(parameters.get(key, "")).lower().partition(":")
+        goal = f"{goal}:{options}" if goal == "reg" else goal
+        if goal in MEDIANS:
+            return 0.5
+        if goal in QUANTILES:
+            stated = dict(part.split("=") for part in options.split(";") if "=" in part).get(
+                "alpha"
+            )
+            default = 0.9 if "LGBMModel" in named else 0.5
+            for name in ("quantile", "quantile_alpha", "alpha"):
+                given = parameters.get(name)
+                if stated is None and given is not None:
+                    stated = given
+            level = np.ravel(np.asarray(default if stated is None else stated, dtype=float))
+            return float(level[0]) if len(level) == 1 else float("nan")
+    return float("nan")

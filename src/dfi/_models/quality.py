@@ -244,7 +244,8 @@ def regression_quality(
     if not loss.is_square:
         lost = [(test, _lost(loss, y[test], value)) for test, value in predictions]
         model_loss = float(share @ np.concatenate([values for _, values in lost]))
-        null_loss = float(share @ _lost(loss, y[rows], np.full(len(rows), centre)))
+        constant = centre if loss.quantile is None else loss.best_constant(y[rows], share)
+        null_loss = float(share @ _lost(loss, y[rows], np.full(len(rows), constant)))
         skills = tuple(_fold_skill(loss, y[t], v, weights.values[t]) for t, v in lost)
     quality = Quality(
         r2=1.0 - mse / variance if variance > 0 else float("nan"),
@@ -286,7 +287,7 @@ def _lost(loss: Loss, y: Floats, predictions: Floats) -> Floats:
 def _fold_skill(loss: Loss, y: Floats, lost: Floats, mass: Floats) -> float:
     if mass.sum() <= 0:
         return float("nan")
-    null = float(mass @ _lost(loss, y, np.full(len(y), np.average(y, weights=mass))))
+    null = float(mass @ _lost(loss, y, np.full(len(y), loss.best_constant(y, mass))))
     # one class only in a fold: its prevalence loses nothing but the edge of the domain
     return 1.0 - float(mass @ lost) / null if null > 1e-12 * mass.sum() else float("nan")
 

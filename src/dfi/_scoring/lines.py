@@ -102,16 +102,16 @@ class Overlap(Summed):
 class LineScores:
     r"""What straight lines tell of held-out rows, of one fold or of all.
 
-    ``influence`` (n, d) takes the transport as known. ``sensitivity[k, j]`` is
-    :math:`G_{kj} = E[h_j\,\partial m_j/\partial z_k]`, of line mean ``j`` to tilting its line
-    towards ``k``; on the diagonal :math:`E[h_j^2]`, to stretching it. ``gradient`` and
-    ``curvature`` are the first and second Hermite coefficients of :math:`\eta`, zero for a
-    deterministic map, which does not need them; ``regressions`` the linear parts of each model's
-    ``h``, of one fold. ``overlap`` is None for the bridge and the CPI form; ``differences`` and ``gradients`` are of
-    a sample of the rows, where asked for. ``product`` (n, d) is :math:`\Delta^a\Delta^b`, for the
-    calibrated form, ``influence`` the cross form until it is :meth:`calibrated`; ``residual[l, j]``
-    is then :math:`K_{lj} = E[(y - \eta)\,h_j z_l]`, what a coordinate's line takes for its own of
-    what the model leaves of another one (None for the bridge, and for the other forms).
+    ``influence`` (n, d) takes the transport as known. ``sensitivity[k, j]`` is :math:`G_{kj} =
+    E[h_j\,\partial m_j/\partial z_k]`, of line mean ``j`` to tilting its line towards ``k``; on the
+    diagonal :math:`E[h_j^2]`, to stretching it. ``gradient`` and ``curvature`` are the first and
+    second Hermite coefficients of :math:`\eta`, zero for a deterministic map, which does not need
+    them; ``regressions`` the linear parts of each model's ``h``, of one fold. ``overlap`` is None
+    for the bridge and the CPI form; ``differences`` and ``gradients`` are of a sample of the rows,
+    where asked for. ``product`` (n, d) is :math:`\Delta^a\Delta^b`, for the calibrated form,
+    ``influence`` the cross form until it is :meth:`calibrated`; ``residual[l, j]`` is then
+    :math:`K_{lj} = E[(y - \eta)\,h_j z_l]`, what a coordinate's line takes for its own of what the
+    model leaves of another one (None for the bridge, and for the other forms).
     """
 
     influence: Floats

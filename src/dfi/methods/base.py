@@ -180,12 +180,14 @@ def loss_totals(fits: Fits, models: Sequence[FoldModels], form: ScoreForm) -> Fl
     least, so that its error is of second order.
     """
     y, loss = fits.outcome.values, fits.loss
-    level = fits.weights.take(fits.rows).mean(y[fits.rows])
+    level = float(fits.weights.take(fits.rows).mean(y[fits.rows])[0])
+    if loss.quantile is not None:
+        level = loss.best_constant(y[fits.rows], fits.weights.values[fits.rows])
     found = []
     for fold in models:
         values = [predict_once(model, fits.table.matrix[fold.test]) for model in fold.predictors]
         mass = fits.weights.values[fold.test]
-        found.append(explained_rows(form, y[fold.test], values, float(level[0]), mass, loss))
+        found.append(explained_rows(form, y[fold.test], values, level, mass, loss))
     rows, gained, _ = pool(models, found, fits.weights.values)
     null = loss.of(y[rows], np.broadcast_to(level, len(rows))) - loss.least(y[rows])
     return np.column_stack([null, gained])

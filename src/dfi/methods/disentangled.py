@@ -237,6 +237,9 @@ class Disentangled(Method):
     def _form_of(self, design: Transport, fits: Fits) -> ScoreForm:
         """Return the form for the loss of these fits, or raise where there is none."""
         loss = fits.loss
+        reason = self.refuses(fits)
+        if reason is not None:
+            raise ValueError(reason)
         given = fits.given or not loss.has_generator
         if not loss.has_generator and self.form not in ("auto", "loco"):
             raise ValueError(
@@ -273,6 +276,17 @@ class Disentangled(Method):
                     f"{column.name!r} has several columns, which are replaced as one: leave it at "
                     "'auto' (here 'jackknife'), or use 'ignore'"
                 )
+
+    def refuses(self, fits: Fits) -> str | None:
+        """Return why there are no such scores: for the loss of a quantile, whatever the learner."""
+        if fits.loss.quantile is None:
+            return None
+        return (
+            f"loss={fits.loss.name!r} is about a quantile, and DFI about means: without a "
+            "coordinate the best prediction is the quantile of a mixture, not an average of "
+            "predictions. Use loss='squared-error', or dfi.compare(X, y, 'loco', ...) with this "
+            "loss and a learner of the quantile"
+        )
 
     def compute(self, fits: Fits) -> dict[str, Part]:
         """Return the attributed scores as ``"dfi"``, the latent ones inside."""

@@ -220,7 +220,7 @@ class NLOCO(Method):
         n_units = len(fits.units)
         if self.normalize == "outcome":
             y = fits.outcome.values[fits.rows]
-            level = np.full(len(y), fits.mass(fits.rows) @ y)
+            level = np.full(len(y), fits.loss.best_constant(y, fits.mass(fits.rows)))
             null = fits.loss.of(y, level) - fits.loss.least(y)
             return np.repeat(null[:, None], n_units, axis=1)
         denominator = np.ones((len(fits.rows), n_units))
