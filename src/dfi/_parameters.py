@@ -348,7 +348,8 @@ COMMON: Mapping[str, Parameter] = {
             'otherwise, and ``"cpi"`` for a fitted model, stretched where its predictions are '
             'shrunk (``result.diagnostics["stretch"]``); ``"loco"`` where its loss is not squared '
             "error or Brier's, and in :func:`dfi.change`. "
-            '``"cross"`` multiplies the errors of two models fitted on disjoint rows. ``"extrapolated"`` is twice the cross form less '
+            '``"cross"`` multiplies the errors of two models fitted on disjoint rows. '
+            '``"extrapolated"`` is twice the cross form less '
             "that of models fitted on half as many rows, which lessens the bias of a regression "
             'that is still learning; ``result.diagnostics["learning_curve"]`` has both. '
             '``"calibrated"`` is the cross form with a factor for each coordinate, from the other '
