@@ -141,7 +141,7 @@ def m3_constants(rho: float, n: int, replications: int) -> Record:
 
 
 def _oracle(data: Simulation, **options: Any) -> Any:
-    explainer = DFI(estimator=data.regression, cv="prefit", **QUIET, **options)
+    explainer = DFI(estimator=data.regression, cv="prefit", **{"form": "loco", **QUIET, **options})
     return explainer.fit(data.X, data.y).result_
 
 

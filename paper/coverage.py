@@ -125,7 +125,7 @@ def _replicate(
     sample = simulate(number)
     settings: dict[str, Any] = {"diagnose": False, "progress": False, **options}
     if estimator is None:
-        settings |= {"estimator": sample.regression, "cv": "prefit"}
+        settings = {"form": "loco", **settings, "estimator": sample.regression, "cv": "prefit"}
     else:
         settings |= {"estimator": estimator, "random_state": number}
     explainer = DFI(**settings).fit(sample.X, sample.y)

@@ -82,7 +82,7 @@ def explain_grid(
     would give (``forced``).
     """
     data = sample("M3", RHO, n, seed)
-    model: dict[str, Any] = {"estimator": data.regression, "cv": "prefit"}
+    model: dict[str, Any] = {"estimator": data.regression, "cv": "prefit", "form": "loco"}
     if regression == "forest":
         forest = RandomForestRegressor(n_estimators=trees, min_samples_leaf=5)
         model = {"estimator": forest, "cv": 2, "form": "loco"}

@@ -90,7 +90,7 @@ def explain_sample(
     if family == "default":
         explainer = DFI(**settings)
     elif family == "oracle":
-        explainer = DFI(estimator=data.regression, cv="prefit", **settings)
+        explainer = DFI(estimator=data.regression, cv="prefit", form="loco", **settings)
     elif family == "exact":
         explainer = DFI(estimator=forest, cv=2, form="loco", **settings)
     else:
