@@ -17,6 +17,8 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVR, NuSVR
 
 from dfi._lines.closed_form import (
+    LINEAR_MODELS,
+    LinearLines,
     MappedLines,
     SumLines,
     hinge_lines,
@@ -45,9 +47,10 @@ from dfi._parameters import validated_fields
 from dfi.warnings import ExactnessWarning, warn
 
 if TYPE_CHECKING:
+    from dfi._data.levels import Levels
     from dfi._lines.base import LineModel
     from dfi._models.predictor import Predictor
-    from dfi._types import Floats
+    from dfi._types import Floats, Ints
 
 SMOOTH_MODELS = (
     GammaRegressor,
@@ -168,7 +171,7 @@ def _read(
 
 def _closed_form(predictor: Predictor, sample: Floats, *, square: bool) -> LineModel | None:
     if not predictor.reads_matrix:
-        return None
+        return _linear_pipeline(predictor, sample)
     linear = linear_lines(predictor.model, sample.shape[1])
     if linear is not None and _agrees(linear.predict(sample), predictor(sample)):
         return linear
@@ -181,6 +184,36 @@ def _closed_form(predictor: Predictor, sample: Floats, *, square: bool) -> LineM
     if linked is not None and _agrees(linked.predict(sample), predictor(sample)):
         return linked
     return None
+
+
+def _linear_pipeline(predictor: Predictor, sample: Floats) -> LinearLines | None:
+    """Return a linear regression behind encoders, read off its answers one column from a row."""
+    model, levels = predictor.model, predictor.levels
+    is_linear = isinstance(model, Pipeline) and isinstance(model.steps[-1][1], LINEAR_MODELS)
+    if not is_linear or levels.gaps or not len(sample):
+        return None
+    base, far = sample[0], np.argmax(np.abs(sample - sample[0]), axis=0)
+    other = sample[far, np.arange(len(base))]
+    for grid in levels.grids:
+        ends = grid.values[[0, -1]]
+        other[grid.position] = ends[np.argmax(np.abs(ends - base[grid.position]))]
+    rows = np.where(np.eye(len(base), dtype=bool), other, base)
+    for block in levels.blocks:
+        rows[np.ix_(block.positions, block.positions)] = np.eye(len(block.positions))
+        other[block.positions] = 1.0 + base[block.positions]  # a level is a step from none of them
+    asked = np.flatnonzero(other != base)
+    kept = np.setdiff1d(asked, _unobserved(levels))
+    answers = predictor(np.vstack([base, rows[kept]]))
+    coefficients = np.zeros(len(base))
+    coefficients[kept] = (answers[1:] - answers[0]) / (other - base)[kept]
+    linear = LinearLines(coefficients, float(answers[0] - base @ coefficients))
+    return linear if _agrees(linear.predict(sample), predictor(sample)) else None
+
+
+def _unobserved(levels: Levels) -> Ints:
+    """Return the columns of levels that do not occur."""
+    gone = [np.setdiff1d(block.positions, block.observed) for block in levels.blocks]
+    return np.concatenate([*gone, np.zeros(0, dtype=np.intp)])
 
 
 def _trees(predictor: Predictor, sample: Floats) -> LineModel | None:

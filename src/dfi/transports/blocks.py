@@ -35,12 +35,16 @@ nothing. ``attribution="isotropic"`` spreads all of :math:`\psi_b` evenly.
 
 **Rare levels.** Levels of a category with less than one row in a hundred are one level for the
 transport, never for the model: a replaced row takes its donor's own level. Where all are rare, the
-most frequent one stays; where a single one is, it is pooled with the next in frequency.
+most frequent one stays; where a single one is, it is pooled with the next in frequency. What the
+rare ones hold of another unit has coordinates of its own: the directions among them whose
+correlation with that unit is beyond chance. What is left of them is correlated with nothing, and so
+it does no harm that a replaced row takes it from its donor while nothing else moves.
 
 **Rare missing values.** An indicator of missingness with less than one row in a hundred has no
 coordinate of its own: two rows of thousands that lack a value are tens of standard deviations from
 the rest, and the chance correlation of their indicator would move other columns by as much. A
 replaced row takes its donor's own missingness, so that the model is asked about it all the same.
+Where the indicator is correlated with another unit beyond chance, it has a coordinate.
 
 **Own error.** By the grouped jackknife: refits with the models, rows and donors kept.
 """
@@ -103,6 +107,12 @@ RARE = 0.01
 RELATIVE_FLOOR = 1e-10
 """Eigenvalues within a unit below this share of its largest are 0."""
 
+BEYOND_CHANCE = 2.0
+r"""How far a correlation of rare levels is beyond chance where they hold something of a unit.
+
+The largest singular value of :math:`\sqrt n` times the correlations of ``r`` and ``q`` independent
+white coordinates is near :math:`\sqrt r + \sqrt q`, with a deviation below 1."""
+
 TOLD_APART = 1e-4
 """Share of a column's deviation, given those before it, from which on it has a coordinate."""
 
@@ -124,7 +134,9 @@ class UnitBlock:
     ``unit`` is its place among the units, ``positions`` its columns of the matrix that vary,
     ``encoder`` (positions, rank) and ``decoder`` (rank, positions) take their centred values to
     uncorrelated coordinates of unit variance and back. Levels in ``rare`` are pooled, an indicator
-    of missingness in it (``missingness``) is left out, so that the way back is not complete.
+    of missingness in it (``missingness``) is left out, so that the way back is not complete. Of
+    what is left out, ``held`` are the other units that it holds something of, and how many
+    coordinates this takes.
     """
 
     unit: int
@@ -134,6 +146,15 @@ class UnitBlock:
     decoder: Floats
     rare: tuple[int, ...] = ()
     missingness: bool = False
+    held: tuple[tuple[int, int], ...] = ()
+
+    def with_coordinates(
+        self, encoder: Floats, values: _UnitValues, held: tuple[tuple[int, int], ...]
+    ) -> UnitBlock:
+        """Return the unit with further coordinates."""
+        encoder, decoder = _white(np.hstack([self.encoder, encoder]), values)
+        rare = () if self.missingness else self.rare  # an indicator is all there was to add
+        return replace(self, encoder=encoder, decoder=decoder, rare=rare, held=held)
 
     @property
     def pooled(self) -> bool:
@@ -204,61 +225,128 @@ def within_units(
     share: Floats,
     constant: Bools,
     columns: Sequence[Column],
+    size: float,
     *,
     single: bool = False,
     like: WithinUnits | None = None,
 ) -> WithinUnits | None:
     """Whiten each unit; None where every one is a single column, unless these are asked for.
 
-    Levels are pooled that are pooled in ``like``, the same fitted to more rows.
+    ``size`` is the number of rows that the shares are of. Levels are pooled that are pooled in
+    ``like``, the same fitted to more rows.
     """
-    varying = [
-        np.array([p for p in column.positions if not constant[p]], dtype=np.intp)
-        for column in columns
-    ]
-    if not single and all(len(positions) <= 1 for positions in varying):
-        return None
     center = share @ matrix
     # among fewer rows than decided on it, a column may not vary
     still = constant_columns(matrix[share > 0])
-    known = {} if like is None else {block.unit: block.rare for block in like.blocks}
-    blocks = []
-    for unit, (column, positions) in enumerate(zip(columns, varying, strict=True)):
-        if len(positions):
-            centred = np.where(still[positions], 0.0, matrix[:, positions] - center[positions])
-            values = _ValuesOfRows(centred, share)
-            blocks.append(_block(unit, column, positions, values, known.get(unit)))
-    return WithinUnits(tuple(blocks), center)
+
+    def values(positions: Ints) -> _UnitValues:
+        centred = np.where(still[positions], 0.0, matrix[:, positions] - center[positions])
+        return _ValuesOfRows(centred, share)
+
+    blocks = _whitened(values, constant, columns, size, single=single, like=like)
+    return WithinUnits(tuple(blocks), center) if blocks else None
 
 
 def units_of_moments(
     moments: Moments,
     constant: Bools,
     columns: Sequence[Column],
+    size: float,
     *,
     single: bool = False,
     like: WithinUnits | None = None,
 ) -> WithinUnits | None:
     """Whiten each unit as :func:`within_units` does, from moments of all rows."""
-    varying = [
-        np.array([p for p in column.positions if not constant[p]], dtype=np.intp)
-        for column in columns
-    ]
-    if not single and all(len(positions) <= 1 for positions in varying):
-        return None
     still = moments.constant
-    known = {} if like is None else {block.unit: block.rare for block in like.blocks}
-    blocks = []
-    for unit, (column, positions) in enumerate(zip(columns, varying, strict=True)):
-        if len(positions):
-            values = _ValuesOfMoments(
-                np.where(still[positions], 0.0, moments.deviations[:, positions]),
-                moments.mean[positions],
-                moments.first[positions],
-            )
-            found = _block(unit, column, positions, values, known.get(unit))
-            blocks.append(_in_order(found))
-    return WithinUnits(tuple(blocks), moments.mean)
+
+    def values(positions: Ints) -> _UnitValues:
+        return _ValuesOfMoments(
+            np.where(still[positions], 0.0, moments.deviations[:, positions]),
+            moments.mean[positions],
+            moments.first[positions],
+        )
+
+    blocks = _whitened(values, constant, columns, size, single=single, like=like)
+    return WithinUnits(tuple(map(_in_order, blocks)), moments.mean) if blocks else None
+
+
+def _whitened(
+    values: Callable[[Ints], _UnitValues],
+    constant: Bools,
+    columns: Sequence[Column],
+    size: float,
+    *,
+    single: bool,
+    like: WithinUnits | None,
+) -> list[UnitBlock]:
+    """Return the units that vary; none where each is a single column and these are not asked for.
+
+    What the rare levels of a unit hold of another one gets coordinates, or else what a model takes
+    from the one and gives back through the other would no longer cancel.
+    """
+    varying = {
+        unit: np.array([p for p in column.positions if not constant[p]], dtype=np.intp)
+        for unit, column in enumerate(columns)
+    }
+    if not single and all(len(positions) <= 1 for positions in varying.values()):
+        return []
+    known = {} if like is None else {block.unit: block for block in like.blocks}
+    found = {
+        unit: _block(unit, columns[unit], positions, values(positions), known.get(unit))
+        for unit, positions in varying.items()
+        if len(positions)
+    }
+    pooled = {unit: values(block.positions) for unit, block in found.items() if block.pooled}
+    rest = {unit: _Rest.of(found[unit], own) for unit, own in pooled.items()}
+    for unit, own in pooled.items():
+        remaining = own.root(rest[unit].encoder)
+        added, held = [], []
+        for other, block in found.items():
+            if other == unit:
+                continue
+            # of a unit that is pooled itself all that is there, whitened
+            encoder, rank = block.encoder, block.rank
+            if other in rest:
+                encoder, rank = rest[other].whole, rank + rest[other].rank
+            cross = remaining.T @ values(block.positions).root(encoder)
+            left, singular, _ = np.linalg.svd(cross, full_matrices=False)
+            if unit in known:
+                count = dict(known[unit].held).get(other, 0)
+            else:
+                edge = np.sqrt(rest[unit].rank) + np.sqrt(rank) + BEYOND_CHANCE
+                count = int(np.count_nonzero(singular * np.sqrt(size) > edge))
+            if count:
+                added.append(rest[unit].encoder @ left[:, :count])
+                held.append((other, count))
+        if added:
+            found[unit] = found[unit].with_coordinates(np.hstack(added), own, tuple(held))
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class _Rest:
+    """What pooling leaves out of a unit, and all of the unit, as maps to white coordinates.
+
+    The columns of ``encoder`` and ``whole`` are more than these: the coordinates have a projection
+    as their covariance, of ``rank`` the former.
+    """
+
+    encoder: Floats
+    whole: Floats
+    rank: int
+
+    @classmethod
+    def of(cls, block: UnitBlock, values: _UnitValues) -> _Rest:
+        rare = np.array(block.rare)
+        if block.missingness:
+            deviation = values.deviation()
+            scale = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
+            return cls(np.diag(scale)[:, rare], np.diag(scale), 1)
+        root = np.sqrt(values.frequency())
+        whole = np.diag(np.divide(1.0, root, out=np.zeros_like(root), where=root > 0))
+        pool = root[rare] / max(float(np.linalg.norm(root[rare])), np.finfo(float).tiny)
+        apart = np.eye(len(rare)) - np.outer(pool, pool)
+        return cls(whole[:, rare] @ apart, whole, len(rare) - 1)
 
 
 def whitened_by(
@@ -376,48 +464,39 @@ class _ValuesOfMoments:
 
 
 def _block(
-    unit: int,
-    column: Column,
-    positions: Ints,
-    values: _UnitValues,
-    rare: tuple[int, ...] | None,
+    unit: int, column: Column, positions: Ints, values: _UnitValues, like: UnitBlock | None
 ) -> UnitBlock:
     deviation = values.deviation()
     inverse = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
     if len(positions) == 1 or not deviation.any():
         # a unit that does not vary keeps one coordinate, at which nothing moves
         return UnitBlock(unit, column.name, positions, inverse[:, None], deviation[None])
-    merge, split = np.diag(inverse), np.diag(deviation)
+    rare, encoder = () if like is None else like.rare, np.diag(inverse)
     if column.kind == "categorical":
-        frequency = values.frequency()
-        if rare is None:
-            rare = rare_levels(frequency, values.first)
+        if like is None:
+            rare = rare_levels(values.frequency(), values.first)
         if rare:
-            merge, split = _pooling(frequency, np.array(rare))
+            encoder = _pooling(len(positions), np.array(rare))
     elif column.fill is not None:
-        if rare is None:
-            rare = (1,) if deviation[0] > 0 and values.frequency()[1] < RARE else ()
+        if like is None and deviation[0] > 0 and values.frequency()[1] < RARE:
+            rare = (1,)
         if rare:
-            return UnitBlock(
-                unit,
-                column.name,
-                positions,
-                np.array([[inverse[0]], [0.0]]),
-                np.array([[deviation[0], 0.0]]),
-                rare,
-                missingness=True,
-            )
-    _, singular, right = np.linalg.svd(values.root(merge), full_matrices=False)
-    kept = singular**2 > RELATIVE_FLOOR * singular[0] ** 2
-    vectors, singular = right[kept].T, singular[kept]
+            encoder = encoder[:, :1]
+    encoder, decoder = _white(encoder, values)
     return UnitBlock(
-        unit,
-        column.name,
-        positions,
-        merge @ (vectors / singular),
-        (vectors * singular).T @ split,
-        rare or (),
+        unit, column.name, positions, encoder, decoder, rare, missingness=column.fill is not None
     )
+
+
+def _white(encoder: Floats, values: _UnitValues) -> tuple[Floats, Floats]:
+    """Return the map to white coordinates that span those of ``encoder``, and the way back.
+
+    Back goes the regression of the columns on the coordinates: rare levels by their shares.
+    """
+    left, singular, right = np.linalg.svd(values.root(encoder), full_matrices=False)
+    kept = singular**2 > RELATIVE_FLOOR * singular[0] ** 2
+    decoder = left[:, kept].T @ values.root(np.eye(len(encoder)))
+    return encoder @ (right[kept].T / singular[kept]), decoder
 
 
 def rare_levels(frequency: Floats, first: Callable[[], Ints]) -> tuple[int, ...]:
@@ -426,7 +505,8 @@ def rare_levels(frequency: Floats, first: Callable[[], Ints]) -> tuple[int, ...]
     None where there are two levels, which no pooling leaves apart. ``first`` gives the first row of
     each level: of equally frequent ones the first in the table is taken, whatever the coding.
     """
-    rare = np.flatnonzero(frequency < RARE)
+    # sums over parts of a table round: exactly one row in a hundred is never rare
+    rare = np.flatnonzero(frequency < RARE * (1.0 - 1e-9))
     if len(rare) == len(frequency):
         most = np.flatnonzero(frequency > frequency.max() * (1.0 - 1e-9))
         rare = np.delete(rare, most[np.argmin(first()[most])])
@@ -437,15 +517,13 @@ def rare_levels(frequency: Floats, first: Callable[[], Ints]) -> tuple[int, ...]
     return tuple(int(level) for level in rare) if len(rare) > 1 else ()
 
 
-def _pooling(frequency: Floats, rare: Ints) -> tuple[Floats, Floats]:
-    """Return the maps from levels to levels with the rare ones pooled, and back by their shares."""
-    kept = np.setdiff1d(np.arange(len(frequency)), rare)
-    merge = np.zeros((len(frequency), len(kept) + 1))
+def _pooling(count: int, rare: Ints) -> Floats:
+    """Return the map from levels to levels with the rare ones pooled."""
+    kept = np.setdiff1d(np.arange(count), rare)
+    merge = np.zeros((count, len(kept) + 1))
     merge[kept, np.arange(len(kept))] = 1.0
     merge[rare, -1] = 1.0
-    split = merge.T.copy()
-    split[-1, rare] = frequency[rare] / max(float(frequency[rare].sum()), np.finfo(float).tiny)
-    return merge, split
+    return merge
 
 
 @dataclass(frozen=True)
@@ -764,7 +842,12 @@ class BlockTransport(FittedTransport):
         influence, product = np.zeros((2, len(rows), len(joints)))
         moved = np.zeros((2, *influence.shape))
         along = self._along_lines(models, options)
-        single = [t for t, joint in enumerate(joints) if along and len(joint.coordinates) == 1]
+        # a line moves what coordinates tell, and not what a donor gives beside them
+        single = [
+            t
+            for t, joint in enumerate(joints)
+            if along and len(joint.coordinates) == 1 and not joint.remainders
+        ]
         if single:
             coordinates = np.array([joints[t].coordinates[0] for t in single])
             offsets, weights = self.linear.offsets()

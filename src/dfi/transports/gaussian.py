@@ -600,7 +600,9 @@ class _LinearDesign(Whitening):
         moments, active = sums.moments, np.flatnonzero(~constant)
         if columns is not None and (self.disentangles_units or single):
             known = like.inner if isinstance(like, BlockTransport) else None
-            inner = units_of_moments(moments, constant, columns, single=single, like=known)
+            inner = units_of_moments(
+                moments, constant, columns, sums.size, single=single, like=known
+            )
             if inner is not None:
                 even = self.attribution == "isotropic"
                 if self._has_factors(inner, sums.size):
@@ -649,7 +651,8 @@ class _LinearDesign(Whitening):
     ) -> BlockTransport | None:
         share = weights.values / weights.values.sum()
         known = like.inner if isinstance(like, BlockTransport) else None
-        inner = within_units(matrix, share, constant, columns, single=single, like=known)
+        size = count_rows(weights)
+        inner = within_units(matrix, share, constant, columns, size, single=single, like=known)
         if inner is None:
             return None
         return self._between_units(inner, matrix, weights, constant, columns, like)
