@@ -277,7 +277,7 @@ COMMON: Mapping[str, Parameter] = {
     "by": Parameter((Choice(("outcome",)),)),
     "clip": Parameter((Real("a number strictly between 0 and 0.5", 0.0, 0.5),)),
     "color": Parameter((FEATURE,)),
-    "covariance": Parameter((Choice(("auto", "sample", "factor", "ledoit-wolf")),)),
+    "covariance": Parameter((Choice(("auto", "sample", "qis", "factor", "ledoit-wolf")),)),
     "cv": Parameter(
         text='Cross-fitting folds; ``"prefit"`` explains a fitted model on held-out rows.',
         kind='int, splitter, iterable of splits or "prefit"',

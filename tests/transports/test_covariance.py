@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import LinearRegression
 
 import dfi
 from dfi._data.weights import Weights
-from dfi.transports import Copula, Gaussian, Semicontinuous
+from dfi.transports import Copula, Gaussian, Semicontinuous, covariance
 from dfi.transports import gaussian as linear
 from dfi.transports.components import _Sample
 from dfi.transports.covariance import (
     RowCoordinates,
     correlation,
-    noise_edge,
     principal_factors,
 )
 
-SHARED = ["auto", "factor", "ledoit-wolf"]
+SHARED = ["auto", "qis", "factor", "ledoit-wolf"]
 
 
 def factor_model(d, rank, seed=0):
@@ -43,15 +43,6 @@ def standardized(rows, mass=None):
     share = np.full(len(rows), 1 / len(rows)) if mass is None else mass / mass.sum()
     rows = rows - share @ rows
     return rows / np.sqrt(share @ rows**2)
-
-
-def whitened(rows, blocks):
-    """Return rows whitened within blocks."""
-    rows = standardized(rows).copy()
-    for block in np.unique(blocks):
-        left, _, right = np.linalg.svd(rows[:, blocks == block], full_matrices=False)
-        rows[:, blocks == block] = np.sqrt(len(rows)) * left @ right
-    return rows
 
 
 def counts(n):
@@ -120,77 +111,30 @@ def test_components_have_factors_of_their_own_and_small_ones_none():
     labels = np.array([0] * 20 + [1] * 3)
     rows = standardized(sample(factor_model(23, 2), 60))
     found = correlation(RowCoordinates(rows, counts(60)), "auto", labels=labels)
-    assert found.kind == "factor"
     assert found.ranks[0] is not None
     assert found.ranks[1] is None
     assert not found.matrix[:20, 20:].any()
     assert np.allclose(found.matrix[20:, 20:], np.corrcoef(rows[:, 20:].T))
-    alone = correlation(RowCoordinates(rows[:, :20], counts(60)), "factor")
+    alone = correlation(RowCoordinates(rows[:, :20], counts(60)), "auto")
     assert np.allclose(found.matrix[:20, :20], alone.matrix)
 
 
-BLOCKS = np.array([0] * 6 + [1] * 4 + [2, 3, 4, 5] + [6] * 6)
-
-
-@pytest.mark.parametrize("kind", ["sample", *SHARED])
-def test_blocks_are_the_identity_and_their_coding_does_not_matter(kind):
-    n = 70
-    rows = whitened(sample(factor_model(20, 2), n), BLOCKS)
-    found = correlation(RowCoordinates(rows, counts(n)), kind, blocks=BLOCKS)
-    same = BLOCKS[:, None] == BLOCKS
-    assert np.array_equal(found.matrix[same], np.eye(20)[same])
-    assert np.linalg.eigvalsh(found.matrix)[0] > 1e-3
-    turn = np.eye(20)
-    generator = np.random.default_rng(5)
-    for block in np.unique(BLOCKS):
-        inside = np.flatnonzero(block == BLOCKS)
-        normal = generator.standard_normal((len(inside), len(inside)))
-        turn[np.ix_(inside, inside)] = np.linalg.qr(normal)[0]
-    turned = correlation(RowCoordinates(rows @ turn, counts(n)), kind, blocks=BLOCKS)
-    assert turned.ranks == found.ranks
-    assert turned.shrinkage == pytest.approx(found.shrinkage, rel=1e-9)
-    assert np.allclose(turned.matrix, turn.T @ found.matrix @ turn, atol=1e-9)
-
-
-@pytest.mark.parametrize("kind", ["sample", *SHARED])
-def test_blocks_of_one_column_are_columns(kind):
-    rows = standardized(sample(factor_model(20, 2), 70))
-    plain = correlation(RowCoordinates(rows, counts(70)), kind)
-    blocks = correlation(RowCoordinates(rows, counts(70)), kind, blocks=np.arange(20)[::-1])
-    assert np.allclose(plain.matrix, blocks.matrix, atol=1e-12)
-    assert plain.ranks == blocks.ranks
-
-
-@pytest.mark.parametrize(
-    "sizes", [[1] * 100, [20, 20], [40, 30], [5] * 20, [60, 60, 60], [40, 10, 1, 1, 5, 5]]
-)
-def test_independent_blocks_stay_near_the_edge(sizes):
-    n, generator = 400, np.random.default_rng(0)
-    edge, largest = noise_edge(np.array(sizes), n), []
-    for _ in range(5):
-        parts = [np.linalg.qr(generator.standard_normal((n, size)))[0] for size in sizes]
-        largest.append(np.linalg.norm(np.concatenate(parts, axis=1), 2) ** 2)
-    assert np.mean(largest) == pytest.approx(edge, rel=0.06)
-
-
-def test_the_edge_of_two_blocks_is_wachters():
-    first, second = 0.2, 0.15
-    canonical = np.sqrt(first * (1 - second)) + np.sqrt(second * (1 - first))
-    assert noise_edge(np.array([40, 30]), 200) == pytest.approx(1 + canonical, abs=1e-6)
-    assert noise_edge(np.ones(50), 200) == 2.25
-
-
-@pytest.mark.parametrize("design", [Gaussian(components=None), Copula(components=None)])
-def test_fewer_rows_than_columns_need_no_random_kernel(design):
+@pytest.mark.parametrize("kind", ["factor", "qis"])
+@pytest.mark.parametrize("transport", [Gaussian, Copula])
+def test_fewer_rows_than_columns_need_no_random_kernel(transport, kind):
+    design = transport(covariance=kind, components=None)
     X = sample(factor_model(60, 2), 40)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fitted = design.fit(X).fitted_
     linear = fitted.straight.whitening
-    assert linear.factors in (1, 2, 3)
+    assert linear.factors in ((1, 2, 3) if kind == "factor" else (None,))
     assert linear.rank == 60
     assert not linear.kernel_variance.any()
-    assert np.allclose(fitted.decode(fitted.encode(X)), X)
+    if kind == "factor":
+        assert np.allclose(fitted.decode(fitted.encode(X)), X)
+    else:
+        assert np.allclose(fitted.encode(X).std(axis=0), 1.0)
 
 
 def test_raw_columns_have_the_correlations_of_standardised_ones():
@@ -198,39 +142,156 @@ def test_raw_columns_have_the_correlations_of_standardised_ones():
     scale = np.random.default_rng(0).uniform(0.5, 5.0, 30)
     raw = Gaussian(components=None, standardize=False).fit(X * scale).fitted_
     unit = Gaussian(components=None).fit(X).fitted_
-    deviation = (X * scale).std(axis=0)
+    deviation = scale * unit.scale
     expected = unit.decoder @ unit.decoder * np.outer(deviation, deviation)
     assert np.allclose(raw.decoder @ raw.decoder, expected)
 
 
-def test_a_refit_keeps_the_number_of_factors():
+def test_a_refit_keeps_what_was_chosen():
     X = sample(factor_model(60, 3), 100)
     constant = np.zeros(60, dtype=bool)
     for design in (Gaussian(components=None), Copula(components=None)):
         whole = design.fit_matrix(X, counts(100), constant)
         linear = whole.straight.whitening
-        pretend = linear.ranks[0] + 4
-        object.__setattr__(linear, "ranks", (pretend,))
-        part = design.fit_matrix(X[:80], counts(80), constant, like=whole)
-        assert part.straight.whitening.ranks == (pretend,)
+        for pretend in (7, "qis"):
+            object.__setattr__(linear, "ranks", (pretend,))
+            part = design.fit_matrix(X[:80], counts(80), constant, like=whole)
+            assert part.straight.whitening.ranks == (pretend,)
+
+
+def published_qis(rows):
+    """Return QIS as Ledoit and Wolf (2022) print it, for rows of mean 0 in general position."""
+    n, p = len(rows) - 1, rows.shape[1]
+    values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
+    c = p / n
+    h = min(c**2, 1 / c**2) ** 0.35 / p**0.35
+    inverse = 1 / values[max(0, p - n) :]
+    theta, conjugate = np.zeros(len(inverse)), np.zeros(len(inverse))
+    for j, own in enumerate(inverse):
+        below = (inverse - own) ** 2 + h**2 * inverse**2
+        theta[j] = np.mean(inverse * (inverse - own) / below)
+        conjugate[j] = np.mean(inverse * h * inverse / below)
+    square = theta**2 + conjugate**2
+    if p <= n:
+        delta = 1 / (
+            (1 - c) ** 2 * inverse + 2 * c * (1 - c) * inverse * theta + c**2 * inverse * square
+        )
+    else:
+        zero = 1 / ((c - 1) * np.mean(inverse))
+        delta = np.concatenate([np.full(p - n, zero), 1 / (inverse * square)])
+    return (vectors * (delta * values.sum() / delta.sum())) @ vectors.T
+
+
+@pytest.mark.parametrize(("n", "d"), [(60, 30), (40, 30), (31, 30), (20, 30), (12, 50)])
+def test_qis_is_the_published_one(n, d):
+    rows = standardized(sample(factor_model(d, 2), n))
+    found = correlation(RowCoordinates(rows, counts(n)), "qis").matrix
+    assert np.allclose(found, published_qis(rows), atol=1e-8)
+
+
+def test_qis_keeps_exact_collinearity():
+    rows = standardized(sample(factor_model(20, 2), 60))
+    rows = np.hstack([rows, rows[:, :10]])
+    for weights in (counts(60), Weights(np.arange(1.0, 61.0), "sampling")):
+        found = correlation(RowCoordinates(rows, weights), "qis").matrix
+        assert np.allclose(found[:10], found[20:])
+
+
+def linear_model(slope):
+    """Return a linear regression with these coefficients, which has lines in closed form."""
+    model = LinearRegression().fit(np.zeros((2, len(slope))), np.zeros(2))
+    model.coef_ = slope
+    return model
+
+
+def law(name, d):
+    """Return a correlation matrix that covers what near-collinear columns may look like."""
+    place = np.arange(d)
+    if name == "factor":
+        return factor_model(d, 4)
+    if name == "near":
+        return 0.999 ** np.abs(place[:, None] - place)
+    if name == "blocks":
+        return np.kron(np.eye(d // 10), np.full((10, 10), 0.7) + 0.3 * np.eye(10))
+    if name == "copies":
+        return np.kron(0.5 * np.eye(d // 2) + 0.5, np.ones((2, 2))) + 1e-12 * np.eye(d)
+    centers, widths = np.array([0.2, 0.45, 0.6, 0.8]), np.array([0.1, 0.15, 0.05, 0.2])
+    curves = np.exp(-0.5 * ((place[:, None] / d - centers) / widths) ** 2)
+    matrix = curves @ curves.T + 1e-6 * np.eye(d)
+    return matrix / np.sqrt(np.outer(np.diag(matrix), np.diag(matrix)))
+
+
+@pytest.mark.parametrize("name", ["factor", "near", "blocks", "copies", "curves"])
+@pytest.mark.parametrize("rows_per_column", [0.25, 1.05, 3, 20])
+def test_scores_of_linear_models_add_up_to_their_variance(name, rows_per_column):
+    """The promise of covariance="auto"; the guard sees to it where correlations are noise."""
+    d = 60
+    n = int(rows_per_column * d)
+    values, vectors = np.linalg.eigh(law(name, d))
+    generator = np.random.default_rng(n)
+    X = generator.standard_normal((n, d)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+    slope = np.zeros(d)
+    slope[generator.choice(d, 5, replace=False)] = generator.standard_normal(5) + 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dfi.warnings.InferenceWarning)
+        result = dfi.explain(
+            X, X @ slope, linear_model(slope), cv="prefit", form="loco", diagnose=False,
+            transport=Gaussian(components=None), transport_error="ignore",
+        )  # fmt: skip
+    assert 0.8 <= result.scores.sum() / np.var(X @ slope) <= 1.2
+
+
+def test_the_sample_correlation_stands_in_where_variance_is_not_kept(monkeypatch):
+    monkeypatch.setattr(covariance, "prefers_factors", lambda *_: True)
+    X = sample(law("near", 60), 100)
+    slope = np.zeros(60)
+    slope[[10, 11]] = 1.0, -1.0
+    with pytest.warns(dfi.warnings.InferenceWarning, match="chance correlations"):
+        told = dfi.explain(
+            X, X @ slope, linear_model(slope), cv="prefit", form="loco", diagnose=False,
+            transport_error="ignore",
+        )  # fmt: skip
+    assert "under factor predictions would have" in told.diagnostics["covariance_instead"]
+    assert told.diagnostics["covariance"]["used"] == "sample"
+    assert told.scores.sum() == pytest.approx(np.var(X @ slope), rel=0.02)
+
+
+@pytest.mark.parametrize("transport", ["gaussian", "copula"])
+def test_columns_that_vary_in_one_row_are_explained(transport):
+    """Constant inside a training half, or where a group is left out."""
+    generator = np.random.default_rng(0)
+    common = generator.standard_normal((80, 1))
+    X = (2 * common + generator.standard_normal((80, 25)) > 0.8).astype(float)
+    X[:, 0] = 0.0
+    X[common[:, 0].argmax(), 0] = 1.0
+    X[:, 20:] = X[:, 15:20]
+    y = X[:, 5:].sum(axis=1) + generator.standard_normal(80)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = dfi.explain(X, y, "ridge", transport=transport, diagnose=False)
+    assert np.isfinite(result.table()[["score", "se"]].to_numpy()).all()
 
 
 def linear_truth(X, **options):
-    return dfi.explain(
-        X, X[:, 0] + X[:, 1], lambda rows: rows[:, 0] + rows[:, 1], cv="prefit", **options
-    )
+    slope = np.zeros(X.shape[1])
+    slope[:2] = 1.0
+    return dfi.explain(X, X @ slope, linear_model(slope), cv="prefit", **options)
 
 
 def test_a_result_says_what_was_used():
     X = sample(factor_model(50, 2), 120)
-    with pytest.warns(dfi.warnings.InferenceWarning, match="120 rows for 50 .* common factors"):
-        result = linear_truth(X, transport=Gaussian(components=None), diagnose=False)
-    assert result.spec["covariance"] == "auto"
-    told = result.diagnostics["covariance"]
-    assert told["used"] == "factor"
-    assert told["factors"] == 2
-    assert result.diagnostics["standard_errors"].startswith("transport jackknife")
-    assert "not derived for factors" in result.diagnostics["second_order"]["reason"]
+    words = {"factor": "common factors", "qis": "because correlations are shrunken"}
+    for kind, text in words.items():
+        with pytest.warns(dfi.warnings.InferenceWarning, match=f"120 rows for 50 .* {text}"):
+            result = linear_truth(
+                X, transport=Gaussian(components=None, covariance=kind), diagnose=False
+            )
+        told = result.diagnostics["covariance"]
+        assert told["used"] == result.spec["covariance"] == kind
+        assert told["factors"] == (2 if kind == "factor" else None)
+        assert result.diagnostics["standard_errors"].startswith("transport jackknife")
+        reason = result.diagnostics["second_order"]["reason"]
+        assert f"not derived for covariance='{kind}'" in reason
     few = linear_truth(X[:, :10], transport=Gaussian(components=None), diagnose=False)
     assert few.diagnostics["covariance"]["used"] == "sample"
     assert few.diagnostics["standard_errors"].startswith("transport-aware")
@@ -240,7 +301,7 @@ def test_a_result_says_what_was_used():
 @pytest.mark.parametrize("design", [Gaussian(covariance="factor"), Gaussian(components=None)])
 def test_derived_errors_of_factors_are_refused(error, design):
     X = sample(factor_model(30, 2), 60)
-    with pytest.raises(ValueError, match="this one is of factors: use 'auto' or 'jackknife'"):
+    with pytest.raises(ValueError, match="this one is another: use 'auto' or 'jackknife'"):
         linear_truth(X, transport=design, transport_error=error, diagnose=False)
 
 
@@ -264,7 +325,7 @@ def test_ledoit_wolf_has_two_names():
 
 
 def test_an_unknown_covariance_is_refused():
-    with pytest.raises(ValueError, match="covariance must be 'auto', 'sample', 'factor' or"):
+    with pytest.raises(ValueError, match="covariance must be 'auto', 'sample', 'qis', 'factor' or"):
         Gaussian(covariance="factors")
 
 

@@ -41,6 +41,7 @@ from dfi.losses import SQUARED_ERROR
 from dfi.methods.noise_floor import NoiseFloor, Probe, noise_floor, probed_table, why_not
 from dfi.transports.auto import LatentDiagnostics, alternative_to, latent_diagnostics
 from dfi.transports.base import thin
+from dfi.transports.gaussian import Whitening
 from dfi.warnings import (
     ImplausibleScoreWarning,
     InferenceWarning,
@@ -111,6 +112,10 @@ MEAN_SHIFT = 0.3
 
 MOST_DRAWS = 1000
 
+KEPT_VARIANCE, NEARER, KEPT_DRAWS = 1.15, 1.05, 4000
+"""Factor within which correlations other than the sample's keep the variance of predictions; by
+which the sample's are to be nearer; draws, with which a ratio of variances is known to 2 %."""
+
 
 def explain_diagnostics(
     transport: FittedTransport,
@@ -145,6 +150,49 @@ def explain_diagnostics(
             found["overlap"] = _overlap(transport, scored, task)
         found |= check_result(transport, scored, task, seed=seed, say=say, observed=observed)
     return found
+
+
+def keeping_variance(
+    transport: FittedTransport,
+    task: Task,
+    seed: np.random.SeedSequence,
+    fit: Callable[[Transport], FittedTransport],
+) -> tuple[FittedTransport, str]:
+    """Return a transport that keeps the variance of the models' predictions, and what was done.
+
+    Opposite effects of columns that are nearly collinear cancel under the sample correlation, and
+    may not under another one. Where predictions at latent coordinates that are drawn apart have
+    not the variance that they have at the rows, up to :data:`KEPT_VARIANCE`, and are nearer to it
+    under the sample correlation, by :data:`NEARER`, ``covariance="auto"`` takes that one.
+    """
+    design, linear = transport.design, transport.between
+    if not isinstance(design, Whitening) or design.covariance != "auto":
+        return transport, ""
+    if linear is None or linear.of_sample:
+        return transport, ""
+    ratio = _variance_ratio(transport, task, seed)
+    if 1.0 / KEPT_VARIANCE <= ratio <= KEPT_VARIANCE:
+        return transport, ""
+    sample = fit(replace(design, covariance="sample"))
+    nearer = _variance_ratio(sample, task, seed)
+    if abs(np.log(nearer)) + np.log(NEARER) >= abs(np.log(ratio)):
+        return transport, ""
+    return sample, (
+        f"the sample correlation, noisy as it is: under {linear.estimator} predictions would have "
+        f"{ratio:.3g} times the variance that they have at the rows, and scores with them"
+    )
+
+
+def _variance_ratio(transport: FittedTransport, task: Task, seed: np.random.SeedSequence) -> float:
+    """Return the variance of predictions at latents drawn apart over that at all rows."""
+    latent = transport.draw(task.matrix[task.rows], np.random.default_rng(seed))
+    found = model_fidelity(
+        [(task.rows, predict) for _, predict in _predictions(task)], task.matrix, task.weights,
+        latent, task.weights.take(task.rows).values, transport.decode, named_seed(seed, "apart"),
+        transport.drawn_as_one, lambda orders: transport.undecoded(task.matrix, task.rows[orders]),
+        most=KEPT_DRAWS,
+    )  # fmt: skip
+    return 1.0 if found is None else max(found.variance_ratio, 1e-300)
 
 
 def warn_of_few_rows(n: int, transport: FittedTransport) -> str:
@@ -297,6 +345,11 @@ def _bias_of_few_rows(linear: LinearTransport | None) -> str:
             f"because correlations are those of {linear.factors} common factors (covariance="
             "'factor'): what columns share beside them, in pairs or with neighbours, is left out "
             "and counted for the wrong ones"
+        )
+    if linear is not None and not linear.of_sample:
+        return (
+            "because correlations are shrunken (covariance='qis'): columns that are related get "
+            "some of each other's score"
         )
     if linear is not None and linear.shrinkage > 0:
         return "towards 0, because correlations are shrunken"
@@ -950,6 +1003,7 @@ def model_fidelity(
     seed: np.random.SeedSequence,
     as_one: Ints | None = None,
     undecoded: Callable[[Ints], Floats | float] = lambda _: 0.0,
+    most: int = MOST_DRAWS,
 ) -> Fidelity | None:
     """Compare predictions at rows with predictions where latent coordinates are drawn apart.
 
@@ -962,7 +1016,7 @@ def model_fidelity(
     generator = np.random.default_rng(seed)
     at_rows, apart, share = [], [], []
     for rows, predict in folds:
-        count = max(1, MOST_DRAWS * len(rows) // n_rows)
+        count = max(1, most * len(rows) // n_rows)
         orders = _orders(mass, count, generator, int(as_one.max()) + 1)
         apart.append(predict(decode(_taken(latent, orders, as_one)) + undecoded(orders)))
         at_rows.append(predict(matrix[rows]))

@@ -26,6 +26,7 @@ from dfi.methods.diagnosis import (
     calibration_of,
     explain_diagnostics,
     joined_checks,
+    keeping_variance,
     learning_curve,
     score_membership,
     small_sample,
@@ -357,12 +358,16 @@ class Disentangled(Method):
         design, blocks, groups, plan = choice.design, ahead.blocks, ahead.groups, ahead.plan
         columns, population = blocks.columns, fits.population
         models = fits.halves if form in CROSSED else fits.full
-        transport = design.fit_source(
-            population,
-            fits.constant,
-            columns=columns,
-            every_block=blocks.targets is not None or self.additive,
-        )
+
+        def fit(chosen: Transport) -> FittedTransport:
+            return chosen.fit_source(
+                population,
+                fits.constant,
+                columns=columns,
+                every_block=blocks.targets is not None or self.additive,
+            )
+
+        transport = fit(design)
         smaller = fits.quarters if extrapolates else ()
         total = sum(len(fold.test) for fold in (*models, *smaller))
         sampled: Sampled | None = None
@@ -388,6 +393,7 @@ class Disentangled(Method):
                 population=population if fits.is_large and transport.between is not None else None,
                 place_of=fits.data.places,
             )
+            transport, instead = keeping_variance(transport, task, fits.child("kept"), fit)
             if plan is None:
                 scores = transport.score(task)
             else:
@@ -416,6 +422,8 @@ class Disentangled(Method):
             say=not choice.reasons,
             observed=not fits.outcome.effect,
         )
+        if instead:
+            diagnostics["covariance_instead"] = instead
         if choice.reasons:
             diagnostics["auto"] = choice.as_dict()
         members = unit_members(fits.data, groups if fits.data.joint else None)

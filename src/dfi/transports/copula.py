@@ -342,13 +342,16 @@ class Copula(Whitening):
 
     Parameters
     ----------
-    covariance : {"auto", "sample", "factor", "ledoit-wolf"}, default="auto"
+    covariance : {"auto", "sample", "qis", "factor", "ledoit-wolf"}, default="auto"
         How correlations of the scores are estimated, as for :class:`Gaussian`
         (:mod:`dfi.transports.covariance`, with figures).
-        ``"factor"``: a few common factors and a part of its own for every column, positive
-        definite for any number of rows. ``"auto"``: factors for a component of more columns than a
-        fifth of the rows, else the sample correlation. Under factors standard errors come from
-        refits and the second-order bias is left in.
+        ``"qis"``: Ledoit and Wolf's nonlinear shrinkage, under which opposite effects of columns
+        that are nearly collinear still cancel. ``"factor"``: a few common factors and a part of its
+        own for every column. ``"auto"``: the sample correlation for a component of at most a fifth
+        as many columns as rows; else factors where held-out rows are clearly likelier under them,
+        and ``"qis"`` where not; and the sample's again where predictions would not keep their
+        variance. Under both standard errors come from refits and the second-order bias is left in;
+        under ``"qis"`` rows come back from ``inverse_transform`` only nearly.
     shrinkage : float or "ledoit-wolf", default=0.0
         Share of the identity mixed into the sample correlation matrix of the scores;
         ``"ledoit-wolf"`` is the same as ``covariance="ledoit-wolf"``.

@@ -1,27 +1,33 @@
-r"""Correlation matrices of many columns: the sample's, low rank and diagonal, or shrunken.
+r"""Correlation matrices of many columns: the sample's, shrunken, or low rank and diagonal.
 
-A *coordinate* is a standardised column, or one of several that are whitened within a block (a
-group, a category). Only correlations between blocks are estimated: within a block the result is
-the identity, and a column is a block of its own. With :math:`S` the weighted sample correlation:
+With :math:`S` the weighted sample correlation of the columns:
 
 - ``"sample"``: :math:`S` itself, singular where there are fewer rows than coordinates.
+- ``"qis"``: Ledoit and Wolf's quadratic-inverse shrinkage (*Bernoulli* 28, 2022). Eigenvectors of
+  :math:`S` are kept and eigenvalues :math:`\lambda_i` replaced: with :math:`c = d/n` and
+  :math:`\theta_i + i H_i` the smoothed Stieltjes transform of the inverse eigenvalues,
+
+  .. math:: \delta_i = \lambda_i \big/ \{(1 - c)^2 + 2 c (1 - c) \theta_i
+            + c^2 (\theta_i^2 + H_i^2)\} \quad (c \le 1), \qquad
+            \delta_i = \lambda_i / (\theta_i^2 + H_i^2) \quad (c > 1),
+
+  and :math:`1/\{(c - 1)\,\overline{1/\lambda}\}` for directions that fewer rows than columns do not
+  show, all times a number that keeps the trace. Smoothing is relative to each eigenvalue: those of
+  nearly collinear columns stay as small as they are. Columns that are collinear in any rows stay
+  so. Rows are nearer to the middle of such a law than those it was not estimated from (the
+  variance of :math:`R^{-1/2}x` is 1/3 to 1 among them), so latent coordinates are divided by their
+  deviation.
 - ``"factor"``: principal factors,
 
-  .. math:: R = \Lambda\Lambda' + \mathrm{blockdiag}(I - H_b), \qquad
-            H_b = (\Lambda\Lambda')_{bb} \le (1 - f)\,I ,
+  .. math:: R = \Lambda\Lambda' + \mathrm{diag}(1 - h), \qquad
+            h_l = (\Lambda\Lambda')_{ll} \le 1 - f ,
 
-  :math:`\Lambda\Lambda'` the leading part of rank ``k`` of :math:`S` with its blocks replaced by
-  the communalities :math:`H_b`, a fixed number of times. ``R`` is positive definite
+  :math:`\Lambda\Lambda'` the leading part of rank ``k`` of :math:`S` with its diagonal replaced by
+  the communalities :math:`h`, a fixed number of times. ``R`` is positive definite
   for any number of rows (its eigenvalues are at least the floor ``f``), so no latent coordinate is
-  random with fewer rows than columns; columns that are collinear are not taken to be.
-
-  The rank is the number of eigenvalues of :math:`S` above the edge that independent blocks reach,
-  :math:`(1 + \sqrt{d/n})^2` for single columns (Marchenko and Pastur). A block of :math:`d_b`
-  coordinates is, in the space of the rows, a projection of relative rank :math:`t_b = d_b/n`, and
-  the edge of a sum of free projections is
-
-  .. math:: \min_{z > 0}\; \frac1z + \sum_b \frac{z - 1 + \sqrt{(1 - z)^2 + 4 t_b z}}{2z}.
-
+  random with fewer rows than columns; columns that are collinear are not taken to be. The rank is
+  the number of eigenvalues of :math:`S` above the edge that independent columns reach,
+  :math:`(1 + \sqrt{d/n})^2` (Marchenko and Pastur).
 - ``"ledoit-wolf"``: :math:`(1 - a) S + a I` with Ledoit and Wolf's share ``a``.
 
 Which is better depends on what correlations are like, not on their number alone. With the true
@@ -61,9 +67,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
-from scipy.linalg import eigh
-from scipy.optimize import minimize_scalar
+from scipy.linalg import eigh, solve_triangular
 
+from dfi.transports.components import RELATIVE_FLOOR
 from dfi.transports.margins import count_rows
 
 if TYPE_CHECKING:
@@ -75,10 +81,18 @@ if TYPE_CHECKING:
     from dfi._types import Floats, Ints
     from dfi.transports.cells import Encoder
 
-CovarianceKind = Literal["auto", "sample", "factor", "ledoit-wolf"]
+CovarianceKind = Literal["auto", "sample", "qis", "factor", "ledoit-wolf"]
+Rank = int | Literal["qis"] | None
+"""How a component is estimated: by that many factors, by ``"qis"``, or as the sample is."""
 
 WIDE = 0.2
-"""More coordinates than this share of the rows are many: ``"auto"`` takes factors for them."""
+"""Up to this many coordinates for each row ``"auto"`` takes the sample correlation."""
+
+FOLDS, ERRORS = 5, 2.0
+"""Folds that choose between factors and QIS, and standard errors that are clear."""
+
+VARIES = 1e-9
+"""Deviation, in that of all rows, below which a column does not vary among some of them."""
 
 ITERATIONS = 30
 """Rounds of communalities: a fixed number, so that the result changes smoothly with the rows."""
@@ -106,6 +120,10 @@ class Coordinates(Protocol):
     @property
     def total(self) -> float:
         """The number of observations (:attr:`~dfi._data.weights.Weights.total`)."""
+
+    @property
+    def distinct(self) -> int:
+        """How many rows with a weight differ from each other."""
 
     def second_moments(self, place: slice | Ints) -> Floats:
         """Return the mean products of some coordinates."""
@@ -141,6 +159,11 @@ class RowCoordinates:
     def total(self) -> float:
         """The number of observations."""
         return self.weights.total
+
+    @cached_property
+    def distinct(self) -> int:
+        """How many rows with a weight differ from each other."""
+        return int(np.unique(row_keys(self.rows[self.weights.values > 0])).size)
 
     @cached_property
     def share(self) -> Floats:
@@ -187,6 +210,11 @@ class SummedCoordinates:
     def width(self) -> int:
         """How many coordinates there are."""
         return int(self.deviations.shape[1])
+
+    @property
+    def distinct(self) -> int:
+        """How many rows differ: all of them, for these are many."""
+        return int(self.total)
 
     def second_moments(self, place: slice | Ints) -> Floats:
         """Return the mean products of some coordinates."""
@@ -240,13 +268,13 @@ class FourthPowersOf:
 class Correlation:
     """A correlation matrix (d, d) and how it was found.
 
-    ``ranks`` are the numbers of factors of each component in the order of labels, None for one
-    whose matrix is the sample's (shrunken by ``shrinkage`` under Ledoit and Wolf).
+    ``ranks`` say how each component was estimated, in the order of labels: by that many factors, by
+    ``"qis"``, or None where its matrix is the sample's (shrunken by ``shrinkage`` under Ledoit and
+    Wolf). Variances of ``"qis"`` are estimated with the rest, and only near 1.
     """
 
     matrix: Floats
-    kind: Literal["sample", "factor", "ledoit-wolf"]
-    ranks: tuple[int | None, ...]
+    ranks: tuple[Rank, ...]
     shrinkage: float = 0.0
 
 
@@ -255,112 +283,191 @@ def correlation(
     kind: CovarianceKind = "auto",
     *,
     labels: Ints | None = None,
-    blocks: Ints | None = None,
-    ranks: Sequence[int | None] | None = None,
+    ranks: Sequence[Rank] | None = None,
 ) -> Correlation:
     """Estimate the correlation matrix of coordinates.
 
     Parameters
     ----------
     coordinates : Coordinates
-        Centred and of unit (weighted) variance; whitened within blocks.
-    kind : {"auto", "sample", "factor", "ledoit-wolf"}, default="auto"
-        ``"auto"`` takes factors for components of more than ``n / 5`` coordinates, ``n`` the
-        effective number of rows, and the sample correlation for the others.
+        Centred and of unit (weighted) variance.
+    kind : {"auto", "sample", "qis", "factor", "ledoit-wolf"}, default="auto"
+        ``"auto"`` takes the sample correlation for components of at most ``n / 5`` coordinates,
+        ``n`` the effective number of rows; for the others factors where held-out rows clearly
+        prefer them (:func:`prefers_factors`), else ``"qis"``.
     labels : ndarray of shape (d,), optional
         Dependence component of each coordinate, 0, 1, ...: correlations between them are 0.
-    blocks : ndarray of shape (d,), optional
-        Block of each coordinate; by default every one is its own.
-    ranks : sequence of int or None, optional
-        Those of an earlier fit, to be kept: which components have factors, and how many.
+    ranks : sequence of int, "qis" or None, optional
+        Those of an earlier fit, to be kept: how each component is estimated.
     """
     d = coordinates.width
-    own = np.arange(d) if blocks is None else blocks
     if ranks is None:
-        ranks = component_ranks(coordinates, kind, labels, blocks)
+        ranks = component_ranks(coordinates, kind, labels)
     matrix, amount = np.zeros((d, d)), 0.0
     for at, rank in zip(places(labels), ranks, strict=True):
         inside = np.arange(d)[at]
-        sample = coordinates.second_moments(at)
-        part = sample if rank is None else principal_factors(sample, rank, own[at])
-        matrix[np.ix_(inside, inside)] = part
+        matrix[np.ix_(inside, inside)] = estimated(coordinates, at, rank)
     if kind == "ledoit-wolf":
-        amount = ledoit_wolf(coordinates, labels, blocks)
+        amount = ledoit_wolf(coordinates, labels)
         matrix = (1.0 - amount) * matrix + amount * np.eye(d)
-    factors = any(rank is not None for rank in ranks)
-    same = own[:, None] == own[None, :]
-    matrix[same] = np.eye(d)[same]  # up to rounding they are so already
-    return Correlation(
-        matrix,
-        "ledoit-wolf" if kind == "ledoit-wolf" else "factor" if factors else "sample",
-        tuple(ranks),
-        amount,
-    )
+        np.fill_diagonal(matrix, 1.0)  # up to rounding they are so already
+    return Correlation(matrix, tuple(ranks), amount)
+
+
+def estimated(coordinates: Coordinates, at: slice | Ints, rank: Rank) -> Floats:
+    """Return the matrix of one component's coordinates, each in units of its deviation.
+
+    A coordinate that does not vary (a refit may have such) is unrelated to all others.
+    """
+    root = coordinates.root(at)
+    deviation = np.sqrt(np.sum(root**2, axis=0))
+    varies = deviation > 0
+    root = root[:, varies] / deviation[varies]
+    if rank == "qis":
+        part = quadratic_inverse(root, coordinates.size, coordinates.distinct)
+    else:
+        part = root.T @ root
+        part = part if rank is None else principal_factors(part, min(rank, max(len(part) - 1, 0)))
+        np.fill_diagonal(part, 1.0)
+    matrix = np.eye(len(varies))
+    matrix[np.ix_(varies, varies)] = part
+    return matrix
 
 
 def component_ranks(
-    coordinates: Coordinates,
-    kind: CovarianceKind,
-    labels: Ints | None = None,
-    blocks: Ints | None = None,
-) -> tuple[int | None, ...]:
-    """Return the number of factors of each component; None for those that are to have none."""
-    size = coordinates.size
-    ranks: list[int | None] = []
+    coordinates: Coordinates, kind: CovarianceKind, labels: Ints | None = None
+) -> tuple[Rank, ...]:
+    """Return how each component is estimated."""
+    ranks: list[Rank] = []
     for at in places(labels):
         d = coordinates.width if isinstance(at, slice) else len(at)
-        if kind in ("sample", "ledoit-wolf") or (kind == "auto" and d <= WIDE * size):
+        if kind in ("sample", "ledoit-wolf") or (kind == "auto" and d <= WIDE * coordinates.size):
             ranks.append(None)
-            continue
-        values = np.linalg.svd(coordinates.root(at), compute_uv=False) ** 2
-        sizes = np.ones(d) if blocks is None else np.unique(blocks[at], return_counts=True)[1]
-        ranks.append(min(int(np.sum(values > noise_edge(sizes, size))), d - 1))
+        elif kind == "factor" or (kind == "auto" and prefers_factors(coordinates, at)):
+            ranks.append(n_factors(coordinates.root(at), coordinates.size))
+        else:
+            ranks.append("qis")
     return tuple(ranks)
 
 
-def noise_edge(sizes: Floats | Ints, n: float) -> float:
-    """Return the largest eigenvalue that independent blocks of these sizes reach by chance."""
-    sizes = np.asarray(sizes, dtype=float)
-    if np.all(sizes == 1.0):
-        return float((1.0 + np.sqrt(len(sizes) / n)) ** 2)
-    ratios, counts = np.unique(np.minimum(sizes / n, 1.0), return_counts=True)
-
-    def inverse(log_z: float) -> float:
-        z = np.exp(log_z)
-        root = np.sqrt((1.0 - z) ** 2 + 4.0 * ratios * z)
-        # z - 1 + root, without cancellation for small z
-        numerator = np.where(z < 1.0, 4.0 * ratios * z / (1.0 - z + root), z - 1.0 + root)
-        return float(1.0 / z + counts @ numerator / (2.0 * z))
-
-    grid = np.linspace(-8.0, 8.0, 161)
-    best = grid[int(np.argmin([inverse(point) for point in grid]))]
-    found = minimize_scalar(inverse, bounds=(best - 0.1, best + 0.1), method="bounded")
-    return float(min(found.fun, inverse(best)))
+def n_factors(root: Floats, size: float) -> int:
+    """Return the number of eigenvalues that independent columns do not reach by chance."""
+    d = root.shape[1]
+    values = np.linalg.eigvalsh(root @ root.T if len(root) < d else root.T @ root)
+    edge = (1.0 + float(d / size) ** 0.5) ** 2
+    return int(min(np.sum(values > edge), d - 1))
 
 
-def principal_factors(sample: Floats, rank: int, blocks: Ints | None = None) -> Floats:
-    """Return the matrix of ``rank`` factors with the identity within blocks."""
-    d = len(sample)
-    own = np.arange(d) if blocks is None else blocks
-    members = [np.flatnonzero(own == block) for block in np.unique(own)]
-    single = np.concatenate([m for m in members if len(m) == 1] or [np.empty(0, dtype=np.intp)])
-    several = [m for m in members if len(m) > 1]
-    target, loadings = sample, np.zeros((d, 0))
+def prefers_factors(coordinates: Coordinates, at: slice | Ints) -> bool:
+    """Return whether rows that were held out are clearly likelier under factors than under QIS.
+
+    By the mean difference of normal log-likelihoods over :data:`FOLDS` folds, clearly being above
+    :data:`ERRORS` of its standard errors. The identity times ``FLOOR^2`` is added to both matrices:
+    what is collinear has no density. Folds go by the values of rows, so that equal rows are in
+    the same one, and the order of rows and columns does not matter.
+    """
+    rows, share = coordinates.some_rows()
+    rows = rows[share > 0][:, at]
+    share = share[share > 0]
+    _, first, which = np.unique(row_keys(rows), return_index=True, return_inverse=True)
+    sizes = row_keys(np.sort(rows[first], axis=1))
+    fold = np.argsort(np.argsort(sizes, kind="stable"))[which] % FOLDS
+    difference = np.zeros(len(rows))
+    for k in np.unique(fold):
+        held, part = fold == k, share[fold != k].sum()
+        if part == 0.0:
+            return False
+        root = rows[~held] * np.sqrt(share[~held] / part)[:, None]
+        deviation = np.sqrt(np.sum(root**2, axis=0))
+        varies = deviation > VARIES
+        root, tested = root[:, varies] / deviation[varies], rows[held][:, varies]
+        size, distinct = part * coordinates.size, len(np.unique(row_keys(rows[~held])))
+        if not varies.any():
+            return False
+        likelihood = [
+            _log_likelihood(tested / deviation[varies], matrix)
+            for matrix in (
+                principal_factors(root.T @ root, n_factors(root, size)),
+                quadratic_inverse(root, size, distinct),
+            )
+        ]
+        difference[held] = likelihood[0] - likelihood[1]
+    mean = share @ difference
+    error = np.sqrt(share @ (difference - mean) ** 2 / coordinates.size)
+    return bool(mean > ERRORS * error)
+
+
+def _log_likelihood(rows: Floats, matrix: Floats) -> Floats:
+    """Return the normal log-likelihood of rows, but for a constant."""
+    lower = np.linalg.cholesky(matrix + FLOOR**2 * np.eye(len(matrix)))
+    white = solve_triangular(lower, rows.T, lower=True)
+    return np.asarray(-0.5 * np.sum(white**2, axis=0) - np.sum(np.log(np.diag(lower))))
+
+
+def row_keys(rows: Floats) -> Floats:
+    """Return a number for each row, the same for equal rows and no others."""
+    weights = np.random.default_rng(0).uniform(1.0, 2.0, rows.shape[1])
+    # no product of matrices: BLAS may round equal rows differently
+    return np.asarray(np.sum(rows * weights, axis=1))
+
+
+def quadratic_inverse(root: Floats, size: float, distinct: int) -> Floats:
+    r"""Return Ledoit and Wolf's quadratic-inverse shrinkage of ``root.T @ root``.
+
+    Parameters
+    ----------
+    root : ndarray of shape (k, d)
+        Rows whose cross products are the sample correlation.
+    size : float
+        The effective number of rows behind it.
+    distinct : int
+        How many of them differ: fewer than columns leave directions that no row shows.
+    """
+    d = root.shape[1]
+    short = len(root) < d
+    values, vectors = np.linalg.eigh(root @ root.T if short else root.T @ root)
+    kept = values > RELATIVE_FLOOR * values[-1]
+    values, vectors = values[kept], vectors[:, kept]
+    if short:
+        vectors = root.T @ vectors / np.sqrt(values)
+    rank = len(values)
+    # columns that are collinear whatever the rows stay so, and are no dimension of the problem
+    width = d if rank >= min(d, distinct - 1) else rank
+    n = rank if rank < width else max(size - 1.0, width)
+    ratio = width / n
+    bandwidth = min(ratio, 1.0 / ratio) ** 0.7 * width**-0.35
+    inverse = 1.0 / values
+    apart = inverse[:, None] - inverse
+    kernel = inverse[:, None] / (apart**2 + (bandwidth * inverse[:, None]) ** 2)
+    real = np.mean(kernel * apart, axis=0)
+    square = real**2 + np.mean(kernel * inverse[:, None] * bandwidth, axis=0) ** 2
+    unseen = 0.0
+    if width <= n:
+        shrunk = values / (
+            (1.0 - ratio) ** 2 + 2.0 * ratio * (1.0 - ratio) * real + ratio**2 * square
+        )
+    else:
+        shrunk = values / square
+        unseen = 1.0 / ((ratio - 1.0) * np.mean(inverse))
+    total = values.sum() / (shrunk.sum() + (width - rank) * unseen)
+    found = (vectors * (total * (shrunk - unseen))) @ vectors.T
+    found[np.diag_indices(d)] += total * unseen
+    return np.asarray(found)
+
+
+def principal_factors(sample: Floats, rank: int) -> Floats:
+    """Return the matrix of ``rank`` factors with a part of its own for every coordinate."""
+    target, loadings = sample, np.zeros((len(sample), 0))
     vectors: Floats | None = None
     for _ in range(ITERATIONS if rank else 0):
         values, vectors = _leading(target, rank, vectors)
         loadings = vectors * np.sqrt(np.maximum(values, 0.0))
-        communality = np.sum(loadings[single] ** 2, axis=1)
-        loadings[single] *= np.sqrt((1.0 - FLOOR) / np.maximum(communality, 1.0 - FLOOR))[:, None]
+        communality = np.sum(loadings**2, axis=1)
+        loadings *= np.sqrt((1.0 - FLOOR) / np.maximum(communality, 1.0 - FLOOR))[:, None]
         target = sample.copy()
-        target[single, single] = np.minimum(communality, 1.0 - FLOOR)
-        for block in several:
-            left, singular, right = np.linalg.svd(loadings[block], full_matrices=False)
-            loadings[block] = (left * np.minimum(singular, np.sqrt(1.0 - FLOOR))) @ right
-            target[np.ix_(block, block)] = loadings[block] @ loadings[block].T
+        np.fill_diagonal(target, np.minimum(communality, 1.0 - FLOOR))
     result = loadings @ loadings.T
-    same = own[:, None] == own[None, :]
-    result[same] = np.eye(d)[same]
+    np.fill_diagonal(result, 1.0)
     return np.asarray(result)
 
 

@@ -57,13 +57,14 @@ from dfi.transports.covariance import (
     WIDE,
     CovarianceKind,
     FourthPowersOf,
+    Rank,
     RowCoordinates,
     SummedCoordinates,
     component_ranks,
     correlation,
+    estimated,
     ledoit_wolf,
     places,
-    principal_factors,
 )
 from dfi.transports.linear_error import attributed_influence, latent_terms, refuse_derived
 from dfi.transports.margins import count_rows
@@ -99,9 +100,11 @@ class LinearTransport(StraightTransport):
     of the (shrunken) correlation matrix of the active columns; with components the k-th eigenvector
     belongs to the component of the k-th coordinate, and is 0 outside of it. ``smoothing`` is the
     bridge's correlation ``s``, 1 for a deterministic map; the attribution matrix is
-    ``weight_factor * L``; ``shrinkage`` the share of the identity that was mixed in; ``ranks`` the
-    number of factors of each component, None where its correlations are the sample's; ``edges``
-    those of the cells that the law of a large table is in (:mod:`dfi.transports.cells`).
+    ``weight_factor * L``; ``shrinkage`` the share of the identity that was mixed in; ``ranks`` how
+    the correlations of each component were estimated (:data:`dfi.transports.covariance.Rank`);
+    ``edges`` those of the cells that the law of a large table is in (:mod:`dfi.transports.cells`).
+    ``spread`` is the deviation of the rows' ``L^{-1} x``, by which latent coordinates are divided:
+    1 but for ``"qis"``, see there.
     """
 
     design: Transport
@@ -117,8 +120,9 @@ class LinearTransport(StraightTransport):
     reference: Reference
     labels: Ints | None = None
     missed: Floats | None = None
-    ranks: tuple[int | None, ...] = (None,)
+    ranks: tuple[Rank, ...] = (None,)
     edges: Floats | None = None
+    spread: Floats | float = 1.0
     decoder: Floats = field(init=False)
     encoder: Floats = field(init=False)
 
@@ -126,7 +130,7 @@ class LinearTransport(StraightTransport):
         roots = np.sqrt(self.eigenvalues)
         inverse = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
         object.__setattr__(self, "decoder", self._of_spectrum(roots))
-        object.__setattr__(self, "encoder", self._of_spectrum(inverse))
+        object.__setattr__(self, "encoder", self._of_spectrum(inverse) / self.spread)
 
     def _of_spectrum(self, values: Floats) -> Floats:
         """Return the symmetric matrix of the eigenvectors with other values."""
@@ -164,8 +168,21 @@ class LinearTransport(StraightTransport):
     @property
     def factors(self) -> int | None:
         """The number of factors of all components; None without a factor covariance."""
-        found = [rank for rank in self.ranks if rank is not None]
+        found = [rank for rank in self.ranks if isinstance(rank, int)]
         return sum(found) if found else None
+
+    @property
+    def of_sample(self) -> bool:
+        """Whether all correlations are the sample's, which own errors are derived for."""
+        return all(rank is None for rank in self.ranks)
+
+    @property
+    def estimator(self) -> str:
+        """The ``covariance`` that was used, of any component that is not the sample's."""
+        if self.of_sample:
+            shrunk = isinstance(self.design, Whitening) and self.design.estimator == "ledoit-wolf"
+            return "ledoit-wolf" if shrunk else "sample"
+        return "qis" if self.factors is None else "factor"
 
     @property
     def condition(self) -> float:
@@ -230,7 +247,7 @@ class LinearTransport(StraightTransport):
         )
 
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
-        """Return ``L^+ x`` for each row: the deterministic part of the latent coordinates."""
+        """Return the deterministic part of the latent coordinates, ``L^+ x`` over its spread."""
         del generator
         return np.asarray(self.standardize(matrix) @ self.encoder)
 
@@ -306,11 +323,12 @@ class LinearTransport(StraightTransport):
 
     def diagnostics(self, owner: Ints) -> Plain:
         """Return rank and condition of the correlation matrix, and what is collinear."""
-        kind = "sample" if self.factors is None else "factor"
-        if isinstance(self.design, Whitening) and self.design.estimator == "ledoit-wolf":
-            kind = "ledoit-wolf"
         return {
-            "covariance": {"used": kind, "factors": self.factors, "shrinkage": self.shrinkage},
+            "covariance": {
+                "used": self.estimator,
+                "factors": self.factors,
+                "shrinkage": self.shrinkage,
+            },
             "rank": self.rank,
             "condition": self.condition,
             "random_kernel": bool(self.kernel_variance.any()),
@@ -354,7 +372,7 @@ class Selected(NamedTuple):
 
     labels: Ints | None = None
     missed: Floats | None = None
-    ranks: tuple[int | None, ...] | None = None
+    ranks: tuple[Rank, ...] | None = None
 
 
 def selected_units(like: FittedTransport | None, owner: Ints) -> Selected:
@@ -387,9 +405,9 @@ class Whitening(Transport):
         return "sample" if self.shrinkage else self.covariance
 
     def check(self, *, transport_error: str, integration: Quadrature) -> None:
-        """Raise if derived terms are asked for of a factor covariance, which has none."""
+        """Raise if derived terms are asked for of a covariance that has none."""
         super().check(transport_error=transport_error, integration=integration)
-        if self.estimator == "factor":
+        if self.estimator in ("factor", "qis"):
             refuse_derived(transport_error)
 
     def check_parameters(self) -> None:
@@ -605,8 +623,8 @@ class _LinearDesign(Whitening):
             )
             if inner is not None:
                 even = self.attribution == "isotropic"
-                if self._has_factors(inner, sums.size):
-                    inner, linear = self._among_factors(
+                if self._is_wide(inner, sums.size, like):
+                    inner, linear = self._among_columns(
                         *sums.standardized(active), active, columns, like
                     )
                     return BlockTransport(self, active, inner, linear, even)
@@ -681,13 +699,13 @@ class _LinearDesign(Whitening):
         """Fit the transport to rows that are whitened within units."""
         active = np.flatnonzero(~constant)
         even = self.attribution == "isotropic"
-        if self._has_factors(inner, count_rows(weights)):
+        if self._is_wide(inner, count_rows(weights), like):
             share = weights.values / weights.values.sum()
             center = share @ matrix
             deviation = np.sqrt(share @ (matrix - center) ** 2)
             deviation[constant_columns(matrix[share > 0])] = 0.0
             rows = ((matrix - center) / np.where(deviation > 0, deviation, 1.0))[:, active]
-            inner, linear = self._among_factors(
+            inner, linear = self._among_columns(
                 RowCoordinates(rows, weights), center, deviation, active, columns, like
             )
             if self.coupling()[0] == "empirical":
@@ -701,12 +719,14 @@ class _LinearDesign(Whitening):
         linear = self._fit(whitened, weights, all_vary, inner.units, kept, inner.owner)
         return BlockTransport(self, active, inner, linear, even)
 
-    def _has_factors(self, inner: WithinUnits, size: float) -> bool:
-        """Return whether factors of all columns whiten within units as well."""
-        wide = self.covariance == "factor" or len(inner.owner) > WIDE * size
-        return wide and self.estimator in ("auto", "factor")
+    def _is_wide(self, inner: WithinUnits, size: float, like: FittedTransport | None) -> bool:
+        """Return whether an estimate of all columns whitens within units as well."""
+        if isinstance(like, BlockTransport):
+            return not like.linear.of_sample
+        wide = self.covariance in ("factor", "qis") or len(inner.owner) > WIDE * size
+        return wide and self.estimator in ("auto", "factor", "qis")
 
-    def _among_factors(
+    def _among_columns(
         self,
         coordinates: Coordinates,
         center: Floats,
@@ -715,7 +735,7 @@ class _LinearDesign(Whitening):
         columns: Sequence[Column],
         like: FittedTransport | None,
     ) -> tuple[WithinUnits, LinearTransport]:
-        """Fit all but the law where factors of all columns whiten within units as well."""
+        """Fit all but the law where an estimate of all columns whitens within units as well."""
         unit = np.zeros(len(center), dtype=np.intp)
         for number, column in enumerate(columns):
             unit[list(column.positions)] = number
@@ -737,13 +757,24 @@ class _LinearDesign(Whitening):
             values[inside], vectors[np.ix_(inside, inside)] = np.linalg.eigh(
                 between[np.ix_(inside, inside)]
             )
+        values = np.where(values > RELATIVE_FLOOR * values.max(), values, 0.0)
+        spread: Floats | float = 1.0
+        if "qis" in found.ranks:
+            root = np.zeros((len(active), d))
+            for block, own in zip(inner.blocks, inner.places, strict=True):
+                inside = np.searchsorted(active, block.positions)
+                root[np.ix_(inside, own)] = deviation[block.positions][:, None] * block.encoder
+            # one number for a unit, so that it does not depend on the unit's coding
+            squares = _spread(coordinates.root(slice(None)) @ root, vectors, values) ** 2
+            sizes = np.bincount(inner.owner)
+            spread = np.sqrt(np.bincount(inner.owner, squares) / sizes)[inner.owner]
         return inner, LinearTransport(
             design=self,
             active=np.arange(d),
             center=np.zeros(d),
             scale=np.ones(d),
             eigenvectors=vectors,
-            eigenvalues=np.where(values > RELATIVE_FLOOR * values.max(), values, 0.0),
+            eigenvalues=values,
             smoothing=smoothing,
             weight_factor=weight_factor,
             shrinkage=0.0,
@@ -752,6 +783,7 @@ class _LinearDesign(Whitening):
             labels=labels,
             missed=missed,
             ranks=found.ranks,
+            spread=spread,
         )
 
     def _fit(
@@ -806,13 +838,16 @@ class _LinearDesign(Whitening):
             labels, missed = column_labels(components, unit_rows, active, columns, len(center))
         estimator = self.estimator
         if ranks is None:
-            ranks = component_ranks(unit_rows, estimator, labels, blocks)
+            ranks = component_ranks(unit_rows, estimator, labels)
         amount = 0.0
         if estimator == "ledoit-wolf":
             amount = ledoit_wolf(rows, labels, blocks)
         elif not isinstance(self.shrinkage, str):
             amount = float(self.shrinkage or 0.0)
-        eigenvectors, eigenvalues = _block_eigensystem(rows, labels, ranks, blocks)
+        eigenvectors, eigenvalues, stretch, spread = _block_eigensystem(
+            rows, labels, ranks, standardize=standardize
+        )
+        scale[active] *= stretch
         if amount > 0:
             eigenvalues = (1 - amount) * eigenvalues + amount * eigenvalues.mean()
         return LinearTransport(
@@ -830,6 +865,7 @@ class _LinearDesign(Whitening):
             labels=labels,
             missed=missed,
             ranks=ranks,
+            spread=spread,
         )
 
 
@@ -845,12 +881,15 @@ class Gaussian(_LinearDesign):
         the estimand.
     standardize : bool, default=True
         Bring every column to unit variance first, so that units of measurement do not matter.
-    covariance : {"auto", "sample", "factor", "ledoit-wolf"}, default="auto"
+    covariance : {"auto", "sample", "qis", "factor", "ledoit-wolf"}, default="auto"
         How correlations are estimated (:mod:`dfi.transports.covariance`, with figures).
-        ``"factor"``: a few common factors and a part of its own for every column, positive
-        definite for any number of rows. ``"auto"``: factors for a component of more columns than a
-        fifth of the rows, else the sample correlation. Under factors standard errors come from
-        refits and the second-order bias is left in.
+        ``"qis"``: Ledoit and Wolf's nonlinear shrinkage, under which opposite effects of columns
+        that are nearly collinear still cancel. ``"factor"``: a few common factors and a part of its
+        own for every column. ``"auto"``: the sample correlation for a component of at most a fifth
+        as many columns as rows; else factors where held-out rows are clearly likelier under them,
+        and ``"qis"`` where not; and the sample's again where predictions would not keep their
+        variance. Under both standard errors come from refits and the second-order bias is left in;
+        under ``"qis"`` rows come back from ``inverse_transform`` only nearly.
     shrinkage : float or "ledoit-wolf", default=0.0
         Share of the identity mixed into the sample correlation matrix;
         ``"ledoit-wolf"`` is the same as ``covariance="ledoit-wolf"``.
@@ -1124,40 +1163,74 @@ def _empirical_law(transport: LinearTransport, matrix: Floats, mass: Floats) -> 
     )
 
 
+class _System(NamedTuple):
+    """An eigensystem, what its columns are multiplied by, and the deviation of the rows in it."""
+
+    vectors: Floats
+    values: Floats
+    stretch: Floats | float = 1.0
+    spread: Floats | float = 1.0
+
+
 def _block_eigensystem(
-    rows: Coordinates,
-    labels: Ints | None,
-    ranks: Sequence[int | None],
-    blocks: Ints | None = None,
-) -> tuple[Floats, Floats]:
+    rows: Coordinates, labels: Ints | None, ranks: Sequence[Rank], *, standardize: bool
+) -> _System:
     """Return the eigensystem of second moments, component by component, collinear ones at 0.
 
     The k-th pair belongs to the component of column k. Whether columns are collinear is
-    a question within a component: its own largest eigenvalue is the measure. A component with a
-    rank has that many factors, and none of its columns are collinear.
+    a question within a component: its own largest eigenvalue is the measure.
     """
     d = rows.width
-    vectors, values = np.zeros((d, d)), np.zeros(d)
+    vectors, values, stretch, spread = np.zeros((d, d)), np.zeros(d), np.ones(d), np.ones(d)
     for place, rank in zip(places(labels), ranks, strict=True):
-        part = rows.root(place)
         if rank is None:
-            found, spectrum = _eigensystem(part)
+            found = _System(*_eigensystem(rows.root(place)))
         else:
-            found, spectrum = _factor_system(part, rank, None if blocks is None else blocks[place])
-        spectrum = np.where(spectrum > RELATIVE_FLOOR * spectrum.max(), spectrum, 0.0)
+            found = _modelled_system(rows, place, rank, standardize=standardize)
+        spectrum = np.where(found.values > RELATIVE_FLOOR * found.values.max(), found.values, 0.0)
+        found = found._replace(values=spectrum)
+        if rank == "qis":
+            root = rows.root(place) / found.stretch
+            found = found._replace(spread=_spread(root, found.vectors, spectrum))
         if isinstance(place, slice):
-            return found, spectrum
-        vectors[np.ix_(place, place)], values[place] = found, spectrum
-    return vectors, values
+            return found
+        vectors[np.ix_(place, place)], values[place] = found.vectors, found.values
+        stretch[place], spread[place] = found.stretch, found.spread
+    return _System(vectors, values, stretch, spread)
 
 
-def _factor_system(root: Floats, rank: int, blocks: Ints | None) -> tuple[Floats, Floats]:
-    """Return the eigensystem where correlations are those of ``rank`` factors, variances kept."""
-    moments = root.T @ root
-    deviation = np.sqrt(np.diag(moments))
-    scale = np.outer(deviation, deviation)
-    spectrum, vectors = np.linalg.eigh(scale * principal_factors(moments / scale, rank, blocks))
-    return vectors, spectrum
+def _modelled_system(
+    rows: Coordinates, place: slice | Ints, rank: Rank, *, standardize: bool
+) -> _System:
+    """Return the eigensystem where correlations are not the sample's.
+
+    Variances are the sample's under factors. Those that QIS estimates scale the columns: columns
+    that are nearly equal would no longer be so if each was given the variance of its rows.
+    """
+    matrix = estimated(rows, place, rank)
+    stretch: Floats | float = 1.0
+    if standardize:
+        stretch = np.sqrt(np.diag(matrix))
+        matrix /= np.outer(stretch, stretch)
+    else:
+        deviation = np.sqrt(np.sum(rows.root(place) ** 2, axis=0))
+        matrix *= np.outer(deviation, deviation)
+    spectrum, vectors = np.linalg.eigh(matrix)
+    return _System(vectors, spectrum, stretch)
+
+
+def _spread(root: Floats, vectors: Floats, values: Floats) -> Floats:
+    """Return the deviation of the rows' latent coordinates, over that of their part in the range.
+
+    QIS has smaller directions larger than the rows show them, and rows lie nearer to the middle
+    than they would by chance: by up to 2/3 of the variance for as many columns as rows.
+    """
+    kept = values > 0
+    inverse = vectors[:, kept] / np.sqrt(values[kept]) @ vectors[:, kept].T
+    squares, part = np.sum((root @ inverse) ** 2, axis=0), np.sum(vectors[:, kept] ** 2, axis=1)
+    # a coordinate that does not vary, or of which all is random, stays as it is
+    ratio = np.divide(squares, part, out=np.ones_like(part), where=(squares > 0) & (part > 0))
+    return np.asarray(np.sqrt(ratio))
 
 
 def _eigensystem(root: Floats) -> tuple[Floats, Floats]:

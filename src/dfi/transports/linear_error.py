@@ -350,8 +350,8 @@ def why_left_in(linear: LinearTransport, n: int) -> str:
         return "the published form is there to reproduce the paper"
     if linear.smoothing < 1.0:
         return "not derived for the bridge (epsilon > 0)"
-    if linear.factors is not None:
-        return "not derived for factors (covariance='factor')"
+    if not linear.of_sample:
+        return f"not derived for covariance={linear.estimator!r}"
     largest = max(map(len, linear.blocks))
     if n < 2 * largest:
         return "rows < 2 x columns that depend on each other: an expansion in 1/n does not hold"
@@ -361,11 +361,11 @@ def why_left_in(linear: LinearTransport, n: int) -> str:
 
 
 def refuse_derived(transport_error: str) -> None:
-    """Raise for an own error by the sample correlation's influence, where factors are fitted."""
+    """Raise for an own error by the sample correlation's influence, where others are fitted."""
     if transport_error in ("derived", "covariance", "finite-difference"):
         raise ValueError(
             f"transport_error={transport_error!r} goes by the influence of rows on the sample "
-            "correlation, and this one is of factors: use 'auto' or 'jackknife' (refits) or "
+            "correlation, and this one is another: use 'auto' or 'jackknife' (refits) or "
             "'ignore', or a transport with covariance='sample'"
         )
 

@@ -194,7 +194,7 @@ class StraightTransport(FittedTransport):
     def own_error(self, scores: Scores, task: Task) -> Scores | None:
         """Add the derived terms, or refits where no sensitivity is to be trusted."""
         lines, names = scores.straight, self._names(task)
-        if self.whitening.factors is not None or self._only_refits(task.loss):
+        if not self.whitening.of_sample or self._only_refits(task.loss):
             found = self.jackknife(scores, task)
             told: Plain = {"sensitivity": {"used": "jackknife"}}
             found = replace(found, diagnostics={**found.diagnostics, **told})
@@ -302,7 +302,7 @@ class StraightTransport(FittedTransport):
     def _pooled(self, task: Task) -> Scores:
         """Score lines, with what the chosen treatment of the transport's error asks for."""
         linear, error = self.whitening, task.transport_error
-        if linear.factors is not None:
+        if not linear.of_sample:
             refuse_derived(error)
         if self._only_refits(task.loss):
             if error in STRAIGHT_ONLY:
@@ -313,7 +313,7 @@ class StraightTransport(FittedTransport):
             error = "ignore"
         if error == "auto" and (
             linear.smoothing < 1.0
-            or linear.factors is not None
+            or not linear.of_sample
             or task.options.rule == "draws"
             or task.n_fitted < 2 * max(map(len, linear.blocks))
         ):
