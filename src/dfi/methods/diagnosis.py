@@ -41,7 +41,6 @@ from dfi.losses import SQUARED_ERROR
 from dfi.methods.noise_floor import NoiseFloor, Probe, noise_floor, probed_table, why_not
 from dfi.transports.auto import LatentDiagnostics, alternative_to, latent_diagnostics
 from dfi.transports.base import thin
-from dfi.transports.gaussian import Whitening
 from dfi.warnings import (
     ImplausibleScoreWarning,
     InferenceWarning,
@@ -166,14 +165,13 @@ def keeping_variance(
     under the sample correlation, by :data:`NEARER`, ``covariance="auto"`` takes that one.
     """
     design, linear = transport.design, transport.between
-    if not isinstance(design, Whitening) or design.covariance != "auto":
-        return transport, ""
-    if linear is None or linear.of_sample:
+    asked = design.specification().get("covariance")
+    if asked != "auto" or linear is None or linear.of_sample:
         return transport, ""
     ratio = _variance_ratio(transport, task, seed)
     if 1.0 / KEPT_VARIANCE <= ratio <= KEPT_VARIANCE:
         return transport, ""
-    sample = fit(replace(design, covariance="sample"))
+    sample = fit(design.by_sample())
     nearer = _variance_ratio(sample, task, seed)
     if abs(np.log(nearer)) + np.log(NEARER) >= abs(np.log(ratio)):
         return transport, ""

@@ -31,7 +31,6 @@ from dfi._models.parallel import in_parallel
 from dfi._scoring.forms import CROSSED
 from dfi._scoring.scores import SAMPLE_ROWS
 from dfi.transports import resolve_transport
-from dfi.transports.gaussian import Whitening
 from dfi.transports.local import explain_rows, players_of
 from dfi.warnings import ExactnessWarning
 
@@ -215,9 +214,9 @@ class _Transports:
         source = MatrixSource(fits.data.matrix, fits.weights, fits.rows)
         self.whole = design.fit_source(source, fits.constant, columns=columns)
         linear = self.whole.between
-        if isinstance(design, Whitening) and linear is not None and "qis" in linear.ranks:
+        if linear is not None and "qis" in linear.ranks:
             # rows do not return to themselves under QIS, nor would contributions to predictions
-            self.design = replace(design, covariance="sample")
+            self.design = design.by_sample()
             self.whole = self.design.fit_source(source, fits.constant, columns=columns)
         self._made: dict[bytes, FittedTransport] = {}
 

@@ -236,6 +236,10 @@ class Transport(TransformerMixin, BaseEstimator):
         """Fit the transport for sets of units that are scored as one, where it can."""
         return self.fit_matrix(matrix, weights, constant, columns=columns)
 
+    def by_sample(self) -> Transport:
+        """Return the same transport by the sample correlation: itself, where that is a given."""
+        return self
+
     def fit_source(
         self,
         source: RowSource,

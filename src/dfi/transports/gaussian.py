@@ -404,6 +404,12 @@ class Whitening(Transport):
             return "ledoit-wolf"
         return "sample" if self.shrinkage else self.covariance
 
+    def by_sample(self) -> Whitening:
+        """Return the same transport by the sample correlation."""
+        found = copy.copy(self)
+        found.covariance = "sample"
+        return found
+
     def check(self, *, transport_error: str, integration: Quadrature) -> None:
         """Raise if derived terms are asked for of a covariance that has none."""
         super().check(transport_error=transport_error, integration=integration)
