@@ -200,7 +200,7 @@ def test_columns_of_the_table(quick):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("estimator", ["boosting", "auto"])
+@pytest.mark.parametrize("estimator", ["auto", pytest.param("boosting", marks=pytest.mark.full)])
 def test_other_models_are_told_apart_too(estimator):
     first, second = (
         table(240, slopes, seed=k) for k, slopes in enumerate((BEFORE, [0.0, 0.5, 0.3, 1.0]))
@@ -220,7 +220,7 @@ def mixed(n, seed, lift):
     return pd.DataFrame({"kind": kind, "x": x, "gap": gap, "y": y})
 
 
-@pytest.mark.parametrize("estimator", ["linear", "boosting"])
+@pytest.mark.parametrize("estimator", ["linear", pytest.param("boosting", marks=pytest.mark.full)])
 def test_categories_and_missing_values_are_units(estimator):
     found = dfi.change(
         mixed(300, 0, 0.0), mixed(250, 1, 2.5), y="y", estimator=estimator, diagnose=False

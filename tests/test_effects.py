@@ -240,6 +240,7 @@ def test_classes_have_a_difference_of_risks():
     assert one.spec["outcome"]["effect"]["contrast"] == "difference of risks of y = dead"
 
 
+@pytest.mark.full
 def test_the_default_learners_find_a_bent_effect():
     rng = np.random.default_rng(9)
     X = rng.standard_normal((700, 3))

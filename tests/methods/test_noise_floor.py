@@ -311,6 +311,7 @@ def test_noise_that_is_significant_is_named_and_features_below_it_too(monkeypatc
     assert len(result.diagnostics["alarms"]) == 2
 
 
+@pytest.mark.full
 def test_a_probe_above_zero_has_the_error_of_its_transport_too():
     """Tests that join a probe with features by chance fit the transport to that chance.
 

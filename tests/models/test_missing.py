@@ -297,7 +297,9 @@ def test_every_front_door_takes_the_word():
 
 
 @pytest.mark.filterwarnings("ignore::dfi.warnings.DFIWarning")
-@pytest.mark.parametrize("learner", ["linear", "native", "pipeline", "filled"])
+@pytest.mark.parametrize(
+    "learner", ["linear", "native", "filled", pytest.param("pipeline", marks=pytest.mark.full)]
+)
 def test_methods_of_a_comparison(learner):
     """Each method moves or leaves out value and indicator as one, or refuses by name."""
     model = {

@@ -27,6 +27,7 @@ def oracle_coverage():
     return {"block": cover_block("oracle", 0.4, 250, 0, 150, 1)}
 
 
+@pytest.mark.full
 def test_plain_intervals_miss_what_aware_ones_cover(oracle_coverage):
     plain, aware = (shares(oracle_coverage, kind) for kind in (PLAIN, AWARE))
     error = np.sqrt(0.09 / 150)
@@ -100,6 +101,7 @@ def test_line_variances_of_a_known_function():
 
 
 @pytest.mark.filterwarnings("ignore::dfi.warnings.QuadratureWarning")  # few draws, on purpose
+@pytest.mark.full
 def test_drawing_adds_the_variance_over_m():
     found = claims.drawing_bias((1, 5, 50), 500, 16)
     expected = np.asarray(found["truth"])[None, :2] / np.array([[1], [5], [50]])
@@ -168,6 +170,7 @@ def test_intervals_below_zero_are_counted():
     assert claims_pages._below(rows, ("boosting",)) == "- %"
 
 
+@pytest.mark.full
 def test_everything_is_written(page):
     for name in WHAT_HOLDS.files:
         assert (page / name).stat().st_size > 500

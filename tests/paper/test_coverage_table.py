@@ -235,6 +235,7 @@ def test_distance_from_the_band(share, beyond):
     assert dataclasses.replace(row, transport="bridge", feature=NULLS_LABEL).paper is None
 
 
+@pytest.mark.full
 def test_everything_is_written(tmp_path):
     write_table(whole_grid(), tmp_path, Size())
     study = coverage_table_pages.COVERAGE_TABLE

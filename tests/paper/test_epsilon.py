@@ -108,6 +108,7 @@ def test_replications_are_averaged_where_they_have_scores():
     assert collect_curve(records, "analytical", "true") is None
 
 
+@pytest.mark.full
 def test_the_files(analytical, oversampled, tmp_path):
     bridge = {**analytical, "form": "bridge"}
     names = [*FORMS]

@@ -219,6 +219,7 @@ def _boxes(ax, renderer):
     return [text.get_window_extent(renderer) for text in labels if text.get_text()]
 
 
+@pytest.mark.full
 def test_study_writes_its_files_with_six_legible_panels(small, drawn, tmp_path, monkeypatch):
     monkeypatch.setattr(Size, "trees", lambda *_, **__: 10)
     first, second = tmp_path / "first", tmp_path / "second"

@@ -50,6 +50,7 @@ def test_errors_of_several_splits_have_both_parts():
     np.testing.assert_array_equal(splits.ranks(), 1 + (scores < scores[:, ::-1]))
 
 
+@pytest.mark.full
 def test_study_writes_its_files(small, tmp_path):
     study = hiv_groups_page.HIV_GROUPS
     reproduce(study, tmp_path)
@@ -73,6 +74,7 @@ def test_missing_data_are_missed_before_anything_is_fitted(tmp_path):
     reason="DFI_DATA names no folder of the data",
 )
 @pytest.mark.parametrize("outcome", hiv.OUTCOMES)
+@pytest.mark.full
 def test_the_binding_sites_lead(outcome):
     data = hiv.read_hiv(outcome, None)
     result = dfi.explain(

@@ -208,6 +208,7 @@ def standard_errors(n_samples):
     return np.array(found) / np.sqrt(variance / n)
 
 
+@pytest.mark.full
 def test_standard_errors_are_those_of_theory():
     """phi_X1 too, whose slopes have no first-order error on normal columns."""
     found = standard_errors(8)

@@ -311,6 +311,7 @@ def test_bridge_influence_is_the_infinitesimal_jackknife(epsilon, curved, standa
     assert max(worst_errors(bridge.scores, influence, bridge.mass)) < 1e-7
 
 
+@pytest.mark.full
 def test_bridge_moments_come_out_of_the_rows():
     """Hermite coefficients and G by simulation, unmoved by a large intercept."""
     bridge = QuadraticBridge(1.0, 0.5, standardize=True)
