@@ -29,7 +29,13 @@ def test_a_few_rows_are_refused_in_words_about_rows(estimator, n):
 
 @pytest.mark.parametrize(
     ("estimator", "n"),
-    [("linear", 10), ("linear", 11), ("linear", 12), ("boosting", 10), ("forest", 12)],
+    [
+        ("linear", 10),
+        ("linear", 11),
+        ("linear", 12),
+        ("boosting", 10),
+        pytest.param("forest", 12, marks=pytest.mark.full),
+    ],
 )
 @pytest.mark.filterwarnings("ignore::dfi.warnings.WeakModelWarning")
 @pytest.mark.filterwarnings("ignore:.*columns that may depend:dfi.warnings.InferenceWarning")
