@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dfi._types import (
         Array,
         EstimatorLike,
+        Frame,
         GroupsLike,
         Ints,
         SplitsLike,
@@ -266,7 +267,7 @@ class _Period:
             )
         outcome: VectorLike = y
         if is_table(period):
-            table: TableLike = period
+            table: Frame = period
             if y is None:
                 raise TypeError(
                     f"{name} is a dataframe: say which of its columns is the outcome, y='...', or "

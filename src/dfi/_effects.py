@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from dfi._models.fits import Fits
     from dfi._scoring.scores import TransportError
     from dfi._types import (
+        Estimator,
         EstimatorLike,
         Floats,
+        Frame,
         GroupsLike,
         SplitsLike,
         TableLike,
@@ -408,7 +410,8 @@ def _check_pseudo(X: TableLike, pseudo_outcome: VectorLike) -> None:
             X, pseudo_outcome, "pseudo_outcome", "the column of pseudo-outcomes"
         )
     values = read_vector(pseudo_outcome, "pseudo_outcome").numbers()
-    rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    table: Frame = X
+    rows = table.shape[0] if hasattr(table, "shape") else len(table)
     if len(values) != rows:
         raise ValueError(
             f"X has {rows} rows and pseudo_outcome has {len(values)} values; they must be the same "
@@ -442,7 +445,7 @@ def _check_outcome(outcome: Outcome) -> None:
         )
 
 
-def _propensity(given: EstimatorLike | VectorLike, data: Data) -> EstimatorLike | Floats:
+def _propensity(given: Estimator, data: Data) -> Estimator:
     """Return a learner as it is, and known probabilities as one for each row."""
     n_rows = data.table.n_rows
     if isinstance(given, str | type) or hasattr(given, "fit"):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,21 +27,89 @@ Space: TypeAlias = Literal["attributed", "latent", "group"]
 Plain: TypeAlias = dict[str, Any]
 """What a result keeps: numbers, words, and lists and dicts of these."""
 
-TableLike: TypeAlias = Any
-"""A table of any library: pandas, polars, pyarrow, numpy, scipy.sparse, a list of rows."""
 
-VectorLike: TypeAlias = Any
-"""One value per row: a list, an array, a Series of any library, a table of one column."""
+class HasArray(Protocol):
+    """What numpy can read: arrays, pandas, polars, pyarrow, Dask."""
 
-EstimatorLike: TypeAlias = Any
-"""The name of a learner, an estimator, or a fitted model or function; scikit-learn has no types."""
+    def __array__(self, /) -> Any: ...
 
-GroupsLike: TypeAlias = Any
+
+class HasArrowStream(Protocol):
+    """What Arrow can read."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None, /) -> object: ...
+
+
+class Sparse(Protocol):
+    """A sparse matrix of scipy."""
+
+    def tocsr(self) -> Any: ...
+
+
+class LazyTable(Protocol):
+    """A query whose rows are not there yet: polars."""
+
+    def collect(self) -> Any: ...
+
+
+class Batches(Protocol):
+    """A dataset of pyarrow."""
+
+    def to_batches(self) -> Any: ...
+
+
+class Learner(Protocol):
+    """A learner of scikit-learn's kind."""
+
+    def fit(self, X: Any, y: Any, /) -> Any: ...
+
+
+class FittedModel(Protocol):
+    """A model that predicts."""
+
+    def predict(self, X: Any, /) -> Any: ...
+
+
+class Splitter(Protocol):
+    """A splitter of scikit-learn's kind."""
+
+    def split(self, X: Any, y: Any = None, groups: Any = None, /) -> Any: ...
+
+
+class TransportObject(Protocol):
+    """A transport of the caller's own."""
+
+    def fit(self, X: Any, /) -> Any: ...
+
+    def encode(self, X: Any, /) -> Any: ...
+
+    def decode(self, Z: Any, /) -> Any: ...
+
+
+TableLike: TypeAlias = (
+    HasArray
+    | HasArrowStream
+    | Sparse
+    | LazyTable
+    | Batches
+    | Sequence[Any]
+    | Mapping[str, Any]
+    | os.PathLike[str]
+    | None
+)
+"""A table of any library, in memory or not, a list of rows or paths, the path of a file."""
+
+VectorLike: TypeAlias = HasArray | HasArrowStream | Sequence[Any] | None
+"""One value per row: a list, an array, a Series of any library; or the name of a column."""
+
+EstimatorLike: TypeAlias = str | Learner | FittedModel | Callable[..., Any]
+"""The name of a learner, a learner, or a fitted model or function."""
+
+GroupsLike: TypeAlias = HasArray | HasArrowStream | Mapping[Any, Any] | Sequence[Any] | None
 """Groups of columns in one of the ways that :func:`dfi._data.groups.read_groups` knows."""
 
-SplitsLike: TypeAlias = Any
+SplitsLike: TypeAlias = int | str | Splitter | Iterable[Any]
 """A number of folds, a splitter, pairs of row numbers, or "prefit"."""
 
-TransportLike: TypeAlias = Any
-"""The name of a transport, a :class:`dfi.transports.base.Transport`, or an object with ``fit``,
-``encode`` and ``decode``."""
+TransportLike: TypeAlias = str | TransportObject
+"""The name of a transport, a transport of :mod:`dfi.transports`, or one of the caller's."""

@@ -61,10 +61,12 @@ if TYPE_CHECKING:
     from dfi._models.quality import Quality
     from dfi._types import (
         Bools,
+        Estimator,
         EstimatorLike,
         Floats,
         GroupsLike,
         Ints,
+        Plain,
         SplitsLike,
         TableLike,
         VectorLike,
@@ -151,7 +153,7 @@ class Fits:
     """
 
     data: Data
-    learner: EstimatorLike
+    learner: Estimator
     repeats: tuple[tuple[Fold, ...], ...]
     seeds: Seeds
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -1079,7 +1081,7 @@ def prepare(
             "cv='prefit' and leave loss at 'auto'"
         )
     seeds = Seeds.of(random_state)
-    reading = {
+    reading: Plain = {
         "groups": groups,
         "units": units,
         "sample_weight": sample_weight,

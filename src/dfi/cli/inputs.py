@@ -14,6 +14,7 @@ from dfi.cli.options import UnitsKind, split_names
 if TYPE_CHECKING:
     import polars as pl
 
+    from dfi._types import TransportLike
     from dfi.cli.console import Console
     from dfi.cli.options import Request
     from dfi.cli.tables import Selection
@@ -170,7 +171,7 @@ def _about_outcome(request: Request, target: pl.Series | None) -> dict[str, obje
 
 def resolve_transport(
     transport: str, epsilon: float | None, components: options.Dependence | None
-) -> object:
+) -> TransportLike:
     """Return a transport by name, with its epsilon and components where they were given."""
     settings: dict[str, object] = {}
     if epsilon is not None:

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.scores import Scores, Task
-    from dfi._types import Bools, Floats, Frame, Ints, Plain
+    from dfi._types import Bools, Floats, Frame, Ints, Plain, VectorLike
     from dfi.transports.blocks import BlockTransport
     from dfi.transports.gaussian import LinearTransport
     from dfi.transports.straight import StraightTransport
@@ -302,7 +302,7 @@ class Transport(TransformerMixin, BaseEstimator):
         ]
         return f"{self.name} ({', '.join(changed)})" if changed else self.name
 
-    def fit(self, X: Frame, y: object = None, sample_weight: object = None) -> Self:
+    def fit(self, X: Frame, y: object = None, sample_weight: VectorLike = None) -> Self:
         """Fit the transport to a table.
 
         Parameters
