@@ -4,8 +4,9 @@ import os
 
 import pytest
 
-from dfi._checks import did_you_mean, one_of, printable, whole
+from dfi._checks import did_you_mean, printable
 from dfi._files import writable, written_whole
+from dfi._parameters import one_of, whole
 
 
 @pytest.mark.parametrize("value", [2, 7])

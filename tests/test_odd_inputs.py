@@ -453,7 +453,7 @@ def test_groups_of_another_order_of_columns_go_by_name():
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     with pytest.raises(ValueError, match="Group 'g' names 'a', which is not a feature"):
         explain(X.rename(columns={"a": "z"}), groups=groups)
-    with pytest.raises(ValueError, match="Labels of rows are cv_groups"):
+    with pytest.raises(ValueError, match="labels of rows are cv_groups"):
         explain(groups=G)
 
 

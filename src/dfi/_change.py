@@ -11,7 +11,7 @@ import numpy as np
 from dfi._data.columns import read_vector
 from dfi._data.frames import is_table, ordered_like, split_column
 from dfi._data.streams.read import is_stream
-from dfi._parameters import validated
+from dfi._parameters import argument, validated
 from dfi._run import FittedSource, explain
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
@@ -282,7 +282,7 @@ class _Period:
             table, outcome = period
         else:
             raise TypeError(
-                f"{name} is a {type(period).__name__}: pass a result of dfi.explain, a dataframe "
+                f"{name} is a {type(period).__name__}: pass a result of explain, a dataframe "
                 "with y='...', or a pair (X, y)"
             )
         row_names: VectorLike = None
@@ -469,7 +469,7 @@ def _names(ids: tuple[VectorLike, VectorLike], place: int, result: Importance) -
         if value in seen:
             raise ValueError(
                 f"the id {value!r} is twice in {name}: a row has one name of its own; pass rows "
-                "that depend on each other as cv_groups"
+                f"that depend on each other as {argument('cv_groups')}"
             )
         seen.add(value)
     return values

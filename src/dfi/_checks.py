@@ -1,36 +1,13 @@
-"""Checks of every folder, in one wording each: numbers, choices, names."""
+"""Words for every folder: the nearest name for a typo, text that steers no terminal."""
 
 from __future__ import annotations
 
 import difflib
-import numbers
 import unicodedata
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-Name = TypeVar("Name", bound=str | None)
-
-
-def whole(name: str, value: object, least: int) -> int:
-    """Return a whole number, or raise by the parameter's name if it is none or below ``least``."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise ValueError(f"{name} must be a whole number of {least} or more, got {value!r}")
-    return int(value)
-
-
-def one_of(name: str, value: object, known: Iterable[Name]) -> Name:
-    """Return a choice, or raise with the list of those that exist and the one that is meant."""
-    choices = tuple(known)
-    for choice in choices:
-        if choice == value:
-            return choice
-    *first, last = map(repr, choices)
-    listed = f"{', '.join(first)} or {last}" if first else last
-    raise ValueError(
-        f"{name} must be {listed}, got {value!r}{did_you_mean(value, filter(None, choices))}"
-    )
 
 
 def did_you_mean(name: object, known: Iterable[str], most: int = 1) -> str:

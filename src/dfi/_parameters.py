@@ -21,29 +21,41 @@ import inspect
 import numbers
 import os
 import re
+import shlex
 import textwrap
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 from dfi._checks import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound=type)
+T = TypeVar("T", bound=str | None)
 
 LONGEST_SHOWN = 80
 """Characters of a refused value that an error quotes."""
 
 
 class InvalidParameterError(ValueError, TypeError):
-    """A parameter is of the wrong type, or has a value that it cannot have.
+    """A parameter is of the wrong type, has a value that it cannot have, or does not suit the rest.
 
     Both at once, as scikit-learn's: whether 0.5 is a wrong type or a wrong number of rows is
-    nobody's question.
+    nobody's question. ``parameter`` is its name in Python, ``remedy`` what to do, which ends the
+    message.
     """
+
+    def __init__(
+        self, message: str, parameter: str | None = None, remedy: str | None = None
+    ) -> None:
+        if remedy:
+            message += f" {remedy}" if message[-1] == ";" or remedy[0].isupper() else f": {remedy}"
+        super().__init__(message)
+        self.parameter, self.remedy = parameter, remedy
 
 
 class Constraint(Protocol):
@@ -169,8 +181,12 @@ class Function:
 class Nothing:
     """None, where it is not the default."""
 
-    words: str = "None"
     names: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """What it must be."""
+        return worded("None", "all")
 
     def allows(self, value: object) -> bool:
         """Return whether a value is None."""
@@ -209,12 +225,14 @@ class Parameter:
     """A public parameter: what it may be, and its type and meaning as docstrings give them.
 
     Without ``kind`` the type follows from ``allowed``; the default is the signature's. Without
-    ``text`` the functions that have the parameter describe it themselves.
+    ``text`` the functions that have the parameter describe it themselves. ``option`` is what the
+    command line has for it.
     """
 
     allowed: Constraints = ()
     text: str = ""
     kind: str = ""
+    option: str = ""
 
     @property
     def type(self) -> str:
@@ -223,7 +241,7 @@ class Parameter:
 
 
 def _type_of(one: Constraint) -> str:
-    if isinstance(one, Choice):
+    if one.names:
         return "{" + ", ".join(f'"{name}"' for name in one.names) + "}"
     return one.kind if isinstance(one, Named) else TYPES[type(one)]
 
@@ -260,6 +278,7 @@ COMMON: Mapping[str, Parameter] = {
             "are one unit each."
         ),
         kind="dataframe or array of shape (n, d)",
+        option="the table",
     ),
     "additive": Parameter((FLAG,)),
     "adjust": Parameter(
@@ -277,10 +296,12 @@ COMMON: Mapping[str, Parameter] = {
     "by": Parameter((Choice(("outcome",)),)),
     "clip": Parameter((Real("a number strictly between 0 and 0.5", 0.0, 0.5),)),
     "color": Parameter((FEATURE,)),
+    "components": Parameter(option="--components"),
     "covariance": Parameter((Choice(("auto", "sample", "qis", "factor", "ledoit-wolf")),)),
     "cv": Parameter(
         text='Cross-fitting folds; ``"prefit"`` explains a fitted model on held-out rows.',
         kind='int, splitter, iterable of splits or "prefit"',
+        option="--folds",
     ),
     "cv_groups": Parameter(
         text=(
@@ -290,6 +311,7 @@ COMMON: Mapping[str, Parameter] = {
             "(HAC)."
         ),
         kind="array-like of shape (n,)",
+        option="--cv-groups",
     ),
     "d": Parameter((Whole(2),)),
     "debias": Parameter((FLAG,)),
@@ -301,7 +323,8 @@ COMMON: Mapping[str, Parameter] = {
             "scores do not depend on it; switch it off in simulations."
         ),
     ),
-    "epsilon": Parameter((Real("a number of at least 0", 0.0, with_low=True),)),
+    "epsilon": Parameter((Real("a number of at least 0", 0.0, with_low=True),), option="--epsilon"),
+    "epsilons": Parameter(option="--epsilons"),
     "estimate_variance": Parameter((FLAG,)),
     "estimator": Parameter(
         text=(
@@ -313,6 +336,7 @@ COMMON: Mapping[str, Parameter] = {
             "column for each class, in their order, or of 0 and 1 the probability of 1."
         ),
         kind="str, estimator or callable",
+        option="--model",
     ),
     "expansion": Parameter((Choice(("standard_error", "variance")),)),
     "explain_rows": Parameter(
@@ -326,6 +350,7 @@ COMMON: Mapping[str, Parameter] = {
             "were explained, and why no more."
         ),
         kind='{"default", "auto"}, int or None',
+        option="--explain-rows",
     ),
     "explainer": Parameter(
         (Named("DFI", "a dfi.DFI", "pass dfi.DFI().fit(X, y)"),), "A fitted explainer."
@@ -339,6 +364,7 @@ COMMON: Mapping[str, Parameter] = {
             "frames, Dask), which is also how many of those can be explained unless "
             "``explain_rows`` asks for more."
         ),
+        option="--fit-rows",
     ),
     "form": Parameter(
         (Choice(FORMS),),
@@ -359,6 +385,7 @@ COMMON: Mapping[str, Parameter] = {
             "replacement values add to its squared error, all of them averaged, which noise "
             "leaves alone."
         ),
+        option="--form",
     ),
     "found": Parameter(
         (Named("Change", "a dfi.Change", "pass what change returns"),),
@@ -370,10 +397,12 @@ COMMON: Mapping[str, Parameter] = {
             "``sample_weight``. A string names a column."
         ),
         kind="array-like of shape (n,) or str",
+        option="--frequency-weights",
     ),
     "groups": Parameter(
         text="Groups of features that :meth:`~dfi.Importance.group` uses by default.",
         kind="mapping, frame or sequence",
+        option="--groups",
     ),
     "how": Parameter((Choice(("sum", "joint", "shapley")),)),
     "integration": Parameter(
@@ -394,9 +423,10 @@ COMMON: Mapping[str, Parameter] = {
             "rows. Without it the result has their moments and a sample of them, and a file of it "
             "is small; differences of results on the same rows need the rows."
         ),
+        option="--keep-rows",
     ),
     "kind": Parameter((Text(),)),
-    "level": Parameter((LEVEL,), "Confidence level of the intervals."),
+    "level": Parameter((LEVEL,), "Confidence level of the intervals.", option="--level"),
     "local": Parameter((LOCAL,), "The rows."),
     "loss": Parameter(
         text=(
@@ -410,6 +440,7 @@ COMMON: Mapping[str, Parameter] = {
             "(:func:`dfi.losses.pinball`): DFI is about means, and refuses them."
         ),
         kind="str, Loss or callable",
+        option="--loss",
     ),
     "max_rows": Parameter(
         (COUNT,), "Rows that are moved; each is predicted by models that did not see it."
@@ -421,7 +452,9 @@ COMMON: Mapping[str, Parameter] = {
             "so far, with the error of so many. The first 4096 rows are explained whatever it "
             "takes."
         ),
+        option="--max-seconds",
     ),
+    "methods": Parameter(option="--methods"),
     "min_size": Parameter((Real("a positive number of rows", 0.0),)),
     "missing": Parameter(
         (Choice(("unit", "error", "drop")),),
@@ -431,11 +464,14 @@ COMMON: Mapping[str, Parameter] = {
             'NaN, others the mean of the observed and an indicator. ``"error"``: refused. '
             '``"drop"``: rows that have some are left out, with a warning.'
         ),
+        option="--missing",
     ),
     "n": Parameter((COUNT,)),
     "n_draws": Parameter((COUNT,)),
     "n_folds": Parameter((Whole(2),)),
-    "n_jobs": Parameter((Nonzero(),), "Parallel tasks (joblib); the result does not depend on it."),
+    "n_jobs": Parameter(
+        (Nonzero(),), "Parallel tasks (joblib); the result does not depend on it.", option="--jobs"
+    ),
     "n_repeats": Parameter(
         (COUNT,),
         (
@@ -447,6 +483,7 @@ COMMON: Mapping[str, Parameter] = {
             "otherwise; 5 where groups are units and ``cv`` is a number, because their scores "
             "differ from split to split."
         ),
+        option="--repeats",
     ),
     "n_smoothing": Parameter((COUNT,)),
     "n_targets": Parameter((Whole(2),)),
@@ -465,6 +502,7 @@ COMMON: Mapping[str, Parameter] = {
             "them together, and one for each in ``result.by_outcome``."
         ),
         kind="object",
+        option="--positive",
     ),
     "progress": Parameter(
         (FLAG,),
@@ -474,12 +512,13 @@ COMMON: Mapping[str, Parameter] = {
         ),
     ),
     "quantile": Parameter((LEVEL,)),
-    "random_state": Parameter((SEED,), "Seed of splits, fits and draws."),
+    "random_state": Parameter((SEED,), "Seed of splits, fits and draws.", option="--seed"),
     "reference": Parameter((Choice(("auto", "empirical", "gaussian")),)),
     "refine": Parameter((COUNT,)),
     "result": Parameter((IMPORTANCE,), "The result.", kind="Importance"),
     "rho": Parameter((CORRELATION,)),
     "row": Parameter((Whole(0),)),
+    "rows": Parameter(option="--rows"),
     "same_rows": Parameter((FLAG,)),
     "sample": Parameter((Whole(0),)),
     "sample_split": Parameter((FLAG,)),
@@ -490,6 +529,7 @@ COMMON: Mapping[str, Parameter] = {
             "column."
         ),
         kind="array-like of shape (n,) or str",
+        option="--weights",
     ),
     "samples": Parameter((FLAG,)),
     "sampling": Parameter((Choice(("auto", "coalitions", "permutations")),)),
@@ -522,6 +562,7 @@ COMMON: Mapping[str, Parameter] = {
             "Whether ``y`` holds classes: labels, booleans and 0/1 do unless something else is "
             "said here, other numbers do not."
         ),
+        option="--task",
     ),
     "title": Parameter((Text(),), "Headline."),
     "tol": Parameter((Real("a positive number", 0.0),)),
@@ -536,6 +577,7 @@ COMMON: Mapping[str, Parameter] = {
             "``decode``."
         ),
         kind="str or transport",
+        option="--transport",
     ),
     "transport_error": Parameter(
         (Choice(TRANSPORT_ERRORS),),
@@ -551,6 +593,7 @@ COMMON: Mapping[str, Parameter] = {
         ),
         kind="str",
     ),
+    "transports": Parameter(option="--transports"),
     "units": Parameter(
         (Choice(("columns", "groups")),),
         (
@@ -558,6 +601,7 @@ COMMON: Mapping[str, Parameter] = {
             "each other, not their columns, and each is scored as one: shared signal within a "
             "group counts once. Groups may overlap."
         ),
+        option="--units",
     ),
     "whiten": Parameter((FLAG,)),
     "y": Parameter(
@@ -567,6 +611,7 @@ COMMON: Mapping[str, Parameter] = {
             "holds it."
         ),
         kind="array-like of shape (n,), frame of several outcomes, or str",
+        option="the target",
     ),
 }
 """What parameters may be that mean the same wherever they occur."""
@@ -651,6 +696,71 @@ SYNONYMS: Mapping[str, str] = {
 }
 """What people call parameters elsewhere."""
 
+_NAME_OPTIONS = "DFI_MESSAGES_NAME_OPTIONS"
+"""Set in the environment of a command, and so in that of its workers."""
+
+
+@contextmanager
+def messages_name_options() -> Iterator[None]:
+    """Let messages speak to who types a command: of options, the table and its target."""
+    outer = _NAME_OPTIONS in os.environ
+    os.environ[_NAME_OPTIONS] = "1"
+    try:
+        yield
+    finally:
+        if not outer:
+            del os.environ[_NAME_OPTIONS]
+
+
+def worded(python: str, command: str) -> str:
+    """Return the words for who calls Python, or those for who types a command."""
+    return command if _NAME_OPTIONS in os.environ else python
+
+
+DROP = ("drop it", "leave it out with --drop")
+"""What to do with a column, for :func:`worded`."""
+
+
+def name_groups() -> str:
+    """Return how groups of features are given."""
+    return worded("pass groups={'name': ['column', ...], ...}", "name them with --groups")
+
+
+def argument(name: str, *values: object) -> str:
+    """Return a parameter, or what it is set to, as its caller writes it.
+
+    ``argument("cv", 5)`` is ``cv=5`` in Python and ``--folds 5`` on the command line; several
+    values are a choice, ``form='cross' or 'loco'``, and ``...`` is any.
+    """
+    python = f"{name}={listed(map(shown, values))}" if values else name
+    option = COMMON[name].option if name in COMMON else ""
+    if python == "cv='prefit'":
+        return worded(python, "a fitted --model")
+    typed = f" {listed(map(_typed, values))}".rstrip() if values else ""
+    return worded(python, option + typed if option else python)
+
+
+@dataclass(frozen=True)
+class _Named:
+    """An argument whose name stands in many messages, written where one is made."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return argument(self.name)
+
+
+TABLE, TARGET = _Named("X"), _Named("y")
+
+
+def _typed(value: object) -> str:
+    """Return a value as it is typed after its option: a flag has none."""
+    if value is None or value is True:
+        return "" if value else "all"
+    if isinstance(value, list | tuple):
+        return ",".join(map(_typed, value))
+    return shlex.quote(value) if isinstance(value, str) else shown(value)
+
 
 def is_whole(value: object) -> bool:
     """Return whether a value is a whole number, no boolean."""
@@ -664,7 +774,9 @@ def listed(items: Iterable[str]) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a refused value as an error quotes it: tables and arrays by their type."""
+    """Return a value as a message quotes it: tables and arrays by their type, ``...`` as it is."""
+    if value is ...:
+        return "..."
     if hasattr(value, "shape"):
         return f"a {type(value).__name__} of shape {value.shape}"
     text = " ".join(repr(value).split())
@@ -697,8 +809,23 @@ def check_one(name: str, value: object, allowed: Constraints, *, optional: bool 
     words = [w for one in allowed for w in _single_words(one)]
     hint = did_you_mean(value, [n for one in allowed for n in one.names])
     hint = hint if isinstance(value, str) else ""
-    remedy = "".join(f": {one.remedy}" for one in allowed if isinstance(one, Named))
-    raise InvalidParameterError(f"{name} must be {listed(words)}, got {shown(value)}{hint}{remedy}")
+    remedy = next((one.remedy for one in allowed if isinstance(one, Named)), None)
+    raise InvalidParameterError(
+        f"{argument(name)} must be {listed(words)}, got {shown(value)}{hint}", name, remedy
+    )
+
+
+def whole(name: str, value: object, least: int) -> int:
+    """Return a whole number, or raise by the parameter's name if it is none or below ``least``."""
+    check_one(name, value, (Whole(least),))
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def one_of(name: str, value: object, known: Iterable[T]) -> T:
+    """Return a choice, or raise with the list of those that exist and the one that is meant."""
+    choices = tuple(known)
+    check_one(name, value, (Choice(tuple(filter(None, choices))),), optional=None in choices)
+    return value  # type: ignore[return-value]
 
 
 def _single_words(one: Constraint) -> list[str]:

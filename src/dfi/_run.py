@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfi._checks import one_of
 from dfi._data import source
 from dfi._data.frames import is_table
 from dfi._data.groups import read_groups
 from dfi._models.fits import prepare
 from dfi._models.learners import no_learner_of, warn_of_refits
-from dfi._parameters import EPSILONS, check_one, validated
+from dfi._parameters import EPSILONS, argument, check_one, one_of, validated, worded
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
 from dfi.methods import resolve_methods
@@ -211,8 +210,9 @@ def compare(
     chosen = resolve_methods(methods)
     if isinstance(cv, str):
         raise TypeError(
-            f"cv is {cv!r}: comparators refit the regression without features, so a fitted model "
-            "cannot be compared; pass a number of folds or a splitter, and an unfitted estimator"
+            f"{argument('cv')} is {cv!r}: comparators refit the regression without features, so a "
+            "fitted model cannot be compared; pass a number of folds"
+            + worded(" or a splitter, and an unfitted estimator", ", and a --model by its name")
         )
     for method in chosen:
         if isinstance(method, Disentangled):
@@ -375,7 +375,7 @@ def _settings(
 ) -> dict[str, Transport]:
     """Return the transports by label."""
     if (transports is None) == (epsilons is None):
-        raise TypeError("pass either transports=[...] or epsilons=[...]")
+        raise TypeError(f"pass either {argument('transports', ...)} or {argument('epsilons', ...)}")
     name, given = ("epsilons", epsilons) if transports is None else ("transports", transports)
     if isinstance(given, str) or not isinstance(given, Iterable):
         shown = given if name == "epsilons" else repr(given)
@@ -617,27 +617,29 @@ def refusal(method: Method, fits: Fits) -> str | None:
     """Return why these data, or their loss, have no such importance, or None."""
     if not fits.loss.is_square and not method.any_loss:
         return (
-            f"{method.name} is a part of a variance, and loss={fits.loss.name!r} is not: use "
-            "loss='squared-error' ('brier' for classes), or leave the method out"
+            f"{method.name} is a part of a variance, and {argument('loss', fits.loss.name)} is "
+            f"not: use {argument('loss', 'squared-error')} ('brier' for classes), or leave the "
+            "method out"
         )
     if not fits.loss.has_generator and not method.any_function:
         return (
-            f"{method.name} needs a loss with a generator, and loss={fits.loss.name!r} has none: "
-            "use another loss, or leave the method out"
+            f"{method.name} needs a loss with a generator, and {argument('loss', fits.loss.name)} "
+            "has none: use another loss, or leave the method out"
         )
     if fits.outcome.members and not method.adds_up:
         return (
             f"{method.name} is a ratio or a test statistic, and those of single classes or "
-            "outcomes do not add up: explain one of them, with positive=... for a class"
+            f"outcomes do not add up: explain one of them, with {argument('positive', ...)} for a "
+            "class"
         )
     reason = method.refuses(fits.members[0] if fits.outcome.members else fits)
     if reason is None and fits.loss.quantile is not None:
         if method.name == "shapley" or len(fits.units) == 1:
             # without any column a regression is the mean of the outcome
             return (
-                f"{method.name} compares with a regression on no column, a mean, and loss="
-                f"{fits.loss.name!r} is about a quantile: use 'loco' with two or more units, or "
-                "loss='squared-error'"
+                f"{method.name} compares with a regression on no column, a mean, and "
+                f"{argument('loss', fits.loss.name)} is about a quantile: use 'loco' with two or "
+                f"more units, or {argument('loss', 'squared-error')}"
             )
         # as it was asked for: a name says more than what it stands for
         return no_learner_of(fits.loss, fits.settings.get("estimator", fits.learner))

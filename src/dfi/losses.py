@@ -44,7 +44,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from dfi._checks import did_you_mean
-from dfi._parameters import validated, validated_fields
+from dfi._parameters import argument, validated, validated_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -210,8 +210,9 @@ class Loss:
             if outside.any():
                 what = "positive numbers" if self.domain == "positive" else "probabilities"
                 raise ValueError(
-                    f"the model predicted {value[outside][0]:.4g}, and loss={self.name!r} needs "
-                    f"{what}: choose a model that predicts them, or another loss"
+                    f"the model predicted {value[outside][0]:.4g}, and "
+                    f"{argument('loss', self.name)} needs {what}: choose a model that predicts "
+                    "them, or another loss"
                 )
 
     def half_slope(self, prediction: Floats) -> Floats:

@@ -127,7 +127,7 @@ def test_dates_are_refused_with_the_option_and_read_with_it(run, dated):
     dated.write_csv("data.csv")
     one_sentence(
         run("explain", "data.csv", "-y", "y", "-f", *LINEAR),
-        "Column 'when' holds dates or times", "--dates days", "--dates parts", "--dates drop",
+        "Column 'when' holds dates or times", "--dates days", "--dates parts", "--drop",
     )  # fmt: skip
     dated.with_columns(pl.col("when").cast(pl.Int32)).write_csv("days.csv")
     expected = run("explain", "days.csv", "-y", "y", *LINEAR, "--json")

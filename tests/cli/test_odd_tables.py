@@ -136,7 +136,7 @@ ODD = {
                           "fields where the header has 4: close the quote that opens in line 5"),
     "a spreadsheet": ("PK\x03\x04" + lines(), (), 3, "is a zip archive, as spreadsheets (.xlsx)"),
     "no class of a quantity": (lines(), ("--positive", "yes"), 4, "--positive yes names a class"),
-    "a category for a target": (lines(), ("--categorical", "y"), 4, "write it as numbers, or say "
+    "a category for a target": (lines(), ("--categorical", "y"), 4, "write it as numbers, or pass "
                                 "--task classification"),
     "many rows": (lines(), ("--rows", "999"), 4, "--rows 999 is more than the 500 that a page "
                   "holds: ask for fewer"),

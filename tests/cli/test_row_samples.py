@@ -51,7 +51,7 @@ def test_a_word_that_is_none(rows):
     done, _ = run(rows, "--explain-rows", "most")
     assert done.exit_code != 0
     assert (
-        "--explain-rows must be 'default', 'auto', a whole number of 50 or more, or all"
+        "--explain-rows must be 'default', 'auto', a whole number of 50 or more or all"
         in done.stderr
     )
 

@@ -126,7 +126,7 @@ def test_unknown_names():
 
 
 def test_expansion_needs_a_level_above_half_and_a_unit():
-    with pytest.raises(ValueError, match=r"must exceed 0.5: got level=0.5"):
+    with pytest.raises(ValueError, match=r"must exceed 0.5, got 0.5"):
         expand_standard_errors([1.0], expansion="variance", n=5, outcome_variance=1.0, level=0.5)
     with pytest.raises(ValueError, match=r"not known here: got outcome_variance=nan"):
         expand_standard_errors([1.0], expansion="variance", n=5, outcome_variance=np.nan, level=0.9)

@@ -278,7 +278,7 @@ def test_other_refusals(explained):
     with pytest.raises(ValueError, match=r"about scores of method 'dfi'.*'loco'"):
         loco.group({"a": ["x0"]}, how="joint")
     copula = dfi.explain(X, y, "linear", cv=2, transport="copula", diagnose=False)
-    with pytest.raises(ValueError, match=r"linear maps between groups.*'copula'.*how='sum'"):
+    with pytest.raises(ValueError, match=r"linear maps between groups.*'copula'.*adds up columns"):
         copula.group(DISJOINT, how="shapley")
     cpi = dfi.explain(X, y, "linear", cv=2, form="cpi", diagnose=False)
     with pytest.raises(ValueError, match="no form='cpi'"):

@@ -386,7 +386,7 @@ def test_given_components_are_taken_and_others_stand_alone():
         ("all", ValueError, "components must be 'auto', None or a list of lists of column names"),
         (3, TypeError, "components must be 'auto', None or a list"),
         ({"a": ["b"]}, TypeError, "components must be 'auto', None or a list"),
-        (["a", "b"], TypeError, r"'a' stands alone in the outer list; write components=\[\['a'"),
+        (["a", "b"], TypeError, r"'a' stands alone in the outer list; write \[\['a'"),
         ([[]], ValueError, "one of the inner lists is empty"),
         ([3], TypeError, "got 3 in it"),
         ([["a", "b"], ["b"]], ValueError, "components names 'b' more than once"),

@@ -21,6 +21,7 @@ from dfi._data.frames import (
     open_frame,
     refuse_dataset,
 )
+from dfi._parameters import DROP, InvalidParameterError, argument, worded
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["real", "integer", "boolean", "categorical"]
 
-_ENCODE_TIME = "Encode it as a number, e.g. days since a date, or drop it."
+_ENCODE_TIME = "Encode it as a number, e.g. days since a date"
 _TIME_LINES = {
     ("pandas", "dates"): "X[{name}] = (X[{name}] - X[{name}].min()) / pd.Timedelta(days=1)",
     ("pandas", "durations"): "X[{name}] = X[{name}] / pd.Timedelta(days=1)",
@@ -57,10 +58,10 @@ _TIME_LINES = {
 }
 """The line that makes numbers of times, by library and what they are: days, or hours of a day."""
 
-_SPREAD = "Spread its elements over columns of numbers, or drop it."
-_SPLIT_COMPLEX = "Split it into its real and imaginary parts, or drop it."
-_ONE_TYPE = "Make it all numbers or all strings, or drop it."
-_DROP = "Encode it as a number or as strings, or drop it."
+_SPREAD = "Spread its elements over columns of numbers"
+_SPLIT_COMPLEX = "Split it into its real and imaginary parts"
+_ONE_TYPE = "Make it all numbers or all strings"
+_ENCODE = "Encode it as a number or as strings"
 
 EXACT_WHOLE = 2.0**53
 """Whole numbers from here on are not all numbers of double precision."""
@@ -231,17 +232,20 @@ def levels_that_occur(
     return tuple(level for level in declared if level in observed)
 
 
-def _refuse(label: object, what: str, remedy: str) -> TypeError:
-    return TypeError(f"Column {str(label)!r} {what}, which is not a quantity or a class. {remedy}")
+def _refuse(label: object, what: str, remedy: str) -> InvalidParameterError:
+    message = f"Column {str(label)!r} {what}, which is not a quantity or a class."
+    return InvalidParameterError(message, "X", f"{remedy}, or {worded(*DROP)}.")
 
 
 def _time_remedy(label: object, library: str, what: str) -> str:
     """Return how times become numbers, as a line for the caller's library where one is known."""
     line = _TIME_LINES.get((library, what))
     if line is None:
-        return _ENCODE_TIME
-    kind = "hours" if "time" in what else "days"
-    return f"Make {kind} of it, e.g. {line.format(name=repr(label))}, or drop it."
+        python = _ENCODE_TIME
+    else:
+        kind = "hours" if "time" in what else "days"
+        python = f"Make {kind} of it, e.g. {line.format(name=repr(label))}"
+    return worded(python, "Make a number of it with --dates days, several with --dates parts")
 
 
 def read_column(label: object, series: nw.Series[Native]) -> Reading:
@@ -280,7 +284,7 @@ def read_column(label: object, series: nw.Series[Native]) -> Reading:
         raise _refuse(label, f"holds nested values ({dtype})", _SPREAD)
     if "complex" in str(dtype):
         raise _refuse(label, f"holds complex numbers ({dtype})", _SPLIT_COMPLEX)
-    raise _refuse(label, f"has dtype {dtype}", _DROP)
+    raise _refuse(label, f"has dtype {dtype}", _ENCODE)
 
 
 def read_objects(
@@ -431,8 +435,8 @@ def read_vector(values: object, what: str, *, labels: bool = False) -> Vector:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             text = message[message.index(repr(what)) + len(repr(what)) :]
             if "with_columns" in text:
-                text = f"{text[: text.index(' Make ')]} {_ENCODE_TIME}"
-            raise kind(what + text.replace(f"X[{what!r}]", what)) from None
+                text = f"{text[: text.index(' Make ')]} {_ENCODE_TIME}, or drop it."
+            raise kind(argument(what) + text.replace(f"X[{what!r}]", what)) from None
         raise
 
 
@@ -459,7 +463,7 @@ def _labels(what: str, cells: Sequence[object]) -> Reading:
 
 def _read(values: object, what: str, *, labels: bool) -> Vector:
     if sparse.issparse(values):
-        raise TypeError(f"{what} is a sparse matrix; pass {what}.toarray().ravel()")
+        raise TypeError(f"{argument(what)} is a sparse matrix; pass {what}.toarray().ravel()")
     refuse_dataset(values, what)
     if is_series(values):
         series = as_series(values)
@@ -478,7 +482,9 @@ def _read(values: object, what: str, *, labels: bool) -> Vector:
     if isinstance(values, (str, bytes, dict, set)) or not (
         array_like or hasattr(values, "__array__") or hasattr(values, "__len__")
     ):
-        raise TypeError(f"{what} is a {type(values).__name__}; pass a list, an array or a Series.")
+        raise TypeError(
+            f"{argument(what)} is a {type(values).__name__}; pass a list, an array or a Series."
+        )
     try:
         # asanyarray: a masked value must not come through as the number under its mask
         array: Array = np.asanyarray(values)
@@ -489,7 +495,7 @@ def _read(values: object, what: str, *, labels: bool) -> Vector:
             array = np.asarray(array)
     except ValueError as error:
         raise ValueError(
-            f"{what} has elements of different lengths; pass one value each."
+            f"{argument(what)} has elements of different lengths; pass one value each."
         ) from error
     if isinstance(values, (list, tuple)) and array.dtype.kind in "US":
         array = np.asarray(values, dtype=object)
@@ -498,9 +504,13 @@ def _read(values: object, what: str, *, labels: bool) -> Vector:
     if array.ndim == 2:
         raise ValueError(_not_one_column(what, array.shape[1]))
     if array.ndim != 1:
-        raise ValueError(f"{what} has {array.ndim} dimensions; it must have one value per row.")
+        raise ValueError(
+            f"{argument(what)} has {array.ndim} dimensions; it must have one value per row."
+        )
     if array.dtype.names is not None:
-        raise TypeError(f"{what} is a structured array: pass one of its fields, e.g. {what}['a'].")
+        raise TypeError(
+            f"{argument(what)} is a structured array: pass one of its fields, e.g. {what}['a']."
+        )
     if labels and array.dtype.kind not in "bf":
         # what a mask covers comes out as None; tolist() makes integers of nanoseconds
         cells = list(array) if array.dtype.kind in "mM" else array.tolist()
@@ -510,7 +520,7 @@ def _read(values: object, what: str, *, labels: bool) -> Vector:
 
 def _not_one_column(what: str, n_columns: int) -> str:
     end = " Explain them one at a time." if what == "y" else ""
-    return f"{what} has {n_columns} columns; it must be one.{end}"
+    return f"{argument(what)} has {n_columns} columns; it must be one.{end}"
 
 
 def read_array_column(label: str, values: Array) -> Reading:

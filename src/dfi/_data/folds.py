@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.model_selection import GroupKFold
 
 from dfi._data.columns import read_vector
+from dfi._parameters import TABLE, InvalidParameterError, argument, check, worded
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -53,8 +54,7 @@ def read_folds(
 
     Folds that train on rows of a label and test others of it are refused.
     """
-    if not isinstance(n_repeats, (int, np.integer)) or isinstance(n_repeats, bool) or n_repeats < 1:
-        raise ValueError(f"n_repeats is {n_repeats!r}; it must be a whole number of 1 or more.")
+    check("read_folds", {"n_repeats": n_repeats})
     labels = None if groups is None else read_row_groups(groups, n_rows)
     seeds = _seeds(random_state, int(n_repeats))
     outcome = None if y is None else np.asarray(y)
@@ -72,9 +72,11 @@ def read_folds(
         repeats = _without_retests(_checked(list(cv), n_rows), n_rows)
         repeats *= int(n_repeats)
     else:
-        raise TypeError(
-            f"cv is {cv!r}; pass a number of folds, a scikit-learn splitter or a list of "
-            "(train, test) row numbers."
+        raise InvalidParameterError(
+            f"{argument('cv')} is {cv!r};",
+            "cv",
+            "pass a number of folds"
+            + worded(", a scikit-learn splitter or a list of (train, test) row numbers", ""),
         )
     for folds in repeats:
         _require_enough(len(folds), n_rows)
@@ -152,15 +154,15 @@ def read_row_groups(groups: object, n_rows: int, kept: Bools | None = None) -> R
     labels = read_vector(groups, "cv_groups", labels=True).labels()
     if len(labels) != n_rows:
         raise ValueError(
-            f"cv_groups has {len(labels)} labels and X has {n_rows} rows; they must be the same "
-            "rows."
+            f"{argument('cv_groups')} has {len(labels)} labels and {TABLE} has {n_rows} rows; they "
+            "must be the same rows."
         )
     if kept is not None:
         labels = [labels[row] for row in np.flatnonzero(kept).tolist()]
     if any(label is None for label in labels):
         raise ValueError(
-            f"cv_groups has a missing label in row {labels.index(None)}: give every row one, or "
-            "drop those rows."
+            f"{argument('cv_groups')} has a missing label in row {labels.index(None)}: give every "
+            "row one, or drop those rows."
         )
     place = {label: code for code, label in enumerate(dict.fromkeys(labels))}
     return np.array([place[label] for label in labels], dtype=np.intp)
@@ -180,25 +182,31 @@ def _seeds(random_state: int | np.random.SeedSequence, n_repeats: int) -> list[i
 
 def _require_folds(n_folds: int, n_rows: int, labels: Rows | None) -> None:
     if n_folds < 2:
-        raise ValueError(
-            f"cv={n_folds}: at least 2 folds are needed, so that rows are predicted by models "
-            'that did not see them. To explain a fitted model as it is, use cv="prefit".'
+        raise InvalidParameterError(
+            f"{argument('cv', n_folds)}: at least 2 folds are needed, so that rows are predicted "
+            "by models that did not see them.",
+            "cv",
+            f"To explain a fitted model as it is, use {argument('cv', 'prefit')}.",
         )
     _require_enough(n_folds, n_rows)
     if labels is not None and len(np.unique(labels)) < n_folds:
         raise ValueError(
-            f"cv={n_folds} and cv_groups has only {len(np.unique(labels))} different labels; use "
-            "fewer folds."
+            f"{argument('cv', n_folds)} and {argument('cv_groups')} has only "
+            f"{len(np.unique(labels))} different labels; use fewer folds."
         )
 
 
 def _require_enough(n_folds: int, n_rows: int) -> None:
     if n_rows < 2 * n_folds:
         most = n_rows // 2
-        fewer = f"Use cv={most} or fewer folds, or more data." if most > 1 else "Use more data."
+        fewer = (
+            f"Use {argument('cv', most)} or fewer folds, or more data."
+            if most > 1
+            else "Use more data."
+        )
         raise ValueError(
-            f"X has {n_rows} rows, too few for {n_folds} folds: each fold needs two rows or more. "
-            + fewer
+            f"{TABLE} has {n_rows} rows, too few for {n_folds} folds: each fold needs two rows or "
+            "more. " + fewer
         )
 
 
@@ -245,8 +253,8 @@ def _deal_groups(labels: Array, generator: np.random.Generator) -> Rows:
     _, code, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     if len(sizes) < 2:
         raise ValueError(
-            "The training rows of a fold are all of one label in cv_groups, which cannot be split "
-            "into halves; use fewer folds or finer labels."
+            f"The training rows of a fold are all of one label in {argument('cv_groups')}, which "
+            "cannot be split into halves; use fewer folds or finer labels."
         )
     order = generator.permutation(len(sizes))
     order = order[np.argsort(-sizes[order], kind="stable")]
@@ -281,7 +289,7 @@ def _split(cv: Estimator, matrix: Array, y: Array | None, labels: Rows | None) -
         if labels is None and "groups" in str(error):
             raise ValueError(
                 f"{type(cv).__name__} splits by groups of rows, and none were given: pass one "
-                "label per row as cv_groups, or use another splitter."
+                f"label per row as {argument('cv_groups')}, or use another splitter."
             ) from error
         raise ValueError(f"{type(cv).__name__} cannot split these rows: {error}") from error
 
@@ -296,7 +304,9 @@ def _fold(number: int, pair: Native, n_rows: int) -> Fold:
     try:
         train, test = pair
     except (TypeError, ValueError) as error:
-        raise ValueError(f"Fold {number} of cv is not a pair (train, test).") from error
+        raise ValueError(
+            f"Fold {number} of {argument('cv')} is not a pair (train, test)."
+        ) from error
     parts = []
     for what, given in (("train", train), ("test", test)):
         rows = np.asarray(given)
@@ -349,9 +359,10 @@ def _refuse_split_clusters(folds: Sequence[Fold], labels: Rows, cv: object) -> N
             if hasattr(cv, "split"):
                 remedy += f", in place of {type(cv).__name__}"
             raise ValueError(
-                f"cv splits what cv_groups keeps together: fold {number} tests row {row} and "
-                f"trains on row {other}, which has the same label. Pass a number of folds, or "
-                f"{remedy}; leave cv_groups out if the rows are independent"
+                f"{argument('cv')} splits what {argument('cv_groups')} keeps together: fold "
+                f"{number} tests row {row} and trains on row {other}, which has the same label. "
+                f"Pass a number of folds, or {remedy}; leave {argument('cv_groups')} out if the "
+                "rows are independent"
             )
 
 
@@ -359,7 +370,9 @@ def _refuse_equal_repeats(repeats: Sequence[tuple[Fold, ...]], cv: object) -> No
     seen = {tuple(sorted(fold.test.tobytes() for fold in folds)) for folds in repeats}
     if len(seen) < len(repeats):
         what = type(cv).__name__
-        raise ValueError(
-            f"n_repeats asks for several splits, and cv ({what}) gives the same one each time: "
-            "use n_repeats=1, a number of folds or a splitter with shuffle=True."
+        raise InvalidParameterError(
+            f"{argument('n_repeats')} asks for several splits, and {argument('cv')} ({what}) gives "
+            "the same one each time",
+            "n_repeats",
+            f"use {argument('n_repeats', 1)}, a number of folds or a splitter with shuffle=True.",
         )

@@ -13,6 +13,7 @@ import narwhals as nw
 import numpy as np
 
 from dfi._checks import did_you_mean
+from dfi._parameters import TABLE, argument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,15 +80,15 @@ def open_frame(
         raise TypeError(f"{what} is a LazyFrame: call .collect() first and pass the DataFrame.")
     if is_series(X):
         raise TypeError(
-            "X is a single Series, not a table: pass X.to_frame() if it is a column, and a row as "
-            "a table of one row, e.g. table.iloc[[7]]."
+            f"{TABLE} is a single Series, not a table: pass X.to_frame() if it is a column, and a "
+            "row as a table of one row, e.g. table.iloc[[7]]."
         )
     if (
         isinstance(X, (str, bytes, dict, set))
         or hasattr(X, "columns")
         or not (hasattr(X, "__array__") or hasattr(X, "__len__"))
     ):
-        raise TypeError(f"X is a {type(X).__name__}; pass {_ACCEPTED}.")
+        raise TypeError(f"{TABLE} is a {type(X).__name__}; pass {_ACCEPTED}.")
     return None
 
 
@@ -121,15 +122,15 @@ def split_column(
     opened = open_frame(X) if is_table(X) else None
     if opened is None:
         raise TypeError(
-            f"{role}={name!r} names a column of X, and X is a {type(X).__name__} without names: "
-            f"pass a dataframe, or {role} as an array"
+            f"{argument(role, name)} names a column of {TABLE}, and {TABLE} is a "
+            f"{type(X).__name__} without names: pass a dataframe, or {role} as an array"
         )
     _, labels, columns, _ = opened
     places = [k for k, label in enumerate(labels) if str(label) == name]
     if len(places) != 1:
         found = "two columns of that name" if places else "no such column"
         hint = did_you_mean(name, map(str, labels))
-        raise ValueError(f"{role}={name!r} names {what}, and X has {found}{hint}")
+        raise ValueError(f"{argument(role, name)} names {what}, and {TABLE} has {found}{hint}")
     rest = [k for k in range(len(labels)) if k != places[0]]
     if nw.dependencies.is_pandas_dataframe(X):
         return X.iloc[:, rest], X.iloc[:, places[0]]
@@ -154,16 +155,16 @@ def check_same_order(X: Frame, vectors: Mapping[str, object]) -> None:
     for (known, others), (name, index) in combinations(labelled, 2):
         if _reordered(index, others):
             raise ValueError(
-                f"{name} has the row labels of {known} in another order, and rows are matched "
-                f"by position: pass {name}.loc[{known}.index] if the labels are right, "
-                f"{name}.to_numpy() if the positions are"
+                f"{argument(name)} has the row labels of {argument(known)} in another order, and "
+                f"rows are matched by position: pass {name}.loc[{known}.index] if the labels are "
+                f"right, {name}.to_numpy() if the positions are"
             )
         if shared := _shared_in_part(index, others):
             raise ValueError(
-                f"{name} and {known} share only {shared} row labels of {len(index)}, and rows "
-                f"are matched by position: pass what pd.concat([{known}, {name}], axis=1, "
-                f"join='inner') matches if the labels are right, {name}.to_numpy() if the "
-                "positions are"
+                f"{argument(name)} and {argument(known)} share only {shared} row labels of "
+                f"{len(index)}, and rows are matched by position: pass what pd.concat([{known}, "
+                f"{name}], axis=1, join='inner') matches if the labels are right, "
+                f"{name}.to_numpy() if the positions are"
             )
 
 

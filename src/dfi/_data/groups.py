@@ -12,6 +12,7 @@ import numpy as np
 from dfi._checks import did_you_mean
 from dfi._data.columns import is_missing, read_vector
 from dfi._data.frames import is_series, is_table, open_frame
+from dfi._parameters import InvalidParameterError, argument, worded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +85,7 @@ def read_groups(groups: object, names: Sequence[str]) -> Groups:
     if isinstance(groups, Mapping):
         return _build(_from_mapping(groups, units), units)
     if isinstance(groups, str):
-        raise TypeError("groups is a string; pass a dict of group names to lists of columns.")
+        raise InvalidParameterError("groups is a string;", "groups", _remedy())
     if is_series(groups):
         index = _row_names(groups, units)
         if index is not None:
@@ -97,9 +98,14 @@ def read_groups(groups: object, names: Sequence[str]) -> Groups:
         return _build(_from_table(groups, units), units)
     if isinstance(groups, Iterable) and not isinstance(groups, (set, frozenset, bytes)):
         return _build(_from_labels(list(groups), units), units)
-    raise TypeError(
-        f"groups is a {type(groups).__name__}; pass a dict of group names to lists of columns, "
-        "a dict of columns to group names, a 0/1 table or one label per feature."
+    raise InvalidParameterError(f"groups is a {type(groups).__name__};", "groups", _remedy())
+
+
+def _remedy() -> str:
+    return worded(
+        "pass a dict of group names to lists of columns, a dict of columns to group names, a 0/1 "
+        "table or one label per feature.",
+        "give a table of features and groups, or a JSON object of groups and their features.",
     )
 
 
@@ -165,12 +171,13 @@ def _by_label(pairs: Iterable[tuple[object, object]], units: _Units) -> dict[str
 
 def _from_labels(labels: Sequence[object], units: _Units) -> dict[str, list[int]]:
     if any(_is_list(label) for label in labels):
-        raise TypeError("groups is a list of lists; pass a dict of group names to lists instead.")
+        raise InvalidParameterError("groups is a list of lists;", "groups", _remedy())
     if len(labels) != len(units.names):
-        raise ValueError(
-            f"groups has {len(labels)} labels for {len(units.names)} features; "
-            "pass one label per feature, or a dict of group names to lists of columns. Labels of "
-            "rows are cv_groups."
+        raise InvalidParameterError(
+            f"groups has {len(labels)} labels for {len(units.names)} features (labels of rows are "
+            f"{argument('cv_groups')})",
+            "groups",
+            _remedy(),
         )
     members: dict[str, list[int]] = {}
     for position, label in enumerate(labels):

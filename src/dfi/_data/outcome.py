@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from dfi._checks import did_you_mean, one_of
+from dfi._checks import did_you_mean
 from dfi._data.columns import read_vector
 from dfi._data.frames import is_series, is_table, open_frame
 from dfi._data.levels import constant_columns
 from dfi._data.text import find_numbers
+from dfi._parameters import TABLE, TARGET, InvalidParameterError, argument, one_of, worded
 from dfi.warnings import OutcomeWarning, warn
 
 if TYPE_CHECKING:
@@ -129,11 +130,11 @@ def read_outcome(
     vector = read_vector(y, "y")
     if len(vector.reading) != n_rows:
         raise ValueError(
-            f"X has {n_rows} rows and y has {len(vector.reading)} values; they must be the same "
-            "rows."
+            f"{TABLE} has {n_rows} rows and {TARGET} has {len(vector.reading)} values; they must "
+            "be the same rows."
         )
     if n_rows == 0:
-        raise ValueError("y has no values.")
+        raise ValueError(f"{TARGET} has no values.")
     rule = outcome_rule(_shown(vector, kept), task=task, positive=positive, counted=counted)
     rows = vector.reading if kept is None else vector.reading.take(np.flatnonzero(kept))
     return rule.outcome(rule.values(rows))
@@ -222,13 +223,13 @@ def outcome_rule(
         task = "regression"
     if shown.n_gaps:
         raise ValueError(
-            f"y has {shown.n_gaps} missing (NaN, null) or infinite values, the first in row "
-            f"{shown.first_gap}. Drop those rows from X and y: what has no outcome cannot be "
-            "explained."
+            f"{TARGET} has {shown.n_gaps} missing (NaN, null) or infinite values, the first in row "
+            f"{shown.first_gap}. Drop those rows from {TABLE} and {TARGET}: what has no outcome "
+            "cannot be explained."
         )
     if constant_columns(np.array([[shown.low], [shown.high]]))[0]:
         raise ValueError(
-            f"y is constant (every value is {shown.low:.6g}): there is nothing to explain."
+            f"{TARGET} is constant (every value is {shown.low:.6g}): there is nothing to explain."
         )
     distinct = shown.distinct
     count = None if distinct is None else len(distinct)
@@ -236,14 +237,15 @@ def outcome_rule(
     if task == "classification" or (task == "auto" and (two or shown.kind == "boolean")):
         if distinct is None:
             raise ValueError(
-                "task='classification' makes every number of y a class, and y has too many "
-                "different ones: bin them, or leave task at 'auto'"
+                f"{argument('task', 'classification')} makes every number of {TARGET} a class, and "
+                f"{TARGET} has too many different ones: bin them, or leave {argument('task')} at "
+                "'auto'"
             )
         return _number_rule(shown, distinct, positive)
     if positive is not None:
         raise ValueError(
-            f"positive={positive!r} names the class that is explained, and y is a quantity: leave "
-            "it out, or pass task='classification'"
+            f"{argument('positive', positive)} names the class that is explained, and {TARGET} is "
+            f"a quantity: leave it out, or pass {argument('task', 'classification')}"
         )
     integer = shown.kind == "integer"
     most = _FEW_CLASSES if integer else 2
@@ -252,9 +254,9 @@ def outcome_rule(
         listed = ", ".join(f"{value:g}" for value in distinct)
         what = "integers with only" if integer else "only"
         warn(
-            f"y holds {what} {len(distinct)} different values ({listed}): they look "
-            "like classes, and are explained as a quantity. Pass task='classification' if they "
-            "are classes, task='regression' if they are a quantity.",
+            f"{TARGET} holds {what} {len(distinct)} different values ({listed}): they look like "
+            f"classes, and are explained as a quantity. Pass {argument('task', 'classification')} "
+            f"if they are classes, {argument('task', 'regression')} if they are a quantity.",
             OutcomeWarning,
         )
     counts = counted and integer and shown.low >= 0
@@ -308,21 +310,22 @@ def _read_several(
 ) -> Outcome:
     if task == "classification" or positive is not None:
         raise ValueError(
-            f"y has {len(columns)} columns, and several outcomes are explained as quantities: "
-            "leave task and positive out, or explain one column of classes at a time"
+            f"{TARGET} has {len(columns)} columns, and several outcomes are explained as "
+            f"quantities: leave {argument('task')} and {argument('positive')} out, or explain one "
+            "column of classes at a time"
         )
     members = []
     for name, column in columns:
         if read_vector(column, "y").reading.kind == "categorical":
             raise TypeError(
-                f"y has {len(columns)} columns and {name!r} holds classes or strings: several "
-                "outcomes are explained as quantities; explain this one by itself"
+                f"{TARGET} has {len(columns)} columns and {name!r} holds classes or strings: "
+                "several outcomes are explained as quantities; explain this one by itself"
             )
         found = read_outcome(column, n_rows, kept, task="regression")
         members.append(replace(found, name=name))
     names = [member.name for member in members]
     if len(set(names)) < len(names):
-        raise ValueError("y has two columns of the same name; rename one of them.")
+        raise ValueError(f"{TARGET} has two columns of the same name; rename one of them.")
     return Outcome(members[0].values, " + ".join(names), "several", members=tuple(members))
 
 
@@ -331,19 +334,21 @@ def _label_rule(shown: Shown, task: Task, positive: object) -> OutcomeRule:
         levels = [repr(level) for level in sorted(shown.labels, key=str)]
         listed = ", ".join(levels[:5]) + (", ..." if len(levels) > 5 else "")
         raise TypeError(
-            f"y holds classes or strings ({listed}) and task='regression' explains a quantity: "
-            "encode them as numbers, or leave task at 'auto'"
+            f"{TARGET} holds classes or strings ({listed}) and {argument('task', 'regression')} "
+            f"explains a quantity: encode them as numbers, or leave {argument('task')} at 'auto'"
         )
     found = find_numbers(map(str, shown.labels)) if len(shown.labels) > _FEW_CLASSES else None
     if task == "auto" and found is not None:
-        raise TypeError(
-            f"y {found.words()}: make it numbers, e.g. y.astype(float), or pass "
-            "task='classification' if its numbers are names of classes"
+        raise InvalidParameterError(
+            f"{TARGET} {found.words()}",
+            "y",
+            f"{worded('make it numbers, e.g. y.astype(float)', 'write it as numbers')}, or pass "
+            f"{argument('task', 'classification')} if its numbers are names of classes",
         )
     if shown.n_gaps:
         raise ValueError(
-            f"y has {shown.n_gaps} missing labels, the first in row {shown.first_gap}. Drop "
-            "those rows from X and y: what has no outcome cannot be explained."
+            f"{TARGET} has {shown.n_gaps} missing labels, the first in row {shown.first_gap}. Drop "
+            f"those rows from {TABLE} and {TARGET}: what has no outcome cannot be explained."
         )
     return OutcomeRule(shown.name, "labels", shown.labels, None, positive, named=True)
 
@@ -371,7 +376,8 @@ def _classes(
     texts = [str(label) for label in labels]
     if len(labels) < 2:
         raise ValueError(
-            f"y has one class only ({labels[0]!r} in every row): there is nothing to tell apart."
+            f"{TARGET} has one class only ({labels[0]!r} in every row): there is nothing to tell "
+            "apart."
         )
     chosen = position_of(positive, labels)
     in_order = texts == sorted(texts) or _is_sorted(labels)
@@ -424,7 +430,7 @@ def position_of(
     labels: Sequence[object],
     *,
     parameter: str = "positive",
-    whose: str = "class of y",
+    whose: str | None = None,
 ) -> int | None:
     """Return which of some labels a parameter names, None where it names none; raise for others."""
     if chosen is None:
@@ -438,4 +444,8 @@ def position_of(
         return texts.index(str(chosen))
     hint = did_you_mean(chosen, texts)
     shown = ", ".join(map(repr, labels[:5])) + (", ..." if len(labels) > 5 else "")
-    raise ValueError(f"{parameter}={chosen!r} is no {whose}, which has {shown}{hint}")
+    raise InvalidParameterError(
+        f"{argument(parameter, chosen)} is no {whose or f'class of {TARGET}'}, which has "
+        f"{shown}{hint}",
+        parameter,
+    )

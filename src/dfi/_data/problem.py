@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from dfi._checks import one_of
 from dfi._data.columns import Column
 from dfi._data.dependence import Clusters
 from dfi._data.folds import read_row_groups
@@ -20,6 +19,7 @@ from dfi._data.levels import constant_columns, extremes
 from dfi._data.outcome import read_outcome
 from dfi._data.table import read_complete
 from dfi._data.weights import read_weights
+from dfi._parameters import TABLE, TARGET, InvalidParameterError, argument, name_groups, one_of
 from dfi.warnings import ConstantColumnWarning, IdentifierWarning, MissingValuesWarning, warn
 
 if TYPE_CHECKING:
@@ -359,8 +359,8 @@ def read_data(
         raise ValueError("DFI requires y to be passed, but the target y is None")
     one_of("units", units, get_args(UnitsKind))
     if units == "groups" and groups is None:
-        raise ValueError(
-            "units='groups' makes groups the units: pass groups={'name': ['column', ...], ...}"
+        raise InvalidParameterError(
+            f"{argument('units', 'groups')} makes groups the units", "groups", name_groups()
         )
     vectors = {
         "y": y,
@@ -374,7 +374,9 @@ def read_data(
     )
     for role, name in (("sample_weight", weight_name), ("frequency_weight", count_name)):
         if target is not None and name == target:
-            raise ValueError(f"y and {role} both name the column {target!r}: name another for one")
+            raise ValueError(
+                f"{TARGET} and {argument(role)} both name the column {target!r}: name another"
+            )
     if weight_name is not None:
         X, sample_weight = split_column(X, weight_name, "sample_weight", "the weights' column")
     if count_name is not None:
@@ -403,8 +405,9 @@ def read_data(
         weights = replace(weights, dependence=Clusters(row_groups))
         if len(np.unique(row_groups[weights.counted])) < 2:
             raise ValueError(
-                "cv_groups has the same label for all rows: one cluster has no standard errors; "
-                "give labels of two clusters or more, or leave cv_groups out"
+                f"{argument('cv_groups')} has the same label for all rows: one cluster has no "
+                "standard errors; give labels of two clusters or more, or leave "
+                f"{argument('cv_groups')} out"
             )
     data = Data(
         table,
@@ -431,8 +434,8 @@ def _refuse_constant_outcome(outcome: Outcome, weights: Weights) -> None:
     for one in outcome.members or (outcome,):
         if constant_columns(one.values[counted][:, None])[0]:
             raise ValueError(
-                f"y is constant among the {int(counted.sum())} rows of positive weight: there is "
-                "nothing to explain. Give rows with other values a weight"
+                f"{TARGET} is constant among the {int(counted.sum())} rows of positive weight: "
+                "there is nothing to explain. Give rows with other values a weight"
             )
 
 
@@ -455,8 +458,8 @@ def refuse_spans(data: Data, low: Floats, high: Floats, wides: Sequence[float]) 
     for wide in wides:
         if not 1.0 / LARGEST_OUTCOME < wide < LARGEST_OUTCOME:
             raise ValueError(
-                f"y spans {wide:.3g}, and powers of that are beyond double precision: give it "
-                "other units"
+                f"{TARGET} spans {wide:.3g}, and powers of that are beyond double precision: give "
+                "it other units"
             )
 
 
@@ -464,7 +467,7 @@ def warn_constant(table: Table, constant: Bools, where: str = "") -> None:
     """Warn of columns without variation; raise if there are no others."""
     names = [column.name for column in table.columns if constant[list(column.positions)].all()]
     if len(names) == len(table.columns):
-        raise ValueError(f"every column of X is constant{where}: there is nothing to explain")
+        raise ValueError(f"every column of {TABLE} is constant{where}: there is nothing to explain")
     if names:
         wholly = {column.name for column in table.gaps if table.where_missing(column).all()}
         listed = [f"{name!r}{' (wholly missing)' * (name in wholly)}" for name in names[:5]]

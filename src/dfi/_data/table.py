@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy import sparse
 
-from dfi._checks import did_you_mean, one_of
+from dfi._checks import did_you_mean
 from dfi._data import source
 from dfi._data.columns import Column, Reading, read_array_column, read_column, refuse_rounded
 from dfi._data.distinct import summed_levels
@@ -29,6 +29,7 @@ from dfi._data.frames import (
 from dfi._data.levels import Levels, constant_columns, read_levels
 from dfi._data.source import BLOCK_ROWS
 from dfi._data.text import find_dates, find_numbers
+from dfi._parameters import DROP, TABLE, InvalidParameterError, argument, one_of, worded
 from dfi.warnings import ManyLevelsWarning, warn
 
 if TYPE_CHECKING:
@@ -49,10 +50,15 @@ _MOST_LEVEL_BYTES = 2**28
 Missing = Literal["unit", "error", "drop"]
 """What becomes of missing values."""
 
-_IMPUTE = (
-    "Impute them, e.g. with sklearn.impute.SimpleImputer, or drop those rows or columns; "
-    "missing='unit' scores a column's value and missingness together."
-)
+
+def missing_remedy() -> str:
+    """Return what to do about missing values that are refused."""
+    away = worded(
+        "Impute them, e.g. with sklearn.impute.SimpleImputer, or drop those rows or columns",
+        "Leave such rows out with --missing drop, columns with --drop",
+    )
+    unit = argument("missing", "unit")
+    return f"{away}; {unit} scores a column's value and missingness together."
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +282,7 @@ def read_complete(
     one_of("missing", missing, ("unit", "error", "drop"))
     library, _, readings, header = _open(X, max_dense_bytes=max_dense_bytes, min_rows=2)
     if missing == "error":
-        _refuse_missing(readings, _IMPUTE, infinite=True)
+        _refuse_missing(readings, missing_remedy(), infinite=True)
     _refuse_infinite(readings)
     kept = None
     if missing == "drop":
@@ -335,7 +341,7 @@ def _open(
         needed = 8 * int(np.prod(X.shape, dtype=object))
     if needed > max_dense_bytes:
         raise ValueError(
-            f"X is sparse with shape {X.shape[0]} x {X.shape[1]} and would take "
+            f"{TABLE} is sparse with shape {X.shape[0]} x {X.shape[1]} and would take "
             f"{needed / GIB:.3g} GiB as a dense table, more than the {max_dense_bytes / GIB:.3g} "
             "GiB allowed. Drop or combine columns."
         )
@@ -360,18 +366,20 @@ def _read_array(X: Frame, min_rows: int) -> list[Reading]:
             # a list of rows with words in it: the numbers beside them stay numbers
             array = np.asarray(X, dtype=object)
     except ValueError as error:
-        raise ValueError("X is a list of rows of different lengths.") from error
+        raise ValueError(f"{TABLE} is a list of rows of different lengths.") from error
     if array.dtype.names is not None:
-        raise TypeError("X is a structured array: pass a data frame, or one column per field.")
+        raise TypeError(
+            f"{TABLE} is a structured array: pass a data frame, or one column per field."
+        )
     if array.ndim == 1 and len(array) and isinstance(array[0], dict):
-        raise TypeError("X is a list of dicts: pass a data frame, e.g. pandas.DataFrame(X).")
+        raise TypeError(f"{TABLE} is a list of dicts: pass a data frame, e.g. pandas.DataFrame(X).")
     if array.ndim != 2:
         remedy = (
             "reshape it with X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is a row"
             if array.ndim == 1
             else "reshape it to one row per observation"
         )
-        raise ValueError(f"X must have two dimensions and has {array.ndim}: {remedy}.")
+        raise ValueError(f"{TABLE} must have two dimensions and has {array.ndim}: {remedy}.")
     _require_size(array.shape[0], array.shape[1], min_rows)
     labels = [f"x{j}" for j in range(array.shape[1])]
     if array.dtype.kind in "fiub" and not np.ma.isMaskedArray(array):
@@ -421,10 +429,13 @@ def _complete(readings: Sequence[Reading], kept: Bools) -> list[Reading]:
     """Return the rows in which nothing is missing; raise where they are fewer than two."""
     if kept.sum() < 2:
         worst = max(readings, key=lambda reading: int(reading.gaps.sum()))
-        raise ValueError(
-            f"missing='drop' leaves {int(kept.sum())} of {len(kept)} rows of X: every other row "
-            f"has a missing value ({worst.name!r} has {int(worst.gaps.sum())}). Drop such columns, "
-            "or pass missing='unit'."
+        raise InvalidParameterError(
+            f"{argument('missing', 'drop')} leaves {int(kept.sum())} of {len(kept)} rows of "
+            f"{TABLE}: every other row has a missing value ({worst.name!r} has "
+            f"{int(worst.gaps.sum())}).",
+            "missing",
+            f"{worded('Drop such columns', 'Leave such columns out with --drop')}, or use "
+            f"{argument('missing', 'unit')}.",
         )
     rows = np.flatnonzero(kept)
     return [reading.take(rows) for reading in readings]
@@ -441,18 +452,22 @@ def encoded(column: Column, reading: Reading) -> Floats:
 
 def _require_size(n_rows: int, n_columns: int, min_rows: int) -> None:
     if n_columns == 0:
-        raise ValueError("X has no columns.")
+        raise ValueError(f"{TABLE} has no columns.")
     if n_rows == 0:
-        raise ValueError("X has no rows.")
+        raise ValueError(f"{TABLE} has no rows.")
     if n_rows < min_rows:
-        raise ValueError("X has one row; an importance needs many. If it is a column, pass X.T.")
+        raise InvalidParameterError(
+            f"{TABLE} has one row; an importance needs many.",
+            "X",
+            worded("If it is a column, pass X.T.", "Give a line for each observation."),
+        )
 
 
 def _refuse_duplicates(names: Sequence[str]) -> None:
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         shown = ", ".join(map(repr, repeated[:5]))
-        raise ValueError(f"X has more than one column called {shown}; rename them.")
+        raise ValueError(f"{TABLE} has more than one column called {shown}; rename them.")
 
 
 def _refuse_missing(readings: Sequence[Reading], remedy: str, *, infinite: bool = False) -> None:
@@ -460,17 +475,17 @@ def _refuse_missing(readings: Sequence[Reading], remedy: str, *, infinite: bool 
     if not any(reading.gaps.any() for reading in readings):
         return
     found = [text for reading in readings for text in _holes(reading, infinite=infinite)]
-    raise ValueError(
-        f"X has missing (NaN, null){' or infinite' * infinite} values in {_listed(found)}. {remedy}"
-    )
+    what = f"missing (NaN, null){' or infinite' * infinite} values"
+    message = f"{TABLE} has {what} in {_listed(found)}."
+    raise InvalidParameterError(message, "X", remedy)
 
 
 def _refuse_infinite(readings: Sequence[Reading]) -> None:
     found = [text for reading in readings for text in _holes(reading, missing=False, infinite=True)]
     if found:
         raise ValueError(
-            f"X has infinite values in {_listed(found)}. Give them finite numbers, or drop those "
-            "rows or columns."
+            f"{TABLE} has infinite values in {_listed(found)}. Give them finite numbers, or drop "
+            "those rows or columns."
         )
 
 
@@ -506,20 +521,23 @@ def refuse_text(name: str, values: Sequence[object]) -> None:
     """Raise if a column of text was meant as numbers or dates: what it holds, and the ways out."""
     dates = find_dates(values)
     if dates is not None:
-        raise TypeError(
-            f"Column {name!r} {dates.words()}: make days of it, e.g. "
-            f"(pd.to_datetime(X[{name!r}], errors='coerce', utc=True) - pd.Timestamp(0, tz='UTC'))"
-            f" / pd.Timedelta(days=1), or declare its values to be classes, e.g. "
-            f"X[{name!r}].astype('category')."
+        days = (
+            f"make days of it, e.g. (pd.to_datetime(X[{name!r}], errors='coerce', utc=True) - "
+            "pd.Timestamp(0, tz='UTC')) / pd.Timedelta(days=1)"
         )
+        raise _text_error(name, dates.words(), worded(days, dates.remedy()))
     found = find_numbers(values)
-    if found is None:
-        return
-    raise TypeError(
-        f"Column {name!r} {found.words()}: make it numbers, e.g. "
-        f"{found.remedy(f'X[{name!r}]')}, or declare its values "
-        f"to be classes, e.g. X[{name!r}].astype('category')."
+    if found is not None:
+        plain = f"make it numbers, e.g. {found.remedy(f'X[{name!r}]')}"
+        raise _text_error(name, found.words(), worded(plain, "write it as numbers"))
+
+
+def _text_error(name: str, what: str, remedy: str) -> InvalidParameterError:
+    classes = worded(
+        f"declare its values to be classes, e.g. X[{name!r}].astype('category')",
+        "name the column with --categorical if its values are classes",
     )
+    return InvalidParameterError(f"Column {name!r} {what}", "X", f"{remedy}, or {classes}.")
 
 
 def check_levels(name: str, levels: Sequence[object], n_observed: int, n_rows: int) -> None:
@@ -527,9 +545,9 @@ def check_levels(name: str, levels: Sequence[object], n_observed: int, n_rows: i
     refuse_levels(name, levels, n_observed, n_rows)
     if len(levels) > _MANY_LEVELS:
         warn(
-            f"Column {name!r} has {len(levels)} levels. Its score is one; levels below 1 % "
-            "of the rows are pooled for the transport, never for the model. Group rare ones if the "
-            "run is slow or the model poor.",
+            f"Column {name!r} has {len(levels)} levels. Its score is one; levels below 1 % of the "
+            "rows are pooled for the transport, never for the model. Pool rare "
+            f"ones{worded('', ' with --max-levels')} if the run is slow or the model poor.",
             ManyLevelsWarning,
         )
 
@@ -537,18 +555,32 @@ def check_levels(name: str, levels: Sequence[object], n_observed: int, n_rows: i
 def refuse_levels(name: str, levels: Sequence[object], n_observed: int, n_rows: int) -> None:
     """Raise if a categorical column names its rows, or has too many levels."""
     if n_observed > max(_IDENTIFIER_LEVELS, n_rows / 2):
-        raise ValueError(
-            f"Column {name!r} has {n_observed} different values in {n_rows} rows: it looks "
-            "like an identifier. Drop it, or group its values into fewer levels, such as the first "
-            f"letters of a code: X[{name!r}] = X[{name!r}].str[:2]."
-        )
+        raise identifier_error(name, str(n_observed), f" in {n_rows} rows")
     if len(levels) > _MOST_LEVELS and 8 * n_rows * len(levels) > _MOST_LEVEL_BYTES:
-        raise ValueError(
-            f"Column {name!r} has {len(levels)} levels in {n_rows} rows, too many to move rows "
-            "between them. Put the rare ones into one level, e.g. rare = "
-            f"X[{name!r}].map(X[{name!r}].value_counts()) < {max(2, n_rows // 200)}; X[{name!r}] = "
-            f"X[{name!r}].mask(rare, 'other'), or drop the column."
+        pool = worded(
+            f", e.g. rare = X[{name!r}].map(X[{name!r}].value_counts()) < {max(2, n_rows // 200)}; "
+            f"X[{name!r}] = X[{name!r}].mask(rare, 'other')",
+            " with --max-levels 50",
         )
+        raise InvalidParameterError(
+            f"Column {name!r} has {len(levels)} levels in {n_rows} rows, too many to move rows "
+            "between them.",
+            "X",
+            f"Put the rare ones into one level{pool}, or {worded(*DROP)}.",
+        )
+
+
+def identifier_error(name: str, count: str, where: str = "") -> InvalidParameterError:
+    """Return the error of a categorical column that seems to name the rows."""
+    return InvalidParameterError(
+        f"Column {name!r} has {count} different values{where}: it looks like an identifier.",
+        "X",
+        worded(
+            "Drop it, or group its values into fewer levels, such as the first letters of a code: "
+            f"X[{name!r}] = X[{name!r}].str[:2].",
+            "Leave it out with --drop, or keep its most frequent values with --max-levels.",
+        ),
+    )
 
 
 def _require_fits(n_rows: int, width: int, columns: Sequence[Column], limit: int) -> None:
@@ -556,7 +588,7 @@ def _require_fits(n_rows: int, width: int, columns: Sequence[Column], limit: int
     if needed > limit:
         widest = max(columns, key=lambda column: column.width)
         raise ValueError(
-            f"The one-hot columns of X would take {needed / GIB:.3g} GiB, more than the "
+            f"The one-hot columns of {TABLE} would take {needed / GIB:.3g} GiB, more than the "
             f"{limit / GIB:.3g} GiB allowed; column {widest.name!r} alone has {widest.width} "
             "levels. Group its values into fewer levels."
         )
@@ -573,4 +605,6 @@ def _require_same_names(expected: tuple[str, ...], found: tuple[str, ...]) -> No
         parts.append(f"lacks {', '.join(map(repr, absent[:5]))}{hint and hint + ')'}")
     if extra:
         parts.append(f"has the unknown {', '.join(map(repr, extra[:5]))}")
-    raise ValueError(f"X {' and '.join(parts)}; its columns must be {', '.join(expected[:10])}.")
+    raise ValueError(
+        f"{TABLE} {' and '.join(parts)}; its columns must be {', '.join(expected[:10])}."
+    )

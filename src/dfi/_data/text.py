@@ -198,6 +198,15 @@ class TextDates:
     example: str
     odd: str | None
 
+    def remedy(self) -> str:
+        """Return the options of the command line for such a column."""
+        if self.odd is None:
+            return (
+                "make a number of it with --dates days, several with --dates parts, leave it out "
+                "with --dates drop"
+            )
+        return f"call {_quoted(self.odd)} missing with --na-values, leave it out with --drop"
+
     def words(self) -> str:
         """Return what was found, as it stands after the name of a column."""
         if self.odd is None:

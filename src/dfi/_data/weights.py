@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dfi._data.columns import EXACT_WHOLE, read_vector
+from dfi._parameters import TABLE, InvalidParameterError, argument
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -188,25 +189,22 @@ def read_weights(
     kept : ndarray of bool, optional
         The rows of the table that are used; all by default.
     """
-    if sample_weight is not None and frequency_weight is not None:
-        raise ValueError(
-            "Pass sample_weight or frequency_weight, not both: multiply sampling weights by the "
-            "counts if each row stands for several weighted ones."
-        )
+    refuse_both(sample_weight, frequency_weight)
     if frequency_weight is not None:
         values = _read("frequency_weight", frequency_weight, n_rows, kept)
         if not np.all(values == np.floor(values)):
             row = int((values != np.floor(values)).argmax())
             raise ValueError(
-                f"frequency_weight counts repeated rows and must be whole numbers, but row {row} "
-                f"has {values[row]:.6g}; pass sampling weights as sample_weight."
+                f"{argument('frequency_weight')} counts repeated rows and must be whole numbers, "
+                f"but row {row} has {values[row]:.6g}; pass sampling weights as "
+                f"{argument('sample_weight')}."
             )
         if values.sum() > EXACT_WHOLE:
             row = int(values.argmax())
             raise ValueError(
-                f"frequency_weight adds up to {values.sum():.3g} rows (row {row} has "
+                f"{argument('frequency_weight')} adds up to {values.sum():.3g} rows (row {row} has "
                 f"{values[row]:.3g}), more than double precision can count: pass counts, or "
-                "sampling weights as sample_weight."
+                f"sampling weights as {argument('sample_weight')}."
             )
         return Weights(values, "frequency")
     if sample_weight is None:
@@ -226,8 +224,8 @@ def _within_range(values: Floats) -> Floats:
     scaled = np.ldexp(values, -int(np.frexp(largest)[1]))
     if scaled[values > 0].min() < 1.0 / LARGEST_WEIGHT:
         raise ValueError(
-            f"sample_weight goes from {least:.3g} to {largest:.3g}: squares of such ratios are "
-            "beyond double precision; give rows that hardly count weight 0"
+            f"{argument('sample_weight')} goes from {least:.3g} to {largest:.3g}: squares of such "
+            "ratios are beyond double precision; give rows that hardly count weight 0"
         )
     return scaled
 
@@ -236,20 +234,44 @@ def _read(name: str, weights: VectorLike, n_rows: int, kept: Bools | None) -> Fl
     values = read_vector(weights, name).numbers()
     if len(values) != n_rows:
         raise ValueError(
-            f"{name} has {len(values)} values and X has {n_rows} rows; they must be the same rows."
+            f"{argument(name)} has {len(values)} values and {TABLE} has {n_rows} rows; they must "
+            "be the same rows."
         )
     values = values if kept is None else values[kept]
-    bad = ~np.isfinite(values)
-    if bad.any():
-        raise ValueError(
-            f"{name} has {int(bad.sum())} missing or infinite values, the first in row "
-            f"{int(bad.argmax())}. Give those rows weight 0 or drop them."
-        )
-    if (values < 0).any():
-        raise ValueError(
-            f"{name} is negative in row {int((values < 0).argmax())} "
-            f"({values.min():.4g} at the least); weights must be 0 or more."
-        )
-    if not values.any():
-        raise ValueError(f"{name} is 0 in every row; at least two rows must count.")
+    bad, below = ~np.isfinite(values), values < 0
+    first_negative = int(below.argmax()) if below.any() else None
+    first_bad, counts = int(bad.argmax()), bool(values.any())
+    refuse_impossible(name, bad.sum(), first_bad, first_negative, values.min(), counts)
     return values
+
+
+def refuse_impossible(
+    name: str, n_bad: int, first_bad: int, first_negative: int | None, least: float, counts: bool
+) -> None:
+    """Raise for weights that are no numbers, negative or all 0."""
+    if n_bad:
+        raise InvalidParameterError(
+            f"{argument(name)} has {n_bad} missing or infinite values, the first in row "
+            f"{first_bad}.",
+            name,
+            "Give those rows weight 0 or drop them.",
+        )
+    if first_negative is not None:
+        raise InvalidParameterError(
+            f"{argument(name)} is negative in row {first_negative} ({least:.4g} at the least); "
+            "weights must be 0 or more.",
+            name,
+        )
+    if not counts:
+        zero = f"{argument(name)} is 0 in every row; at least two rows must count."
+        raise InvalidParameterError(zero, name)
+
+
+def refuse_both(sample_weight: object, frequency_weight: object) -> None:
+    """Raise for weights of both kinds."""
+    if sample_weight is not None and frequency_weight is not None:
+        raise InvalidParameterError(
+            f"Pass {argument('sample_weight')} or {argument('frequency_weight')}, not both",
+            "frequency_weight",
+            "multiply sampling weights by the counts if each row stands for several weighted ones.",
+        )

@@ -17,16 +17,17 @@ from dfi._data.folds import Fold, split_halves
 from dfi._models.learners import predicts_classes
 from dfi._models.parallel import gathered, interrupts_raised, thread_pools
 from dfi._models.predictor import (
-    REMEDY,
     Predictor,
     brief,
     learner_view,
+    missing_remedy,
     predictor_for,
     rows_seen,
 )
 from dfi._models.stack import VARIANCE_SHARE, SuperLearner, risk_of
 from dfi._models.temperature import ScaleRisk, TemperatureScaled
 from dfi._models.weighted import check_takes_weights, weight_arguments
+from dfi._parameters import TARGET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -367,7 +368,7 @@ def fit_model(
             fitted = model.fit(X, target, **given)
     except Exception as error:
         gaps = [repr(c.name) for c in table.missing if table.where_missing(c)[rows].any()]
-        hint = f". {', '.join(gaps[:5])} have missing values. {REMEDY}"
+        hint = f". {', '.join(gaps[:5])} have missing values. {missing_remedy()}"
         raise ValueError(
             f"{type(model).__name__} could not be fitted on {len(rows)} rows ({brief(error)})"
             + hint * bool(gaps and view != "matrix")
@@ -383,8 +384,8 @@ def _check_all_classes(target: Floats | Ints, outcome: Outcome) -> None:
     if len(absent):
         names = outcome.classes or tuple(map(str, range(count)))
         raise ValueError(
-            f"class {names[absent[0]]!r} of y has no row among the {len(target)} that a model is "
-            "fitted on: leave its rows out, join it with another class, or use fewer folds"
+            f"class {names[absent[0]]!r} of {TARGET} has no row among the {len(target)} that a "
+            "model is fitted on: leave its rows out, join it with another class, or use fewer folds"
         )
 
 

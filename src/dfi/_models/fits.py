@@ -44,7 +44,7 @@ from dfi._models.seeds import Seeds
 from dfi._models.stack import SuperLearner
 from dfi._models.steady import refuse_unsteady
 from dfi._models.temperature import TemperatureScaled, classes_in_order, final_step
-from dfi._parameters import validated
+from dfi._parameters import TABLE, TARGET, InvalidParameterError, argument, validated, worded
 from dfi.losses import BRIER, GAMMA, LOG_LOSS, POISSON, SQUARED_ERROR, resolve_loss
 from dfi.warnings import InferenceWarning, OutcomeWarning, warn
 
@@ -283,14 +283,14 @@ class Fits:
         """
         if isinstance(model, str):
             raise TypeError(
-                "cv='prefit' explains a fitted model: pass it (or a function of X) as "
-                f"estimator, not the name {model!r}"
+                f"{argument('cv', 'prefit')} explains a fitted model: pass it (or a function of "
+                f"{TABLE}) as estimator, not the name {model!r}"
             )
         given, model = model, as_model(model)
         if n_repeats not in (None, 1):
             raise ValueError(
-                f"n_repeats={n_repeats!r} repeats the split of the rows, and cv='prefit' splits "
-                "none: leave n_repeats at 1"
+                f"{argument('n_repeats', n_repeats)} repeats the split of the rows, and "
+                f"{argument('cv', 'prefit')} splits none: leave {argument('n_repeats')} at 1"
             )
         seeds = Seeds.of(random_state) if seeds is None else seeds
         loss = loss_for(data.outcome, loss)
@@ -428,14 +428,14 @@ class Fits:
         count = weights.dependence.count(weights.counted)
         if count < 2:
             raise ValueError(
-                "the rows that are explained are all of one label in cv_groups, and one cluster "
-                "has no standard errors: choose folds that hold out several"
+                f"the rows that are explained are all of one label in {argument('cv_groups')}, and "
+                "one cluster has no standard errors: choose folds that hold out several"
             )
         if count < FEW_CLUSTERS:
             warn(
-                f"cv_groups has {count} clusters: standard errors of so few are rough, and "
-                f"intervals and tests use a t distribution with {count - 1} degrees of freedom; "
-                "they may be too short all the same",
+                f"{argument('cv_groups')} has {count} clusters: standard errors of so few are "
+                f"rough, and intervals and tests use a t distribution with {count - 1} degrees of "
+                "freedom; they may be too short all the same",
                 InferenceWarning,
             )
 
@@ -569,8 +569,8 @@ class Fits:
     def _halves(self) -> tuple[Training, CrossFit]:
         if self.given:
             raise ValueError(
-                "two models fitted on disjoint rows are needed; cv='prefit' has one: let the "
-                "models be fitted here"
+                f"two models fitted on disjoint rows are needed; {argument('cv', 'prefit')} has "
+                "one: let the models be fitted here"
             )
         self.require_halves()
         return self.keep("fitted halves", self._fit_halves)
@@ -592,10 +592,10 @@ class Fits:
         fewest = min(len(fold.train) for fold in self.folds)
         if fewest < 4:
             raise ValueError(
-                f"X has {self.data.n_fit} rows, too few for two models in each of "
+                f"{TABLE} has {self.data.n_fit} rows, too few for two models in each of "
                 f"{len(self.repeats[0])} folds: they learn from halves of {fewest} training rows, "
-                "and a half needs two rows or more. Use more rows (eight do for cv=2), or one "
-                "model a fold with form='loco'"
+                "and a half needs two rows or more. Use more rows (eight do for "
+                f"{argument('cv', 2)}), or one model a fold with {argument('form', 'loco')}"
             )
 
     def half_training(self) -> Training:
@@ -730,9 +730,11 @@ class Fits:
     def require_one_split(self) -> None:
         """Raise if the rows are split several times."""
         if len(self.repeats) > 1:
-            raise ValueError(
-                "cv splits the rows several times; a comparison uses one split, which all methods "
-                "share: pass a number of folds or a splitter without repeats"
+            raise InvalidParameterError(
+                f"{argument('cv')} splits the rows several times; a comparison uses one split, "
+                "which all methods share",
+                "cv",
+                f"pass a number of folds{worded(' or a splitter without repeats', '')}",
             )
 
     def others(self, unit: int) -> tuple[int, ...]:
@@ -781,23 +783,25 @@ def loss_for(outcome: Outcome, loss: Loss | None) -> Loss:
         return BRIER if outcome.is_classes else SQUARED_ERROR
     if loss.domain == "probability" and not outcome.is_classes:
         raise ValueError(
-            f"loss={loss.name!r} is about classes, and y is a quantity: pass "
-            "task='classification', or loss='squared-error'"
+            f"{argument('loss', loss.name)} is about classes, and {TARGET} is a quantity: pass "
+            f"{argument('task', 'classification')}, or {argument('loss', 'squared-error')}"
         )
     if outcome.is_classes and loss.domain == "positive":
         raise ValueError(
-            f"loss={loss.name!r} is about counts or positive quantities, and y holds classes: use "
-            "'brier' or 'log-loss'"
+            f"{argument('loss', loss.name)} is about counts or positive quantities, and {TARGET} "
+            "holds classes: use 'brier' or 'log-loss'"
         )
     if outcome.kind == "classes" and not loss.has_generator:
         raise ValueError(
-            f"loss={loss.name!r} is about one number, and y has {len(outcome.classes)} classes: "
-            "use 'brier' or 'log-loss', or positive=... for one class against the rest"
+            f"{argument('loss', loss.name)} is about one number, and {TARGET} has "
+            f"{len(outcome.classes)} classes: use 'brier' or 'log-loss', or "
+            f"{argument('positive', ...)} for one class against the rest"
         )
     if outcome.kind == "several" and not (loss.is_square and loss.domain == "real"):
         raise ValueError(
-            f"several outcomes are explained by their summed squared error, not by loss="
-            f"{loss.name!r}: leave loss at 'auto', or explain one outcome at a time"
+            "several outcomes are explained by their summed squared error, not by "
+            f"{argument('loss', loss.name)}: leave {argument('loss')} at 'auto', or explain one "
+            "outcome at a time"
         )
     if outcome.is_classes and loss.is_square:
         return BRIER
@@ -806,8 +810,8 @@ def loss_for(outcome: Outcome, loss: Loss | None) -> Loss:
         if least < 0 or (least == 0 and loss.name == GAMMA.name):
             need = "positive" if loss.name == GAMMA.name else "non-negative"
             raise ValueError(
-                f"loss={loss.name!r} needs {need} outcomes, and the smallest value of y is "
-                f"{least:g}: use 'squared-error'"
+                f"{argument('loss', loss.name)} needs {need} outcomes, and the smallest value of "
+                f"{TARGET} is {least:g}: use 'squared-error'"
             )
     return loss
 
@@ -842,8 +846,8 @@ def class_column(model: EstimatorLike, label: object, place: int = 1) -> int:
             return column
     shown = ", ".join(map(repr, (classes or [])[:5]))
     raise ValueError(
-        f"this {type(model).__name__} tells {shown} apart, and y has the class {label!r}: pass the "
-        "labels that the model was fitted on"
+        f"this {type(model).__name__} tells {shown} apart, and {TARGET} has the class {label!r}: "
+        "pass the labels that the model was fitted on"
     )
 
 
@@ -869,19 +873,19 @@ def _of_one_class(predictor: Predictor, data: Data) -> Predictor:
         beyond = answer[(answer < least) | (answer > most)]
         if len(beyond) and not hasattr(model, "predict"):
             raise ValueError(
-                f"{predictor.name} predicts {float(beyond[0]):.4g}, and y holds classes: one "
-                f"number is the probability of {label!r}, neither its log-odds nor a percentage"
+                f"{predictor.name} predicts {float(beyond[0]):.4g}, and {TARGET} holds classes: "
+                f"one number is the probability of {label!r}, neither its log-odds nor a percentage"
             )
         if unnamed:
             return predictor
         raise ValueError(
-            f"{predictor.name} gives one number for each row, and the explained class of y is "
-            f"{label!r}: pass y as 0 and 1, 1 for the class that the number is the probability of, "
-            "and no positive; or a function that gives a column for each class"
+            f"{predictor.name} gives one number for each row, and the explained class of {TARGET} "
+            f"is {label!r}: pass y as 0 and 1, 1 for the class that the number is the probability "
+            "of, and no positive; or a function that gives a column for each class"
         )
     if shape != (1, outcome.among):
         raise ValueError(
-            f"{predictor.name} gives an array of shape {shape} for one row, and y has "
+            f"{predictor.name} gives an array of shape {shape} for one row, and {TARGET} has "
             f"{outcome.among} classes: a column for each class is needed"
         )
     column = class_column(model, label, outcome.place)
@@ -895,8 +899,8 @@ def _check_class_order(predictor: Predictor, outcome: Outcome) -> None:
         return
     raise ValueError(
         f"{predictor.name} does not say which of its columns is of which class, and the categories "
-        "of y are not in alphabetical order: pass labels in place of categories, "
-        "e.g. y.astype(str), and columns in the order of sorted(set(y))"
+        f"of {TARGET} are not in alphabetical order: pass labels in place of categories, e.g. "
+        "y.astype(str), and columns in the order of sorted(set(y))"
     )
 
 
@@ -912,8 +916,8 @@ def _check_sizes(data: Data, cv: SplitsLike) -> None:
     weighted = " of positive weight" if len(counted) < len(fit) else ""
     if weighted and len(counted) < 2 * cv:
         raise ValueError(
-            f"X has {len(counted)} rows{weighted}, too few for {cv} folds: each fold needs two or "
-            "more. Give more rows a weight, or use fewer folds"
+            f"{TABLE} has {len(counted)} rows{weighted}, too few for {cv} folds: each fold needs "
+            "two or more. Give more rows a weight, or use fewer folds"
         )
     outcome = data.outcome
     if not outcome.is_classes:
@@ -923,10 +927,10 @@ def _check_sizes(data: Data, cv: SplitsLike) -> None:
     if counts[rare] < cv:
         n = int(counts[rare])
         name = outcome.classes[rare] if outcome.classes else str(rare)
-        fewer = f"use cv={n}{' or less' * (n > 2)}, " if n > 1 else ""
+        fewer = f"use {argument('cv', n)}{' or less' * (n > 2)}, " if n > 1 else ""
         raise ValueError(
-            f"class {name!r} of y has {n} row{'s' * (n != 1)}{weighted}, fewer than the {cv} "
-            f"folds: {fewer}leave its rows out, or join it with another class"
+            f"class {name!r} of {TARGET} has {n} row{'s' * (n != 1)}{weighted}, fewer than the "
+            f"{cv} folds: {fewer}leave its rows out, or join it with another class"
         )
 
 
@@ -938,8 +942,8 @@ def _of_all_rows(
         return repeats
     if in_time_order(repeats):
         raise ValueError(
-            "cv splits along time, and fit_rows takes a random sample of the rows: leave fit_rows "
-            "out, or pass a number of folds"
+            f"{argument('cv')} splits along time, and {argument('fit_rows')} takes a random sample "
+            f"of the rows: leave {argument('fit_rows')} out, or pass a number of folds"
         )
     others = np.setdiff1d(np.arange(data.table.n_rows), data.fit)
     numbers = tickets(data.places_of(others), seeds.child("folds of other rows").sequence())
@@ -959,17 +963,18 @@ def _cluster_split(
     name = type(estimator).__name__
     if not isinstance(cv, int | np.integer) or isinstance(cv, bool) or cv < 2:
         raise ValueError(
-            f"cv is {cv!r}, and folds of {name} are dealt on the workers: pass a number of folds "
-            "of 2 or more"
+            f"{argument('cv')} is {cv!r}, and folds of {name} are dealt on the workers: pass a "
+            "number of folds of 2 or more"
         )
     if n_repeats not in (None, 1):
         raise ValueError(
-            f"n_repeats={n_repeats!r} fits {name} that many times on all rows: leave it at 1"
+            f"{argument('n_repeats', n_repeats)} fits {name} that many times on all rows: leave it "
+            "at 1"
         )
     if loss.name == LOG_LOSS.name and predicts_classes(local_twin(estimator)):
         raise ValueError(
-            f"loss='log-loss' scales the margins of a classifier on further rows, and {name} is "
-            "fitted on the workers: use loss='brier'"
+            f"{argument('loss', 'log-loss')} scales the margins of a classifier on further rows, "
+            f"and {name} is fitted on the workers: use {argument('loss', 'brier')}"
         )
     return Split.of(seeds, int(cv))
 
@@ -1018,7 +1023,7 @@ def _warn_of_classes(model: EstimatorLike) -> None:
         first, second = map(repr, classes)
         warn(
             f"this {type(model).__name__} tells {first} from {second}: the probability of {second} "
-            f"is explained, so y must be 1 for {second} and 0 for {first}",
+            f"is explained, so {TARGET} must be 1 for {second} and 0 for {first}",
             OutcomeWarning,
         )
 
@@ -1078,7 +1083,7 @@ def prepare(
     if scale == "margin" and not (given and chosen is None):
         raise ValueError(
             "scale='margin' describes a fitted classifier by squared errors of its log-odds: pass "
-            "cv='prefit' and leave loss at 'auto'"
+            f"{argument('cv', 'prefit')} and leave {argument('loss')} at 'auto'"
         )
     seeds = Seeds.of(random_state)
     reading: Plain = {
@@ -1129,8 +1134,9 @@ def fits_of(
     """Split data that were read already, or take a fitted model for them, as ``cv`` says."""
     if data.dropped and not (isinstance(cv, int | np.integer | str) or hasattr(cv, "split")):
         raise ValueError(
-            f"missing='drop' leaves out {data.dropped} rows, so that the row numbers in cv are no "
-            "longer those of X: pass a number of folds or a splitter, or drop the rows first"
+            f"{argument('missing', 'drop')} leaves out {data.dropped} rows, so that the row "
+            f"numbers in cv are no longer those of {TABLE}: pass a number of folds or a splitter, "
+            "or drop the rows first"
         )
     if isinstance(cv, str) and cv != "prefit":
         raise ValueError(f"unknown cv {cv!r}: pass a number of folds, a splitter or 'prefit'")

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import narwhals as nw
 import numpy as np
 
+from dfi._parameters import TABLE
+
 if TYPE_CHECKING:
     from dfi._types import Array, Estimator, Floats, Frame, Native
 
@@ -132,7 +134,7 @@ def _check_columns(rows: Floats | Frame, names: list[str]) -> None:
     """Raise if a session asks for a column that the table does not have."""
     if isinstance(rows, np.ndarray):
         if rows.shape[1] != len(names):
-            raise ValueError(f"it has {len(names)} inputs, and X has {rows.shape[1]} columns")
+            raise ValueError(f"it has {len(names)} inputs, and {TABLE} has {rows.shape[1]} columns")
         return
     known = nw.from_native(rows, eager_only=True).columns
     absent = [name for name in names if name not in known]

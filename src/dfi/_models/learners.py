@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from dfi._checks import did_you_mean
 from dfi._models.glm import LinkedRidge
 from dfi._models.stack import SuperLearner
+from dfi._parameters import TARGET, argument
 from dfi.warnings import RefitWarning, warn
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ def resolve_learner(
         return _of_family(estimator, family, loss)
     if isinstance(estimator, type):
         raise TypeError(
-            f"estimator is the class {estimator.__name__}, not an instance: "
-            f"pass {estimator.__name__}()"
+            f"{argument('estimator')} is the class {estimator.__name__}, not an instance: pass "
+            f"{estimator.__name__}()"
         )
     # A stacking model has no predict before it is fitted: what it says of itself counts too.
     regression = hasattr(estimator, "predict") or (
@@ -87,15 +88,15 @@ def resolve_learner(
     )
     if not hasattr(estimator, "fit") or not regression:
         raise TypeError(
-            f"estimator must have fit and predict, got {type(estimator).__name__}; "
-            "to explain a function or a fitted model as it is, pass cv='prefit'"
+            f"{argument('estimator')} must have fit and predict, got {type(estimator).__name__}; "
+            f"to explain a function or a fitted model as it is, pass {argument('cv', 'prefit')}"
         )
     try:
         return clone(estimator)
     except (RuntimeError, TypeError) as error:
         raise TypeError(
             f"{type(estimator).__name__} cannot be cloned for each fold ({error}): fit it, and "
-            "pass cv='prefit'"
+            f"pass {argument('cv', 'prefit')}"
         ) from error
 
 
@@ -172,8 +173,8 @@ def warn_of_refits(estimator: Estimator, cv: object) -> None:
     name = type(estimator).__name__
     warn(
         f"this {name} is fitted already, and cv asks for new fits of it on each fold: pass "
-        "cv='prefit' to explain it as it is, on rows that it was not fitted on, or "
-        f"sklearn.base.clone of it for new fits without this warning",
+        f"{argument('cv', 'prefit')} to explain it as it is, on rows that it was not fitted on, or "
+        "sklearn.base.clone of it for new fits without this warning",
         RefitWarning,
     )
 
@@ -184,14 +185,15 @@ def check_learner_suits_outcome(model: Estimator, outcome: Outcome) -> None:
     if not predicts_classes(model):
         if outcome.named and is_plain_regressor(model):
             raise ValueError(
-                f"{name} is a regressor, and y holds classes ({', '.join(outcome.classes[:5])}): "
-                "pass a classifier with predict_proba, or a name such as estimator='boosting'"
+                f"{name} is a regressor, and {TARGET} holds classes "
+                f"({', '.join(outcome.classes[:5])}): pass a classifier with predict_proba, or a "
+                f"name such as {argument('estimator', 'boosting')}"
             )
         return
     if not outcome.is_classes:
         raise ValueError(
-            f"{name} is a classifier, but y is a quantity: pass task='classification' if its "
-            "numbers are classes, or a regressor"
+            f"{name} is a classifier, but {TARGET} is a quantity: pass "
+            f"{argument('task', 'classification')} if its numbers are classes, or a regressor"
         )
     # where a final step decides whether there are probabilities, only the fitted model knows
     if not hasattr(model, "predict_proba"):
@@ -221,10 +223,9 @@ def no_learner_of(loss: Loss, learner: object) -> str | None:
     what = "a mean" if np.isnan(found) else f"the {found:g} quantile"
     name = repr(learner) if isinstance(learner, str) else type(_innermost(learner)).__name__
     return (
-        f"loss={loss.name!r} is about the {loss.quantile:g} quantile, and {name} predicts "
-        f"{what}: pass a learner of that quantile, such as HistGradientBoostingRegressor("
-        f"loss='quantile', quantile={loss.quantile:g}) or QuantileRegressor(quantile="
-        f"{loss.quantile:g}), or use loss='squared-error'"
+        f"{argument('loss', loss.name)} is about the {loss.quantile:g} quantile, and {name} "
+        f"predicts {what}: pass a learner of that quantile, such as "
+        f"QuantileRegressor(quantile={loss.quantile:g}), or use {argument('loss', 'squared-error')}"
     )
 
 

@@ -33,6 +33,8 @@ from joblib.parallel import BACKENDS, get_active_backend
 from threadpoolctl import ThreadpoolController
 from tqdm.std import tqdm  # text everywhere: tqdm.auto asks for widgets in notebooks
 
+from dfi._parameters import InvalidParameterError, argument, check
+
 try:
     import cloudpickle
 except ImportError:  # joblib before 1.6 brings its own
@@ -206,14 +208,12 @@ def in_parallel(
     them, so they are started while the signal is held back. One that arrives meanwhile is delivered
     to the caller right after.
     """
-    if n_jobs == 0:
-        raise ValueError(
-            "n_jobs must be a whole number of 1 or more, or -1 for all processors, got 0"
-        )
+    check("in_parallel", {"n_jobs": n_jobs}, optional=["n_jobs"])
     if n_jobs is not None and n_jobs > MOST_JOBS:
-        raise ValueError(
-            f"n_jobs is {n_jobs}, more workers than a machine can start: pass -1 for one on each "
-            f"of its {cpu_count()} processors"
+        raise InvalidParameterError(
+            f"{argument('n_jobs')} is {n_jobs}, more workers than a machine can start",
+            "n_jobs",
+            f"pass -1 for one on each of its {cpu_count()} processors",
         )
     steps = list(steps)
     here = here or 0 < sum(steps) <= FEW_STEPS

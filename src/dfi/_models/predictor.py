@@ -24,6 +24,7 @@ from dfi._models.foreign import off_device
 from dfi._models.learners import predicts_classes
 from dfi._models.parallel import interrupts_raised
 from dfi._models.temperature import TemperatureScaled, log_odds, probabilities
+from dfi._parameters import TABLE, TARGET, InvalidParameterError, argument, worded
 
 if TYPE_CHECKING:
     from dfi._data.levels import Levels
@@ -41,10 +42,12 @@ ROUNDED_SUM = 1e-6
 """What the probabilities of a row may add up to beside 1."""
 
 
-REMEDY = (
-    "Put an imputer before it, e.g. make_pipeline(SimpleImputer(), model), take a model that takes "
-    "missing values, or pass missing='drop'"
-)
+def missing_remedy() -> str:
+    """Return what to do about a model that takes no missing values."""
+    return (
+        "Put an imputer before it, e.g. make_pipeline(SimpleImputer(), model), take a model that "
+        f"takes missing values, or pass {argument('missing', 'drop')}"
+    )
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ class Predictor:
             given = "an array" if isinstance(rows, np.ndarray) else f"a {type(rows).__name__}"
             reason = (
                 f"The model is asked to predict perturbed rows ({brief(error)}): it is given "
-                f"{given} with the columns of X, and must accept any values of them"
+                f"{given} with the columns of {TABLE}, and must accept any values of them"
                 if unseen is None
                 else unseen
             )
@@ -249,7 +252,8 @@ def _are_classes(result: Floats) -> str:
     """Return what to do about probabilities of classes where y is a quantity."""
     if result.ndim != 2 or np.any(np.abs(result.sum(axis=1) - 1.0) > ROUNDED_SUM):
         return ""
-    return "; for probabilities of the classes of y pass task='classification'"
+    classes = argument("task", "classification")
+    return f"; for probabilities of the classes of {TARGET} pass {classes}"
 
 
 def rows_seen(
@@ -324,7 +328,7 @@ def _check_missing(predictor: Predictor) -> None:
             reason = brief(cause) if isinstance(cause, Exception) else str(error)
             raise ValueError(
                 f"{predictor.name} cannot predict rows in which {', '.join(names[:5])} "
-                f"{'is' if len(names) == 1 else 'are'} missing ({reason}). {REMEDY}"
+                f"{'is' if len(names) == 1 else 'are'} missing ({reason}). {missing_remedy()}"
             ) from error
         else:
             return
@@ -350,12 +354,14 @@ def _check_prefit(model: Estimator, table: Table) -> None:
     name = model.__name__ if isinstance(model, type) else type(model).__name__
     if isinstance(model, type):
         raise TypeError(
-            f"cv='prefit' needs a fitted model, but estimator is the class {name}: "
+            f"{argument('cv', 'prefit')} needs a fitted model, but estimator is the class {name}: "
             f"pass {name}(...).fit(X, y)"
         )
     predicts = hasattr(model, "predict") or hasattr(model, "predict_proba")
     if not callable(model) and not predicts:
-        raise TypeError(f"cv='prefit' needs a fitted model or a function of X, got {name}")
+        raise TypeError(
+            f"{argument('cv', 'prefit')} needs a fitted model or a function of {TABLE}, got {name}"
+        )
     if hasattr(model, "fit"):
         try:
             check_is_fitted(model)
@@ -364,7 +370,7 @@ def _check_prefit(model: Estimator, table: Table) -> None:
                 # by attributes that end in "_", which models of other libraries do not have
                 return
             raise ValueError(
-                f"cv='prefit' needs a fitted model, but this {name} is not fitted: "
+                f"{argument('cv', 'prefit')} needs a fitted model, but this {name} is not fitted: "
                 "call fit first, or leave cv as a number of folds"
             ) from None
         except (TypeError, AttributeError):
@@ -373,7 +379,7 @@ def _check_prefit(model: Estimator, table: Table) -> None:
     _check_columns(model, table, name)
     unseen = unseen_levels(model, table)
     if unseen is not None:
-        raise ValueError(f"X does not suit this {name}: {unseen}")
+        raise ValueError(f"{TABLE} does not suit this {name}: {unseen}")
 
 
 def _check_columns(model: Estimator, table: Table, name: str) -> None:
@@ -387,14 +393,16 @@ def _check_columns(model: Estimator, table: Table, name: str) -> None:
         parts += [f"not known to the model {extra[:5]}"] if extra else []
         if parts:
             raise ValueError(
-                f"X does not have the columns this {name} was fitted on: {'; '.join(parts)}. "
+                f"{TABLE} does not have the columns this {name} was fitted on: {'; '.join(parts)}. "
                 "Pass the same columns"
             )
         by_name = isinstance(model, Pipeline) and isinstance(model.steps[0][1], ColumnTransformer)
         if known != list(table.names) and not by_name:
-            raise ValueError(
-                f"X has the columns of this {name} in another order: pass X[{known[:5]}"
-                f"{'' if len(known) <= 5 else ' + ...'}]"
+            order = f"X[{known[:5]}{'' if len(known) <= 5 else ' + ...'}]"
+            raise InvalidParameterError(
+                f"{TABLE} has the columns of this {name} in another order",
+                "X",
+                worded(f"pass {order}", "put them in that order"),
             )
     count = getattr(model, "n_features_in_", None)
     raw = reads_raw_columns(model) or table.library == "numpy"
@@ -402,7 +410,7 @@ def _check_columns(model: Estimator, table: Table, name: str) -> None:
     widths = {width} | ({len(table.columns)} if raw else set())
     if count is not None and names is None and count not in widths:
         raise ValueError(
-            f"this {name} was fitted on {count} columns, but X has {width}"
+            f"this {name} was fitted on {count} columns, but {TABLE} has {width}"
             + ("" if width == len(table.columns) else " after one-hot encoding")
         )
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.stats import norm
 
+from dfi._parameters import worded
 from dfi.losses import BRIER, LOG_LOSS, SQUARED_ERROR
 from dfi.warnings import WeakModelWarning, warn
 
@@ -437,7 +438,9 @@ def _folds_of(parts: Sequence[tuple[float, tuple[float, ...]]]) -> tuple[float, 
 def _warn_where_weak(quality: Quality) -> None:
     if not quality.skill <= 0:
         return
-    advice = "its importances describe noise; try another estimator or more rows"
+    advice = (
+        f"its importances describe noise; try another {worded('estimator', '--model')} or more rows"
+    )
     if quality.loss == "squared-error":
         warn(
             f"the regression explains nothing on held-out rows (R2 = {quality.r2:.3f}): {advice}",

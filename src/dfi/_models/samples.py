@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from dfi._checks import whole
 from dfi._data.source import sampled_places
 from dfi._data.streams.read import open_stream
+from dfi._parameters import TABLE, InvalidParameterError, argument, name_groups, whole
 
 if TYPE_CHECKING:
     from typing import TypedDict
@@ -78,13 +78,13 @@ def check_streamed(cv: SplitsLike, cv_groups: VectorLike) -> None:
     """Raise for options that need all rows in memory."""
     if cv_groups is not None:
         raise ValueError(
-            "cv_groups keeps rows together that may be in any part of X, and X is not in memory: "
-            "leave it out, or pass X as a frame"
+            f"{argument('cv_groups')} keeps rows together that may be in any part of {TABLE}, and "
+            f"{TABLE} is not in memory: leave it out, or take a table of some of the rows"
         )
     if not isinstance(cv, int | np.integer | str) and not hasattr(cv, "split"):
         raise ValueError(
-            "cv is a list of row numbers, and the rows of X are not in memory: pass a number of "
-            "folds, or a splitter"
+            f"{argument('cv')} is a list of row numbers, and the rows of {TABLE} are not in "
+            "memory: pass a number of folds, or a splitter"
         )
 
 
@@ -113,8 +113,8 @@ def read_streamed(
     """
     groups, units = reading["groups"], reading["units"]
     if units == "groups" and groups is None:
-        raise ValueError(
-            "units='groups' makes groups the units: pass groups={'name': ['column', ...], ...}"
+        raise InvalidParameterError(
+            f"{argument('units', 'groups')} makes groups the units", "groups", name_groups()
         )
     stream = open_stream(
         X,
@@ -134,14 +134,14 @@ def read_streamed(
         return with_fit_rows(data, wanted.fit_rows, seeds)
     if not wanted.samples:
         raise ValueError(
-            f"X has {n} rows that are not in memory, and only dfi.explain works on samples of "
-            "them: pass a frame of some of the rows"
+            f"{TABLE} has {n} rows that are not in memory, and only explain works on samples of "
+            "them: take a table of some of the rows"
         )
     asked = wanted.explain_rows
     if asked is None and fit < n:
         raise ValueError(
-            f"explain_rows=None explains all {n} rows, and X is not in memory: pass a number or "
-            f"'auto', or fit_rows={n} to gather them"
+            f"{argument('explain_rows', None)} explains all {n} rows, and {TABLE} is not in "
+            f"memory: pass a number or 'auto', or {argument('fit_rows', n)} to gather them"
         )
     count = fit if asked is None or isinstance(asked, str) else max(fit, int(asked))
     if wanted.cluster:
@@ -166,17 +166,18 @@ def with_fit_rows(
     count = whole("fit_rows", fit_rows, FEWEST_FIT)
     if given:
         raise ValueError(
-            "fit_rows is about models that are fitted here, and cv='prefit' fits none: leave it out"
+            f"{argument('fit_rows')} is about models that are fitted here, and "
+            f"{argument('cv', 'prefit')} fits none: leave it out"
         )
     if data.row_groups is not None:
         raise ValueError(
-            "fit_rows takes a random sample of the rows, and cv_groups keeps rows together: leave "
-            "one of them out"
+            f"{argument('fit_rows')} takes a random sample of the rows, and "
+            f"{argument('cv_groups')} keeps rows together: leave one of them out"
         )
     if not isinstance(cv, int | np.integer) and not hasattr(cv, "split"):
         raise ValueError(
-            "fit_rows takes a random sample of the rows, and cv is a list of row numbers that says "
-            "which are fitted on: leave fit_rows out"
+            f"{argument('fit_rows')} takes a random sample of the rows, and {argument('cv')} is a "
+            f"list of row numbers that says which are fitted on: leave {argument('fit_rows')} out"
         )
     n = data.table.n_rows
     if count >= n:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dfi._checks import whole
+from dfi._parameters import whole
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+from dfi._parameters import argument
+
 if TYPE_CHECKING:
     from dfi._types import Estimator, Floats
 
@@ -59,14 +61,14 @@ def check_takes_weights(learner: Estimator) -> None:
         outer, part = part, inner[0]
     name = type(part).__name__
     if outer is not None and weight_names(part):
-        why = f"{type(outer).__name__} hands no sample_weight on to {name}"
+        why = f"{type(outer).__name__} hands no {argument('sample_weight')} on to {name}"
     elif _asks(part) is False:
-        why = f"{name} was told by set_fit_request to take no sample_weight"
+        why = f"{name} was told by set_fit_request to take no {argument('sample_weight')}"
     else:
-        why = f"{name}.fit takes no sample_weight"
+        why = f"{name}.fit takes no {argument('sample_weight')}"
     raise ValueError(
         f"{why}, so the weights could not reach the regression: choose a learner that takes them, "
-        "or drop sample_weight"
+        f"or drop {argument('sample_weight')}"
     )
 
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from dfi._lines.closed_form import SumLines
 from dfi._lines.quadrature import QuadratureLines
+from dfi._parameters import worded
 from dfi.warnings import QuadratureWarning, warn
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class LineError:
             else "raise the nodes of dfi.Quadrature, or leave integration='auto' to have them "
             "chosen"
         )
+        cure = worded(cure, "a --model of trees has exact line means")
         warn(
             f"line means by {self.rule} are not accurate: a score changes by {self.share:.1%} "
             f"({self.standard_errors:.2g} standard errors) with {self.finer_rule}, on "

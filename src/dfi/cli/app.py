@@ -35,7 +35,6 @@ from dfi.cli.console import (
 )
 from dfi.cli.inputs import read_arguments, resolve_transport
 from dfi.cli.options import Request, UnitsKind, split_names, with_request
-from dfi.cli.phrases import in_options
 from dfi.cli.reproduce import reproduce
 
 if TYPE_CHECKING:
@@ -157,11 +156,7 @@ class Run:
         """Record the command and the outcome's name in the specification of a result."""
         spec = {**result.spec, "call": command_text(self._context), "target": self.request.target}
         latent = None if result.latent is None else replace(result.latent, spec=spec)
-        told = dict(result.diagnostics)
-        alarms = told.get("alarms")
-        if isinstance(alarms, list | tuple):
-            told["alarms"] = [in_options(str(alarm)) for alarm in alarms]
-        return replace(result, spec=spec, latent=latent, diagnostics=told)
+        return replace(result, spec=spec, latent=latent)
 
     def write_results(self, results: Mapping[str, dfi.Importance], folder: Path) -> None:
         """Write each of several results to a file named after its label."""

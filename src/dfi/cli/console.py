@@ -38,8 +38,7 @@ from rich.text import Text
 
 from dfi._checks import printable
 from dfi._files import folder_filled, is_pattern, outputs_noted, refuse_other_letters
-from dfi.cli.phrases import in_options
-from dfi.warnings import DFIWarning
+from dfi._parameters import messages_name_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -156,7 +155,7 @@ def sentence(error: BaseException, written: Sequence[Path] = ()) -> str:
     if exit_code(error) == DEFECT:
         kind = type(error).__name__
         return f"unexpected {kind}: {text} (run again with --debug and report it)"
-    return text if isinstance(error, Failure) else in_options(text)
+    return text
 
 
 def refuse_small_limit() -> None:
@@ -199,7 +198,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
         main = threading.current_thread() is threading.main_thread()
         if main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
             signal.signal(signal.SIGTERM, _terminate)
-        with outputs_noted() as written:
+        with messages_name_options(), outputs_noted() as written:
             try:
                 _refuse_other_letters(options)
                 refuse_small_limit()
@@ -282,8 +281,7 @@ class Console:
 
         def show(message: Warning | str, category: type[Warning], *_: object) -> None:
             if not issubclass(category, (DeprecationWarning, PendingDeprecationWarning)):
-                ours = issubclass(category, DFIWarning)
-                self.warn(in_options(str(message)) if ours else str(message))
+                self.warn(str(message))
 
         with warnings.catch_warnings():
             warnings.simplefilter("default")

@@ -27,7 +27,6 @@ from dfi._scoring.forms import CROSSED
 from dfi.cli.columns import is_time
 from dfi.cli.console import REFUSED, ColumnsRefused, print_json, print_lines
 from dfi.cli.inputs import read_arguments
-from dfi.cli.phrases import in_options
 from dfi.inference.intervals import check_level
 from dfi.methods.disentangled import Disentangled
 from dfi.results.numbers import percent
@@ -138,7 +137,7 @@ def examine(request: Request, console: Console, settings: dict[str, Any]) -> Exa
     refused = {name: text for name, (_, text) in aside.items()}
     X = arguments["X"]
     if not _is_lazy(X):
-        found = {name: in_options(text) for name, text in refused_columns(X).items()}
+        found = refused_columns(X)
         refused |= found
         if len(found) == X.width:
             return Examined(refused=refused)
@@ -160,10 +159,10 @@ def examine(request: Request, console: Console, settings: dict[str, Any]) -> Exa
         )
         reason = refusal(method, fits)
         if reason is not None:
-            refused[""] = in_options(reason)
+            refused[""] = reason
         ahead = method.foreseen(fits.members[0] if fits.outcome.members else fits)
     except (TypeError, ValueError) as error:
-        refused[""] = in_options(" ".join(str(error).split()))
+        refused[""] = " ".join(str(error).split())
         ahead = None
     if fits is None:
         return Examined(refused=refused)

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._checks import whole
 from dfi._data.dependence import Clusters, Ordered, joined
 from dfi._data.weights import Weights
+from dfi._parameters import argument, whole
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -559,7 +559,8 @@ class InfluenceMoments(Influence):
         if not independent:
             raise ValueError(
                 "moments do not say how two results on the same rows depend on each other: combine "
-                "them by rows, which results of large tables have with keep_rows=True"
+                "them by rows, which results of large tables have with "
+                f"{argument('keep_rows', True)}"
             )
         theirs = other if isinstance(other, InfluenceMoments) else other.moments()
         first, second = self.third, theirs.third

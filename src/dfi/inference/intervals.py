@@ -64,8 +64,7 @@ import numpy as np
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from dfi._checks import one_of
-from dfi._parameters import LEVEL, check_one, validated
+from dfi._parameters import LEVEL, argument, check_one, one_of, validated
 from dfi.inference.influence import InfluenceRows, standard_errors
 
 if TYPE_CHECKING:
@@ -151,8 +150,8 @@ def expand_standard_errors(
     level = check_level(level)
     if level <= 0.5:
         raise ValueError(
-            f"the expansion divides by the normal quantile of the level, which must exceed 0.5: "
-            f"got level={level!r}"
+            f"the expansion divides by the normal quantile of the level, which must exceed 0.5, "
+            f"got {level!r}"
         )
     if not np.isfinite(outcome_variance):
         raise ValueError(
@@ -350,8 +349,8 @@ def critical_value(maxima: Floats, level: float = 0.95) -> float:
     level, highest = check_level(level), highest_level(len(maxima))
     if level > highest:
         raise ValueError(
-            f"level={level!r} is beyond what {len(maxima)} draws can tell of all units at once: "
-            f"pass a level of {highest:.4g} or less, or intervals of single units "
+            f"{argument('level', level)} is beyond what {len(maxima)} draws can tell of all units "
+            f"at once: pass a level of {highest:.4g} or less, or intervals of single units "
             "(simultaneous=False)"
         )
     return float(np.quantile(maxima, level, method="higher"))

@@ -47,7 +47,7 @@ from dfi._models.submodels import (
     positions_of,
 )
 from dfi._models.weighted import weight_arguments
-from dfi._parameters import validated_fields
+from dfi._parameters import argument, validated_fields
 from dfi.methods.base import CONSERVATIVE, OneStep, Part, full_lines
 from dfi.methods.permutation import (
     choose_shifts,
@@ -124,8 +124,8 @@ class CPI(OneStep):
             return None
         names = ", ".join(repr(column.name) for column in fits.table.gaps[:5])
         return (
-            f"cpi draws a feature as its regression on the others plus another row's residual, and "
-            f"missing values ({names}) have none: use pfi or loco, or missing='drop'"
+            "cpi draws a feature as its regression on the others plus another row's residual, and "
+            f"missing values ({names}) have none: use pfi or loco, or {argument('missing', 'drop')}"
         )
 
     def compute(self, fits: Fits) -> dict[str, Part]:

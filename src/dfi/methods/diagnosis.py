@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from dfi._models.seeds import named_seed
+from dfi._parameters import argument, worded
 from dfi._scoring.forms import CROSSED, explained_rows
 from dfi._scoring.scores import ReadFold, read_some_folds
 from dfi.inference.influence import standard_errors
@@ -207,11 +208,12 @@ def warn_of_few_rows(n: int, transport: FittedTransport) -> str:
     linear = transport.between
     bias, advice = _bias_of_few_rows(linear), ""
     if design.shrinkage is not None and not design.published and bias == CHANCE:
-        advice = (
+        factor = (
             f"; transport=dfi.transports.{type(design).__name__}(covariance='factor') lessens the "
             "bias of the transport where few directions are shared by many columns, not that of "
             "the regression"
         )
+        advice = worded(factor, "")
     warn(
         f"{n} rows for {d} columns that may depend on each other: with {ROWS_PER_COLUMN} rows or "
         f"fewer for each column the scores themselves are biased, {bias}; "
@@ -273,9 +275,8 @@ def learning_curve(
             "are extrapolated"
         )
         if say:
-            warn(
-                f"{words}. Use more rows, or an estimator that suits them better", WeakModelWarning
-            )
+            better = worded("an estimator", "a --model")
+            warn(f"{words}. Use more rows, or {better} that suits them better", WeakModelWarning)
     return {
         "halves": dict(zip(names, halves.tolist(), strict=True)),
         "quarters": dict(zip(names, quarters.tolist(), strict=True)),
@@ -595,8 +596,8 @@ def _of_totals(totals: Totals, design: Transport, *, straight: bool) -> list[Ala
             f", which no feature can carry: {'these scores are' if several else 'this score is'} "
             "too large, and no share of it"
             if straight
-            else f": transport={design.name!r} weighs scores by the slopes of its curves, and they "
-            "are not shares of it"
+            else f": {argument('transport', design.name)} weighs scores by the slopes of its "
+            "curves, and they are not shares of it"
         )
         alarms.append(Alarm(text, ImplausibleScoreWarning if straight else None))
     if totals.impossible or totals.doubtful:
@@ -620,14 +621,14 @@ def _of_totals(totals: Totals, design: Transport, *, straight: bool) -> list[Ala
         )
         if design.epsilon:
             text += (
-                f": transport={design.name!r} with epsilon = {design.epsilon:g} blurs the rows, "
-                "and what is blurred is attributed to nothing"
+                f": {argument('transport', design.name)} with epsilon = {design.epsilon:g} blurs "
+                "the rows, and what is blurred is attributed to nothing"
             )
         elif straight:
             text += (
                 ": the models disagree where correlated features are taken apart, about rows that "
-                "are unlike the data. Compare with estimator='linear' and 'boosting', or leave out "
-                "a column that others determine"
+                f"are unlike the data. Compare {argument('estimator', 'linear')} with 'boosting', "
+                "or leave out a column that others determine"
             )
         # curves weigh scores by their slopes, and a blur is asked for
         told = straight and not design.epsilon
@@ -671,10 +672,10 @@ def describe_probe(probe: Probe) -> str:
 
 def _far(design: Transport, fidelity: Fidelity) -> str:
     return (
-        f"the model is taken away from its data by transport={design.name!r}: where all latent "
-        f"coordinates are drawn independently, its predictions have {fidelity.variance_ratio:.2f} "
-        f"times the variance that they have at the rows, and their mean is "
-        f"{abs(fidelity.mean_shift):.2f} standard deviations "
+        f"the model is taken away from its data by {argument('transport', design.name)}: where all "
+        "latent coordinates are drawn independently, its predictions have "
+        f"{fidelity.variance_ratio:.2f} times the variance that they have at the rows, and their "
+        f"mean is {abs(fidelity.mean_shift):.2f} standard deviations "
         f"{'lower' if fidelity.mean_shift < 0 else 'higher'}. Part of every score is what the "
         "model does where there are no rows"
     )
@@ -683,9 +684,10 @@ def _far(design: Transport, fidelity: Fidelity) -> str:
 def _dependent(design: Transport, left: LatentDiagnostics, pair: list[str]) -> str:
     return (
         f"the latent coordinates of {pair[0]!r} and {pair[1]!r} stay dependent under "
-        f"transport={design.name!r} (distance correlation {left.max_distance_correlation:.2f}; "
-        f"chance reaches {left.null_distance_correlation:.2f}): signal that the two share beyond "
-        "correlation is not divided between them"
+        f"{argument('transport', design.name)} (distance correlation "
+        f"{left.max_distance_correlation:.2f}; chance reaches "
+        f"{left.null_distance_correlation:.2f}): signal that the two share beyond correlation is "
+        "not divided between them"
     )
 
 
@@ -699,7 +701,8 @@ def _tried(
     seed: np.random.SeedSequence,
 ) -> str:
     """Try normal scores in place of whitening, with the same models, and say what they change."""
-    compare = "dfi.sensitivity(X, y, transports=[...]) shows what depends on the transport"
+    call = worded("dfi.sensitivity(X, y, transports=[...])", "dfi sensitivity")
+    compare = f"{call} shows what depends on the transport"
     other = alternative_to(design)
     if task.columns != task.table.columns:
         return "No other transport takes groups as units"
@@ -711,7 +714,9 @@ def _tried(
     left = latent_diagnostics(draws, seed, fitted.owner(task.columns), carries)
     leaves = f"distance correlation {left.max_distance_correlation:.2f}"
     if left.max_distance_correlation > WORTH_CHANGING * before.max_distance_correlation:
-        return f"transport='copula' was tried and leaves as much ({leaves}). {compare}"
+        return (
+            f"{argument('transport', 'copula')} was tried and leaves as much ({leaves}). {compare}"
+        )
     folds = thin([fold for fold in task.folds if fold.repeat == 0][:1], TRIAL_ROWS, task.weights)
     if not folds:
         return compare
@@ -723,9 +728,9 @@ def _tried(
         chosen.mean(part.sum(axis=1))[0] / totals.variance for part in (same, found.attributed)
     ]
     return (
-        f"transport='copula' was tried and leaves less ({leaves}): on {len(found.rows)} rows the "
-        f"scores add up to {_percent(shares[1])} of {totals.whole} with it, and to "
-        f"{_percent(shares[0])} with {design.name!r}. {compare}"
+        f"{argument('transport', 'copula')} was tried and leaves less ({leaves}): on "
+        f"{len(found.rows)} rows the scores add up to {_percent(shares[1])} of {totals.whole} with "
+        f"it, and to {_percent(shares[0])} with {design.name!r}. {compare}"
     )
 
 

@@ -15,7 +15,7 @@ from dfi._lines.choose import Quadrature
 from dfi._models.parallel import telling_bar
 from dfi._models.quality import averaged
 from dfi._models.samples import ORDER
-from dfi._parameters import validated_fields
+from dfi._parameters import TABLE, argument, validated_fields, worded
 from dfi._scoring.forms import CROSSED, Stretch
 from dfi._scoring.orders import ORDERS
 from dfi._scoring.sampling import BLOCK, Plan, restricted, sampled_scores
@@ -201,8 +201,10 @@ class Disentangled(Method):
             if self.explain_rows in ("default", None) and self.max_seconds is None:
                 return None
             raise ValueError(
-                "explain_rows and max_seconds take a random sample of rows that are independent, "
-                "and these depend on each other (cv_groups, or folds along time): leave both out"
+                f"{argument('explain_rows')} and {argument('max_seconds')} take a random sample of "
+                "rows that are independent, and these depend on each other "
+                f"({argument('cv_groups')}, {worded('or folds along time', '--time')}): leave both "
+                "out"
             )
         count = here if asked is None or isinstance(asked, str) else min(asked, here)
         deadline = None
@@ -221,7 +223,7 @@ class Disentangled(Method):
             raise ValueError(
                 f"{drawn} of the first {min(len(order), BLOCK)} rows that are explained have a "
                 f"weight above 0, and scores need {FEWEST_COUNTED}: leave rows of weight 0 out of "
-                "X, or pass a larger explain_rows"
+                f"{TABLE}, or pass a larger {argument('explain_rows')}"
             )
         reason = "asked for"
         if count == n:
@@ -244,25 +246,29 @@ class Disentangled(Method):
         given = fits.given or not loss.has_generator
         if not loss.has_generator and self.form not in ("auto", "loco"):
             raise ValueError(
-                f"loss={loss.name!r} has no generator, so that two models cannot be scored "
-                f"together: use form='loco' (here the default), not form={self.form!r}"
+                f"{argument('loss', loss.name)} has no generator, so that two models cannot be "
+                f"scored together: use {argument('form', 'loco')} (the default here), not "
+                f"{argument('form', self.form)}"
             )
         if not loss.is_square:
             if self.form in ("cpi", "calibrated"):
                 raise ValueError(
-                    f"form={self.form!r} is about squared errors, and loss={loss.name!r} is none: "
-                    "use 'cross' or 'loco', or loss='squared-error' ('brier' for classes)"
+                    f"{argument('form', self.form)} is about squared errors, and "
+                    f"{argument('loss', loss.name)} is none: use 'cross' or 'loco', or "
+                    f"{argument('loss', 'squared-error')} ('brier' for classes)"
                 )
             if not design.any_loss:
                 raise ValueError(
-                    f"transport={design.name!r} takes scores as products of errors, and loss="
-                    f"{loss.name!r} has none: use transport='gaussian', or loss='squared-error' "
+                    f"{argument('transport', design.name)} takes scores as products of errors, and "
+                    f"{argument('loss', loss.name)} has none: use "
+                    f"{argument('transport', 'gaussian')}, or {argument('loss', 'squared-error')} "
                     "('brier' for classes)"
                 )
             if self.additive:
                 raise ValueError(
-                    f"Shapley values of groups add up to a variance, and loss={loss.name!r} is "
-                    "none: use how='joint', or loss='squared-error' ('brier' for classes)"
+                    "Shapley values of groups add up to a variance, and "
+                    f"{argument('loss', loss.name)} is none: use how='joint', or "
+                    f"{argument('loss', 'squared-error')} ('brier' for classes)"
                 )
         return self._form(design, loss, given=given)
 
@@ -283,9 +289,9 @@ class Disentangled(Method):
         if fits.loss.quantile is None:
             return None
         return (
-            f"loss={fits.loss.name!r} is about a quantile, and DFI about means: without a "
-            "coordinate the best prediction is the quantile of a mixture, not an average of "
-            "predictions. Use loss='squared-error', or dfi.compare(X, y, 'loco', ...) with this "
+            f"{argument('loss', fits.loss.name)} is about a quantile, and DFI about means: without "
+            "a coordinate the best prediction is the quantile of a mixture, not an average of "
+            f"predictions. Use {argument('loss', 'squared-error')}, or compare with 'loco', this "
             "loss and a learner of the quantile"
         )
 
@@ -306,12 +312,14 @@ class Disentangled(Method):
             if groups is None or not fits.data.joint or form == "cpi":
                 raise ValueError(
                     "additive=True gives Shapley values to groups that are units, for the cross "
-                    "and the LOCO-type form: pass groups=... and units='groups', and no form='cpi'"
+                    f"and the LOCO-type form: pass {argument('groups', ...)} and "
+                    f"{argument('units', 'groups')}, and no {argument('form', 'cpi')}"
                 )
             if form == "calibrated":
                 raise ValueError(
-                    "form='calibrated' has a factor for each unit, and Shapley values go along "
-                    "orders of several: use form='cross' for them, or joint scores"
+                    f"{argument('form', 'calibrated')} has a factor for each unit, and Shapley "
+                    f"values go along orders of several: use {argument('form', 'cross')} for them, "
+                    "or joint scores"
                 )
             groups = covering(groups)
             blocks = group_blocks(groups, fits.table.columns)
@@ -320,9 +328,9 @@ class Disentangled(Method):
         self._check_units(design, columns, fits.constant)
         if form == "calibrated" and min(map(len, fits.repeats)) < 2:
             raise ValueError(
-                "form='calibrated' takes the factor of a fold's rows from the other folds of the "
-                "same split, and cv has a split of one fold: pass a number of folds, cv=5, or use "
-                "form='cross'"
+                f"{argument('form', 'calibrated')} takes the factor of a fold's rows from the "
+                "other folds of the same split, and cv has a split of one fold: pass a number of "
+                f"folds, {argument('cv', 5)}, or use {argument('form', 'cross')}"
             )
         extrapolates = self.form == "extrapolated" or (
             self.form == "auto" and fits.extrapolates and not self.additive and form in CROSSED
@@ -340,9 +348,10 @@ class Disentangled(Method):
             self._check_units(design, columns, fits.constant)
         if fits.data.joint and not design.disentangles_units:
             raise ValueError(
-                f"units='groups' is about linear maps between groups, which transport="
-                f"{design.name!r} is not: use transport='gaussian', or leave units='columns' and "
-                "add up columns with result.group(groups, how='sum')"
+                f"{argument('units', 'groups')} is about linear maps between groups, which "
+                f"{argument('transport', design.name)} is not: use "
+                f"{argument('transport', 'gaussian')}, or leave {argument('units', 'columns')}, "
+                f"which adds up columns{worded(' by result.group()', '')}"
             )
         return Foreseen(choice, form, extrapolates, blocks, groups, self._plan(fits))
 

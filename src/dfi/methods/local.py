@@ -28,6 +28,7 @@ from dfi._data.source import MatrixSource
 from dfi._lines.choose import line_model
 from dfi._models.learners import predicts_classes
 from dfi._models.parallel import in_parallel
+from dfi._parameters import argument
 from dfi._scoring.forms import CROSSED
 from dfi._scoring.scores import SAMPLE_ROWS
 from dfi.transports import resolve_transport
@@ -145,7 +146,7 @@ def explain_locally(
     if blocks.targets is not None:
         raise ValueError(
             "local contributions need groups without common columns, which would count twice: "
-            "explain with disjoint groups, or with units='columns'"
+            f"explain with disjoint groups, or with {argument('units', 'columns')}"
         )
     design = _design(fits, method, blocks.columns)
     crossed = method._form_of(design, fits) in CROSSED
@@ -176,9 +177,9 @@ def refuse_loss(fits: Fits) -> None:
     """Raise for a loss whose predictions are no means."""
     if not fits.loss.has_generator:
         raise ValueError(
-            f"local contributions add up means along latent lines, and predictions under loss="
-            f"{fits.loss.name!r} are no means: explain with loss='squared-error', 'brier', "
-            "'log-loss', 'poisson' or 'gamma'"
+            "local contributions add up means along latent lines, and predictions under "
+            f"{argument('loss', fits.loss.name)} are no means: explain with "
+            f"{argument('loss', 'squared-error', 'brier', 'log-loss', 'poisson', 'gamma')}"
         )
 
 
@@ -194,14 +195,15 @@ def _design(fits: Fits, method: Disentangled, columns: Sequence[Column]) -> Tran
         design = choice.design
     if design.epsilon > 0 or design.published:
         raise ValueError(
-            f"transport={design.label()!r} blurs rows (epsilon > 0), so that contributions would "
-            "add up to a smoothed prediction and not to the row's own: explain with "
-            "transport='gaussian' or 'copula' for local contributions"
+            f"{argument('transport', design.label())} blurs rows (epsilon > 0), so that "
+            "contributions would add up to a smoothed prediction and not to the row's own: explain "
+            f"with {argument('transport', 'gaussian', 'copula')} for local contributions"
         )
     if not design.straight:
         raise ValueError(
-            f"local contributions are shared out along straight latent lines, which transport="
-            f"{design.name!r} does not have: explain with transport='gaussian' or 'copula'"
+            "local contributions are shared out along straight latent lines, which "
+            f"{argument('transport', design.name)} does not have: explain with "
+            f"{argument('transport', 'gaussian', 'copula')}"
         )
     return design
 
@@ -287,8 +289,8 @@ def _what(fits: Fits) -> str:
     if fits.member:
         return "one of several classes or outcomes"
     return (
-        "probabilities that are no link of a margin (estimator='boosting' and LogisticRegression "
-        "have one)"
+        f"probabilities that are no link of a margin ({argument('estimator', 'boosting')} and "
+        "LogisticRegression have one)"
         if fits.outcome.kind == "binary"
         else "a quantity"
     )

@@ -38,7 +38,7 @@ from dfi._data import read_folds
 from dfi._models.learners import predicts_classes, resolve_learner
 from dfi._models.stack import SuperLearner
 from dfi._models.submodels import fit_on_columns, submodel_learner
-from dfi._parameters import validated_fields
+from dfi._parameters import argument, validated_fields
 from dfi.methods.base import Method, Part
 from dfi.methods.conditional import is_linear
 
@@ -102,13 +102,13 @@ class PCM(Method):
         if n_groups < 2:
             return (
                 "pcm splits the groups of rows in halves, and the testing half is one of them, "
-                "which has no standard error; use finer cv_groups"
+                f"which has no standard error; use finer {argument('cv_groups')}"
             )
         if n_groups < self.n_folds and not is_linear(_regression(fits.learner)):
             return (
                 f"pcm splits the groups of rows in halves, and the testing half in {self.n_folds} "
-                f"folds: it has {n_groups} of the groups, which is too few; use finer cv_groups"
-                + (" or PCM(n_folds=2)" if n_groups == 2 else "")
+                f"folds: it has {n_groups} of the groups, which is too few; use finer "
+                f"{argument('cv_groups')}" + (" or PCM(n_folds=2)" if n_groups == 2 else "")
             )
         return None
 

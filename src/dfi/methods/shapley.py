@@ -68,7 +68,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dfi._models.submodels import least_squares_submodels, positions_of, submodels
-from dfi._parameters import validated_fields
+from dfi._parameters import validated_fields, worded
 from dfi._scoring.forms import loco
 from dfi.methods.base import CONSERVATIVE, Method, Part
 from dfi.warnings import ApproximationWarning, warn
@@ -193,7 +193,7 @@ class Shapley(Method):
             warn(
                 f"exact Shapley values of {d} units need 2^{d} submodels (the limit is "
                 f"2^{EXACT_LIMIT}): {instead} are used instead, with their Monte-Carlo error; "
-                "group features, or raise n_permutations, for more precision",
+                f"group features{worded(', or raise n_permutations,', '')} for more precision",
                 ApproximationWarning,
             )
 
@@ -207,11 +207,11 @@ def _warn_of_noise(fits: Fits, part: Part) -> None:
     if not len(noisy):
         return
     worst = noisy[np.argmax(noise[noisy])]
+    more = f"; ask for more orders (n_permutations) or for exact=True (up to {EXACT_LIMIT} units)"
     warn(
         f"Shapley values from sampled submodels: most of the error of {len(noisy)} of "
         f"{len(noise)} scores comes from sampling them (at worst {fits.units.names[worst]!r}, "
-        f"{noise[worst]:.3g} of {total[worst]:.3g}); ask for more orders (n_permutations) or for "
-        f"exact=True (up to {EXACT_LIMIT} units)",
+        f"{noise[worst]:.3g} of {total[worst]:.3g})" + worded(more, ""),
         ApproximationWarning,
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from dfi._data import source
 from dfi._data.levels import constant_columns
+from dfi._parameters import argument
 from dfi._scoring.forms import CROSSED
 from dfi._scoring.scores import Readings, Task, pool
 from dfi._scoring.swapped import Corrected, Side, corrected
@@ -72,8 +73,8 @@ def why_not(method: Disentangled, before: Fits, after: Fits) -> str | None:
     design = resolve_transport(method.transport)
     if design.name not in TRANSPORTS or design.epsilon > 0:
         return (
-            f"law and relation are told apart along the straight lines of transport='gaussian', "
-            f"and this is {design.label()!r}"
+            "law and relation are told apart along the straight lines of "
+            f"{argument('transport', 'gaussian')}, and this is {design.label()!r}"
         )
     if method.additive:
         return "Shapley values of groups have no law and relation of their own: use joint scores"
@@ -81,14 +82,15 @@ def why_not(method: Disentangled, before: Fits, after: Fits) -> str | None:
         form = method._form_of(design, fits)
         if form not in ("cross", "loco"):
             return (
-                f"form={form!r} has no law and relation of its own: use form='cross', or 'loco' "
-                "for a fitted model"
+                f"{argument('form', form)} has no law and relation of its own: use "
+                f"{argument('form', 'cross')}, or 'loco' for a fitted model"
             )
         loss = fits.members[0].loss if fits.outcome.members else fits.loss
         if not loss.is_square:
             return (
-                f"law and relation are parts of squared errors, and loss={fits.loss.name!r} is "
-                "another: use loss='squared-error' ('brier' for classes)"
+                "law and relation are parts of squared errors, and "
+                f"{argument('loss', fits.loss.name)} is another: use "
+                f"{argument('loss', 'squared-error')} ('brier' for classes)"
             )
         if fits.scale == "margin":
             return "scale='margin' explains a working response, whose relation is no one's"
@@ -103,7 +105,8 @@ def why_not(method: Disentangled, before: Fits, after: Fits) -> str | None:
         if fits.cluster is not None:
             return "models that are fitted on a cluster stay there: fit them here"
     if method.explain_rows not in ("default", None) or method.max_seconds is not None:
-        return "explain_rows and max_seconds leave out rows that law and relation need"
+        names = f"{argument('explain_rows')} and {argument('max_seconds')}"
+        return f"{names} leave out rows that law and relation need"
     return _unlike(before, after)
 
 

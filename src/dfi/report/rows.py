@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._checks import whole
+from dfi._parameters import InvalidParameterError, argument, whole, worded
 from dfi.results import views
 from dfi.results.local import LocalAttributions, value_text
 
@@ -40,9 +40,10 @@ def rows_of_page(
         return rows
     count = whole("rows", rows, 1)
     if count > MOST_ROWS:
-        raise ValueError(
-            f"rows={count} is more than the {MOST_ROWS} that a page holds: pass fewer, or "
-            "result.local(...).table() for all of them"
+        raise InvalidParameterError(
+            f"{argument('rows', count)} is more than the {MOST_ROWS} that a page holds",
+            "rows",
+            "ask for fewer" + worded(", or result.local(...).table() for all of them", ""),
         )
     return result.local(sample=count)
 

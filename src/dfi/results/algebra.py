@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi._parameters import argument, worded
 from dfi.results import words
 from dfi.results.file import thaw
 from dfi.warnings import InferenceWarning, warn
@@ -43,10 +44,10 @@ def warn_of_sums(result: Importance, groups: Groups) -> None:
         if 2 * d > n
         else f"a group has {most} columns"
     )
+    joint = worded("result.group(groups, how='joint') or ", "")
     warn(
-        f"{why}: the sum of a group's columns collects the noise of each of them and may hide "
-        "what the group carries as one; result.group(groups, how='joint') or "
-        "dfi.explain(..., groups=..., units='groups') scores it as one",
+        f"{why}: the sum of a group's columns collects the noise of each of them and may hide what "
+        f"the group carries as one; {joint}{argument('units', 'groups')} scores it as one",
         InferenceWarning,
     )
 

@@ -13,7 +13,7 @@ from dfi._checks import did_you_mean
 from dfi._data import as_frame
 from dfi._data.groups import Groups, read_groups
 from dfi._models.quality import Quality
-from dfi._parameters import validated
+from dfi._parameters import InvalidParameterError, argument, name_groups, validated
 from dfi._types import Space
 from dfi.inference.influence import Influence, InfluenceRows, read_only
 from dfi.inference.intervals import check_level
@@ -214,7 +214,7 @@ class Importance:
             return self.basis
         raise ValueError(
             "this result keeps the moments of its influence values, not their rows: explain with "
-            "keep_rows=True where they are needed"
+            f"{argument('keep_rows', True)} where they are needed"
         )
 
     @property
@@ -723,7 +723,7 @@ class Importance:
             return self._scored_again(groups, how)
         if groups is None:
             if self.default_groups is None:
-                raise ValueError("no groups were given: pass groups={'name': ['unit', ...], ...}")
+                raise InvalidParameterError("no groups were given", "groups", name_groups())
             found = self.default_groups
         else:
             found = read_groups(groups, self.names)
@@ -731,7 +731,7 @@ class Importance:
         return summed(self, found)
 
     def _scored_again(self, groups: object, how: Literal["joint", "shapley"]) -> Importance:
-        again = "explain again with dfi.explain(..., groups=..., units='groups')"
+        again = f"explain again with {argument('groups', ...)}, {argument('units', 'groups')}"
         if self.spec.get("method") != "dfi":
             raise ValueError(
                 f"how={how!r} is about scores of method 'dfi', and this result is of "
@@ -747,7 +747,7 @@ class Importance:
                 f"subtracted or reduced does not hold: use how='sum', or {again}"
             )
         if groups is None and self.default_groups is None and self.spec.get("units") != "groups":
-            raise ValueError("no groups were given: pass groups={'name': ['unit', ...], ...}")
+            raise InvalidParameterError("no groups were given", "groups", name_groups())
         return self.source.grouped(groups, how)
 
     @validated
@@ -820,7 +820,7 @@ class Importance:
         if self.spec.get("method") != "dfi":
             raise ValueError(
                 "local contributions are those of method 'dfi', and this result is of "
-                f"{self.spec.get('method')!r}: explain with dfi.explain(X, y)"
+                f"{self.spec.get('method')!r}: use a result of explain"
             )
         if self.space == "latent":
             raise ValueError(
@@ -831,7 +831,7 @@ class Importance:
             raise ValueError(
                 "local contributions need the fitted models, which a result that was loaded, "
                 "copied, subtracted or reduced does not hold: call local on the result of "
-                "dfi.explain(X, y), and keep its table"
+                "explain, and keep its table"
             )
         if sum(given is not None for given in (rows, X, sample)) > 1:
             raise ValueError(

@@ -10,7 +10,7 @@ import numpy as np
 
 from dfi._checks import did_you_mean
 from dfi._data import as_frame
-from dfi._parameters import validated
+from dfi._parameters import TABLE, validated
 from dfi.inference.influence import read_only
 from dfi.results.columns import LOCAL, in_order
 from dfi.results.file import freeze, thaw
@@ -268,7 +268,7 @@ class LocalAttributions:
             if taken:
                 raise ValueError(
                     f"a unit is called {taken[0]!r}, which layout='wide' has a column of its own "
-                    "for: use layout='long', or rename the column of X"
+                    f"for: use layout='long', or rename the column of {TABLE}"
                 )
             units = {name: self.values[:, k] for k, name in enumerate(self.names)}
             ends = {name: getattr(self, name) for name in _WIDE[1:]}

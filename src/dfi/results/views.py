@@ -296,7 +296,7 @@ def attribution_of(result: Importance) -> Floats:
     if result.attribution is None:
         raise ValueError(
             f"this result ({result.space}) has no attribution weights; "
-            "draw the attributed result of dfi.explain"
+            "draw the attributed result of explain"
         )
     return result.attribution
 

@@ -33,7 +33,6 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dfi._checks import one_of
 from dfi._data import source as rows_in_blocks
 from dfi._data.dependence import Ordered
 from dfi._data.frames import build_frame, is_table
@@ -42,6 +41,7 @@ from dfi._data.source import MatrixSource
 from dfi._data.table import GIB, Table, read_table
 from dfi._data.weights import read_weights
 from dfi._models.seeds import Seeds
+from dfi._parameters import TABLE, argument, one_of, worded
 from dfi._scoring.forms import CROSSED, AskedForm, ScoreForm
 from dfi._scoring.scores import Fitted, TransportError
 
@@ -95,8 +95,9 @@ def resolve_form(form: AskedForm, *, prefit: bool, square: bool = True) -> Score
         )
     if prefit and form in (*CROSSED, "extrapolated"):
         raise ValueError(
-            f"form={form!r} multiplies two models fitted on disjoint rows; cv='prefit' has one: "
-            "use form='loco' or 'cpi', or let the models be fitted here"
+            f"{argument('form', form)} multiplies two models fitted on disjoint rows; "
+            f"{argument('cv', 'prefit')} has one: use {argument('form', 'loco', 'cpi')}, or let "
+            "the models be fitted here"
         )
     if form == "auto":
         if not prefit:
@@ -177,12 +178,12 @@ class Transport(TransformerMixin, BaseEstimator):
         """Raise if columns are too many, or if parameters name other columns than these."""
         width = sum(column.width for column in columns)
         if 8 * width**2 > MOST_BYTES:
+            fewer = worded("take SelectKBest or PCA of sklearn", "leave others out with --drop")
             raise ValueError(
-                f"X has {width} columns (levels of categories counted), and a transport of so many "
-                f"takes several matrices of {8 * width**2 / GIB:.3g} GiB, more than the "
+                f"{TABLE} has {width} columns (levels of categories counted), and a transport of "
+                f"so many takes several matrices of {8 * width**2 / GIB:.3g} GiB, more than the "
                 f"{MOST_BYTES / GIB:.3g} GiB allowed for each: explain at most "
-                f"{math.isqrt(MOST_BYTES // 8)} columns, e.g. those that sklearn.feature_selection."
-                "SelectKBest keeps, or the components of sklearn.decomposition.PCA"
+                f"{math.isqrt(MOST_BYTES // 8)} columns; {fewer}"
             )
 
     def check(self, *, transport_error: str, integration: Quadrature) -> None:
@@ -264,9 +265,9 @@ class Transport(TransformerMixin, BaseEstimator):
         """Raise if the rows are not in memory, and are needed there."""
         if not isinstance(source, MatrixSource) and source.n_rows > rows_in_blocks.LARGE_ROWS:
             raise ValueError(
-                f"transport={self.name!r} needs all rows in memory, and the {source.n_rows} of X "
-                "are read block by block: use transport='gaussian', or pass X as an array or a "
-                "data frame, of some of the rows if they are too many"
+                f"{argument('transport', self.name)} needs all rows in memory, and the "
+                f"{source.n_rows} of {TABLE} are read block by block: use "
+                f"{argument('transport', 'gaussian')}, or take a table of some of the rows"
             )
 
     def refits(
@@ -323,7 +324,7 @@ class Transport(TransformerMixin, BaseEstimator):
         self._table = table.without(weights.values == 0)
         constant = replace(table, matrix=table.matrix[weights.values > 0]).constant
         if constant.all():
-            raise ValueError("every column of X is constant: there is nothing to transform")
+            raise ValueError(f"every column of {TABLE} is constant: there is nothing to transform")
         # a copy: the parameters of this one may be set again
         self.fitted_ = clone(self).fit_matrix(
             table.matrix, weights, constant, columns=table.columns
@@ -376,7 +377,7 @@ class Transport(TransformerMixin, BaseEstimator):
         dimensions = 2 if is_table(X) or sparse.issparse(X) else np.asarray(X).ndim
         if dimensions != 2:
             raise ValueError(
-                f"X must have two dimensions and has {dimensions}. Reshape your data with "
+                f"{TABLE} must have two dimensions and has {dimensions}. Reshape your data with "
                 "X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is a row."
             )
         validate_data(self, X, skip_check_array=True, reset=False)

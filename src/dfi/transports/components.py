@@ -61,6 +61,8 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 from scipy.special import betainc, chdtrc, fdtrc, gammainc, gammaincc, ndtr
 
+from dfi._parameters import TABLE
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -113,8 +115,7 @@ def check_components(components: object) -> Components:
     for group in components:
         if isinstance(group, str):
             raise TypeError(
-                f"{wanted}: {group!r} stands alone in the outer list; write "
-                f"components=[[{group!r}, ...], ...]"
+                f"{wanted}: {group!r} stands alone in the outer list; write [[{group!r}, ...], ...]"
             )
         if isinstance(group, Mapping) or not isinstance(group, Iterable):
             raise TypeError(f"{wanted}, got {group!r} in it")
@@ -139,8 +140,8 @@ def named_labels(components: tuple[tuple[str, ...], ...], names: Sequence[str]) 
                 close = difflib.get_close_matches(str(name), names, n=3)
                 known, lead = (close, "did you mean") if close else (names[:10], "the columns are")
                 raise ValueError(
-                    f"components names {name!r}, which is not a column of X; "
-                    f"{lead} {', '.join(map(repr, known))}"
+                    f"components names {name!r}, which is not a column of {TABLE}; {lead} "
+                    f"{', '.join(map(repr, known))}"
                 )
             labels[place[name]] = label
     return labels

@@ -45,7 +45,7 @@ from scipy.stats import qmc
 
 from dfi._lines.base import Reference, blocks
 from dfi._lines.choose import Quadrature
-from dfi._parameters import validated_fields
+from dfi._parameters import argument, check, validated_fields
 from dfi._scoring.kernel import entropic_scores
 from dfi.transports.base import (
     FittedTransport,
@@ -331,21 +331,11 @@ class EntropicOT(Transport):
         """Raise for parameters that no transport can have."""
         if not _positive(self.epsilon):
             raise ValueError(
-                f"EntropicOT needs epsilon > 0, got {self.epsilon!r}; "
-                "for epsilon = 0 use transport='gaussian'"
+                f"EntropicOT needs epsilon > 0, got {self.epsilon!r}; for epsilon = 0 use "
+                f"{argument('transport', 'gaussian')}"
             )
-        if not isinstance(self.n_targets, int | np.integer) or self.n_targets < 2:
-            raise ValueError(
-                f"n_targets must be a whole number of 2 or more, got {self.n_targets!r}"
-            )
-        if not _positive(self.tol):
-            raise ValueError(f"tol must be positive, got {self.tol!r}")
-        if not _positive(self.min_size):
-            raise ValueError(f"min_size must be a positive number of rows, got {self.min_size!r}")
-        if not isinstance(self.random_state, int | np.integer) or self.random_state < 0:
-            raise ValueError(
-                f"random_state must be a whole number of 0 or more, got {self.random_state!r}"
-            )
+        names = ("n_targets", "tol", "min_size", "random_state")
+        check("EntropicOT", {name: getattr(self, name) for name in names})
 
     def check(self, *, transport_error: str, integration: Quadrature) -> None:
         """Raise if anything is about lines, beside what any transport refuses."""
@@ -359,8 +349,8 @@ class EntropicOT(Transport):
             if value != unset:
                 raise ValueError(
                     f"Quadrature({name}={value!r}) is about models along latent lines; "
-                    "transport='entropic' averages them over observed rows instead: leave "
-                    "integration='auto'"
+                    f"transport='entropic' averages them over observed rows "
+                    "instead: leave integration='auto'"
                 )
 
     def fit_matrix(
@@ -421,8 +411,9 @@ def too_small_message(size: float, limit: float, n: int, d: int, epsilon: float)
         remedy = f"no epsilon up to 5 would do for {n} rows of {d} columns"
     return (
         f"at epsilon = {epsilon:g} the entropic kernel averages over {size:.0f} rows in the "
-        f"median, and needs {limit:.0f}: {remedy}; or use transport='copula', "
-        "'knothe-rosenblatt' or 'gaussian', which have no kernel to fill"
+        f"median, and needs {limit:.0f}: {remedy}; or use "
+        f"{argument('transport', 'copula', 'knothe-rosenblatt', 'gaussian')}, which have no kernel "
+        "to fill"
     )
 
 

@@ -29,13 +29,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeVar, get_ar
 
 import numpy as np
 
-from dfi._checks import one_of
 from dfi._data import source as rows_in_blocks
 from dfi._data.levels import constant_columns
 from dfi._data.moments import GroupedMomentsOf, MomentsOf
 from dfi._data.source import SAMPLE_ROWS, SAMPLE_SEED, MatrixSource
 from dfi._lines.base import Reference, ReferenceKind
-from dfi._parameters import validated_fields
+from dfi._parameters import one_of, validated_fields
 from dfi.transports.base import Transport
 from dfi.transports.blocks import (
     BlockAttribution,

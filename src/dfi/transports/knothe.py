@@ -39,7 +39,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dfi._lines.base import Reference
-from dfi._parameters import validated_fields
+from dfi._parameters import TABLE, argument, validated_fields
 from dfi.transports.base import Transport, UnsuitableTransportError, repeated_rows
 from dfi.transports.curved import CurvedTransport, differences, neighbours, uniform_reference
 from dfi.transports.margins import Margin, count_rows, fit_margin
@@ -391,14 +391,15 @@ class KnotheRosenblatt(Transport):
         if gaps:
             raise UnsuitableTransportError(
                 f"column {gaps[0]!r} has missing values (NaN), which KnotheRosenblatt cannot take: "
-                "use transport='gaussian', 'copula' or 'entropic', or missing='drop'"
+                f"use {argument('transport', 'gaussian', 'copula', 'entropic')}, or "
+                f"{argument('missing', 'drop')}"
             )
         for name, block in zip(names, blocks, strict=True):
             if len(block) > 1:
                 raise UnsuitableTransportError(
                     f"column {name!r} has {len(block)} categories without an order, which "
                     "KnotheRosenblatt cannot take: give them numbers in a meaningful order, drop "
-                    "the column, or use transport='gaussian', 'copula' or 'entropic'"
+                    f"the column, or use {argument('transport', 'gaussian', 'copula', 'entropic')}"
                 )
         if self.order is None:
             return list(range(p))
@@ -408,15 +409,15 @@ class KnotheRosenblatt(Transport):
             if isinstance(item, str):
                 if item not in known:
                     raise ValueError(
-                        f"order names {item!r}, which is not a column of X; "
-                        f"the columns are {', '.join(map(repr, names[:10]))}"
+                        f"order names {item!r}, which is not a column of {TABLE}; the columns are "
+                        f"{', '.join(map(repr, names[:10]))}"
                     )
                 labels.append(item)
             elif isinstance(item, int | np.integer) and 0 <= item < len(names):
                 labels.append(names[int(item)])
             else:
                 raise ValueError(
-                    f"order has the position {item!r}; X has columns 0 to {len(names) - 1}"
+                    f"order has the position {item!r}; {TABLE} has columns 0 to {len(names) - 1}"
                 )
         repeated = [label for label, count in Counter(labels).items() if count > 1]
         if repeated:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._checks import did_you_mean, one_of
+from dfi._checks import did_you_mean
 from dfi._data import source as sources
 from dfi._data.frames import is_stored_index
 from dfi._data.groups import read_groups
@@ -20,7 +20,8 @@ from dfi._data.streams.parts import Partitions, unwatched
 from dfi._data.streams.schema import Roles, SchemaWork, check_features, starts_of
 from dfi._data.streams.streamed import Encoder, StreamedSource, columns_of
 from dfi._data.table import Table
-from dfi._data.weights import Weights
+from dfi._data.weights import Weights, refuse_both
+from dfi._parameters import TABLE, TARGET, argument, one_of
 from dfi.warnings import MissingValuesWarning, warn
 
 if TYPE_CHECKING:
@@ -104,8 +105,9 @@ class Stream:
         members = data.outcome.members or (data.outcome,)
         if places is not None and all(np.ptp(member.values) == 0 for member in members):
             raise ValueError(
-                f"y={self.rule.name!r} has one value in all {len(places):,} rows that models would "
-                "be fitted on, though not in all rows: ask for more of them with fit_rows"
+                f"{argument('y', self.rule.name)} has one value in all {len(places):,} rows that "
+                "models would be fitted on, though not in all rows: ask for more of them with "
+                f"{argument('fit_rows')}"
             )
         low, high = self.state.target.span
         wides = [] if data.outcome.is_classes else [high - low]
@@ -154,11 +156,7 @@ def open_stream(
         Who watches.
     """
     one_of("missing", missing, ("unit", "error", "drop"))
-    if sample_weight is not None and frequency_weight is not None:
-        raise ValueError(
-            "Pass sample_weight or frequency_weight, not both: multiply sampling weights by the "
-            "counts if each row stands for several weighted ones."
-        )
+    refuse_both(sample_weight, frequency_weight)
     given: dict[str, object] = {"y": y}
     weight = "sample_weight" if sample_weight is not None else "frequency_weight"
     if sample_weight is not None or frequency_weight is not None:
@@ -169,7 +167,7 @@ def open_stream(
         SchemaWork(roles), roles.columns, label="reading columns", watch=watch
     )
     if state is None:
-        raise ValueError("X has no rows.")
+        raise ValueError(f"{TABLE} has no rows.")
     check_features(state, roles)
     if roles.weight is not None:
         state.weights.check(weight, roles.kind)
@@ -202,7 +200,9 @@ def open_stream(
 def _open(X: TableLike, given: Mapping[str, object]) -> tuple[Partitions, dict[str, str]]:
     if is_dask(X):
         if given["y"] is None:
-            raise ValueError("DFI requires y to be passed: a column of X by name, or one of Dask")
+            raise ValueError(
+                f"DFI requires y to be passed: a column of {TABLE} by name, or one of Dask"
+            )
         return open_dask(X, given)
     partitions: Partitions = Files.open(X) if is_path(X) else _opened(X)
     names = {}
@@ -210,8 +210,8 @@ def _open(X: TableLike, given: Mapping[str, object]) -> tuple[Partitions, dict[s
         if not isinstance(value, str):
             found = "None" if value is None else f"a {type(value).__name__}"
             raise TypeError(
-                f"{role} is {found}, and X is {partitions.what}, whose rows are not here: name the "
-                f"column of X that holds it, {role}='...'"
+                f"{role} is {found}, and {TABLE} is {partitions.what}, whose rows are not here: "
+                f"name the column of {TABLE} that holds it, {argument(role, ...)}"
             )
         names[role] = value
     return partitions, names
@@ -228,13 +228,17 @@ def _roles(
     for role, name in names.items():
         if name not in labels:
             hint = did_you_mean(name, labels)
-            raise ValueError(f"{role}={name!r} names a column, and X has no such column{hint}")
+            raise ValueError(
+                f"{argument(role, name)} names a column, and {TABLE} has no such column{hint}"
+            )
     if len(set(names.values())) < len(names):
-        raise ValueError(f"y and {weight} both name the column {names['y']!r}: name two columns")
+        raise ValueError(
+            f"{TARGET} and {argument(weight)} both name the column {names['y']!r}: name two columns"
+        )
     special = set(names.values())
     features = tuple(n for n in labels if n not in special and not is_stored_index(n))
     if not features:
-        raise ValueError("X has no columns.")
+        raise ValueError(f"{TABLE} has no columns.")
     return Roles(
         features,
         names["y"],

@@ -14,8 +14,9 @@ from dfi._data.columns import EXACT_WHOLE, levels_that_occur
 from dfi._data.distinct import MOST_ROWS, Found, Rows, Values, hashed, levels_of, number_bits
 from dfi._data.outcome import Shown
 from dfi._data.streams.parts import BATCH_ROWS, open_part
-from dfi._data.table import Known, check_levels, refuse_text
-from dfi._data.weights import LARGEST_WEIGHT
+from dfi._data.table import Known, check_levels, identifier_error, missing_remedy, refuse_text
+from dfi._data.weights import LARGEST_WEIGHT, refuse_impossible
+from dfi._parameters import TABLE, InvalidParameterError, argument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -260,32 +261,25 @@ class WeightState:
 
     def check(self, name: str, kind: WeightKind) -> None:
         """Raise for weights that none can have."""
-        if self.bad.count:
-            raise ValueError(
-                f"{name} has {self.bad.count} missing or infinite values, the first in row "
-                f"{self.bad.first}. Give those rows weight 0 or drop them."
-            )
-        if self.negative.count:
-            raise ValueError(
-                f"{name} is negative in row {self.negative.first} ({self.least:.4g} at the "
-                "least); weights must be 0 or more."
-            )
-        if not self.n_positive:
-            raise ValueError(f"{name} is 0 in every row; at least two rows must count.")
+        first_negative = self.negative.first if self.negative.count else None
+        bad, counts = self.bad, self.n_positive > 0
+        refuse_impossible(name, bad.count, bad.first, first_negative, self.least, counts)
         if not 1.0 / LARGEST_WEIGHT < self.total < LARGEST_WEIGHT:
             raise ValueError(
-                f"{name} adds up to {self.total:.3g}, and squares of that are beyond double "
-                "precision: give it other units"
+                f"{argument(name)} adds up to {self.total:.3g}, and squares of that are beyond "
+                "double precision: give it other units"
             )
         if kind == "frequency" and self.total > EXACT_WHOLE:
             raise ValueError(
-                f"frequency_weight adds up to {self.total:.3g} rows, more than double precision "
-                "can count: pass counts, or sampling weights as sample_weight."
+                f"{argument('frequency_weight')} adds up to {self.total:.3g} rows, more than "
+                "double precision can count: pass counts, or sampling weights as "
+                f"{argument('sample_weight')}."
             )
         if kind == "frequency" and self.split.count:
             raise ValueError(
-                f"frequency_weight counts repeated rows and must be whole numbers, but row "
-                f"{self.split.first} has another; pass sampling weights as sample_weight."
+                f"{argument('frequency_weight')} counts repeated rows and must be whole numbers, "
+                f"but row {self.split.first} has another; pass sampling weights as "
+                f"{argument('sample_weight')}."
             )
 
 
@@ -484,8 +478,8 @@ def check_names(opened: Opened, roles: Roles, part: str) -> None:
     lacking = [name for name in roles.columns if name not in opened.columns]
     if lacking:
         raise ValueError(
-            f"{part} has no column {lacking[0]!r}, which other parts of X have: give all parts "
-            "the same columns"
+            f"{part} has no column {lacking[0]!r}, which other parts of {TABLE} have: give all "
+            "parts the same columns"
         )
 
 
@@ -504,14 +498,14 @@ def read_mass(opened: Opened, roles: Roles, start: int, stop: int) -> Floats:
     reading = opened.read(roles.weight, start, stop)
     if reading.numbers is None:
         what = "sample_weight" if roles.kind == "sampling" else "frequency_weight"
-        raise TypeError(f"{what} holds strings or classes; it must be numbers.")
+        raise TypeError(f"{argument(what)} holds strings or classes; it must be numbers.")
     return reading.numbers
 
 
 def check_features(state: SchemaState, roles: Roles) -> None:
     """Raise for missing and infinite values, and for too few rows, as for a table in memory."""
     if state.n_rows == 0:
-        raise ValueError("X has no rows.")
+        raise ValueError(f"{TABLE} has no rows.")
     holes = [
         f"{column.name!r} ({gap.count} missing, first in row {gap.first})"
         for column, gap in zip(state.columns, state.gaps, strict=True)
@@ -523,30 +517,30 @@ def check_features(state: SchemaState, roles: Roles) -> None:
         if column.infinite.count
     ]
     if roles.missing == "error" and holes:
-        raise ValueError(
-            f"X has missing (NaN, null) values in {_listed(holes)}. Impute them, or drop those "
-            "rows or columns; missing='unit' scores a column's value and missingness together."
+        raise InvalidParameterError(
+            f"{TABLE} has missing (NaN, null) values in {_listed(holes)}.",
+            "missing",
+            missing_remedy(),
         )
     if infinite:
         raise ValueError(
-            f"X has infinite values in {_listed(infinite)}. Give them finite numbers, or drop "
-            "those rows or columns."
+            f"{TABLE} has infinite values in {_listed(infinite)}. Give them finite numbers, or "
+            "drop those rows or columns."
         )
     if state.used < 2:
-        left = f"missing='drop' leaves {state.used} of {state.n_rows} rows of X"
+        left = (
+            f"{argument('missing', 'drop')} leaves {state.used} of {state.n_rows} rows of {TABLE}"
+        )
         raise ValueError(
-            f"{left}: drop the columns that are missing, or pass missing='unit'."
+            f"{left}: drop the columns that are missing, or pass {argument('missing', 'unit')}."
             if roles.missing == "drop"
-            else "X has one row; an importance needs many."
+            else f"{TABLE} has one row; an importance needs many."
         )
     for column in state.columns:
         if column.text and column.levels is not None:
             refuse_text(column.name, sorted(cast("frozenset[str]", column.levels)))
         if column.kind == "categorical" and column.levels is None:
-            raise ValueError(
-                f"Column {column.name!r} has more than {MOST_LEVELS} different values: it looks "
-                "like an identifier. Drop it, or group its values into fewer levels."
-            )
+            raise identifier_error(column.name, f"more than {MOST_LEVELS}")
         if column.kind == "categorical":
             check_levels(column.name, column.ordered_levels(), len(column.levels or ()), state.used)
 

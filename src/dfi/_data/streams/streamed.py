@@ -21,6 +21,7 @@ from dfi._data.streams.parts import CHANGED, merged, open_part, unwatched
 from dfi._data.streams.schema import check_names, kept_rows, read_mass
 from dfi._data.table import encoded
 from dfi._data.weights import Weights
+from dfi._parameters import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -262,7 +263,7 @@ class StreamedSource(RowSource):
             watch=self.watch,
         )
         if found is None or found.count != self.n_rows:
-            raise ValueError(f"X {CHANGED}")
+            raise ValueError(f"{TABLE} {CHANGED}")
         return found.state
 
     def gather(self, places: Ints | None) -> Rows:

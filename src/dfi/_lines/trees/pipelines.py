@@ -29,6 +29,7 @@ from sklearn.preprocessing import (
 )
 
 from dfi._lines.trees.ensemble import Unreadable, require
+from dfi._parameters import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -242,7 +243,7 @@ def _transform(steps: Pipeline, table: Floats) -> Floats:
     given: object = table
     names = getattr(steps[0], "feature_names_in_", None)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        warnings.filterwarnings("ignore", f"{TABLE} does not have valid feature names")
         if names is not None and isinstance(steps[0], ColumnTransformer):
             import pandas as pd
 
