@@ -31,7 +31,7 @@ import sklearn.ensemble  # noqa: F401
 
 ROOT = Path(__file__).parents[1]
 PARTS = {
-    "inference": (["inference/*.py"], ["inference"]),
+    "inference": (["inference/*.py"], ["inference", "test_unrelated.py"]),
     "forms": (["_scoring/forms.py", "_scoring/error.py"], ["scoring"]),
     "own error": (
         ["transports/linear_error.py", "transports/straight.py"],
