@@ -62,8 +62,10 @@ TABLES = {
 }
 
 CELLS = [
-    # one size of each table is enough in every run, of College the quicker one
-    pytest.param(name, n, marks=pytest.mark.slow) if n in slower else (name, n)
+    # one size of each table is enough in full runs, and College, the quickest, in short ones
+    pytest.param(name, n, marks=pytest.mark.slow)
+    if n in slower
+    else pytest.param(name, n, marks=[] if name == "College" else pytest.mark.full)
     for name, sizes, slower in (
         ("Bikeshare", (500, 1000), (500,)),
         ("Wage", (500, 1000), (500,)),
@@ -187,6 +189,7 @@ def test_planted_units_are_not_called_signal(name, n):
 @pytest.mark.parametrize(
     ("name", "n"), [pytest.param("Wage", 1000, marks=pytest.mark.slow), ("Credit", 400)]
 )
+@pytest.mark.full
 def test_planted_units_are_not_called_signal_in_large_tables(name, n, monkeypatch):
     """The same where a table counts as large: moments, laws in cells, samples by places."""
     monkeypatch.setattr(source, "LARGE_ROWS", 150)
@@ -242,6 +245,7 @@ CLASSIFIERS = {
         ("Bikeshare", 300, "log-loss", ("lightgbm",)),
     ],
 )
+@pytest.mark.full
 def test_planted_units_are_not_called_signal_of_classes(name, n, loss, learners):
     """At most one of the cells of a table, as above.
 

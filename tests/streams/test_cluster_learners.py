@@ -18,6 +18,7 @@ from dfi._models.seeds import Seeds
 from .conftest import N
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.filterwarnings("ignore::dfi.warnings.DFIWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

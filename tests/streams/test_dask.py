@@ -74,6 +74,7 @@ def parts_like(frame: pd.DataFrame, pieces: list[pd.DataFrame]) -> dd.DataFrame:
     return dd.from_delayed(delayed, meta=frame.iloc[:0], verify_meta=False)
 
 
+@pytest.mark.full
 class TestOnWorkers:
     """Each in a process of its own; the cluster is gone before other tests begin."""
 
