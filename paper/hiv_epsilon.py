@@ -99,7 +99,7 @@ def explain_epsilons(
         X,
         y,
         transports=transports,
-        groups=groups,
+        feature_groups=groups,
         estimator=RandomForestRegressor(n_estimators=trees, min_samples_leaf=5, random_state=0),
         cv=2,
         form="loco",

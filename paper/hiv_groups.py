@@ -158,7 +158,7 @@ def group_loco(outcome: str, trees: int, data: str | None = None) -> Record:
     """Return group LOCO by refits on the first split."""
     hiv = read_hiv(outcome, data)
     found = dfi.compare(
-        hiv.X, standardized(hiv.y), ["loco"], estimator=forest(trees), groups=hiv.positions,
+        hiv.X, standardized(hiv.y), ["loco"], estimator=forest(trees), feature_groups=hiv.positions,
         random_state=0, progress=False,
     )["loco"]  # fmt: skip
     return {"outcome": outcome, "kind": "loco", "scores": found.scores, "se": found.se}

@@ -200,12 +200,12 @@ def test_weights_of_both_kinds():
 
 def test_unknown_group_member():
     with refuses("names 'd', which is not a feature.*'a', 'b', 'c'"):
-        explain(groups={"serum": ["a", "d"]})
+        explain(feature_groups={"serum": ["a", "d"]})
 
 
 def test_empty_group():
     with refuses("serum"):
-        explain(groups={"serum": []})
+        explain(feature_groups={"serum": []})
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 95])

@@ -63,15 +63,15 @@ def test_missing_values_of_a_category():
 
 
 def test_unknown_positive_label():
-    with refuses("positive='Yess' is no class of y, which has 'No', 'Yes'; did you mean 'Yes'"):
-        explain(positive="Yess")
-    with refuses("positive=7 is no class of y"):
-        explain(y=SPECIES, positive=7)
+    with refuses("pos_label='Yess' is no class of y, which has 'No', 'Yes'; did you mean 'Yes'"):
+        explain(pos_label="Yess")
+    with refuses("pos_label=7 is no class of y"):
+        explain(y=SPECIES, pos_label=7)
 
 
 def test_positive_of_a_quantity():
-    with refuses("positive='Yes' names the class that is explained, and y is a quantity"):
-        explain(y=QUANTITY, estimator=LinearRegression(), positive="Yes")
+    with refuses("pos_label='Yes' names the class that is explained, and y is a quantity"):
+        explain(y=QUANTITY, estimator=LinearRegression(), pos_label="Yes")
 
 
 def test_task_misspelt():
@@ -203,7 +203,7 @@ def test_transports_of_products_of_errors():
 
 def test_shapley_values_of_groups_are_of_a_variance():
     groups = {"first": ["a", "b"], "last": ["c"]}
-    result = explain(loss="log-loss", groups=groups)
+    result = explain(loss="log-loss", feature_groups=groups)
     with refuses("Shapley values of groups add up to a variance, and loss='log-loss' is none"):
         result.group(how="shapley")
 

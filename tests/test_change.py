@@ -249,7 +249,7 @@ def test_weights_and_clusters_are_honoured(small):
     twice = dfi.change(*small, y="y", sample_weight=(frames[0]["w"], frames[1]["w"]), **QUICK)
     pd.testing.assert_frame_equal(weighted.table(), twice.table())
     labels = tuple(np.arange(len(frame)) // 4 for frame in small)
-    clustered = dfi.change(*small, y="y", cv_groups=labels, **QUICK)
+    clustered = dfi.change(*small, y="y", clusters=labels, **QUICK)
     assert "cluster-robust" in clustered.difference.basis.words
     assert 0.0 < clustered.any_change.p <= 1.0
     assert clustered.law is not None

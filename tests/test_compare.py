@@ -161,7 +161,7 @@ def test_binary_outcomes_and_classifiers() -> None:
         ({"cv": "prefit"}, TypeError, "comparators refit the regression"),
         ({"level": 1.5}, ValueError, "level must be a number strictly"),
         ({"estimator": "forrest"}, ValueError, "unknown estimator"),
-        ({"groups": {"a": ["nope"]}}, ValueError, "not a feature"),
+        ({"feature_groups": {"a": ["nope"]}}, ValueError, "not a feature"),
         ({"sample_weight": [1.0]}, ValueError, "sample_weight has 1 values"),
     ],
 )

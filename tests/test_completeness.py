@@ -58,8 +58,8 @@ CATEGORY = X.assign(b=pd.cut(X["b"], 3, labels=["low", "middle", "high"]).astype
 UNITS = {
     "a category": (CATEGORY, {}),
     "missing numbers": (X.assign(b=X["b"].mask(np.arange(ROWS) % 4 == 0)), {}),
-    "groups of columns": (X, {"groups": GROUPS}),
-    "groups as units": (X, {"groups": GROUPS, "units": "groups"}),
+    "groups of columns": (X, {"feature_groups": GROUPS}),
+    "groups as units": (X, {"feature_groups": GROUPS, "units": "groups"}),
 }
 
 
@@ -105,13 +105,13 @@ def weighted(transport):
 
 
 def clustered(transport):
-    explain(X, Y, transport=transport, cv_groups=np.arange(ROWS) % 12)
+    explain(X, Y, transport=transport, clusters=np.arange(ROWS) % 12)
 
 
 CASES = {
     "a category": lambda t: explain(CATEGORY, Y, transport=t),
     "missing numbers": lambda t: explain(UNITS["missing numbers"][0], Y, transport=t),
-    "groups as units": lambda t: explain(X, Y, groups=GROUPS, units="groups", transport=t),
+    "groups as units": lambda t: explain(X, Y, feature_groups=GROUPS, units="groups", transport=t),
     "two classes": lambda t: explain(X, OUTCOMES["two classes"][0], transport=t),
     "log-loss": lambda t: explain(X, OUTCOMES["two classes"][0], transport=t, loss="log-loss"),
     "a fitted model": lambda t: explain(X, Y, fitted(), cv="prefit", transport=t),

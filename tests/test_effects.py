@@ -225,7 +225,7 @@ def test_classes_have_a_difference_of_risks():
     sick = rng.random(3000) < 0.5 - 0.2 * arm * (X[:, 0] > 0)
     y = np.where(sick, "sick", "well")
     result = dfi.effects(
-        X, y, arm, "ridge", outcome_model="ridge", propensity_model=0.5, positive="sick",
+        X, y, arm, "ridge", outcome_model="ridge", propensity_model=0.5, pos_label="sick",
         diagnose=False,
     )  # fmt: skip
     average = result.diagnostics["average effect"]
@@ -234,7 +234,7 @@ def test_classes_have_a_difference_of_risks():
     assert result.spec["outcome"]["effect"]["contrast"] == "difference of risks of y = sick"
     three = np.where(X[:, 1] > 1, "dead", y)
     one = dfi.effects(
-        X, three, arm, "ridge", outcome_model="ridge", propensity_model=0.5, positive="dead",
+        X, three, arm, "ridge", outcome_model="ridge", propensity_model=0.5, pos_label="dead",
         diagnose=False,
     )  # fmt: skip
     assert one.spec["outcome"]["effect"]["contrast"] == "difference of risks of y = dead"
@@ -309,7 +309,9 @@ def test_categories_missing_values_and_groups_are_units():
     assert joint.names == ("left", "right")
     assert joint.diagnostics["average effect"] == result.diagnostics["average effect"]
     assert "overlap of treatment" in joint.diagnostics
-    units = dfi.effects(frame, y, arm, "ridge", groups=groups, units="groups", n_repeats=1, **QUICK)
+    units = dfi.effects(
+        frame, y, arm, "ridge", feature_groups=groups, units="groups", n_repeats=1, **QUICK
+    )
     assert units.names == ("left", "right")
 
 
@@ -353,7 +355,7 @@ def test_clusters_make_the_error_of_the_average_effect_too():
     label = np.repeat(np.arange(60), 5)
     y = y + np.repeat(np.random.default_rng(0).standard_normal(60) * 3, 5) * arm
     plain = dfi.effects(X, y, arm, "linear", **QUICK)
-    grouped = dfi.effects(X, y, arm, "linear", cv_groups=label, **QUICK)
+    grouped = dfi.effects(X, y, arm, "linear", clusters=label, **QUICK)
     ratio = grouped.diagnostics["average effect"]["se"] / plain.diagnostics["average effect"]["se"]
     assert ratio > 1.15
     assert "clusters" in grouped.spec["dependence"]
@@ -548,7 +550,7 @@ REFUSED = {
     "classes": (
         lambda: dfi.effects(X, np.array(["a", "b", "c"])[np.arange(200) % 3], ARM),
         ValueError,
-        r"y has 3 classes \('a', 'b', 'c'\).*pass positive='c' for one class against the rest",
+        r"y has 3 classes \('a', 'b', 'c'\).*pass pos_label='c' for one class against the rest",
     ),
     "several": (
         lambda: dfi.effects(X, np.column_stack([Y, Y**2]), ARM),

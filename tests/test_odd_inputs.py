@@ -79,10 +79,10 @@ OF_X = [
     ("y", lambda: explain(X.set_axis(np.arange(N) // 2), y.set_axis(np.arange(N) % 30))),
     ("sample_weight", lambda: explain(sample_weight=relabelled(W))),
     ("frequency_weight", lambda: explain(frequency_weight=relabelled(G + 1))),
-    ("cv_groups", lambda: explain(cv_groups=relabelled(G))),
+    ("clusters", lambda: explain(clusters=relabelled(G))),
     ("treatment", lambda: dfi.effects(X, y, relabelled(G % 2 == 0), "linear", cv=2)),
     ("sample_weight", lambda: dfi.DFI(estimator="linear").fit(X, y, relabelled(W))),
-    ("cv_groups", lambda: dfi.compare(X, y, "loco", cv_groups=relabelled(G))),
+    ("clusters", lambda: dfi.compare(X, y, "loco", clusters=relabelled(G))),
 ]
 
 
@@ -447,14 +447,14 @@ def test_a_fitted_model_without_prefit_is_hinted_at(model):
 
 
 def test_groups_of_another_order_of_columns_go_by_name():
-    groups = explain(groups={"g": ["a", "b"]}).default_groups
-    expected = explain(groups={"g": ["a", "b"]}).group().scores
-    found = explain(X[["c", "b", "a"]], groups=groups).group().scores
+    groups = explain(feature_groups={"g": ["a", "b"]}).default_groups
+    expected = explain(feature_groups={"g": ["a", "b"]}).group().scores
+    found = explain(X[["c", "b", "a"]], feature_groups=groups).group().scores
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     with pytest.raises(ValueError, match="Group 'g' names 'a', which is not a feature"):
-        explain(X.rename(columns={"a": "z"}), groups=groups)
-    with pytest.raises(ValueError, match="labels of rows are cv_groups"):
-        explain(groups=G)
+        explain(X.rename(columns={"a": "z"}), feature_groups=groups)
+    with pytest.raises(ValueError, match="labels of rows are clusters"):
+        explain(feature_groups=G)
 
 
 @pytest.mark.parametrize("factor", [1e300, 8e307, 1e-300, 1e-310])
@@ -494,9 +494,9 @@ REFUSED = {
     "large outcomes": (lambda: explain(y=BIG), "^y has whole numbers beyond 2..53"),
     "beyond all numbers": (lambda: explain(with_column(objects([10**400] * N))), "in row 0 that"),
     "outcomes beyond": (lambda: explain(y=[10**400, *range(N - 1)]), "y has a number in row 0"),
-    "labels of two columns": (lambda: explain(cv_groups=np.c_[G, G]), "cv_groups has 2 columns"),
-    "missing labels": (lambda: explain(cv_groups=G.where(G > 0)), "cv_groups has a missing label"),
-    "few labels": (lambda: explain(cv_groups=G[:9]), "cv_groups has 9 labels and X has 60 rows"),
+    "labels of two columns": (lambda: explain(clusters=np.c_[G, G]), "clusters has 2 columns"),
+    "missing labels": (lambda: explain(clusters=G.where(G > 0)), "clusters has a missing label"),
+    "few labels": (lambda: explain(clusters=G[:9]), "clusters has 9 labels and X has 60 rows"),
     "records": (lambda: explain(X.to_records(index=False), Y), "X is a structured array: pass"),
     "sparse outcomes": (lambda: explain(y=sparse.csr_matrix(Y[:, None])), "y is a sparse matrix"),
     "four rows": (lambda: explain(A[:4], Y[:4]), "X has 4 rows, too few for two models"),
@@ -586,7 +586,7 @@ def test_functions_predict_the_class_that_is_explained(outcome, model, positive)
     """Of two classes either has the same scores, where its own probability is explained."""
     options = {"cv": "prefit", "diagnose": False}
     expected = dfi.explain(A, TWO, chance, **options).scores
-    found = dfi.explain(A, outcome, model, positive=positive, **options)
+    found = dfi.explain(A, outcome, model, pos_label=positive, **options)
     np.testing.assert_allclose(found.scores, expected, rtol=1e-9)
 
 
@@ -594,13 +594,13 @@ def test_fitted_classifiers_predict_the_class_that_is_explained():
     model, options = LogisticRegression().fit(A, TWO), {"cv": "prefit", "diagnose": False}
     for loss, scale in (("auto", "response"), ("log-loss", "response"), ("auto", "margin")):
         settings = {"loss": loss, "scale": scale, **options}
-        first, second = (dfi.explain(A, TWO, model, positive=k, **settings) for k in (1, 0))
+        first, second = (dfi.explain(A, TWO, model, pos_label=k, **settings) for k in (1, 0))
         np.testing.assert_allclose(second.scores, first.scores, rtol=1e-9)
     three = np.digitize(Y, [-1.0, 1.0])
     one = dfi.explain(
         A, np.array(list("xyz"))[three],
         lambda rows: np.column_stack([1 - chance(rows), 0.5 * chance(rows), 0.5 * chance(rows)]),
-        positive="x", **options,
+        pos_label="x", **options,
     )  # fmt: skip
     same = dfi.explain(A, three == 0, lambda rows: 1 - chance(rows), **options)
     np.testing.assert_allclose(one.scores, same.scores, rtol=1e-9)
@@ -646,9 +646,9 @@ def test_columns_that_hold_the_outcome_are_named():
 
 
 def test_numbers_of_other_kinds_are_what_they_are():
-    np.testing.assert_array_equal(explain(cv_groups=2**60 + G).se, explain(cv_groups=G).se)
+    np.testing.assert_array_equal(explain(clusters=2**60 + G).se, explain(clusters=G).se)
     for labels in (G.to_frame(), G.to_numpy()[:, None]):
-        np.testing.assert_array_equal(explain(cv_groups=labels).se, explain(cv_groups=G).se)
+        np.testing.assert_array_equal(explain(clusters=labels).se, explain(clusters=G).se)
     whole = with_column(ORDER % 7)
     expected = explain(whole).scores
     for cells in ([decimal.Decimal(int(i)) for i in ORDER % 7], list((ORDER % 7).tolist())):

@@ -114,7 +114,7 @@ def test_the_other_class_has_the_same_scores(loss):
     """Of a learner for which the classes are alike: both losses are symmetric in them."""
     labels = np.where(Y == 1, "Yes", "No")
     yes, no = (
-        explain(y=labels, positive=name, loss=loss, estimator=LogisticRegression(tol=1e-12))
+        explain(y=labels, pos_label=name, loss=loss, estimator=LogisticRegression(tol=1e-12))
         for name in ("Yes", "No")
     )
     assert yes.spec["outcome"]["positive"] == "Yes"
@@ -125,7 +125,7 @@ def test_the_other_class_has_the_same_scores(loss):
 
 
 def test_positive_of_three_classes_is_one_against_the_rest():
-    of_one = explain(y=SPECIES, positive="Gentoo", loss="log-loss")
+    of_one = explain(y=SPECIES, pos_label="Gentoo", loss="log-loss")
     by_hand = explain(y=(SPECIES == "Gentoo").astype(int), loss="log-loss")
     assert_same(of_one, by_hand)
     assert of_one.spec["outcome"]["positive"] == "Gentoo"
@@ -309,7 +309,7 @@ def test_groups_of_columns_with_classes(loss):
     expected = [columns.scores[:2].sum(), columns.scores[2]]
     np.testing.assert_allclose(summed.scores, expected, rtol=0, atol=1e-14)
     np.testing.assert_allclose(added_up(summed), summed.scores, rtol=0, atol=1e-12)
-    joint = explain(y=SPECIES, loss=loss, groups=GROUPS, units="groups", n_repeats=1)
+    joint = explain(y=SPECIES, loss=loss, feature_groups=GROUPS, units="groups", n_repeats=1)
     np.testing.assert_allclose(added_up(joint), joint.scores, rtol=0, atol=1e-12)
     assert joint.names == ("first two", "last")
     # what the two share counts once

@@ -156,11 +156,13 @@ def test_explain_refuses_by_name_with_what_may_be(name):
 
 
 WHERE_USED = {
-    "tables and vectors": "X y sample_weight frequency_weight cv_groups ids treatment treated "
-    "pseudo_outcome positive before after scores standard_errors outcome_variance correlation beta",
+    "tables and vectors": "X y sample_weight frequency_weight clusters ids treatment treated "
+    "pseudo_outcome pos_label before after scores standard_errors outcome_variance correlation "
+    "beta",
     "models and designs, by name or as objects": "estimator transport transports loss methods cv "
     "outcome_model propensity_model covariate_estimator covariate_classifier function",
-    "lists, each entry named where it is wrong": "epsilons groups components order decompositions",
+    "lists, each entry named where it is wrong": "epsilons groups feature_groups components order "
+    "decompositions",
     "units and rows that only the result knows": "a b outcome rows which results",
     "matplotlib's own": "ax axes",
     "handed on to a function that checks them": "options",

@@ -47,7 +47,9 @@ def test_scikit_learn_checks(estimator, check):
 
 def test_clone_and_parameters():
     transport = dfi.transports.Gaussian(shrinkage=0.1)
-    explainer = dfi.DFI(estimator=Ridge(2.0), transport=transport, cv=3, groups={"g": ["x0"]})
+    explainer = dfi.DFI(
+        estimator=Ridge(2.0), transport=transport, cv=3, feature_groups={"g": ["x0"]}
+    )
     copy = clone(explainer)
     assert copy.get_params(deep=False).keys() == explainer.get_params(deep=False).keys()
     assert copy.transport == transport

@@ -31,9 +31,9 @@ decision = applications["approve"].map({1: "approved", 0: "rejected"}).rename("d
 decision.value_counts(normalize=True).round(3)
 
 # %%
-# ``positive`` names the class whose probability is explained.
+# ``pos_label`` names the class whose probability is explained.
 
-result = dfi.explain(X, decision, "linear", positive="rejected")
+result = dfi.explain(X, decision, "linear", pos_label="rejected")
 ax = result.plot()
 
 # %%
@@ -46,7 +46,7 @@ print(result.quality)
 # Brier's score is forgiving about small probabilities. ``loss="log-loss"`` measures in information
 # instead. Where the two disagree, the answer depends on how confident mistakes are to be punished.
 
-information = dfi.explain(X, decision, "linear", positive="rejected", loss="log-loss")
+information = dfi.explain(X, decision, "linear", pos_label="rejected", loss="log-loss")
 table = result.table()[["feature", "share"]].merge(
     information.table()[["feature", "share"]], on="feature", suffixes=(", Brier", ", log-loss")
 )

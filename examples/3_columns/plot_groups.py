@@ -36,7 +36,7 @@ groups = {
 # One result for the 30 columns, and then the groups, in three ways that answer different
 # questions.
 
-result = dfi.explain(X, diagnosis, "linear", positive="malignant", groups=groups)
+result = dfi.explain(X, diagnosis, "linear", pos_label="malignant", feature_groups=groups)
 summed = result.group()
 joint = result.group(how="joint")
 shapley = result.group(how="shapley")

@@ -18,10 +18,10 @@ columns = ["educ", "exper", "hours", "union", "married", "black", "hisp", "rur",
 naive = dfi.explain(panel[columns], "lwage", "boosting")
 
 # %%
-# ``cv_groups`` names the man of each row. Then a man is either learned from or explained, never
+# ``clusters`` names the man of each row. Then a man is either learned from or explained, never
 # both, and standard errors count men.
 
-honest = dfi.explain(panel[columns], "lwage", "boosting", cv_groups=panel["nr"])
+honest = dfi.explain(panel[columns], "lwage", "boosting", clusters=panel["nr"])
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 3.6), layout="constrained", sharex=True)
 for ax, result, title in zip(axes, (naive, honest), ("4,360 rows", "545 men"), strict=True):
@@ -52,4 +52,4 @@ for label, result in (("rows", naive), ("men", honest)):
 # ------------
 # Use the second result. Education, experience, hours, marriage and union stand in both; where a
 # man lives and where his family came from do not survive an honest count. Whenever an id appears
-# more than once in your table, pass it as ``cv_groups``, not as a feature.
+# more than once in your table, pass it as ``clusters``, not as a feature.

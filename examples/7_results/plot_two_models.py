@@ -52,7 +52,9 @@ ax = difference.plot()
 # level off, and add a square:
 
 squared = workers[columns].assign(expersq=workers["exper"] ** 2)
-curved = dfi.explain(squared, "lwage", "linear", groups={"experience": ["exper", "expersq"]})
+curved = dfi.explain(
+    squared, "lwage", "linear", feature_groups={"experience": ["exper", "expersq"]}
+)
 for label, result in (("linear", linear), ("with the square", curved), ("boosting", boosting)):
     print(f"{label:16} R2 {result.quality.r2:.3f}")
 print(f"share of experience: {curved.group().shares()['share'].iloc[0]:.0%} with the square")

@@ -80,7 +80,7 @@ def change(
     id: str | None = None,  # noqa: A002 - as the column is called
     ids: tuple[VectorLike, VectorLike] | None = None,
     transport: TransportLike = "gaussian",
-    groups: GroupsLike = None,
+    feature_groups: GroupsLike = None,
     units: UnitsKind = "columns",
     cv: SplitsLike = 5,
     n_repeats: int | None = None,
@@ -91,11 +91,11 @@ def change(
     keep_rows: bool = False,
     sample_weight: ByPeriod = None,
     frequency_weight: ByPeriod = None,
-    cv_groups: ByPeriod = None,
-    missing: Missing = "unit",
+    clusters: ByPeriod = None,
+    missing: Missing = "indicator",
     loss: LossLike = "auto",
     task: OutcomeTask = "auto",
-    positive: object = None,
+    pos_label: object = None,
     level: float | None = None,
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -135,7 +135,7 @@ def change(
         Tables may overlap in part.
     ids : pair of array-like, optional
         The same as two vectors, one value for each row of the two tables.
-    sample_weight, frequency_weight, cv_groups : str or pair of array-like, optional
+    sample_weight, frequency_weight, clusters : str or pair of array-like, optional
         The column of both dataframes, or one vector for each table.
     level : float, optional
         Confidence level of the intervals; that of the results, .95 for tables.
@@ -190,7 +190,7 @@ def change(
     else:
         named = {
             name: given[name]
-            for name in ("sample_weight", "frequency_weight", "cv_groups")
+            for name in ("sample_weight", "frequency_weight", "clusters")
             if given[name] is not None
         }
         one = _Period.read(before, "before", 0, y, id, named)
@@ -207,7 +207,7 @@ def change(
                 period.y,
                 estimator,
                 transport=transport,
-                groups=groups,
+                feature_groups=feature_groups,
                 units=units,
                 cv=cv,
                 n_repeats=n_repeats,
@@ -218,11 +218,11 @@ def change(
                 keep_rows=keep_rows,
                 sample_weight=period.vectors.get("sample_weight"),
                 frequency_weight=period.vectors.get("frequency_weight"),
-                cv_groups=period.vectors.get("cv_groups"),
+                clusters=period.vectors.get("clusters"),
                 missing=missing,
                 loss=loss,
                 task=task,
-                positive=positive,
+                pos_label=pos_label,
                 level=0.95 if level is None else level,
                 n_jobs=n_jobs,
                 random_state=random_state,
@@ -469,7 +469,7 @@ def _names(ids: tuple[VectorLike, VectorLike], place: int, result: Importance) -
         if value in seen:
             raise ValueError(
                 f"the id {value!r} is twice in {name}: a row has one name of its own; pass rows "
-                f"that depend on each other as {argument('cv_groups')}"
+                f"that depend on each other as {argument('clusters')}"
             )
         seen.add(value)
     return values

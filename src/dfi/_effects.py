@@ -74,7 +74,7 @@ def effects(
     propensity_model: EstimatorLike | VectorLike = "auto",
     clip: float = 0.05,
     transport: TransportLike = "gaussian",
-    groups: GroupsLike = None,
+    feature_groups: GroupsLike = None,
     units: UnitsKind = "columns",
     cv: SplitsLike = 5,
     n_repeats: int | None = None,
@@ -87,10 +87,10 @@ def effects(
     keep_rows: bool = False,
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
-    cv_groups: VectorLike = None,
-    missing: Missing = "unit",
+    clusters: VectorLike = None,
+    missing: Missing = "indicator",
     task: OutcomeTask = "auto",
-    positive: object = None,
+    pos_label: object = None,
     level: float = 0.95,
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -146,7 +146,7 @@ def effects(
         The form of the scores; others do worse with outcomes as noisy as these, and are refused.
     sample_weight : array-like of shape (n,) or str, optional
         Sampling weights, which reach the outcome models and the propensity too.
-    positive : object, optional
+    pos_label : object, optional
         The class whose risk is compared; of three classes or more one has to be named.
 
     Returns
@@ -205,14 +205,14 @@ def effects(
     data = read_data(
         X,
         pseudo_outcome if given else y,
-        groups=groups,
+        groups=feature_groups,
         units=units,
         sample_weight=sample_weight,
         frequency_weight=frequency_weight,
-        cv_groups=cv_groups,
+        clusters=clusters,
         missing=missing,
         task=task,
-        positive=positive,
+        positive=pos_label,
         beside={"treatment": treatment, "propensity_model": propensity_model},
     )
     observed = data.outcome
@@ -435,7 +435,7 @@ def _check_outcome(outcome: Outcome) -> None:
         shown = ", ".join(map(repr, outcome.classes[:5]))
         raise ValueError(
             f"y has {len(outcome.classes)} classes ({shown}), and an effect is a difference of "
-            f"means or of one risk: pass positive={outcome.labels[-1]!r} for one class against "
+            f"means or of one risk: pass pos_label={outcome.labels[-1]!r} for one class against "
             "the rest"
         )
     if outcome.kind == "several":

@@ -303,7 +303,7 @@ COMMON: Mapping[str, Parameter] = {
         kind='int, splitter, iterable of splits or "prefit"',
         option="--folds",
     ),
-    "cv_groups": Parameter(
+    "clusters": Parameter(
         text=(
             "Labels of rows that depend on each other (patients, schools): they stay in one fold, "
             "and standard errors are cluster-robust. Where the folds of ``cv`` go along time and "
@@ -311,7 +311,7 @@ COMMON: Mapping[str, Parameter] = {
             "(HAC)."
         ),
         kind="array-like of shape (n,)",
-        option="--cv-groups",
+        option="--clusters",
     ),
     "d": Parameter((Whole(2),)),
     "debias": Parameter((FLAG,)),
@@ -399,7 +399,7 @@ COMMON: Mapping[str, Parameter] = {
         kind="array-like of shape (n,) or str",
         option="--frequency-weights",
     ),
-    "groups": Parameter(
+    "feature_groups": Parameter(
         text="Groups of features that :meth:`~dfi.Importance.group` uses by default.",
         kind="mapping, frame or sequence",
         option="--groups",
@@ -457,12 +457,12 @@ COMMON: Mapping[str, Parameter] = {
     "methods": Parameter(option="--methods"),
     "min_size": Parameter((Real("a positive number of rows", 0.0),)),
     "missing": Parameter(
-        (Choice(("unit", "error", "drop")),),
+        (Choice(("indicator", "error", "drop")),),
         (
-            'Missing values of ``X``. ``"unit"``: being missing counts as a value, and the score '
-            "of a column combines both; models that take NaN, and pipelines with imputers, get "
-            'NaN, others the mean of the observed and an indicator. ``"error"``: refused. '
-            '``"drop"``: rows that have some are left out, with a warning.'
+            'Missing values of ``X``. ``"indicator"``: being missing counts as a value, and the '
+            "score of a column combines both; models that take NaN, and pipelines with "
+            'imputers, get NaN, others the mean of the observed and an indicator. ``"error"``: '
+            'refused. ``"drop"``: rows that have some are left out, with a warning.'
         ),
         option="--missing",
     ),
@@ -495,14 +495,14 @@ COMMON: Mapping[str, Parameter] = {
     "of": Parameter((Choice(("explained", "null", "sum")),)),
     "overwrite": Parameter((FLAG,), "Whether an existing file may be replaced."),
     "path": Parameter((PATH,)),
-    "positive": Parameter(
+    "pos_label": Parameter(
         text=(
             "The class whose probability is explained, of two classes or of one against the rest. "
             "By default the last of two, and every one of three or more: one score for all of "
             "them together, and one for each in ``result.by_outcome``."
         ),
         kind="object",
-        option="--positive",
+        option="--pos-label",
     ),
     "progress": Parameter(
         (FLAG,),
@@ -675,7 +675,9 @@ OWN: Mapping[tuple[str, str], Constraints] = {
 
 SYNONYMS: Mapping[str, str] = {
     "alpha": "level",
-    "clusters": "cv_groups",
+    "cv_groups": "clusters",
+    "groups": "feature_groups",
+    "positive": "pos_label",
     "confidence": "level",
     "data": "X",
     "features": "X",
@@ -688,7 +690,7 @@ SYNONYMS: Mapping[str, str] = {
     "n_splits": "cv",
     "outcome": "y",
     "regressor": "estimator",
-    "row_groups": "cv_groups",
+    "row_groups": "clusters",
     "seed": "random_state",
     "target": "y",
     "verbose": "progress",
@@ -723,7 +725,7 @@ DROP = ("drop it", "leave it out with --drop")
 
 def name_groups() -> str:
     """Return how groups of features are given."""
-    return worded("pass groups={'name': ['column', ...], ...}", "name them with --groups")
+    return worded("pass feature_groups={'name': ['column', ...], ...}", "name them with --groups")
 
 
 def argument(name: str, *values: object) -> str:

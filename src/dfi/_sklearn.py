@@ -92,7 +92,7 @@ class DFI(BaseEstimator):
         *,
         estimator: EstimatorLike = "auto",
         transport: TransportLike = "gaussian",
-        groups: GroupsLike = None,
+        feature_groups: GroupsLike = None,
         units: UnitsKind = "columns",
         cv: SplitsLike = 5,
         n_repeats: int | None = None,
@@ -103,10 +103,10 @@ class DFI(BaseEstimator):
         explain_rows: ExplainRows = "default",
         max_seconds: float | None = None,
         keep_rows: bool = False,
-        missing: Missing = "unit",
+        missing: Missing = "indicator",
         loss: LossLike = "auto",
         task: OutcomeTask = "auto",
-        positive: object = None,
+        pos_label: object = None,
         scale: Scale = "response",
         level: float = 0.95,
         n_jobs: int | None = None,
@@ -115,7 +115,7 @@ class DFI(BaseEstimator):
     ) -> None:
         self.estimator = estimator
         self.transport = transport
-        self.groups = groups
+        self.feature_groups = feature_groups
         self.units = units
         self.cv = cv
         self.n_repeats = n_repeats
@@ -129,7 +129,7 @@ class DFI(BaseEstimator):
         self.missing = missing
         self.loss = loss
         self.task = task
-        self.positive = positive
+        self.pos_label = pos_label
         self.scale = scale
         self.level = level
         self.n_jobs = n_jobs
@@ -144,7 +144,7 @@ class DFI(BaseEstimator):
         sample_weight: VectorLike = None,
         *,
         frequency_weight: VectorLike = None,
-        cv_groups: VectorLike = None,
+        clusters: VectorLike = None,
     ) -> Self:
         """Explain ``y`` by the columns of ``X``.
 
@@ -183,15 +183,15 @@ class DFI(BaseEstimator):
             estimator=self.estimator,
             cv=self.cv,
             n_repeats=self.n_repeats,
-            groups=self.groups,
+            feature_groups=self.feature_groups,
             units=self.units,
             sample_weight=sample_weight,
             frequency_weight=frequency_weight,
-            cv_groups=cv_groups,
+            clusters=clusters,
             missing=self.missing,
             loss=self.loss,
             task=self.task,
-            positive=self.positive,
+            pos_label=self.pos_label,
             scale=self.scale,
             n_jobs=self.n_jobs,
             random_state=self.random_state,

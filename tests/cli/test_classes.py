@@ -133,17 +133,17 @@ def test_files_of_classes_of_another_run_are_told_of(run, species, asked, monkey
 
 def test_loss_task_and_positive_are_handed_on(run, species, asked):
     done = run("explain", "data.csv", "-y", "sold", "--drop", "species,grade",
-               "--loss", "log-loss", "--task", "classification", "--positive", "No")  # fmt: skip
+               "--loss", "log-loss", "--task", "classification", "--pos-label", "No")  # fmt: skip
     assert done.exit_code == 0, done.output
     assert (asked["loss"], asked["task"], asked["positive"]) == ("log-loss", "classification", "No")
     recorded = dfi.load("dfi-data/result.dfi").spec["call"]
     assert "--loss log-loss" in recorded
-    assert "--positive No" in recorded
+    assert "--pos-label No" in recorded
 
 
 @pytest.mark.parametrize(("text", "value"), [("2", 2), ("2.0", 2)])
 def test_positive_of_numbers_is_a_number(run, species, asked, text, value):
-    done = run("explain", "data.csv", "-y", "grade", "--drop", "species,sold", "--positive", text)
+    done = run("explain", "data.csv", "-y", "grade", "--drop", "species,sold", "--pos-label", text)
     assert done.exit_code == 0, done.output
     assert asked["positive"] == value
     assert isinstance(asked["positive"], int)
@@ -152,8 +152,8 @@ def test_positive_of_numbers_is_a_number(run, species, asked, text, value):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--positive", "Yess"), "--positive: 'sold' has no label 'Yess'; did you mean 'Yes'?"),
-        (("--positive", "7"), "'sold' has no label '7'; its labels are No, Yes"),
+        (("--pos-label", "Yess"), "--pos-label: 'sold' has no label 'Yess'; did you mean 'Yes'?"),
+        (("--pos-label", "7"), "'sold' has no label '7'; its labels are No, Yes"),
         (("--loss", "logloss"), "unknown loss 'logloss'; did you mean 'log-loss'?"),
     ],
 )
@@ -174,7 +174,7 @@ def test_comparison_and_sensitivity_hand_the_outcome_on(run, species, monkeypatc
         monkeypatch.setattr(dfi, command, refuse)
         calls.clear()
         done = run(command, "data.csv", "-y", "sold", "--drop", "species,grade",
-                   "--loss", "brier", "--task", "classification", "--positive", "Yes")  # fmt: skip
+                   "--loss", "brier", "--task", "classification", "--pos-label", "Yes")  # fmt: skip
         assert done.exit_code == 4
         assert (calls["loss"], calls["task"]) == ("brier", "classification")
         assert calls["positive"] == "Yes"
@@ -190,6 +190,6 @@ def test_three_species_and_two_labels_with_no_option(run, species):
         sum(part.scores for part in result.by_outcome.values()), result.scores, rtol=1e-9
     )
     done = run("explain", "data.csv", "--target", "sold", "--drop", "species,grade",
-               "--model", "linear", "--out", "two", "--positive", "Yes", "--json")  # fmt: skip
+               "--model", "linear", "--out", "two", "--pos-label", "Yes", "--json")  # fmt: skip
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["auc"][0] > 0.5

@@ -153,7 +153,9 @@ def test_parts_of_a_date_are_one_unit(run, dated):
         }
     )
     groups = {"a": ["a"], "when": X.columns[1:]}
-    result = dfi.explain(X, dated["y"], "linear", cv=3, groups=groups, units="groups", n_repeats=1)
+    result = dfi.explain(
+        X, dated["y"], "linear", cv=3, feature_groups=groups, units="groups", n_repeats=1
+    )
     scores = dict(zip(result.names, result.scores, strict=True))
     for row in found["features"]:
         assert row["score"] == pytest.approx(scores[row["name"]])

@@ -218,8 +218,8 @@ def test_weights_time_and_row_groups_by_column(frame, run, place):
     assert run(*base, "--frequency-weights", "w", "--drop", "when,who", "-o", "n").exit_code == 0
     expected = dfi.explain(X, frame["y"], "linear", frequency_weight=frame["w"])
     np.testing.assert_allclose(list(scores(place / "n").values()), expected.scores)
-    assert run(*base, "--cv-groups", "who", "--drop", "when,w", "-o", "g").exit_code == 0
-    expected = dfi.explain(X, frame["y"], "linear", cv_groups=frame["who"])
+    assert run(*base, "--clusters", "who", "--drop", "when,w", "-o", "g").exit_code == 0
+    expected = dfi.explain(X, frame["y"], "linear", clusters=frame["who"])
     np.testing.assert_allclose(list(scores(place / "g").values()), expected.scores)
     words = f"cluster-robust, {frame['who'].n_unique()} clusters"
     assert dfi.load(place / "g" / "result.dfi").basis.words == words
@@ -312,7 +312,7 @@ def test_missing_values_are_scored_refused_or_left_out(frame, run, place):
     assert result.quality.n_rows == holes.height
     missing = result.spec["missing"]
     assert missing["share"] == {"a": pytest.approx(holes["a"].null_count() / holes.height)}
-    assert (missing["how"], missing["model"]) == ("unit", "mean and indicator")
+    assert (missing["how"], missing["model"]) == ("indicator", "mean and indicator")
     refused = run("explain", "d.csv", "-y", "y", *LINEAR, "--missing", "error")
     assert refused.exit_code == 4
     assert "column 'a' has" in refused.stderr
@@ -405,7 +405,7 @@ def test_clusters_make_the_errors_of_a_fitted_model(command, frame, run, place):
     frame.select("a", "c", "who", "y").write_csv(place / "d.csv")
     joblib.dump(LinearRegression().fit(frame.select("a", "c"), frame["y"]), place / "m.joblib")
     done = run(
-        command, "d.csv", "-y", "y", "-m", "m.joblib", "--trust-model", "--cv-groups", "who"
+        command, "d.csv", "-y", "y", "-m", "m.joblib", "--trust-model", "--clusters", "who"
     )  # fmt: skip
     assert done.exit_code == 0
     (found,) = [dfi.load(path) for path in place.glob("dfi-d*/**/*.dfi")][:1]

@@ -109,7 +109,7 @@ ODD = {
                     "text has no order in time: write dates as 2024-01-31"),
     "one time": (with_column(lambda _: "1"), ("--time", "k"), 4, "'k' has one value only"),
     "time of the target": (lines(), ("--time", "y"), 4, "--time names the target 'y'"),
-    "labels of the target": (lines(), ("--cv-groups", "y"), 4, "--cv-groups names the target"),
+    "labels of the target": (lines(), ("--clusters", "y"), 4, "--clusters names the target"),
     "weights of the target": (lines(), ("--weights", "y"), 4, "--weights names the target 'y'"),
     "weights of text": (with_column(lambda row: "1" if row else "x"), ("--weights", "k"), 4,
                         "--weights: column 'k' is no column of numbers (for instance 'x')"),
@@ -135,7 +135,7 @@ ODD = {
     "a quote left open": (with_cell('"1.5'), (), 3, "lines 5 to 61 are one row in quotes, with 3 "
                           "fields where the header has 4: close the quote that opens in line 5"),
     "a spreadsheet": ("PK\x03\x04" + lines(), (), 3, "is a zip archive, as spreadsheets (.xlsx)"),
-    "no class of a quantity": (lines(), ("--positive", "yes"), 4, "--positive yes names a class"),
+    "no class of a quantity": (lines(), ("--pos-label", "yes"), 4, "--pos-label yes names a class"),
     "a category for a target": (lines(), ("--categorical", "y"), 4, "write it as numbers, or pass "
                                 "--task classification"),
     "many rows": (lines(), ("--rows", "999"), 4, "--rows 999 is more than the 500 that a page "
@@ -216,8 +216,8 @@ def test_one_standard_input_for_two_tables(run, place):
 
 
 def test_large_labels_are_told_apart(scores):
-    small = scores(with_column(lambda row: str(row // 5)), "--cv-groups", "k")
-    large = scores(with_column(lambda row: str(2**60 + row // 5)), "--cv-groups", "k")
+    small = scores(with_column(lambda row: str(row // 5)), "--clusters", "k")
+    large = scores(with_column(lambda row: str(2**60 + row // 5)), "--clusters", "k")
     assert small == large
 
 

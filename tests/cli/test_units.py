@@ -23,7 +23,7 @@ def test_groups_are_the_units_of_an_explanation(run, table, frame, groups):
         frame.select("a", "b", "c"),
         frame["y"],
         "linear",
-        groups={"pair": ["a", "b"], "single": ["c"]},
+        feature_groups={"pair": ["a", "b"], "single": ["c"]},
         units="groups",
         diagnose=False,
     )

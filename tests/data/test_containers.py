@@ -59,11 +59,11 @@ def test_labels_that_are_missing_or_no_labels():
     for missing in (pd.Series(DAYS).where(CODES != 1), DAYS.to_numpy().copy()):
         if isinstance(missing, np.ndarray):
             missing[4:8] = np.datetime64("NaT")
-        with pytest.raises(ValueError, match="cv_groups has a missing label in row 4"):
+        with pytest.raises(ValueError, match="clusters has a missing label in row 4"):
             read_row_groups(missing, N)
     cells = np.empty(N, dtype=object)
     cells[:] = [[code] for code in CODES]
-    with pytest.raises(TypeError, match="cv_groups holds a list in row 0, and labels must be"):
+    with pytest.raises(TypeError, match="clusters holds a list in row 0, and labels must be"):
         read_row_groups(cells, N)
 
 

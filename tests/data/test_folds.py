@@ -136,9 +136,9 @@ def test_pairs_of_rows_and_masks() -> None:
         (GroupKFold(5), {}, "GroupKFold splits by groups of rows, and none were given"),
         (LeaveOneGroupOut(), {}, "LeaveOneGroupOut splits by groups of rows, and none were given"),
         (StratifiedKFold(5), {}, "StratifiedKFold cannot split these rows: Supported target types"),
-        (11, {"groups": LABELS}, "cv=11 and cv_groups has only 10 different labels; use fewer"),
-        (5, {"groups": LABELS[:5]}, "cv_groups has 5 labels and X has 40 rows"),
-        (5, {"groups": [None] + [1] * 39}, "cv_groups has a missing label in row 0"),
+        (11, {"groups": LABELS}, "cv=11 and clusters has only 10 different labels; use fewer"),
+        (5, {"groups": LABELS[:5]}, "clusters has 5 labels and X has 40 rows"),
+        (5, {"groups": [None] + [1] * 39}, "clusters has a missing label in row 0"),
         ([], {}, "cv gives no folds."),
         ([([0, 1, 2], [2, 3])], {}, "Fold 0 tests 1 of its training rows (row 2 is the first)"),
         ([([0, 1], [40])], {}, "The test rows of fold 0 include 40; rows go from 0 to 39."),
@@ -168,7 +168,7 @@ def test_bad_schemes(cv: Any, options: dict[str, Any], text: str) -> None:
 )
 def test_folds_that_split_a_cluster_are_refused(cv: Any) -> None:
     text = (
-        r"^cv splits what cv_groups keeps together: fold \d tests row (\d+) and trains on row (\d+)"
+        r"^cv splits what clusters keeps together: fold \d tests row (\d+) and trains on row (\d+)"
     )
     with pytest.raises(ValueError, match=text) as caught:
         folds_of(cv, groups=LABELS)
@@ -226,7 +226,7 @@ def test_halves_keep_groups() -> None:
 def test_halves_that_cannot_be() -> None:
     with pytest.raises(ValueError, match="1 training row cannot be split into halves"):
         split_halves([3], 0)
-    with pytest.raises(ValueError, match="are all of one label in cv_groups, which cannot"):
+    with pytest.raises(ValueError, match="are all of one label in clusters, which cannot"):
         split_halves([0, 1, 2], 0, groups=LABELS)
 
 

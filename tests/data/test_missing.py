@@ -304,7 +304,7 @@ def test_infinite_values_are_refused_without_advice_to_impute() -> None:
 
 
 def test_missing_must_be_one_of_three() -> None:
-    with pytest.raises(ValueError, match="missing must be 'unit', 'error' or 'drop', got 'imput'"):
+    with pytest.raises(ValueError, match="must be 'indicator', 'error' or 'drop', got 'imput'"):
         read_table(np.ones((3, 2)), missing="imput")  # type: ignore[arg-type]
 
 
@@ -328,10 +328,8 @@ def test_dropped_rows_are_those_of_the_complete_table(X: Any) -> None:
     y[~kept] = np.nan  # what is dropped needs no outcome
     match = f"{N - kept.sum()} of {N} rows with missing values left out"
     with pytest.warns(dfi.warnings.MissingValuesWarning, match=match):
-        data = read_data(X, y, sample_weight=weight, cv_groups=labels, missing="drop")
-    twin = read_data(
-        complete, y[kept], sample_weight=weight[kept], cv_groups=np.array(labels)[kept]
-    )
+        data = read_data(X, y, sample_weight=weight, clusters=labels, missing="drop")
+    twin = read_data(complete, y[kept], sample_weight=weight[kept], clusters=np.array(labels)[kept])
     assert data.fingerprint == twin.fingerprint
     np.testing.assert_array_equal(data.row_groups, twin.row_groups)
     assert (data.dropped, twin.dropped) == (N - kept.sum(), 0)

@@ -119,7 +119,7 @@ def test_two_labels(y: object) -> None:
     assert outcome.classes == ("yes", "no")
     with pytest.raises(TypeError, match=re.escape("y holds classes or strings ('no', 'yes') and")):
         read_outcome(y, 3, task="regression")
-    with pytest.raises(ValueError, match=r"positive='yess' is no class of y.*did you mean 'yes'"):
+    with pytest.raises(ValueError, match=r"pos_label='yess' is no class of y.*did you mean 'yes'"):
         read_outcome(y, 3, positive="yess")
 
 
@@ -165,7 +165,7 @@ def test_several_outcomes() -> None:
     [
         (["a", "a", "a"], {}, "y has one class only ('a' in every row)"),
         (["a", None, "b"], {}, "y has 1 missing labels, the first in row 1"),
-        ([1.5, 2.5, 3.0], {"positive": 2.5}, "positive=2.5 names the class that is explained"),
+        ([1.5, 2.5, 3.0], {"positive": 2.5}, "pos_label=2.5 names the class that is explained"),
         ([1, 2, 3], {"task": "classes"}, "task must be 'auto', 'classification' or 'regression'"),
     ],
 )

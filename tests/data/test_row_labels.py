@@ -13,8 +13,8 @@ DRAWN = [7, 3, 40, 11, 0, 25, 8, 13, 31, 2, 19, 5]
 
 
 def read(X, y, **options):
-    given = {"groups": None, "units": "columns", "missing": "unit", "sample_weight": None}
-    given |= {"frequency_weight": None, "cv_groups": None, "task": "auto", "positive": None}
+    given = {"groups": None, "units": "columns", "missing": "indicator", "sample_weight": None}
+    given |= {"frequency_weight": None, "clusters": None, "task": "auto", "positive": None}
     return read_data(X, y, **{**given, **options, "counted": False})
 
 
@@ -65,5 +65,5 @@ def test_vectors_are_compared_with_each_other_too():
     weight = pd.Series(np.arange(1.0, N + 1.0), index=DRAWN[::-1])
     with pytest.raises(ValueError, match=r"^sample_weight has the row labels of y in another"):
         read(TABLE, Y.set_axis(DRAWN), sample_weight=weight)
-    with pytest.raises(ValueError, match=r"^cv_groups and y share only 11 row labels of 12"):
-        read(TABLE, Y.set_axis(DRAWN), cv_groups=weight.set_axis([*DRAWN[1:], 99]))
+    with pytest.raises(ValueError, match=r"^clusters and y share only 11 row labels of 12"):
+        read(TABLE, Y.set_axis(DRAWN), clusters=weight.set_axis([*DRAWN[1:], 99]))

@@ -159,7 +159,7 @@ def _result_seeds() -> list[bytes]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = dfi.explain(
-            frame, y, estimator="linear", cv=2, groups={"g": ["a", "b"]}, diagnose=False
+            frame, y, estimator="linear", cv=2, feature_groups={"g": ["a", "b"]}, diagnose=False
         )
     kept = [found, found.moments(3)]
     content = []

@@ -164,7 +164,10 @@ def test_an_estimator_explains_new_rows_after_it_was_pickled(explainer, table):
         ({"transport": dfi.transports.Gaussian(epsilon=0.5)}, r"blurs rows \(epsilon > 0\)"),
         ({"transport": "semicontinuous"}, r"blurs rows \(epsilon > 0\)"),
         ({"transport": dfi.transports.EntropicOT(epsilon=2.0)}, r"blurs rows \(epsilon > 0\)"),
-        ({"loss": "absolute"}, "predictions under loss='absolute' are no means"),
+        (
+            {"loss": dfi.losses.custom(lambda y, p: np.abs(y - p) ** 1.5, name="power")},
+            "predictions under loss='power' are no means",
+        ),
     ],
 )
 def test_what_has_no_contributions_is_refused_by_name(table, options, message):

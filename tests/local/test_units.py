@@ -88,7 +88,7 @@ def test_what_a_linear_unit_carries_goes_along_its_direction():
 
 def test_groups_are_players_and_columns_of_no_group_stay():
     X, y = mixed()
-    options = {"groups": {"numbers": ["a", "b"]}, "units": "groups"}
+    options = {"feature_groups": {"numbers": ["a", "b"]}, "units": "groups"}
     result = dfi.explain(X, y, "linear", cv=2, n_repeats=1, **options, **QUIET)
     local = result.local([0, 9])
     assert local.names == ("numbers", "k")

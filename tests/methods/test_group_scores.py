@@ -38,7 +38,7 @@ def sample(n=300, d=5, seed=0):
 
 
 def shapley(X, y, groups, estimator=interacting, **changes):
-    fits = prepare(X, y, estimator=estimator, cv="prefit", groups=groups, units="groups")
+    fits = prepare(X, y, estimator=estimator, cv="prefit", feature_groups=groups, units="groups")
     method = Disentangled(additive=True, diagnose=False, transport_error="ignore", **changes)
     return method.explain(fits).part
 
@@ -46,13 +46,13 @@ def shapley(X, y, groups, estimator=interacting, **changes):
 @pytest.fixture(scope="module")
 def explained():
     X, y = sample()
-    return dfi.explain(X, y, "boosting", cv=3, groups=OVERLAPPING, diagnose=False)
+    return dfi.explain(X, y, "boosting", cv=3, feature_groups=OVERLAPPING, diagnose=False)
 
 
 @pytest.mark.parametrize("groups", [OVERLAPPING, DISJOINT])
 def test_joint_scores_afterwards_are_those_of_groups_as_units(groups):
     X, y = sample()
-    shared = {"estimator": Ridge(), "cv": 3, "groups": groups, "diagnose": False}
+    shared = {"estimator": Ridge(), "cv": 3, "feature_groups": groups, "diagnose": False}
     later = dfi.explain(X, y, n_repeats=2, **shared).group(how="joint")
     units = dfi.explain(X, y, n_repeats=2, units="groups", **shared)
     assert later.names == units.names == tuple(groups)
@@ -65,7 +65,7 @@ def test_joint_scores_afterwards_are_those_of_groups_as_units(groups):
 
 def test_models_are_not_fitted_again(monkeypatch):
     X, y = sample(120)
-    result = dfi.explain(X, y, "linear", cv=2, groups=DISJOINT, diagnose=False)
+    result = dfi.explain(X, y, "linear", cv=2, feature_groups=DISJOINT, diagnose=False)
     monkeypatch.setattr(
         "dfi._models.fits.cross_fit", lambda *_, **__: pytest.fail("models were fitted again")
     )
@@ -76,7 +76,9 @@ def test_models_are_not_fitted_again(monkeypatch):
 def test_everything_as_one_group_carries_the_whole_explained_variance():
     X, y = sample(500)
     groups = {"all": list(range(5))}
-    fits = prepare(X, y, estimator="linear", cv=2, n_repeats=1, groups=groups, units="groups")
+    fits = prepare(
+        X, y, estimator="linear", cv=2, n_repeats=1, feature_groups=groups, units="groups"
+    )
     part = Disentangled(form="loco", diagnose=False, transport_error="ignore").explain(fits).part
     explained = np.var(y) - np.mean(fits.residuals**2)
     # the mean of a fold's model over all rows is not that of the outcome to the last digit
@@ -132,7 +134,7 @@ def test_shapley_twin_over_all_orders():
     beta = np.array([1.0, -0.5, 0.7, 0.3, 0.0])
     predictor = Ridge(alpha=1e-9).fit(X, X @ beta)
     groups = {"a": [0, 1], "b": [2], "c": [3, 4]}
-    fits = prepare(X, y, estimator=predictor, cv="prefit", groups=groups, units="groups")
+    fits = prepare(X, y, estimator=predictor, cv="prefit", feature_groups=groups, units="groups")
     method = Disentangled(additive=True, diagnose=False, transport_error="ignore")
     explained = method.explain(fits)
     latent = explained.transport.draw(X, np.random.default_rng(0))
@@ -184,7 +186,9 @@ def test_orders_come_in_pairs_of_an_order_and_its_reverse():
 
 def test_errors_include_what_differs_from_split_to_split():
     X, y = sample()
-    result = dfi.explain(X, y, "boosting", cv=2, n_repeats=3, groups=DISJOINT, diagnose=False)
+    result = dfi.explain(
+        X, y, "boosting", cv=2, n_repeats=3, feature_groups=DISJOINT, diagnose=False
+    )
     found = result.group(how="shapley")
     assert found.spread is not None
     assert np.all(found.se**2 >= found.spread**2 / 3)
@@ -194,10 +198,11 @@ def test_the_transports_own_error_is_counted():
     X, y = sample()
     apart = {"a": ["x0", "x3"], "b": ["x1", "x2"]}
     known, aware = (
-        dfi.explain(X, y, Ridge(), cv=2, groups=apart, diagnose=False, transport_error=error)
-        .group(how="shapley")
+        dfi.explain(
+            X, y, Ridge(), cv=2, feature_groups=apart, diagnose=False, transport_error=error
+        ).group(how="shapley")
         for error in ("ignore", "auto")
-    )  # fmt: skip
+    )
     np.testing.assert_allclose(known.scores, aware.scores)
     assert not np.allclose(known.se, aware.se)
 
@@ -218,25 +223,27 @@ def test_atoms_are_sets_of_columns_with_the_same_memberships():
 def test_a_ratio_tells_what_dependence_is_left_between_atoms():
     X, y = sample(400)
     shared = {"estimator": "boosting", "cv": 2, "n_repeats": 1, "units": "groups"}
-    found = dfi.explain(X, y, groups=OVERLAPPING, **shared).diagnostics["overlap"]
+    found = dfi.explain(X, y, feature_groups=OVERLAPPING, **shared).diagnostics["overlap"]
     assert set(found["of_atoms"]) == {"first", "second"}  # the third is one atom
     # x1 x2 counts for both of its atoms
     assert 0.4 < found["of_atoms"]["second"] < 1.0
     atoms = {"first": ["x0"], "both": ["x1"], "second": ["x2"], "third": ["x3"]}
-    apart = dfi.explain(X, y, groups=atoms, diagnose=False, **shared)
+    apart = dfi.explain(X, y, feature_groups=atoms, diagnose=False, **shared)
     np.testing.assert_allclose(
         [found["atoms"][name] for name in ("first", "second", "third")],
         [apart.latent.scores[apart.names.index(name)] for name in ("first", "second", "third")],
         rtol=1e-3,  # single columns apart are averaged along lines
     )
-    disjoint = dfi.explain(X, y, groups=DISJOINT, **shared)
+    disjoint = dfi.explain(X, y, feature_groups=DISJOINT, **shared)
     assert "overlap" not in disjoint.diagnostics
 
 
 def test_overlapping_groups_of_single_columns_are_scored_as_one():
     X, y = sample(200)
     groups = {"a": [0, 1], "b": [1, 2]}
-    result = dfi.explain(X[:, :3], y, "linear", cv=2, groups=groups, units="groups", diagnose=False)
+    result = dfi.explain(
+        X[:, :3], y, "linear", cv=2, feature_groups=groups, units="groups", diagnose=False
+    )
     assert result.names == ("a", "b")
     assert np.all(result.scores > 0)
 
@@ -283,7 +290,7 @@ def test_other_refusals(explained):
     cpi = dfi.explain(X, y, "linear", cv=2, form="cpi", diagnose=False)
     with pytest.raises(ValueError, match="no form='cpi'"):
         cpi.group(DISJOINT, how="shapley")
-    with pytest.raises(ValueError, match=r"pass groups=.* and units='groups'"):
+    with pytest.raises(ValueError, match=r"pass feature_groups=.* and units='groups'"):
         Disentangled(additive=True).explain(prepare(X, y, estimator="linear"))
 
 

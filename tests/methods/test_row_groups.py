@@ -23,7 +23,7 @@ LABELS = np.repeat([f"patient {k}" for k in range(40)], SIZE)
 
 def grouped_context(estimator: object = "linear") -> Fits:
     sample = dfi.datasets.m1(len(LABELS), d=3)
-    return prepare(sample.X, sample.y, estimator=estimator, cv=4, cv_groups=LABELS)
+    return prepare(sample.X, sample.y, estimator=estimator, cv=4, clusters=LABELS)
 
 
 def whole(side: np.ndarray) -> bool:
@@ -69,18 +69,18 @@ def test_what_groups_have_in_common_is_no_evidence_for_pcm() -> None:
     X = np.column_stack([marker, 1e-4 * generator.standard_normal(1200)])
     learner = KNeighborsRegressor(1)
     with pytest.warns(dfi.warnings.WeakModelWarning):
-        found = dfi.compare(X, y, "pcm", estimator=learner, cv=4, cv_groups=groups)["pcm"]
+        found = dfi.compare(X, y, "pcm", estimator=learner, cv=4, clusters=groups)["pcm"]
     leaked = dfi.compare(X, y, "pcm", estimator=learner, cv=4)["pcm"]
     # four copies double the standard deviation of the statistic: 6 is three of them
     assert leaked.scores[0] > 6
     assert found.scores[0] < 6
 
 
-@pytest.mark.filterwarnings("ignore:cv_groups has 4 clusters:dfi.warnings.InferenceWarning")
+@pytest.mark.filterwarnings("ignore:clusters has 4 clusters:dfi.warnings.InferenceWarning")
 def test_pcm_says_where_there_are_too_few_groups() -> None:
     sample = dfi.datasets.m1(80, d=2)
     groups = np.arange(80) % 4
-    options = {"estimator": KNeighborsRegressor(5), "cv": 2, "cv_groups": groups}
+    options = {"estimator": KNeighborsRegressor(5), "cv": 2, "clusters": groups}
     with pytest.raises(ValueError, match=r"has 2 of the groups.*PCM\(n_folds=2\)"):
         dfi.compare(sample.X, sample.y, "pcm", **options)
     assert dfi.compare(sample.X, sample.y, PCM(n_folds=2), **options)["pcm"].scores.max() > 0
@@ -106,7 +106,7 @@ def by_hand(result: dfi.Importance, labels: np.ndarray) -> np.ndarray:
 @pytest.mark.filterwarnings("ignore::dfi.warnings.DFIWarning")
 def test_every_method_has_cluster_robust_errors() -> None:
     X, y, labels = dependent_sample()
-    found = dfi.compare(X, y, estimator="linear", cv=4, cv_groups=labels)
+    found = dfi.compare(X, y, estimator="linear", cv=4, clusters=labels)
     assert {"dfi", "loco", "shapley", "sobol_total", "pcm", "r2_lmg"} <= set(found)
     for name, result in found.items():
         assert result.rows is not None
@@ -119,7 +119,7 @@ def test_every_method_has_cluster_robust_errors() -> None:
 
 def test_what_follows_from_a_result_has_the_errors_of_clusters(tmp_path) -> None:
     X, y, labels = dependent_sample()
-    result = dfi.explain(X, y, "linear", cv=4, cv_groups=labels)
+    result = dfi.explain(X, y, "linear", cv=4, clusters=labels)
     words = "cluster-robust, 40 clusters"
     assert f"standard errors: {words}" in repr(result)
     group = result.group({"a": ["x0", "x1"], "b": ["x2"]})
@@ -128,7 +128,7 @@ def test_what_follows_from_a_result_has_the_errors_of_clusters(tmp_path) -> None
     assert result.latent.basis.words == words
     assert group.se[0] == pytest.approx(by_hand(group, labels)[0])
     names = np.array([f"s{label}" for label in labels])
-    np.testing.assert_array_equal(dfi.explain(X, y, "linear", cv=4, cv_groups=names).se, result.se)
+    np.testing.assert_array_equal(dfi.explain(X, y, "linear", cv=4, clusters=names).se, result.se)
     for kept in (result, result.moments()):
         loaded = dfi.load(kept.save(tmp_path / "r.dfi", overwrite=True))
         assert loaded.basis.words == words
@@ -137,16 +137,16 @@ def test_what_follows_from_a_result_has_the_errors_of_clusters(tmp_path) -> None
         assert loaded.total == kept.total
         assert loaded.contrast("x0", "x1") == kept.contrast("x0", "x1")
     assert words in result.report(tmp_path / "r.html").read_text(encoding="utf-8")
-    other = dfi.explain(X, y, "ridge", cv=4, cv_groups=labels)
+    other = dfi.explain(X, y, "ridge", cv=4, clusters=labels)
     assert (result - other).basis.words == words
     with pytest.raises(ValueError, match="same rows into different clusters"):
-        result - dfi.explain(X, y, "linear", cv=4, cv_groups=np.arange(200) % 40)
+        result - dfi.explain(X, y, "linear", cv=4, clusters=np.arange(200) % 40)
 
 
 def test_a_fitted_model_has_errors_of_clusters() -> None:
     X, y, labels = dependent_sample()
     result = dfi.explain(
-        X, y, lambda rows: rows @ [2.0, 1.0, 0.0], cv="prefit", cv_groups=labels, diagnose=False
+        X, y, lambda rows: rows @ [2.0, 1.0, 0.0], cv="prefit", clusters=labels, diagnose=False
     )
     np.testing.assert_allclose(result.se, by_hand(result, labels))
 
@@ -162,7 +162,7 @@ def test_rows_in_time_have_errors_of_newey_and_west(tmp_path) -> None:
     same = dfi.explain(X, y, "linear", cv=list(splits.split(X)))
     np.testing.assert_array_equal(same.se, result.se)
     # groups of rows come first
-    grouped = dfi.explain(X, y, "linear", cv=list(splits.split(X)), cv_groups=labels)
+    grouped = dfi.explain(X, y, "linear", cv=list(splits.split(X)), clusters=labels)
     assert str(grouped.spec["dependence"]).startswith("cluster-robust, ")
 
 
@@ -176,20 +176,18 @@ def test_only_splits_along_time_are_in_time_order() -> None:
 
 def test_too_few_clusters_are_refused_or_said() -> None:
     X, y, labels = dependent_sample()
-    with pytest.raises(ValueError, match="cv_groups has the same label for all rows: one cluster"):
-        dfi.explain(X, y, "linear", cv_groups=np.zeros(200))
+    with pytest.raises(ValueError, match="clusters has the same label for all rows: one cluster"):
+        dfi.explain(X, y, "linear", clusters=np.zeros(200))
     last = [(np.arange(190), np.arange(195, 200))]
-    with pytest.raises(ValueError, match="explained are all of one label in cv_groups"):
-        dfi.explain(X, y, "linear", cv=last, cv_groups=labels)
-    with pytest.warns(
-        dfi.warnings.InferenceWarning, match=r"cv_groups has 8 clusters.* with 7 deg"
-    ):
-        dfi.explain(X, y, "linear", cv=4, cv_groups=labels % 8, diagnose=False)
+    with pytest.raises(ValueError, match="explained are all of one label in clusters"):
+        dfi.explain(X, y, "linear", cv=last, clusters=labels)
+    with pytest.warns(dfi.warnings.InferenceWarning, match=r"clusters has 8 clusters.* with 7 deg"):
+        dfi.explain(X, y, "linear", cv=4, clusters=labels % 8, diagnose=False)
     with (
-        pytest.warns(dfi.warnings.InferenceWarning, match="cv_groups has 2 clusters"),
+        pytest.warns(dfi.warnings.InferenceWarning, match="clusters has 2 clusters"),
         pytest.raises(ValueError, match="the testing half is one of them"),
     ):
-        dfi.compare(X, y, "pcm", estimator="linear", cv=2, cv_groups=labels % 2)
+        dfi.compare(X, y, "pcm", estimator="linear", cv=2, clusters=labels % 2)
 
 
 def test_the_groups_of_the_jackknife_keep_clusters_whole() -> None:
@@ -230,7 +228,7 @@ def test_errors_of_clusters_are_near_the_spread_of_scores() -> None:
     for seed in range(40):
         X, y, labels = dependent_sample(seed, clusters=50, size=10)
         options = {"cv": "prefit", "diagnose": False}
-        result = dfi.explain(X, y, lambda x: x @ [2.0, 1.0, 0.0], cv_groups=labels, **options)
+        result = dfi.explain(X, y, lambda x: x @ [2.0, 1.0, 0.0], clusters=labels, **options)
         plain = replace(result.weights, dependence=None)
         scores.append(result.scores[:2])
         errors.append(result.se[:2])

@@ -63,7 +63,7 @@ def test_categorical_columns_are_units_of_every_method(mixed: Any) -> None:
 def test_groups_are_left_out_and_moved_as_one(mixed: Any) -> None:
     frame, y = mixed
     groups = {"signal": ["x", "colour"], "noise": ["flag", "z"]}
-    found = dfi.compare(frame, y, estimator="linear", cv=3, groups=groups)
+    found = dfi.compare(frame, y, estimator="linear", cv=3, feature_groups=groups)
     for key, result in found.results.items():
         assert result.names == ("signal", "noise"), key
         assert result.scores[0] > 5 * result.se[0], key
@@ -76,7 +76,9 @@ def test_groups_are_left_out_and_moved_as_one(mixed: Any) -> None:
 
 def test_a_group_of_all_features_is_worth_the_explained_variance() -> None:
     sample = dfi.datasets.m1(400, d=3)
-    found = dfi.compare(sample.X, sample.y, estimator="linear", groups={"all": [0, 1, 2]}, cv=4)
+    found = dfi.compare(
+        sample.X, sample.y, estimator="linear", feature_groups={"all": [0, 1, 2]}, cv=4
+    )
     for key in ("loco", "cpi", "dloco", "shapley", "sobol_total", "r2_lmg", "r2_genizi"):
         result = found[key]
         assert abs(result.scores[0] - 25.0) < 4 * result.se[0], key
@@ -94,7 +96,7 @@ def test_columns_outside_of_all_groups_keep_their_share() -> None:
     sample = dfi.datasets.m1(400, d=3, rho=0.8)
     whole = dfi.compare(sample.X, sample.y, ["shapley", "r2"], estimator="linear")
     part = dfi.compare(
-        sample.X, sample.y, ["shapley", "r2"], estimator="linear", groups={"a": ["x0"]}
+        sample.X, sample.y, ["shapley", "r2"], estimator="linear", feature_groups={"a": ["x0"]}
     )
     for key in whole.results:
         assert part[key].scores[0] == pytest.approx(whole[key].scores[0])
@@ -104,8 +106,8 @@ def test_overlapping_groups_are_refused_by_methods_that_share() -> None:
     sample = dfi.datasets.m1(100, d=3)
     groups = {"a": ["x0", "x1"], "b": ["x1", "x2"]}
     with pytest.raises(ValueError, match="groups 'a' and 'b' have a feature in common"):
-        dfi.compare(sample.X, sample.y, "shapley", estimator="linear", groups=groups)
-    found = dfi.compare(sample.X, sample.y, estimator="linear", groups=groups)
+        dfi.compare(sample.X, sample.y, "shapley", estimator="linear", feature_groups=groups)
+    found = dfi.compare(sample.X, sample.y, estimator="linear", feature_groups=groups)
     assert "loco" in found.results
     assert "shapley" not in found.results
     skipped = {record.name: record.skipped for record in found.methods}

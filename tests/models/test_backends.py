@@ -106,7 +106,7 @@ def fitted(n=240, **how):
 
 def grouped(n=240, **how):
     groups = {"u": [0, 1], "v": [2], "w": [3]}
-    return dfi.explain(*numbers(n), boosting(), units="groups", groups=groups, **how)
+    return dfi.explain(*numbers(n), boosting(), units="groups", feature_groups=groups, **how)
 
 
 def call(learner=None, data=numbers, **given):

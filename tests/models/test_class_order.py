@@ -77,7 +77,7 @@ def test_models_that_were_fitted_elsewhere(y):
 
 def test_the_other_class_and_log_odds():
     model, turned = (Turned(k).fit(X, OUTCOMES["text"]) for k in (0, 1))
-    for options in ({"positive": "no"}, {"positive": "yes"}, {"scale": "margin"}):
+    for options in ({"pos_label": "no"}, {"pos_label": "yes"}, {"scale": "margin"}):
         right = scores(OUTCOMES["text"], model, cv="prefit", **options)
         found = scores(OUTCOMES["text"], turned, cv="prefit", **options)
         np.testing.assert_allclose(found, right, rtol=1e-6)

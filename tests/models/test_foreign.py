@@ -63,17 +63,17 @@ class Sorts:
 
 @pytest.mark.parametrize("positive", ["a", "b", "c"])
 def test_functions_have_their_columns_in_the_order_of_the_classes(positive):
-    found = fitted(of_three, y=SORTS, positive=positive).scores
-    np.testing.assert_array_equal(found, fitted(Sorts(), y=SORTS, positive=positive).scores)
+    found = fitted(of_three, y=SORTS, pos_label=positive).scores
+    np.testing.assert_array_equal(found, fitted(Sorts(), y=SORTS, pos_label=positive).scores)
 
 
 @pytest.mark.parametrize("scale", ["response", "margin"])
 def test_the_explained_class_of_0_and_1_may_be_0(scale):
     """It was explained by the probability of 1: R2 was -1.8 in place of 0.6."""
     model = LogisticRegression().fit(A, TWO)
-    found = fitted(model, y=TWO, positive=0, scale=scale)
+    found = fitted(model, y=TWO, pos_label=0, scale=scale)
     np.testing.assert_allclose(found.scores, fitted(model, y=TWO, scale=scale).scores, rtol=1e-9)
-    both = fitted(lambda rows: model.predict_proba(rows), y=TWO, positive=0)
+    both = fitted(lambda rows: model.predict_proba(rows), y=TWO, pos_label=0)
     one = fitted(lambda rows: model.predict_proba(rows)[:, 1], y=TWO)
     np.testing.assert_allclose(both.scores, one.scores, rtol=1e-9)
 
@@ -91,7 +91,7 @@ UNCLEAR = [
 @pytest.mark.parametrize(("model", "y", "positive", "message"), UNCLEAR)
 def test_which_class_a_number_is_of_is_not_guessed(model, y, positive, message):
     with pytest.raises(ValueError, match=message):
-        fitted(model, y=y, positive=positive)
+        fitted(model, y=y, pos_label=positive)
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_learners_that_take_none_get_means_and_indicators(name):
     assert predictor.view == "matrix"
     np.testing.assert_array_equal(predictor(table.matrix), predictor.model.predict(table.matrix))
     assert fits.missing == {
-        "how": "unit",
+        "how": "indicator",
         "share": {name: pytest.approx(HOLES[name].isna().mean()) for name in HOLES},
         "model": "mean and indicator",
     }

@@ -28,7 +28,7 @@ def test_a_split_has_both_scores_of_the_same_models():
     y = hiv.standardized(data.y)
     record = hiv_groups.explain_groups(data.X, y, POSITIONS, trees=15, random_state=0)
     joint = dfi.explain(
-        data.X, y, hiv_groups.forest(15), groups=POSITIONS, units="groups", n_repeats=1,
+        data.X, y, hiv_groups.forest(15), feature_groups=POSITIONS, units="groups", n_repeats=1,
         diagnose=False, transport_error="ignore",
     )  # fmt: skip
     np.testing.assert_array_equal(record["joint"], joint.scores)
@@ -78,7 +78,7 @@ def test_missing_data_are_missed_before_anything_is_fitted(tmp_path):
 def test_the_binding_sites_lead(outcome):
     data = hiv.read_hiv(outcome, None)
     result = dfi.explain(
-        data.X, hiv.standardized(data.y), hiv_groups.forest(50), groups=data.positions,
+        data.X, hiv.standardized(data.y), hiv_groups.forest(50), feature_groups=data.positions,
         units="groups", n_repeats=1, diagnose=False, transport_error="ignore",
     )  # fmt: skip
     order = np.argsort(-result.scores)

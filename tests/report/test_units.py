@@ -30,7 +30,7 @@ def table(n=240, seed=0):
 @pytest.fixture(scope="module")
 def result():
     frame, y = table()
-    return dfi.explain(frame, y, "linear", cv=3, groups=GROUPS, diagnose=False)
+    return dfi.explain(frame, y, "linear", cv=3, feature_groups=GROUPS, diagnose=False)
 
 
 @pytest.fixture(scope="module")

@@ -244,7 +244,7 @@ def test_default_groups_and_their_absence():
     result = build(default_groups=groups)
     assert result.group().names == ("first", "rest")
     np.testing.assert_allclose(result.group().scores[1], result.scores[1:].sum())
-    with pytest.raises(ValueError, match="no groups were given: pass groups="):
+    with pytest.raises(ValueError, match="no groups were given: pass feature_groups="):
         build().group()
     with pytest.raises(ValueError, match="the groups are over 4 units"):
         build(p=3).group(groups)

@@ -163,9 +163,9 @@ MIXED = {"a": ["x0", "x1"], "b": ["x2", "x3"]}
         {"transport": Gaussian(epsilon=0.3)},
         {"transport": Gaussian(covariance="factor")},
         {"transport": dfi.transports.EntropicOT(epsilon=6.0, n_targets=200)},
-        {"groups": MIXED, "units": "groups", "n_repeats": 1},
-        {"groups": {**MIXED, "c": ["x1", "x2"]}, "units": "groups", "n_repeats": 1},
-        {"estimator": "boosting", "groups": MIXED, "units": "groups", "n_repeats": 1},
+        {"feature_groups": MIXED, "units": "groups", "n_repeats": 1},
+        {"feature_groups": {**MIXED, "c": ["x1", "x2"]}, "units": "groups", "n_repeats": 1},
+        {"estimator": "boosting", "feature_groups": MIXED, "units": "groups", "n_repeats": 1},
         {"frequency_weight": np.arange(N) % 3},
     ],
 )
@@ -297,7 +297,7 @@ def test_what_cannot_be_calibrated_is_refused_by_name(options, words):
 
 def test_shapley_values_refuse_it():
     X, y = table()
-    result = explained(X, y, groups=MIXED)
+    result = explained(X, y, feature_groups=MIXED)
     assert result.group(how="joint").spec["form"] == "calibrated"
     with pytest.raises(ValueError, match=r"form='calibrated' has a factor.*use form='cross'"):
         result.group(how="shapley")

@@ -72,5 +72,7 @@ def test_nothing_to_say_of_a_regression_that_says_nothing():
     X = curve_table(100)
     y = np.random.default_rng(4).standard_normal(100)
     with pytest.warns(dfi.warnings.WeakModelWarning):
-        found = dfi.explain(X, y, lambda rows: np.zeros(len(rows)), cv="prefit", diagnose=False)
+        found = dfi.explain(
+            X, y, lambda rows: np.zeros(len(rows)), cv="prefit", form="loco", diagnose=False
+        )
     assert found.diagnostics["orthogonality"] == {}

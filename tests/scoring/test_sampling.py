@@ -416,7 +416,7 @@ def test_rows_that_depend_on_each_other_are_all_explained():
     X, y = table(400)
     labels = np.repeat(np.arange(40), 10)
     with pytest.raises(ValueError, match="explain_rows and max_seconds take a random sample of"):
-        dfi.explain(X, y, "linear", cv_groups=labels, explain_rows=200)
+        dfi.explain(X, y, "linear", clusters=labels, explain_rows=200)
 
 
 @pytest.mark.parametrize(

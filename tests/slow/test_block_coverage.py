@@ -75,7 +75,7 @@ def simulate(kind, samples=SAMPLES, form="auto", seed=1, **options):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = dfi.explain(
-                X, y, learner(kind, slopes), groups=GROUPS, units="groups", form=form,
+                X, y, learner(kind, slopes), feature_groups=GROUPS, units="groups", form=form,
                 diagnose=False, random_state=sample, n_jobs=1, **cv, **options,
             )  # fmt: skip
         both = [result.latent, result]

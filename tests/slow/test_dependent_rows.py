@@ -75,7 +75,7 @@ def rates(draw, samples=SAMPLES, **options):
 
 
 def test_clusters_are_covered():
-    (coverage, unaware), (size, _) = rates(in_clusters, cv_groups=LABELS)
+    (coverage, unaware), (size, _) = rates(in_clusters, clusters=LABELS)
     assert coverage.min() >= 0.83
     assert size <= 0.07
     assert unaware.max() < 0.75  # what the errors of independent rows do

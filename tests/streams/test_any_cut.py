@@ -64,7 +64,8 @@ def test_trees_see_the_same_side_of_every_split(columns, frame, numbers, same):
 def test_counts_and_named_groups(frame, same):
     table = frame.assign(w=np.arange(N) % 3)
     options = {
-        "estimator": "linear", "frequency_weight": "w", "groups": {"g": ["a", "b"], "h": ["c"]},
+        "estimator": "linear", "frequency_weight": "w",
+        "feature_groups": {"g": ["a", "b"], "h": ["c"]},
         "units": "groups", "n_repeats": 1, "diagnose": False, **SAMPLE,
     }  # fmt: skip
     same(
@@ -72,7 +73,7 @@ def test_counts_and_named_groups(frame, same):
     )
 
 
-@pytest.mark.parametrize("missing", ["unit", "drop"])
+@pytest.mark.parametrize("missing", ["indicator", "drop"])
 def test_classes_and_missing_values(missing, frame, same):
     table = frame.drop(columns=["w", "y"])
     options = {

@@ -67,7 +67,7 @@ def test_folders_patterns_and_large_files_are_read_in_parts(folder, monkeypatch)
     ("options", "message"),
     [
         (("--time", "id"), "--time needs all rows at once"),
-        (("--cv-groups", "id"), "--cv-groups needs all rows at once"),
+        (("--clusters", "id"), "--clusters needs all rows at once"),
         (("--frequency-weights", "z", "--weights", ""), "--weights: there is no column ''"),
         (("--drop", "y"), "the target 'y' is also named by --drop"),
         (("--missing", "error"), "column 'y' has 7 missing values"),

@@ -309,7 +309,7 @@ def test_lazy_frames_of_others():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"cv_groups": [0, 1]}, "cv_groups keeps rows together"),
+        ({"clusters": [0, 1]}, "clusters keeps rows together"),
         ({"cv": [([0, 1], [2, 3])]}, "cv is a list of row numbers, and the rows of X are not"),
         ({"transport": "copula"}, "transport='copula' needs all rows in memory"),
         ({"transport": "auto"}, "transport='auto' needs all rows in memory"),
@@ -333,7 +333,7 @@ def test_time_splits_of_a_sample(table):
 
 def test_fit_rows_in_memory_has_its_refusals(numbers):
     refused("cv='prefit' fits none", numbers, fit_rows=100, cv="prefit")
-    refused("cv_groups keeps rows together", numbers, fit_rows=100, cv_groups=np.arange(N) % 9)
+    refused("clusters keeps rows together", numbers, fit_rows=100, clusters=np.arange(N) % 9)
     refused("cv is a list of row numbers that says", numbers, fit_rows=100, cv=[([0, 1], [2, 3])])
 
 

@@ -48,7 +48,7 @@ def joint(X, y, model, groups=GROUPS, **options):
     }  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return dfi.explain(X, y, model, groups=groups, units="groups", **options)
+        return dfi.explain(X, y, model, feature_groups=groups, units="groups", **options)
 
 
 def explained(X, y, model, **options):
@@ -137,7 +137,7 @@ def curved(table):
 
 
 def fold_task(X, y, model, donors, form):
-    fits = prepare(X, y, estimator=model, cv="prefit", groups=GROUPS, units="groups")
+    fits = prepare(X, y, estimator=model, cv="prefit", feature_groups=GROUPS, units="groups")
     method = Disentangled(
         transport=WHOLE, form=form, transport_error="ignore", diagnose=False,
         integration=dfi.Quadrature(donors=donors),
@@ -749,7 +749,7 @@ def test_what_thinned_rows_add_to_refits_is_no_error_of_the_transport(monkeypatc
     errors = {}
     for rows in (60, 600):
         monkeypatch.setattr(module, "JACKKNIFE_ROWS", rows)
-        found = explained(X, y, step, groups=groups, units="groups", transport_error="auto")
+        found = explained(X, y, step, feature_groups=groups, units="groups", transport_error="auto")
         errors[rows] = found.latent.se
     # 1.2 here, 2.0 with the noise left in
     assert np.mean(errors[60] / errors[600]) < 1.6

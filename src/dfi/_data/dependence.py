@@ -275,7 +275,7 @@ def joined(
         return Clusters(_joined_labels(first.labels, second.labels, here, there, n))
     raise ValueError(
         "one result has rows in clusters, the other the same rows in time: explain both with "
-        "the same cv_groups and splits"
+        "the same clusters and splits"
     )
 
 
@@ -302,7 +302,7 @@ def _joined_labels(first: Ints, second: Ints, here: Ints, there: Ints, n: int) -
         if len(np.unique(pairs[0])) < pairs.shape[1] or len(np.unique(pairs[1])) < pairs.shape[1]:
             raise ValueError(
                 "the results put the same rows into different clusters: explain both with the same "
-                "cv_groups"
+                "clusters"
             )
         names = dict(zip(pairs[1].tolist(), pairs[0].tolist(), strict=True))
         fresh = int(max(first.max(), second.max())) + 1

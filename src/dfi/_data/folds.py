@@ -151,17 +151,17 @@ def split_halves(
 
 def read_row_groups(groups: object, n_rows: int, kept: Bools | None = None) -> Rows:
     """Return the labels of the ``kept`` rows (None: all) as numbers, one per different label."""
-    labels = read_vector(groups, "cv_groups", labels=True).labels()
+    labels = read_vector(groups, "clusters", labels=True).labels()
     if len(labels) != n_rows:
         raise ValueError(
-            f"{argument('cv_groups')} has {len(labels)} labels and {TABLE} has {n_rows} rows; they "
+            f"{argument('clusters')} has {len(labels)} labels and {TABLE} has {n_rows} rows; they "
             "must be the same rows."
         )
     if kept is not None:
         labels = [labels[row] for row in np.flatnonzero(kept).tolist()]
     if any(label is None for label in labels):
         raise ValueError(
-            f"{argument('cv_groups')} has a missing label in row {labels.index(None)}: give every "
+            f"{argument('clusters')} has a missing label in row {labels.index(None)}: give every "
             "row one, or drop those rows."
         )
     place = {label: code for code, label in enumerate(dict.fromkeys(labels))}
@@ -191,7 +191,7 @@ def _require_folds(n_folds: int, n_rows: int, labels: Rows | None) -> None:
     _require_enough(n_folds, n_rows)
     if labels is not None and len(np.unique(labels)) < n_folds:
         raise ValueError(
-            f"{argument('cv', n_folds)} and {argument('cv_groups')} has only "
+            f"{argument('cv', n_folds)} and {argument('clusters')} has only "
             f"{len(np.unique(labels))} different labels; use fewer folds."
         )
 
@@ -253,7 +253,7 @@ def _deal_groups(labels: Array, generator: np.random.Generator) -> Rows:
     _, code, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     if len(sizes) < 2:
         raise ValueError(
-            f"The training rows of a fold are all of one label in {argument('cv_groups')}, which "
+            f"The training rows of a fold are all of one label in {argument('clusters')}, which "
             "cannot be split into halves; use fewer folds or finer labels."
         )
     order = generator.permutation(len(sizes))
@@ -289,7 +289,7 @@ def _split(cv: Estimator, matrix: Array, y: Array | None, labels: Rows | None) -
         if labels is None and "groups" in str(error):
             raise ValueError(
                 f"{type(cv).__name__} splits by groups of rows, and none were given: pass one "
-                f"label per row as {argument('cv_groups')}, or use another splitter."
+                f"label per row as {argument('clusters')}, or use another splitter."
             ) from error
         raise ValueError(f"{type(cv).__name__} cannot split these rows: {error}") from error
 
@@ -359,9 +359,9 @@ def _refuse_split_clusters(folds: Sequence[Fold], labels: Rows, cv: object) -> N
             if hasattr(cv, "split"):
                 remedy += f", in place of {type(cv).__name__}"
             raise ValueError(
-                f"{argument('cv')} splits what {argument('cv_groups')} keeps together: fold "
+                f"{argument('cv')} splits what {argument('clusters')} keeps together: fold "
                 f"{number} tests row {row} and trains on row {other}, which has the same label. "
-                f"Pass a number of folds, or {remedy}; leave {argument('cv_groups')} out if the "
+                f"Pass a number of folds, or {remedy}; leave {argument('clusters')} out if the "
                 "rows are independent"
             )
 

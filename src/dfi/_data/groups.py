@@ -175,7 +175,7 @@ def _from_labels(labels: Sequence[object], units: _Units) -> dict[str, list[int]
     if len(labels) != len(units.names):
         raise InvalidParameterError(
             f"groups has {len(labels)} labels for {len(units.names)} features (labels of rows are "
-            f"{argument('cv_groups')})",
+            f"{argument('clusters')})",
             "groups",
             _remedy(),
         )

@@ -244,7 +244,7 @@ def outcome_rule(
         return _number_rule(shown, distinct, positive)
     if positive is not None:
         raise ValueError(
-            f"{argument('positive', positive)} names the class that is explained, and {TARGET} is "
+            f"{argument('pos_label', positive)} names the class that is explained, and {TARGET} is "
             f"a quantity: leave it out, or pass {argument('task', 'classification')}"
         )
     integer = shown.kind == "integer"
@@ -311,7 +311,7 @@ def _read_several(
     if task == "classification" or positive is not None:
         raise ValueError(
             f"{TARGET} has {len(columns)} columns, and several outcomes are explained as "
-            f"quantities: leave {argument('task')} and {argument('positive')} out, or explain one "
+            f"quantities: leave {argument('task')} and {argument('pos_label')} out, or explain one "
             "column of classes at a time"
         )
     members = []
@@ -429,7 +429,7 @@ def position_of(
     chosen: object,
     labels: Sequence[object],
     *,
-    parameter: str = "positive",
+    parameter: str = "pos_label",
     whose: str | None = None,
 ) -> int | None:
     """Return which of some labels a parameter names, None where it names none; raise for others."""

@@ -314,9 +314,9 @@ def read_data(
     groups: GroupsLike = None,
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
-    cv_groups: VectorLike = None,
+    clusters: VectorLike = None,
     units: UnitsKind = "columns",
-    missing: Missing = "unit",
+    missing: Missing = "indicator",
     task: Task = "auto",
     positive: object = None,
     counted: bool = False,
@@ -332,12 +332,12 @@ def read_data(
         Groups of columns (:func:`~dfi._data.groups.read_groups`).
     sample_weight, frequency_weight
         Weights of the rows (:func:`~dfi._data.weights.read_weights`).
-    cv_groups : array-like, optional
+    clusters : array-like, optional
         Labels of rows that depend on each other: they stay together, and errors are those of
         clusters.
     units : {"columns", "groups"}
         Whether groups are units, each disentangled and scored as one.
-    missing : {"unit", "error", "drop"}, default="unit"
+    missing : {"indicator", "error", "drop"}, default="indicator"
         Missing values of ``X``: part of what is seen of their column, an error, or a reason to
         leave a row out.
     task, positive, counted
@@ -366,7 +366,7 @@ def read_data(
         "y": y,
         "sample_weight": sample_weight,
         "frequency_weight": frequency_weight,
-        "cv_groups": cv_groups,
+        "clusters": clusters,
     }
     check_same_order(X, {**vectors, **(beside or {})})
     target, weight_name, count_name = (
@@ -400,14 +400,14 @@ def read_data(
     table = table.without(weights.values == 0)
     _refuse_constant_outcome(outcome, weights)
     row_groups = None
-    if cv_groups is not None:
-        row_groups = read_row_groups(cv_groups, n_rows, kept)
+    if clusters is not None:
+        row_groups = read_row_groups(clusters, n_rows, kept)
         weights = replace(weights, dependence=Clusters(row_groups))
         if len(np.unique(row_groups[weights.counted])) < 2:
             raise ValueError(
-                f"{argument('cv_groups')} has the same label for all rows: one cluster has no "
+                f"{argument('clusters')} has the same label for all rows: one cluster has no "
                 "standard errors; give labels of two clusters or more, or leave "
-                f"{argument('cv_groups')} out"
+                f"{argument('clusters')} out"
             )
     data = Data(
         table,

@@ -47,7 +47,7 @@ _MANY_LEVELS = 50
 _MOST_LEVELS = 500
 _MOST_LEVEL_BYTES = 2**28
 
-Missing = Literal["unit", "error", "drop"]
+Missing = Literal["indicator", "error", "drop"]
 """What becomes of missing values."""
 
 
@@ -57,7 +57,7 @@ def missing_remedy() -> str:
         "Impute them, e.g. with sklearn.impute.SimpleImputer, or drop those rows or columns",
         "Leave such rows out with --missing drop, columns with --drop",
     )
-    unit = argument("missing", "unit")
+    unit = argument("missing", "indicator")
     return f"{away}; {unit} scores a column's value and missingness together."
 
 
@@ -264,7 +264,7 @@ class Table:
         return real_column(column, values, self.library)
 
 
-def read_table(X: Frame, *, missing: Missing = "unit", max_dense_bytes: int = GIB) -> Table:
+def read_table(X: Frame, *, missing: Missing = "indicator", max_dense_bytes: int = GIB) -> Table:
     """Read a table of features: an array, data frame, sparse matrix or list of rows.
 
     Columns are real, integer, boolean or categorical (Categorical, Enum, dictionary, string),
@@ -276,10 +276,10 @@ def read_table(X: Frame, *, missing: Missing = "unit", max_dense_bytes: int = GI
 
 
 def read_complete(
-    X: Frame, *, missing: Missing = "unit", max_dense_bytes: int = GIB
+    X: Frame, *, missing: Missing = "indicator", max_dense_bytes: int = GIB
 ) -> tuple[Table, Bools | None]:
     """Read a table; return it with the mask of the rows that are kept (None: all of them)."""
-    one_of("missing", missing, ("unit", "error", "drop"))
+    one_of("missing", missing, ("indicator", "error", "drop"))
     library, _, readings, header = _open(X, max_dense_bytes=max_dense_bytes, min_rows=2)
     if missing == "error":
         _refuse_missing(readings, missing_remedy(), infinite=True)
@@ -435,7 +435,7 @@ def _complete(readings: Sequence[Reading], kept: Bools) -> list[Reading]:
             f"{int(worst.gaps.sum())}).",
             "missing",
             f"{worded('Drop such columns', 'Leave such columns out with --drop')}, or use "
-            f"{argument('missing', 'unit')}.",
+            f"{argument('missing', 'indicator')}.",
         )
     rows = np.flatnonzero(kept)
     return [reading.take(rows) for reading in readings]

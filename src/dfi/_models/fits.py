@@ -370,7 +370,7 @@ class Fits:
         )
         filled = view == "matrix" and self.table.gaps
         return {
-            "how": "unit",
+            "how": "indicator",
             "share": self.data.missing_shares,
             "model": "mean and indicator" if filled else "values missing",
         }
@@ -428,12 +428,12 @@ class Fits:
         count = weights.dependence.count(weights.counted)
         if count < 2:
             raise ValueError(
-                f"the rows that are explained are all of one label in {argument('cv_groups')}, and "
+                f"the rows that are explained are all of one label in {argument('clusters')}, and "
                 "one cluster has no standard errors: choose folds that hold out several"
             )
         if count < FEW_CLUSTERS:
             warn(
-                f"{argument('cv_groups')} has {count} clusters: standard errors of so few are "
+                f"{argument('clusters')} has {count} clusters: standard errors of so few are "
                 f"rough, and intervals and tests use a t distribution with {count - 1} degrees of "
                 "freedom; they may be too short all the same",
                 InferenceWarning,
@@ -795,7 +795,7 @@ def loss_for(outcome: Outcome, loss: Loss | None) -> Loss:
         raise ValueError(
             f"{argument('loss', loss.name)} is about one number, and {TARGET} has "
             f"{len(outcome.classes)} classes: use 'brier' or 'log-loss', or "
-            f"{argument('positive', ...)} for one class against the rest"
+            f"{argument('pos_label', ...)} for one class against the rest"
         )
     if outcome.kind == "several" and not (loss.is_square and loss.domain == "real"):
         raise ValueError(
@@ -881,7 +881,7 @@ def _of_one_class(predictor: Predictor, data: Data) -> Predictor:
         raise ValueError(
             f"{predictor.name} gives one number for each row, and the explained class of {TARGET} "
             f"is {label!r}: pass y as 0 and 1, 1 for the class that the number is the probability "
-            "of, and no positive; or a function that gives a column for each class"
+            f"of, and no {argument('pos_label')}; or a function that gives a column for each class"
         )
     if shape != (1, outcome.among):
         raise ValueError(
@@ -1036,15 +1036,15 @@ def prepare(
     estimator: EstimatorLike = "auto",
     cv: SplitsLike = 5,
     n_repeats: int | None = None,
-    groups: GroupsLike = None,
+    feature_groups: GroupsLike = None,
     units: UnitsKind = "columns",
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
-    cv_groups: VectorLike = None,
-    missing: Missing = "unit",
+    clusters: VectorLike = None,
+    missing: Missing = "indicator",
     loss: LossLike = "auto",
     task: Task = "auto",
-    positive: object = None,
+    pos_label: object = None,
     scale: Scale = "response",
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -1087,22 +1087,22 @@ def prepare(
         )
     seeds = Seeds.of(random_state)
     reading: Plain = {
-        "groups": groups,
+        "groups": feature_groups,
         "units": units,
         "sample_weight": sample_weight,
         "frequency_weight": frequency_weight,
         "missing": missing,
         "task": task,
-        "positive": positive,
+        "positive": pos_label,
         "counted": chosen is not None and chosen.domain == "positive",
     }
     if is_stream(X):
         cluster = is_cluster_learner(estimator) and not given
         wanted = Wanted(fit_rows, explain_rows, given=given, samples=samples, cluster=cluster)
-        check_streamed(cv, cv_groups)
+        check_streamed(cv, clusters)
         data = read_streamed(X, y, wanted, seeds, partial(progress_bar, progress), **reading)
     else:
-        data = read_data(X, y, cv_groups=cv_groups, **reading)
+        data = read_data(X, y, clusters=clusters, **reading)
         data = with_fit_rows(data, fit_rows, seeds, cv=cv, given=given)
     return fits_of(
         data,

@@ -74,11 +74,11 @@ class Wanted:
     cluster: bool = False
 
 
-def check_streamed(cv: SplitsLike, cv_groups: VectorLike) -> None:
+def check_streamed(cv: SplitsLike, clusters: VectorLike) -> None:
     """Raise for options that need all rows in memory."""
-    if cv_groups is not None:
+    if clusters is not None:
         raise ValueError(
-            f"{argument('cv_groups')} keeps rows together that may be in any part of {TABLE}, and "
+            f"{argument('clusters')} keeps rows together that may be in any part of {TABLE}, and "
             f"{TABLE} is not in memory: leave it out, or take a table of some of the rows"
         )
     if not isinstance(cv, int | np.integer | str) and not hasattr(cv, "split"):
@@ -172,7 +172,7 @@ def with_fit_rows(
     if data.row_groups is not None:
         raise ValueError(
             f"{argument('fit_rows')} takes a random sample of the rows, and "
-            f"{argument('cv_groups')} keeps rows together: leave one of them out"
+            f"{argument('clusters')} keeps rows together: leave one of them out"
         )
     if not isinstance(cv, int | np.integer) and not hasattr(cv, "split"):
         raise ValueError(

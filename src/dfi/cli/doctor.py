@@ -142,7 +142,7 @@ def examine(request: Request, console: Console, settings: dict[str, Any]) -> Exa
         if len(found) == X.width:
             return Examined(refused=refused)
         arguments["X"] = X.drop(list(found))
-        arguments["groups"] = _without(arguments["groups"], refused)
+        arguments["feature_groups"] = _without(arguments["feature_groups"], refused)
     fits: Fits | None = None
     try:
         check_level(arguments.pop("level"))

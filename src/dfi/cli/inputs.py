@@ -63,7 +63,7 @@ def read_arguments(
     console.say(f"reading {'standard input' if request.data == '-' else request.data}")
     rest = {
         "estimator": model,
-        "groups": groups,
+        "feature_groups": groups,
         "units": request.units.value,
         "missing": request.missing.value,
         "level": request.level,
@@ -121,14 +121,14 @@ def read_arguments(
         "cv": "prefit" if fitted else rows.cv,
         "sample_weight": rows.weights,
         "frequency_weight": rows.frequency_weights,
-        "cv_groups": rows.row_groups,
+        "clusters": rows.row_groups,
         **rest,
     }
 
 
 def _roles(request: Request) -> set[str]:
     named = (request.target, request.weights, request.frequency_weights, request.time,
-             request.cv_groups)  # fmt: skip
+             request.clusters)  # fmt: skip
     return {name for name in named if name is not None}
 
 
@@ -139,7 +139,10 @@ def _blocks_of_parts(
     from dfi.cli.columns import block_groups
 
     if groups is None:
-        return {"groups": block_groups(rows.features.columns, rows.blocks), "units": "groups"}
+        return {
+            "feature_groups": block_groups(rows.features.columns, rows.blocks),
+            "units": "groups",
+        }
     if not isinstance(groups, dict) or request.units is not UnitsKind.groups:
         raise Failure(
             "--dates parts makes one unit of the parts of a date, and --groups adds up columns: "
@@ -152,7 +155,7 @@ def _blocks_of_parts(
     }
     grouped = {name for members in groups.values() for name in members}
     alone = {name: parts for name, parts in rows.blocks.items() if name not in grouped}
-    return {"groups": {**known, **alone}}
+    return {"feature_groups": {**known, **alone}}
 
 
 def _about_outcome(request: Request, target: pl.Series | None) -> dict[str, object]:
@@ -162,8 +165,9 @@ def _about_outcome(request: Request, target: pl.Series | None) -> dict[str, obje
     said: dict[str, object] = {}
     if request.task is not options.Task.auto:
         said["task"] = request.task.value
-    if request.positive is not None:
-        said["positive"] = request.positive if target is None else label(target, request.positive)
+    positive = request.pos_label
+    if positive is not None:
+        said["pos_label"] = positive if target is None else label(target, positive)
     if request.loss != "auto":
         said["loss"] = request.loss
     return said

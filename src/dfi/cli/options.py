@@ -46,7 +46,7 @@ _running = partial(typer.Option, rich_help_panel="Running and writing")
 class Missing(StrEnum):
     """What happens to missing values."""
 
-    unit = "unit"
+    indicator = "indicator"
     error = "error"
     drop = "drop"
 
@@ -185,7 +185,7 @@ Time = Annotated[
 ]
 RowGroups = Annotated[
     str | None,
-    _reading("--cv-groups", help="column of clusters: they stay together, errors are robust"),
+    _reading("--clusters", help="column of clusters: they stay together, errors are robust"),
 ]
 MissingValues = Annotated[
     Missing,
@@ -411,7 +411,7 @@ class Request:
     data: Data
     target: Target
     task: OutcomeTask = Task.auto
-    positive: Positive = None
+    pos_label: Positive = None
     loss: ScoreLoss = "auto"
     groups: Groups = None
     units: Units = UnitsKind.columns
@@ -419,8 +419,8 @@ class Request:
     weights: Weights = None
     frequency_weights: FrequencyWeights = None
     time: Time = None
-    cv_groups: RowGroups = None
-    missing: MissingValues = Missing.unit
+    clusters: RowGroups = None
+    missing: MissingValues = Missing.indicator
     na_values: NaValues = None
     categorical: Categorical = None
     dates: DateColumns = None

@@ -121,7 +121,7 @@ class Spelling:
         dates = request.dates is not None or request.time is not None
         without = tuple(split_names(request.drop))
         levels = request.numbers is Numbers.text
-        roles = (request.weights, request.frequency_weights, request.time, request.cv_groups)
+        roles = (request.weights, request.frequency_weights, request.time, request.clusters)
         named = {*without, *split_names(request.categorical), *filter(None, roles)}
         return cls(request.encoding, request.decimal, dates, without, levels, tuple(named))
 
@@ -305,7 +305,7 @@ def _require_parquet(files: Sequence[Path]) -> None:
 
 def select_lazily(frame: pl.LazyFrame, request: Request, console: Console) -> pl.LazyFrame:
     """Leave out columns and rows of a table that is not in memory, as :func:`select` does."""
-    for option, name in (("--time", request.time), ("--cv-groups", request.cv_groups)):
+    for option, name in (("--time", request.time), ("--clusters", request.clusters)):
         if name is not None:
             raise Failure(
                 f"{option} needs all rows at once, and {request.data} is read in parts: give one "
@@ -822,9 +822,9 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     """Take a table apart: what is neither dropped nor named by a role is a feature."""
     target, weights, counts, time, row_groups = roles = (
         request.target, request.weights, request.frequency_weights, request.time,
-        request.cv_groups,
+        request.clusters,
     )  # fmt: skip
-    options = ("target", "weights", "frequency-weights", "time", "cv-groups")
+    options = ("target", "weights", "frequency-weights", "time", "clusters")
     for option, name in zip(options, roles, strict=True):
         if name is not None:
             _require(frame.columns, name, f"--{option}")
@@ -847,7 +847,7 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     if request.missing is Missing.error:
         _refuse_missing(frame, frame.columns)
     # what has no outcome cannot be explained; a row's weight, time or label may not be guessed
-    frame = _without(frame, [target] if request.missing is Missing.unit else named, console)
+    frame = _without(frame, [target] if request.missing is Missing.indicator else named, console)
     _refuse_missing(frame, named)
     if time is not None:
         frame = frame.sort(time, maintain_order=True)
@@ -874,7 +874,7 @@ def _refuse_target_roles(request: Request) -> dict[str, str | None]:
         "weights": request.weights,
         "frequency-weights": request.frequency_weights,
         "time": request.time,
-        "cv-groups": request.cv_groups,
+        "clusters": request.clusters,
     }
     for option, name in others.items():
         if name == request.target:
@@ -987,14 +987,14 @@ def label(target: pl.Series, text: str) -> object:
             pass
     if target.dtype.is_float() and len(values) > FEW_CLASSES:
         raise Failure(
-            f"--positive {text} names a class, and {target.name!r} is a quantity: leave it out",
+            f"--pos-label {text} names a class, and {target.name!r} is a quantity: leave it out",
             REFUSED,
         )
     shown = sorted(map(str, values))[:10]
     close = difflib.get_close_matches(text, map(str, values), n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"its labels are {', '.join(shown)}"
     more = ", ..." if not close and len(values) > len(shown) else ""
-    raise Failure(f"--positive: {target.name!r} has no label {text!r}; {hint}{more}", REFUSED)
+    raise Failure(f"--pos-label: {target.name!r} has no label {text!r}; {hint}{more}", REFUSED)
 
 
 def _without(frame: pl.DataFrame, names: list[str], console: Console) -> pl.DataFrame:

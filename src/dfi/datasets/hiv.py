@@ -169,7 +169,7 @@ def load_hiv(
     --------
     >>> from dfi.datasets import load_hiv
     >>> data = load_hiv("sens50", download=True)  # doctest: +SKIP
-    >>> dfi.explain(data.X, data.y, groups=data.groups)  # doctest: +SKIP
+    >>> dfi.explain(data.X, data.y, feature_groups=data.groups)  # doctest: +SKIP
     """
     texts = []
     for name, key in ((f"{outcome}_processed_dataset.csv", outcome), (GROUP_FILE, GROUP_FILE)):

@@ -203,7 +203,7 @@ class Disentangled(Method):
             raise ValueError(
                 f"{argument('explain_rows')} and {argument('max_seconds')} take a random sample of "
                 "rows that are independent, and these depend on each other "
-                f"({argument('cv_groups')}, {worded('or folds along time', '--time')}): leave both "
+                f"({argument('clusters')}, {worded('or folds along time', '--time')}): leave both "
                 "out"
             )
         count = here if asked is None or isinstance(asked, str) else min(asked, here)
@@ -312,7 +312,7 @@ class Disentangled(Method):
             if groups is None or not fits.data.joint or form == "cpi":
                 raise ValueError(
                     "additive=True gives Shapley values to groups that are units, for the cross "
-                    f"and the LOCO-type form: pass {argument('groups', ...)} and "
+                    f"and the LOCO-type form: pass {argument('feature_groups', ...)} and "
                     f"{argument('units', 'groups')}, and no {argument('form', 'cpi')}"
                 )
             if form == "calibrated":

@@ -62,7 +62,7 @@ class PCM(Method):
     ----------
     n_folds : int, default=3
         Cross-fitting folds of the regressions on the testing half, for learners that are not
-        linear. Groups of rows (``cv_groups``) stay whole in the halves and in these folds.
+        linear. Groups of rows (``clusters``) stay whole in the halves and in these folds.
     estimate_variance : bool, default=True
         Divide the direction by an estimate of the conditional variance.
 
@@ -102,13 +102,13 @@ class PCM(Method):
         if n_groups < 2:
             return (
                 "pcm splits the groups of rows in halves, and the testing half is one of them, "
-                f"which has no standard error; use finer {argument('cv_groups')}"
+                f"which has no standard error; use finer {argument('clusters')}"
             )
         if n_groups < self.n_folds and not is_linear(_regression(fits.learner)):
             return (
                 f"pcm splits the groups of rows in halves, and the testing half in {self.n_folds} "
                 f"folds: it has {n_groups} of the groups, which is too few; use finer "
-                f"{argument('cv_groups')}" + (" or PCM(n_folds=2)" if n_groups == 2 else "")
+                f"{argument('clusters')}" + (" or PCM(n_folds=2)" if n_groups == 2 else "")
             )
         return None
 

@@ -731,7 +731,9 @@ class Importance:
         return summed(self, found)
 
     def _scored_again(self, groups: object, how: Literal["joint", "shapley"]) -> Importance:
-        again = f"explain again with {argument('groups', ...)}, {argument('units', 'groups')}"
+        again = (
+            f"explain again with {argument('feature_groups', ...)}, {argument('units', 'groups')}"
+        )
         if self.spec.get("method") != "dfi":
             raise ValueError(
                 f"how={how!r} is about scores of method 'dfi', and this result is of "

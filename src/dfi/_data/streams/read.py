@@ -134,7 +134,7 @@ def open_stream(
     *,
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
-    missing: Missing = "unit",
+    missing: Missing = "indicator",
     task: Task = "auto",
     positive: object = None,
     counted: bool = False,
@@ -155,7 +155,7 @@ def open_stream(
     watch : Watch
         Who watches.
     """
-    one_of("missing", missing, ("unit", "error", "drop"))
+    one_of("missing", missing, ("indicator", "error", "drop"))
     refuse_both(sample_weight, frequency_weight)
     given: dict[str, object] = {"y": y}
     weight = "sample_weight" if sample_weight is not None else "frequency_weight"

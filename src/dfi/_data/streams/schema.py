@@ -47,7 +47,7 @@ class Roles:
     target: str
     weight: str | None = None
     kind: WeightKind = "frequency"
-    missing: Missing = "unit"
+    missing: Missing = "indicator"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -532,7 +532,8 @@ def check_features(state: SchemaState, roles: Roles) -> None:
             f"{argument('missing', 'drop')} leaves {state.used} of {state.n_rows} rows of {TABLE}"
         )
         raise ValueError(
-            f"{left}: drop the columns that are missing, or pass {argument('missing', 'unit')}."
+            f"{left}: drop the columns that are missing, or pass "
+            f"{argument('missing', 'indicator')}."
             if roles.missing == "drop"
             else f"{TABLE} has one row; an importance needs many."
         )
