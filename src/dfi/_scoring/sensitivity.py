@@ -431,16 +431,22 @@ def gradient_products(
 
 
 def _gradients(model: LineModel, matrix: Floats, transport: LinearTransport, step: float) -> Floats:
-    """Return a model's derivative along each latent direction, (n, d), by central differences."""
+    """Return a model's derivative along each latent direction, (n, d), by central differences.
+
+    Lines of a component of one column have no tilt: their derivatives are not asked for, and 0.
+    """
     n, p = matrix.shape
-    directions = transport.directions
-    gradient = np.empty((n, transport.n_latent))
+    directions, labels = transport.directions, transport.labels
+    gradient = np.zeros((n, transport.n_latent))
+    joined = np.arange(transport.n_latent)
+    if labels is not None:
+        joined = np.flatnonzero(np.bincount(labels)[labels] > 1)
     # a model pays for every call: many directions share one
-    for part in blocks(transport.n_latent, BLOCK_BYTES // (8 * 2 * n * p)):
-        moves = step * directions[:, part].T[:, None, :]
+    for part in blocks(len(joined), BLOCK_BYTES // (8 * 2 * n * p)):
+        moves = step * directions[:, joined[part]].T[:, None, :]
         rows = np.concatenate([matrix + moves, matrix - moves])
         high, low = np.split(model.predict(rows.reshape(-1, p)).reshape(-1, n), 2)
-        gradient[:, part] = (high - low).T / (2.0 * step)
+        gradient[:, joined[part]] = (high - low).T / (2.0 * step)
     return gradient
 
 

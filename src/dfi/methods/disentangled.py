@@ -339,6 +339,7 @@ class Disentangled(Method):
             fits.require_halves()
         population = fits.population
         design.check_source(population)
+        design.check_size(fits.constant, population.n_rows)
         choice = TransportChoice(design)
         if design.chooses:
             choice = design.choose(*_rows_of(population, fits), columns, fits.child("auto"))

@@ -64,7 +64,9 @@ if TYPE_CHECKING:
     from dfi.transports.gaussian import LinearTransport
     from dfi.transports.straight import StraightTransport
 
-N_GROUPS = 20
+N_GROUPS, WIDE_GROUPS, WIDE_COLUMNS = 20, 8, 1000
+"""Groups that refits leave out, and those of tables with more coordinates than the last number."""
+
 MOST_REPEATED = 100_000
 """Rows up to which counts are spelled out, about 2 CPU seconds for each pair of columns of a vine;
 in larger tables they may double the rows. Beyond that a transport's own weights have to do."""
@@ -73,6 +75,9 @@ in larger tables they may double the rows. Beyond that a transport's own weights
 MOST_BYTES = GIB
 """What a matrix of all columns by all columns may take: 11,585 columns. There are six or seven at
 the same time, and time goes with the third power of the columns."""
+
+MOST_WIDE = 3000
+"""Columns of a table that has fewer rows than columns: refits take minutes for as many."""
 
 STRAIGHT_ONLY = ("derived", "covariance", "finite-difference")
 """Ways to the transport's own error that need straight lines."""
@@ -184,6 +189,18 @@ class Transport(TransformerMixin, BaseEstimator):
                 f"so many takes several matrices of {8 * width**2 / GIB:.3g} GiB, more than the "
                 f"{MOST_BYTES / GIB:.3g} GiB allowed for each: explain at most "
                 f"{math.isqrt(MOST_BYTES // 8)} columns; {fewer}"
+            )
+
+    def check_size(self, constant: Bools, n_rows: int) -> None:
+        """Raise if columns that vary are too many for fewer rows than columns."""
+        width = int(np.sum(~constant))
+        if n_rows < width > MOST_WIDE:
+            raise ValueError(
+                f"X has {n_rows} rows and {width} columns that vary (levels of categories "
+                f"counted): with fewer rows than columns a transport of at most {MOST_WIDE} is "
+                "feasible, in minutes. Explain fewer columns, e.g. those that "
+                "sklearn.feature_selection.SelectKBest keeps, or the components of "
+                "sklearn.decomposition.PCA"
             )
 
     def check(self, *, transport_error: str, integration: Quadrature) -> None:
@@ -325,6 +342,7 @@ class Transport(TransformerMixin, BaseEstimator):
         constant = replace(table, matrix=table.matrix[weights.values > 0]).constant
         if constant.all():
             raise ValueError(f"every column of {TABLE} is constant: there is nothing to transform")
+        self.check_size(constant, table.n_rows)
         # a copy: the parameters of this one may be set again
         self.fitted_ = clone(self).fit_matrix(
             table.matrix, weights, constant, columns=table.columns
@@ -683,7 +701,7 @@ def jackknifed(
 def _ticket_groups(task: Task, seed: np.random.SeedSequence) -> TicketGroups | None:
     """Return groups of a population's rows, as many as all have rows that are explained."""
     places = task.places[task.weights.values[task.explained] > 0]
-    for count in range(min(N_GROUPS, len(places) // 2), 1, -1):
+    for count in range(min(_group_count(task), len(places) // 2), 1, -1):
         groups = TicketGroups(seed, count)
         if len(np.unique(groups(places))) == count:
             return groups
@@ -700,8 +718,13 @@ def _dealt_groups(task: Task, seed: np.random.SeedSequence) -> Ints:
     if task.sample is not None:
         at = np.searchsorted(task.rows, task.explained)
         scored = np.searchsorted(counted, at[weights.values[at] > 0])
-    groups[counted] = dealt(weights.take(counted), seed, scored)
+    groups[counted] = dealt(weights.take(counted), seed, scored, most=_group_count(task))
     return groups
+
+
+def _group_count(task: Task) -> int:
+    """Return how many groups refits leave out: a refit of many columns takes seconds."""
+    return N_GROUPS if np.sum(~task.constant) <= WIDE_COLUMNS else WIDE_GROUPS
 
 
 def deal_groups(n: int, n_groups: int, seed: np.random.SeedSequence) -> Ints:
@@ -709,7 +732,13 @@ def deal_groups(n: int, n_groups: int, seed: np.random.SeedSequence) -> Ints:
     return np.random.default_rng(seed).permutation(np.arange(n) % n_groups)
 
 
-def dealt(weights: Weights, seed: np.random.SeedSequence, scored: Ints | None = None) -> Ints:
+def dealt(
+    weights: Weights,
+    seed: np.random.SeedSequence,
+    scored: Ints | None = None,
+    *,
+    most: int = N_GROUPS,
+) -> Ints:
     """Return a group for every row: clusters stay whole, rows in time are cut into blocks.
 
     What depends on each other is left out together. Every group has some of the rows that are
@@ -717,7 +746,7 @@ def dealt(weights: Weights, seed: np.random.SeedSequence, scored: Ints | None = 
     """
     n = len(weights.values)
     first = np.arange(n) if scored is None else scored
-    n_groups = min(N_GROUPS, len(first) // 2)
+    n_groups = min(most, len(first) // 2)
     if weights.dependence is not None:
         return weights.dependence.deal(n_groups, np.random.default_rng(seed), first)
     groups = deal_groups(n, n_groups, seed)

@@ -87,9 +87,6 @@ FEWEST_ROWS = 5.0
 RELATIVE_FLOOR = 1e-10
 """Eigenvalues below this share of the largest are zero, as in the transport itself."""
 
-SHORT = 4
-"""Columns per row from which on products go through the rows."""
-
 COLLINEAR = 1e-6
 """Entries of the null space's projector above this connect two units."""
 
@@ -205,7 +202,7 @@ class _Sample:
     norms of the correlation's blocks; ``squares`` (n, units) the squared norm of every row in each
     unit's basis; ``share`` the rows' weights; ``inverse`` the pseudo-inverse of the correlation,
     None where there are too many columns for likelihoods, and ``null`` an orthonormal basis of its
-    null space; ``root`` rows whose cross products the correlation is, where these are few.
+    null space; ``root`` rows whose cross products the correlation is, where these are fewer.
     """
 
     size: float
@@ -254,9 +251,10 @@ class _Sample:
         if inverse is None or pairs.any():
             rows, share = coordinates.some_rows()
             squares = (rows @ basis) ** 2 @ member
+        root = coordinates.root(slice(None))
         return cls(
             size, correlation, place, rank, member.T @ correlation**2 @ member, squares, share,
-            inverse, null,
+            inverse, null, root @ basis if len(root) < len(place) else None,
         )  # fmt: skip
 
     @classmethod
@@ -272,12 +270,11 @@ class _Sample:
             rows, share = coordinates.some_rows()
             squares = (rows * scale) ** 2
         unit, rank = np.arange(d), np.ones(d, dtype=np.intp)
-        root = None
-        if inverse is None and SHORT * len(squares) <= d:
-            root = coordinates.root(slice(None)) * scale
+        root = coordinates.root(slice(None))
         return cls(
-            size, correlation, unit, rank, correlation**2, squares, share, inverse, null, root
-        )
+            size, correlation, unit, rank, correlation**2, squares, share, inverse, null,
+            root * scale if len(root) < d else None,
+        )  # fmt: skip
 
     @property
     def wide(self) -> bool:
@@ -331,10 +328,12 @@ class _Sample:
             groups = list(np.arange(len(labels))[:, None])
             shared, ranks = self.shared.copy(), self.rank.astype(np.float64)
         else:
-            members = np.eye(int(labels.max()) + 1)[labels]
-            groups = [np.flatnonzero(column) for column in members.T]
-            shared = members.T @ self.shared @ members
-            ranks = members.T @ self.rank
+            order = np.argsort(labels, kind="stable")
+            first = np.flatnonzero(np.diff(labels[order], prepend=-1))
+            groups = np.split(order, first[1:])
+            shared = np.add.reduceat(self.shared[order], first)
+            shared = np.add.reduceat(shared[:, order], first, axis=1)
+            ranks = np.add.reduceat(self.rank[order], first).astype(np.float64)
         tests = [self.joint_test(group) for group in groups]
         p = np.array([test.p for test in tests])
         alive = np.ones(len(groups), dtype=np.bool_)
@@ -399,18 +398,53 @@ class _Sample:
 
     @cached_property
     def _square(self) -> Floats:
-        if self.root is not None:
-            return np.asarray(self.root.T @ ((self.root @ self.root.T) @ self.root))
         return np.asarray(self.correlation @ self.correlation)
+
+    @cached_property
+    def _gram(self) -> Floats:
+        """Inner products of the root's rows."""
+        return np.asarray(self.root @ self.root.T) if self.root is not None else np.zeros((0, 0))
+
+    @cached_property
+    def _image(self) -> Floats:
+        return self._gram if self.root is None else np.asarray(self._gram @ self.root)
+
+    @cached_property
+    def _cubes(self) -> Floats:
+        """The diagonal of the correlation's third power."""
+        if self.root is not None:
+            return np.asarray(np.sum(self._image**2, axis=0))
+        return np.asarray(np.sum(self.correlation * self._square, axis=1))
 
     @cached_property
     def _all(self) -> _Block:
         return _Block(
-            float(len(self.unit)),
-            float(self.shared.sum()),
-            float(np.sum(self.correlation * self._square)),
-            0.0,
+            float(len(self.unit)), float(self.shared.sum()), float(self._cubes.sum()), 0.0
         )
+
+    @cached_property
+    def _shared_with_all(self) -> Floats:
+        return np.asarray(self.shared.sum(axis=1))
+
+    def _powers(self, inside: Bools) -> tuple[float, float, float]:
+        r"""Return :math:`tr(R_{AA}^2)`, :math:`tr(R_{AA}^3)` and :math:`tr(R_{AA} (R^2)_{AA})`.
+
+        With fewer rows than columns, :math:`R = Y'Y`, by the rows' inner products.
+        """
+        place = np.flatnonzero(inside)
+        if self.root is None:
+            block = self.correlation[np.ix_(place, place)]
+            square = self._square[np.ix_(place, place)]
+        elif len(place) < len(self.root):
+            part = self.root[:, place]
+            block, square = part.T @ part, part.T @ self._image[:, place]
+        else:
+            part = self.root[:, place]
+            block = part @ part.T
+            own = block @ block
+            return float(np.trace(own)), float(np.sum(block * own)), float(np.sum(self._gram * own))
+        own = block @ block
+        return float(np.trace(own)), float(np.sum(block * own)), float(np.sum(block * square))
 
     @cached_property
     def _row_squares(self) -> Floats:
@@ -421,21 +455,15 @@ class _Sample:
         inside = np.isin(self.unit, group)
         if self.inverse is not None:
             return self._likelihood_test(inside, self.inverse)
-        block = self.correlation[np.ix_(inside, inside)]
-        within = float(self.shared[np.ix_(group, group)].sum())
-        across = float(self.shared[group].sum()) - within
+        within, cube, mixed = self._powers(inside)
+        across = float(self._shared_with_all[group].sum()) - within
         norms = self.squares[:, group].sum(axis=1)
-        own = _Block(
-            float(inside.sum()), within, float(np.sum(block * (block @ block))), self._fourth(norms)
-        )
+        own = _Block(float(inside.sum()), within, cube, self._fourth(norms))
         # traces of the rest by inclusion and exclusion: it is never looked at itself
         rest = _Block(
             self._all.trace - own.trace,
             self._all.square - own.square - 2.0 * across,
-            self._all.cube
-            - 3.0 * float(np.sum(self.correlation[inside] * self._square[inside]))
-            + 3.0 * float(np.sum(block * self._square[np.ix_(inside, inside)]))
-            - own.cube,
+            self._all.cube - 3.0 * float(self._cubes[inside].sum()) + 3.0 * mixed - own.cube,
             self._fourth(self._row_squares - norms),
         )
         mean, variance = permutation_moments(self.size, own, rest)

@@ -65,7 +65,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import eigh, solve_triangular
@@ -327,8 +327,9 @@ def estimated(coordinates: Coordinates, at: slice | Ints, rank: Rank) -> Floats:
     if rank == "qis":
         part = quadratic_inverse(root, coordinates.size, coordinates.distinct)
     else:
+        if rank is not None:
+            root = principal_factors(root, min(rank, max(root.shape[1] - 1, 0))).T
         part = root.T @ root
-        part = part if rank is None else principal_factors(part, min(rank, max(len(part) - 1, 0)))
         np.fill_diagonal(part, 1.0)
     matrix = np.eye(len(varies))
     matrix[np.ix_(varies, varies)] = part
@@ -385,24 +386,38 @@ def prefers_factors(coordinates: Coordinates, at: slice | Ints) -> bool:
         size, distinct = part * coordinates.size, len(np.unique(row_keys(rows[~held])))
         if not varies.any():
             return False
-        likelihood = [
-            _log_likelihood(tested / deviation[varies], matrix)
-            for matrix in (
-                principal_factors(root.T @ root, n_factors(root, size)),
-                quadratic_inverse(root, size, distinct),
-            )
-        ]
-        difference[held] = likelihood[0] - likelihood[1]
+        tested /= deviation[varies]
+        loadings = principal_factors(root, n_factors(root, size))
+        difference[held] = _factor_likelihood(tested, loadings)
+        difference[held] -= _likelihood(tested, shrunken(root, size, distinct))
     mean = share @ difference
     error = np.sqrt(share @ (difference - mean) ** 2 / coordinates.size)
     return bool(mean > ERRORS * error)
 
 
-def _log_likelihood(rows: Floats, matrix: Floats) -> Floats:
-    """Return the normal log-likelihood of rows, but for a constant."""
-    lower = np.linalg.cholesky(matrix + FLOOR**2 * np.eye(len(matrix)))
-    white = solve_triangular(lower, rows.T, lower=True)
-    return np.asarray(-0.5 * np.sum(white**2, axis=0) - np.sum(np.log(np.diag(lower))))
+def _factor_likelihood(rows: Floats, loadings: Floats) -> Floats:
+    r"""Return the normal log-likelihood of rows under factors, but for a constant.
+
+    By Woodbury's identity, with :math:`D` the parts of their own and
+    :math:`A = I + \Lambda' D^{-1} \Lambda`, of as many rows as there are factors.
+    """
+    own = 1.0 - np.sum(loadings**2, axis=1) + FLOOR**2
+    inner = np.eye(loadings.shape[1]) + (loadings.T / own) @ loadings
+    lower = np.linalg.cholesky(inner)
+    white = solve_triangular(lower, (rows / own @ loadings).T, lower=True)
+    square = np.sum(rows**2 / own, axis=1) - np.sum(white**2, axis=0)
+    return np.asarray(-0.5 * (square + np.sum(np.log(own))) - np.sum(np.log(np.diag(lower))))
+
+
+def _likelihood(rows: Floats, law: Spectrum) -> Floats:
+    """Return the normal log-likelihood of rows under an eigensystem, but for a constant."""
+    values, rest = law.values + FLOOR**2, law.rest + FLOOR**2
+    inside = (rows @ law.vectors) ** 2
+    others = rows.shape[1] - len(values)
+    square = np.sum(inside / values, axis=1)
+    if others:
+        square += np.maximum(np.sum(rows**2, axis=1) - np.sum(inside, axis=1), 0.0) / rest
+    return np.asarray(-0.5 * (square + np.sum(np.log(values)) + others * np.log(rest)))
 
 
 def row_keys(rows: Floats) -> Floats:
@@ -412,7 +427,23 @@ def row_keys(rows: Floats) -> Floats:
     return np.asarray(np.sum(rows * weights, axis=1))
 
 
+class Spectrum(NamedTuple):
+    """Eigenvectors (d, k) and eigenvalues of a matrix, and the eigenvalue of all other ones."""
+
+    vectors: Floats
+    values: Floats
+    rest: float
+
+
 def quadratic_inverse(root: Floats, size: float, distinct: int) -> Floats:
+    """Return the matrix of :func:`shrunken`."""
+    vectors, values, rest = shrunken(root, size, distinct)
+    found = (vectors * (values - rest)) @ vectors.T
+    found[np.diag_indices(len(found))] += rest
+    return np.asarray(found)
+
+
+def shrunken(root: Floats, size: float, distinct: int) -> Spectrum:
     r"""Return Ledoit and Wolf's quadratic-inverse shrinkage of ``root.T @ root``.
 
     Parameters
@@ -451,41 +482,44 @@ def quadratic_inverse(root: Floats, size: float, distinct: int) -> Floats:
         shrunk = values / square
         unseen = 1.0 / ((ratio - 1.0) * np.mean(inverse))
     total = values.sum() / (shrunk.sum() + (width - rank) * unseen)
-    found = (vectors * (total * (shrunk - unseen))) @ vectors.T
-    found[np.diag_indices(d)] += total * unseen
-    return np.asarray(found)
+    return Spectrum(vectors, total * shrunk, total * unseen)
 
 
-def principal_factors(sample: Floats, rank: int) -> Floats:
-    """Return the matrix of ``rank`` factors with a part of its own for every coordinate."""
-    target, loadings = sample, np.zeros((len(sample), 0))
-    vectors: Floats | None = None
-    for _ in range(ITERATIONS if rank else 0):
-        values, vectors = _leading(target, rank, vectors)
+def principal_factors(root: Floats, rank: int) -> Floats:
+    """Return loadings (d, rank) of factors; the rest of a variance of 1 is a column's own."""
+    d = root.shape[1]
+    if rank == 0:
+        return np.zeros((d, 0))
+    sample = None if len(root) < d else root.T @ root
+    if sample is None:
+        values, rows = eigh(
+            root @ root.T, subset_by_index=[max(len(root) - rank, 0), len(root) - 1]
+        )
+        vectors = root.T @ (rows / np.sqrt(np.maximum(values, RELATIVE_FLOOR * values[-1])))
+    else:
+        values, vectors = eigh(sample, subset_by_index=[d - rank, d - 1])
+    own = np.zeros((d, 1))
+
+    def times(columns: Floats) -> Floats:
+        """Multiply by the sample correlation with communalities in its diagonal."""
+        product = root.T @ (root @ columns) if sample is None else sample @ columns
+        return np.asarray(product - own * columns)
+
+    for k in range(ITERATIONS):
+        if k and sample is not None and 8 * rank > d:
+            values, vectors = eigh(sample - np.diag(own[:, 0]), subset_by_index=[d - rank, d - 1])
+        elif k:
+            # communalities change little from round to round, and two steps follow them at a
+            # fortieth of the cost of the whole spectrum for 28 factors of 832 columns
+            for _ in range(STEPS):
+                vectors, _ = np.linalg.qr(times(vectors))
+            values, rotation = np.linalg.eigh(vectors.T @ times(vectors))
+            vectors = vectors @ rotation
         loadings = vectors * np.sqrt(np.maximum(values, 0.0))
         communality = np.sum(loadings**2, axis=1)
         loadings *= np.sqrt((1.0 - FLOOR) / np.maximum(communality, 1.0 - FLOOR))[:, None]
-        target = sample.copy()
-        np.fill_diagonal(target, np.minimum(communality, 1.0 - FLOOR))
-    result = loadings @ loadings.T
-    np.fill_diagonal(result, 1.0)
-    return np.asarray(result)
-
-
-def _leading(matrix: Floats, rank: int, near: Floats | None) -> tuple[Floats, Floats]:
-    """Return the leading eigenvalues and vectors, from those of a matrix that is near.
-
-    Communalities change little from round to round, and two steps of subspace iteration follow
-    them at a fortieth of the cost of the whole spectrum for 28 factors of 832 columns.
-    """
-    d = len(matrix)
-    if near is None or 8 * rank > d:
-        values, vectors = eigh(matrix, subset_by_index=[d - rank, d - 1])
-        return values, vectors
-    for _ in range(STEPS):
-        near, _ = np.linalg.qr(matrix @ near)
-    values, rotation = np.linalg.eigh(near.T @ matrix @ near)
-    return values, near @ rotation
+        own = 1.0 - np.minimum(communality, 1.0 - FLOOR)[:, None]
+    return np.asarray(loadings)
 
 
 def ledoit_wolf(

@@ -142,6 +142,16 @@ class LinearTransport(StraightTransport):
             found[inside] = (vectors[inside] * values[block]) @ vectors[inside].T
         return found
 
+    def times(self, matrix: Floats, columns: Floats) -> Floats:
+        """Multiply by a matrix that is 0 between components."""
+        if self.labels is None or len(matrix) < MANY_COLUMNS:
+            return np.asarray(matrix @ columns)
+        found = np.diag(matrix)[:, None] * columns
+        for block in self.blocks:
+            if len(block) > 1:
+                found[block] = matrix[np.ix_(block, block)] @ columns[block]
+        return np.asarray(found)
+
     def with_law(self, reference: Reference, edges: Floats | None = None) -> LinearTransport:
         """Return the same map with another law; its matrices are not made again."""
         found = copy.copy(self)
@@ -1231,8 +1241,8 @@ def _spread(root: Floats, vectors: Floats, values: Floats) -> Floats:
     than they would by chance: by up to 2/3 of the variance for as many columns as rows.
     """
     kept = values > 0
-    inverse = vectors[:, kept] / np.sqrt(values[kept]) @ vectors[:, kept].T
-    squares, part = np.sum((root @ inverse) ** 2, axis=0), np.sum(vectors[:, kept] ** 2, axis=1)
+    white = (root @ vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T
+    squares, part = np.sum(white**2, axis=0), np.sum(vectors[:, kept] ** 2, axis=1)
     # a coordinate that does not vary, or of which all is random, stays as it is
     ratio = np.divide(squares, part, out=np.ones_like(part), where=(squares > 0) & (part > 0))
     return np.asarray(np.sqrt(ratio))

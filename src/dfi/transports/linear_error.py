@@ -123,7 +123,8 @@ class MapInfluence:
             result = some._by_component(left, right, mapped=True)
             if transport.standardized:
                 # 1/2 L^-1 diag(x^2 - 1) L, contracted: linear in x^2 - 1
-                scale_part = 0.5 * (transport.encoder @ left) * (transport.decoder @ right)
+                scale_part = transport.times(transport.encoder, left)
+                scale_part *= 0.5 * transport.times(transport.decoder, right)
                 result += (some.rows**2 - 1.0) @ scale_part
             found[part] = result
         return found

@@ -297,7 +297,8 @@ class StraightTransport(FittedTransport):
         return jackknifed(scores, task, task.child(0), self.design, self, rescore)
 
     def _names(self, task: Task) -> list[str]:
-        return [task.table.matrix_names[k] for k in self.active]
+        names = task.table.matrix_names
+        return [names[k] for k in self.active]
 
     def _pooled(self, task: Task) -> Scores:
         """Score lines, with what the chosen treatment of the transport's error asks for."""
@@ -315,10 +316,11 @@ class StraightTransport(FittedTransport):
             linear.smoothing < 1.0
             or not linear.of_sample
             or task.options.rule == "draws"
-            or task.n_fitted < 2 * max(map(len, linear.blocks))
+            or task.n_fitted < max(linear.n_latent, 2 * max(map(len, linear.blocks)))
         ):
             # a smoothed regression, which single lines do not show; refits instead of terms; line
-            # means whose own noise differences would show; or too small errors in any case
+            # means whose own noise differences would show; or too small errors in any case, and
+            # too few rows to tell, at 16 matrices of all columns a fold
             error = "derived"
         step = None
         if error != "ignore" and not task.fixed and not why_left_in(linear, task.n_fitted):
