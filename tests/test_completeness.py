@@ -105,7 +105,7 @@ def weighted(transport):
 
 
 def clustered(transport):
-    explain(X, Y, transport=transport, clusters=np.arange(ROWS) % 12)
+    explain(X, Y, transport=transport, clusters=np.arange(ROWS) % 15)
 
 
 CASES = {

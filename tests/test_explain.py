@@ -333,10 +333,7 @@ def raw_pipeline(final=None):
     return make_pipeline(transformer, Ridge(1e-6) if final is None else final)
 
 
-@pytest.mark.parametrize(
-    "library",
-    ["pandas", *(pytest.param(name, marks=pytest.mark.full) for name in ("polars", "pyarrow"))],
-)
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 def test_pipeline_on_raw_columns_of_any_library(mixed, library):
     table, y = mixed
     given = {

@@ -30,7 +30,7 @@ A[:, 1] = 0.7 * A[:, 0] + 0.7 * A[:, 1]
 Y = 2 * A[:, 0] + A[:, 2] + 0.5 * RNG.standard_normal(N)
 X, y = pd.DataFrame(A, columns=list("abc")), pd.Series(Y, name="y")
 W = pd.Series(RNG.uniform(0.5, 2.0, N), name="w")
-G = pd.Series(np.repeat(np.arange(12), 5), name="g")
+G = pd.Series(np.repeat(np.arange(15), 4), name="g")
 ORDER = RNG.permutation(N)
 TEXT = [f"{value:.3f}" for value in A[:, 2]]
 FITTED = LinearRegression().fit(A, Y)

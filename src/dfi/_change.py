@@ -20,7 +20,7 @@ from dfi.methods.swapped import Both, swapped, why_not
 from dfi.results.change import Change
 from dfi.results.file import thaw
 from dfi.results.importance import Importance
-from dfi.warnings import OverlapWarning, warn
+from dfi.warnings import InferenceWarning, OverlapWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from dfi._types import (
         Array,
         EstimatorLike,
+        Floats,
         Frame,
         GroupsLike,
         Ints,
+        Native,
         SplitsLike,
         TableLike,
         TransportLike,
@@ -67,6 +69,14 @@ MUST_AGREE = (
 )
 """Entries of two specifications beside those of a difference (``results.importance``) without which
 a change means nothing: what is measured, and in which unit."""
+
+
+ALIKE, SURELY = 0.2, 4.0
+"""Autocorrelation of neighbouring rows from which they are not independent, and how many times that
+of chance it must be."""
+
+MANY_ROWS = 21
+"""Rows from which it is no accident that they are sorted."""
 
 
 @validated
@@ -148,6 +158,9 @@ def change(
 
     Warns
     -----
+    InferenceWarning
+        Rows are taken as independent and are in order of time: a date index, a column by which they
+        are sorted, or neighbours that are alike.
     OverlapWarning
         The tables hardly overlap: law and relation rest on few rows. Where a classifier tells the
         rows almost perfectly apart they are not given, and ``change.reason`` says why.
@@ -234,9 +247,63 @@ def change(
         checked = check_level(level)
         first, last = _at_level(first, checked), _at_level(last, checked)
     _check_alike(first, last)
+    _warn_of_order(first, last)
     pairing = _Pairing.of(first, last, rows, ids)
     found = Change(first, last, pairing.difference(first, last), rows=pairing.kind)
     return _told_apart(found, pairing)
+
+
+def _warn_of_order(before: Importance, after: Importance) -> None:
+    """Warn where rows are taken as independent, and are in an order in which they are not."""
+    why = {name: _order(result) for name, result in (("before", before), ("after", after))}
+    told = {name: reason for name, reason in why.items() if reason}
+    if told:
+        warn(
+            f"change takes rows as independent, but in {' and '.join(told)} "
+            f"{next(iter(told.values()))}: errors are too small "
+            "where neighbours are alike. Pass clusters (the week of each row, say), or "
+            "cv=TimeSeriesSplit(5), which takes rows in their order",
+            InferenceWarning,
+        )
+
+
+def _order(result: Importance) -> str | None:
+    """Return what shows that neighbouring rows go together, None where nothing does."""
+    basis = result.basis
+    if not isinstance(basis, InfluenceRows) or basis.words != "independent rows":
+        return None
+    if isinstance(result.source, FittedSource):
+        data = result.source.fits.data
+        index: Native = data.labels
+        dates = str(getattr(index, "dtype", "")).startswith(("datetime64", "period"))
+        if dates and (index.is_monotonic_increasing or index.is_monotonic_decreasing):
+            return "dates name the rows, in order"
+        for column in data.table.columns:
+            values = data.matrix[:, column.positions[0]]
+            many = column.kind in ("real", "integer") and len(values) >= MANY_ROWS
+            if many and _sorted(values) and len(np.unique(values)) > len(values) / 2:
+                return f"rows are sorted by {column.name!r}, as by time"
+    seen = [basis.values.sum(axis=1)]
+    totals = result.totals
+    if isinstance(totals, InfluenceRows):
+        # what models leave, as squares: they know nothing of signs, and much of their size
+        seen.append(totals.values[:, 0] - totals.values[:, 1])
+    found = max(map(_autocorrelation, seen))
+    if found > max(ALIKE, SURELY / np.sqrt(basis.n_rows)):
+        return f"neighbouring rows go together (autocorrelation {found:.2f})"
+    return None
+
+
+def _sorted(values: Floats) -> bool:
+    steps = np.diff(values)
+    return bool(np.all(steps >= 0) or np.all(steps <= 0))
+
+
+def _autocorrelation(values: Floats) -> float:
+    """Return the correlation of neighbours."""
+    apart = values - values.mean()
+    total = float(apart @ apart)
+    return float(apart[1:] @ apart[:-1]) / total if total > 0 else 0.0
 
 
 @dataclass(frozen=True)

@@ -265,6 +265,7 @@ def test_linear_model_of_independent_columns_does_not_warn():
     assert alarms <= 2
 
 
+@pytest.mark.filterwarnings("ignore:.*blurs the rows:dfi.warnings.ImplausibleScoreWarning")
 def test_what_is_not_measured_says_why():
     sample = dfi.datasets.m1(150, d=2)
     options = {"estimator": "linear", "cv": 2, "transport_error": "ignore"}

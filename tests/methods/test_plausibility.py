@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import SplineTransformer
 
 import dfi
 from dfi._data.weights import Weights
@@ -65,8 +71,8 @@ def test_totals_are_those_of_the_result():
     assert found["total"] == pytest.approx(result.total.value)
     assert found["total_se"] == pytest.approx(result.total.se)
     assert found["variance"] == pytest.approx(result.quality.outcome_variance)
-    assert found["explained"] == pytest.approx(result.quality.r2 * found["variance"])
     assert found["of_explained"] == pytest.approx(found["total"] / found["explained"])
+    assert found["of_explained"] == pytest.approx(result.shares()["share"].sum())
 
 
 def test_bounds_are_missed_by_two_errors_before_it_is_said():
@@ -87,9 +93,8 @@ def test_score_above_the_variance_is_named():
     y = generator.standard_normal(400)
     influence = np.column_stack([2.0 + 0.1 * y, 1.05 + y, 0.3 + y])
     found = score_totals(
-        influence, influence, "abc", ones(400), [(np.arange(400), 0.5 * y)], y, ones(400),
-        n_latent=3,
-    )  # fmt: skip
+        influence, influence, np.column_stack([y**2, 0.8 * y**2]), "abc", ones(400), n_latent=3
+    )
     assert found.above_variance == ("a",)
 
 
@@ -108,7 +113,11 @@ def test_score_above_the_variance_is_named():
             ImplausibleScoreWarning,
             "9 times the variance that the regression explains, more than interactions of all 4",
         ),
-        ({"latent_total": 2.6, "order": 2.6}, None, "interactions of more than 2 latent coord"),
+        (
+            {"latent_total": 2.6, "order": 2.6},
+            ImplausibleScoreWarning,
+            "interactions of more than 2 latent coord",
+        ),
         (
             {"total": 0.02},
             ImplausibleScoreWarning,
@@ -127,12 +136,145 @@ def test_curved_and_blurred_transports_are_told_apart():
         totals(above_variance=("x",)), dfi.transports.KnotheRosenblatt(), straight=False
     )
     assert "weighs scores by the slopes" in curved[0].text
-    assert curved[0].category is None
+    assert curved[0].category is ImplausibleScoreWarning
     blurred = checks._of_totals(
         totals(total=0.1), dfi.transports.EntropicOT(epsilon=5.0), straight=False
     )
     assert "epsilon = 5 blurs the rows" in blurred[0].text
-    assert blurred[0].category is None
+    assert blurred[0].category is ImplausibleScoreWarning
+
+
+def test_curves_that_stretch_scores_are_said():
+    """Latent scores add up; attributed ones, weighed by slopes, do not."""
+    said = checks._of_totals(
+        totals(total=20.0, of_explained=20.0), dfi.transports.KnotheRosenblatt(), straight=False
+    )
+    assert [alarm.category for alarm in said] == [ImplausibleScoreWarning]
+    assert "20 times the variance that the regression explains, because transport=" in said[0].text
+
+
+def test_gross_sums_are_said_whatever_their_errors():
+    wide = {"total_se": 3.0, "latent_total_se": 3.0}
+    assert totals(total=4.5, latent_total=4.5, **wide).doubtful
+    assert totals(total=0.2, latent_total=0.2, **wide).low
+    assert not totals(total=3.0, latent_total=3.0, **wide).doubtful
+    # where nothing is explained for sure the outcome's variance is the bound
+    assert totals(total=4.0, explained=0.05, **wide).doubtful
+    assert not totals(total=1.4, explained=0.05, **wide).doubtful
+
+
+def test_errors_that_sum_and_explained_share_do_not_hide_a_sum():
+    """A sum of a third of what is explained, with half an error each, that go together."""
+    apart = totals(total=0.33, total_se=0.1, explained_se=0.3)
+    assert not apart.low
+    assert replace(apart, covariance=0.03).low
+
+
+def correlated(n, d, seed=0):
+    generator = np.random.default_rng(seed)
+    X = generator.standard_normal((n, d)) + generator.standard_normal((n, 1))
+    return X, X[:, 0] - X[:, 1] + 0.5 * generator.standard_normal(n)
+
+
+def wrong(share):
+    """Return a transport whose correlations are shrunken towards 0."""
+    return dfi.transports.Gaussian(shrinkage=share)
+
+
+@pytest.mark.parametrize("learner", ["linear", "ridge", Ridge(1.0)])
+def test_additive_models_on_wrong_correlations_are_not_blamed_for_interactions(learner):
+    X, y = correlated(300, 4)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = dfi.explain(X, y, learner, transport=wrong(0.6), cv=2)
+    (text,) = [str(w.message) for w in caught if w.category is ImplausibleScoreWarning]
+    assert "it has no interactions: they must add up to 1 times" in text
+    assert "takes interactions" not in text
+    found = result.diagnostics["totals"]
+    assert found["additive"]
+    assert found["unaccounted"]
+
+
+def test_margin_of_a_logistic_regression_is_additive():
+    X, y = correlated(400, 4)
+    model = LogisticRegression().fit(X, y > 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ImplausibleScoreWarning)
+        right = dfi.explain(X, y > 0, model, cv="prefit", scale="margin")
+    assert right.diagnostics["totals"]["additive"]
+    with pytest.warns(ImplausibleScoreWarning, match="no interactions"):
+        dfi.explain(X, y > 0, model, cv="prefit", scale="margin", transport=wrong(0.6))
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.7])
+def test_curves_of_correlated_columns_are_interactions_of_latents(rho):
+    """A sum of curves is additive in features; in latents only where these are the features."""
+    generator = np.random.default_rng(1)
+    X = generator.standard_normal((600, 3)) @ np.linalg.cholesky(
+        (1 - rho) * np.eye(3) + rho * np.ones((3, 3))
+    ).T  # fmt: skip
+    y = X[:, 0] ** 2 + np.sin(X[:, 1]) + 0.3 * generator.standard_normal(600)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ImplausibleScoreWarning)
+        found = dfi.explain(
+            X, y, make_pipeline(SplineTransformer(), Ridge(1e-3)), cv=2
+        ).diagnostics["totals"]
+    assert 1.0 - 0.15 < found["order"] < 1.15 + 3 * found["interaction"] / found["explained"]
+    assert (found["interaction"] > 0.05 * found["explained"]) is (rho > 0)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_interaction_of_mixed_draws_is_that_of_the_analysis_of_variance(order):
+    """A product of ``order`` independent columns has V_S for all of them alone."""
+    X = np.random.default_rng(0).standard_normal((4000, 3))
+    folds = [(np.arange(4000), lambda rows: np.prod(rows[:, :order], axis=1))]
+    seen = [
+        model_fidelity(
+            folds, X, ones(4000), X, np.ones(4000), lambda z: z, np.random.SeedSequence(seed)
+        ).interaction
+        for seed in range(20)
+    ]
+    variance = 1.0 - 2.0 ** (1 - order)
+    error = np.std(seen, ddof=1) / np.sqrt(20)
+    assert abs(np.mean(seen) - variance) <= 4 * error + 1e-12
+
+
+def test_overfitted_model_in_the_loco_form_is_said():
+    """Two thirds of what a tree tells are noise of its rows: the sum is far below."""
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((1200, 6)) + generator.standard_normal((1200, 1))
+    y = X[:, 0] + X[:, 1] + 2.0 * generator.standard_normal(1200)
+    model = GradientBoostingRegressor(n_estimators=150, max_depth=4).fit(X[:600], y[:600])
+    with pytest.warns(ImplausibleScoreWarning, match="form='loco' what a model has learned"):
+        dfi.explain(X[600:], y[600:], model, cv="prefit", form="loco")
+
+
+def test_rare_levels_that_the_transport_pools_are_said_or_right():
+    """A category of many levels beside what it determines, with a linear model."""
+    generator = np.random.default_rng(0)
+    share = 1 / np.arange(1, 61)
+    city = generator.choice(60, 1500, p=share / share.sum())
+    far = generator.uniform(1, 10, 60)[city] + generator.choice([0, 0.05], 1500)
+    near = far + 0.3 * generator.standard_normal(1500)
+    X = pd.DataFrame({"city": [f"c{k}" for k in city], "far": far, "near": near})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = dfi.explain(
+            X, near - far + 0.3 * generator.standard_normal(1500), "linear", cv=2
+        ).diagnostics["totals"]
+    said = [w for w in caught if w.category is ImplausibleScoreWarning]
+    assert abs(found["order"] - 1.0) < 0.15 or said
+
+
+def test_overlapping_groups_are_counted_as_often_as_they_hold_a_column():
+    X, y = correlated(300, 4)
+    groups = {"a": [0, 1, 2], "b": [1, 2, 3], "c": [0, 1]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ImplausibleScoreWarning)
+        found = dfi.explain(
+            X, y, "linear", feature_groups=groups, units="groups", cv=2, n_repeats=1
+        )
+    assert found.diagnostics["totals"]["times_counted"] == 3
 
 
 def test_fidelity_of_a_linear_gaussian_model_is_one():

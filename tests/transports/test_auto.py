@@ -12,7 +12,7 @@ from dfi._data import read_table
 from dfi._data.weights import Weights
 from dfi.transports import Copula, EntropicOT, Gaussian, KnotheRosenblatt
 from dfi.transports.auto import choose_transport, latent_diagnostics
-from dfi.warnings import TransportWarning
+from dfi.warnings import ImplausibleScoreWarning, TransportWarning
 
 
 def choose(X):
@@ -47,15 +47,19 @@ def test_without_the_vine_package_entropic_transport_stands_in(monkeypatch):
 
 def test_result_says_what_was_chosen_and_why():
     sample = dfi.datasets.m4(600, d=2)
-    result = dfi.explain(
-        sample.X, sample.y, estimator="linear", transport="auto", cv=2, transport_error="ignore"
-    )
+    with pytest.warns(
+        ImplausibleScoreWarning, match="'x1' scores more than the outcome's variance"
+    ):
+        result = dfi.explain(
+            sample.X, sample.y, estimator="linear", transport="auto", cv=2, transport_error="ignore"
+        )
     assert result.spec["transport"] == "knothe-rosenblatt"
     assert result.diagnostics["auto"]["chosen"] == "knothe-rosenblatt"
     assert len(result.diagnostics["auto"]["why"]) == 3
 
 
 @pytest.mark.filterwarnings("ignore::dfi.warnings.LeakWarning")
+@pytest.mark.filterwarnings("ignore:row .* alone holds:dfi.warnings.InferenceWarning")
 def test_default_warns_of_leftover_dependence_and_says_what_it_tried():
     sample = dfi.datasets.m4(600, d=3)
     with pytest.warns(TransportWarning, match=r"'x0' and 'x1'.*'copula' was tried and leaves as"):
@@ -70,6 +74,7 @@ def test_default_warns_of_leftover_dependence_and_says_what_it_tried():
 
 
 @pytest.mark.filterwarnings("ignore::dfi.warnings.LeakWarning")
+@pytest.mark.filterwarnings("ignore:row .* alone holds:dfi.warnings.InferenceWarning")
 def test_total_under_the_tried_transport_is_the_one_it_would_have():
     skewed = np.exp(2.0 * dfi.datasets.m1(400, rho=0.9, d=2, random_state=2).X)
     y = skewed[:, 0]
@@ -123,6 +128,7 @@ def test_level_of_chance_is_rarely_passed_by_independent_columns(law):
 
 
 @pytest.mark.filterwarnings("ignore::dfi.warnings.LeakWarning")
+@pytest.mark.filterwarnings("ignore:row .* alone holds:dfi.warnings.InferenceWarning")
 def test_levels_of_one_category_are_not_leftover_dependence():
     generator = np.random.default_rng(0)
     frame = pd.DataFrame(
@@ -143,6 +149,7 @@ def test_levels_of_one_category_are_not_leftover_dependence():
     ],
     ids=["copula", "knothe-rosenblatt", "entropic"],
 )
+@pytest.mark.filterwarnings("ignore:.*blurs the rows:dfi.warnings.ImplausibleScoreWarning")
 def test_gaussian_data_agree_with_the_closed_form_within_three_standard_errors(transport, root):
     n, rho = 600, 0.6
     sample = dfi.datasets.m1(n, rho=rho, d=3, random_state=4)
@@ -166,6 +173,7 @@ def test_gaussian_data_agree_with_the_closed_form_within_three_standard_errors(t
 
 
 @pytest.mark.parametrize("transport", ["gaussian", "copula", "knothe-rosenblatt", "entropic"])
+@pytest.mark.filterwarnings("ignore:.*blurs the rows:dfi.warnings.ImplausibleScoreWarning")
 def test_null_block_scores_nothing(transport):
     """x2 and x3 are independent of the rest and of y."""
     sample = dfi.datasets.m1(700, rho=0.6, d=3)
@@ -182,6 +190,7 @@ def test_same_result_for_any_n_jobs_and_again():
     np.testing.assert_array_equal(first.influence, second.influence)
 
 
+@pytest.mark.filterwarnings("ignore:.*blurs the rows:dfi.warnings.ImplausibleScoreWarning")
 def test_small_kernels_are_refused_and_doubtful_ones_warn():
     sample = dfi.datasets.m1(200, d=6)
     options = {"estimator": "linear", "cv": 2, "transport_error": "ignore"}

@@ -34,8 +34,9 @@ import numpy as np
 if TYPE_CHECKING:
     from dfi._types import Bools, Floats, Ints
 
-FEW_CLUSTERS = 10
-"""Clusters below which even the t distribution is too optimistic, and a result warns."""
+FEW_CLUSTERS = 15
+"""Clusters below which even the t distribution is too optimistic, and a result warns: intervals of
+90 % cover .82 with twelve."""
 
 MOST_OF_ROWS = 4
 """The bandwidth is at most the number of rows over this: fewer windows tell no variance."""

@@ -138,6 +138,13 @@ def split_column(
     return X.select(kept), columns[places[0]].to_native()
 
 
+def row_labels(values: object) -> Native | None:
+    """Return the index of a pandas object, None for others."""
+    if nw.dependencies.is_pandas_dataframe(values) or nw.dependencies.is_pandas_series(values):
+        return cast("Native", values).index
+    return None
+
+
 def check_same_order(X: Frame, vectors: Mapping[str, object]) -> None:
     """Raise if pandas objects have row labels that contradict their positions.
 
@@ -148,9 +155,9 @@ def check_same_order(X: Frame, vectors: Mapping[str, object]) -> None:
     rows, and the other may lack others.
     """
     labelled = [
-        (name, cast("Native", values).index)
+        (name, index)
         for name, values in {"X": X, **vectors}.items()
-        if nw.dependencies.is_pandas_dataframe(values) or nw.dependencies.is_pandas_series(values)
+        if (index := row_labels(values)) is not None
     ]
     for (known, others), (name, index) in combinations(labelled, 2):
         if _reordered(index, others):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import numbers
 import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,7 +14,7 @@ import numpy as np
 from dfi._data.columns import Column
 from dfi._data.dependence import Clusters
 from dfi._data.folds import read_row_groups
-from dfi._data.frames import check_same_order, column_named, split_column
+from dfi._data.frames import check_same_order, column_named, row_labels, split_column
 from dfi._data.groups import Groups, read_groups
 from dfi._data.levels import constant_columns, extremes
 from dfi._data.outcome import read_outcome
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from dfi._data.source import RowSource
     from dfi._data.table import Missing, Table
     from dfi._data.weights import Weights
-    from dfi._types import Bools, Floats, GroupsLike, Ints, TableLike, VectorLike
+    from dfi._types import Bools, Floats, GroupsLike, Ints, Native, TableLike, VectorLike
 
 UnitsKind = Literal["columns", "groups"]
 
@@ -156,6 +157,8 @@ class Data:
         The rows that models are fitted on, ascending; None for all. Other rows are only held out.
     kept : ndarray of bool, optional
         Which rows of the caller's table these are, where some were left out.
+    labels : pandas index, optional
+        The names of the rows of the caller's table, all of them.
     """
 
     table: Table
@@ -171,6 +174,7 @@ class Data:
     means: Mapping[str, float] = field(default_factory=dict)
     fit: Ints | None = None
     kept: Bools | None = None
+    labels: Native | None = None
 
     @property
     def n_fit(self) -> int:
@@ -184,6 +188,16 @@ class Data:
     def places_of(self, rows: Ints) -> Ints:
         """Return where some rows stand in the whole table."""
         return rows if self.places is None else self.places[rows]
+
+    def label_of(self, row: int) -> str:
+        """Return what the caller knows a row by: its label, else its place, counted from 0."""
+        place = int(self.places_of(np.array([row]))[0])
+        if self.kept is not None:
+            place = int(np.flatnonzero(self.kept)[place])
+        if self.labels is None:
+            return str(place)
+        label = self.labels[place]
+        return str(label) if isinstance(label, numbers.Number) else repr(str(label))
 
     @property
     def matrix(self) -> Floats:
@@ -419,6 +433,7 @@ def read_data(
         dropped=n_rows - table.n_rows,
         joint=units == "groups",
         kept=kept,
+        labels=row_labels(X),
     )
     refuse_extreme(data)
     warn_constant(table, table.constant)

@@ -28,8 +28,10 @@ from dfi.methods.diagnosis import (
     joined_checks,
     keeping_variance,
     learning_curve,
+    ruling_row,
     score_membership,
     small_sample,
+    two_folds,
     undetected_scores,
     unit_components,
 )
@@ -418,14 +420,19 @@ class Disentangled(Method):
                     replace(task, folds=smaller, transport_error="ignore", readings=Readings())
                 )
                 scores = of_models.extrapolated(of_smaller)
+        totals = loss_totals(fits, models, form)
+        if extrapolates:
+            totals[:, 1] = 2.0 * totals[:, 1] - loss_totals(fits, smaller, form)[:, 1]
         stretch: Stretch | None = None
         if self.form == "auto" and form == "cpi":
             explained, predicted = scores.predictions[0]
             stretch = Stretch.of(task.y[explained], predicted, weights.take(explained))
             scores = scores.stretched(stretch, weights.take(scores.rows))
+            totals[:, 1] = stretch.of_scores(totals[:, 1], weights.take(scores.rows))
         diagnostics = explain_diagnostics(
             transport,
             scores,
+            totals,
             task,
             fits.child("diagnosis"),
             diagnose=self.diagnose,
@@ -458,15 +465,16 @@ class Disentangled(Method):
         few = small_sample(fits, form)
         if few is not None:
             diagnostics["small_sample"] = few
+        folds = two_folds(fits, diagnostics.get("totals"))
+        if folds is not None:
+            diagnostics["two_folds"] = folds
+        if self.diagnose and isinstance(alarms := diagnostics["alarms"], list):
+            alarms += ruling_row(fits, scores, membership, task)
         told = calibration_of(scores, membership, task)
         if told is not None:
             diagnostics["calibration"] = told
-        totals = loss_totals(fits, models, form)
-        if extrapolates:
-            totals[:, 1] = 2.0 * totals[:, 1] - loss_totals(fits, smaller, form)[:, 1]
         if stretch is not None:
             diagnostics["stretch"] = stretch.as_dict()
-            totals[:, 1] = stretch.of_scores(totals[:, 1], weights.take(scores.rows))
         part = _part(fits, task, transport, scores, membership, diagnostics, specification)
         part = replace(part, totals=totals)
         if part.latent is not None:

@@ -842,8 +842,9 @@ def diagnostic_sentences(result: Importance) -> list[Plain]:
             "ones towards zero and small ones upwards, and standard errors do not show it.",
             serious=True,
         )
-    if isinstance(few := diagnostics.get("small_sample"), str):
-        notes += _note(f"{few}.", serious=True)
+    for key in ("small_sample", "two_folds"):
+        if isinstance(few := diagnostics.get(key), str):
+            notes += _note(f"{few[0].upper()}{few[1:]}.", serious=True)
     if diagnostics.get("collinear_units"):
         notes += _note(
             "Some columns are duplicated or collinear; the signal of such columns is shared "
@@ -981,7 +982,12 @@ def _checks(result: Importance) -> list[Plain]:
             f"The scores add up to {totals['of_explained']:.2f} times {explained} "
             f"({totals['of_variance']:.2f} times {whole}): 1 is "
             "what additive regressions give, 2 what interactions of two latent coordinates can.",
-            serious=bool(totals["above_variance"] or totals["doubtful"] or totals["low"]),
+            serious=bool(
+                totals["above_variance"]
+                or totals["doubtful"]
+                or totals["low"]
+                or totals.get("unaccounted")
+            ),
         )
     if isinstance(fidelity, Mapping) and fidelity:
         ratio, shift, far = (fidelity[key] for key in ("variance_ratio", "mean_shift", "far"))

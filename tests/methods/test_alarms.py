@@ -1,0 +1,116 @@
+"""A row that rules, columns that tell the outcome, few clusters, rows in order of time."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dfi
+from dfi.warnings import DFIWarning, InferenceWarning, LeakWarning
+
+
+def table(n=120, seed=0):
+    generator = np.random.default_rng(seed)
+    X = pd.DataFrame(generator.standard_normal((n, 4)), columns=list("abcd"))
+    return X, X["a"] + X["b"] + generator.standard_normal(n)
+
+
+def said(call, category):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = call()
+    return found, [str(w.message) for w in caught if issubclass(w.category, category)]
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_row_that_rules_a_score_is_named_as_its_table_names_it(labelled):
+    X, y = table()
+    X.loc[17, "b"], y[17] = 40.0, -30.0
+    if labelled:
+        X.index = y.index = [f"house {k}" for k in range(len(X))]
+    found, texts = said(lambda: dfi.explain(X, y, "linear"), InferenceWarning)
+    (text,) = [text for text in texts if "squared influence" in text]
+    assert ("row 'house 17' alone" if labelled else "row 17 alone") in text
+    assert text in found.diagnostics["alarms"]
+
+
+def test_row_is_named_by_its_place_in_the_table_before_rows_were_left_out():
+    X, y = table()
+    X.loc[17, "b"], y[17] = 40.0, -30.0
+    X.loc[:4, "c"] = np.nan
+    call = lambda: dfi.explain(X.to_numpy(), y.to_numpy(), "linear", missing="drop")  # noqa: E731
+    _, texts = said(call, InferenceWarning)
+    assert any("row 17 alone" in text for text in texts)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01, 0.3])
+def test_linear_combination_that_tells_the_outcome_is_named(noise):
+    X, _ = table()
+    y = X["a"] + 2.0 * X["c"] - X["d"] + noise * np.random.default_rng(1).standard_normal(len(X))
+    _, texts = said(lambda: dfi.explain(X, y, "linear"), LeakWarning)
+    if noise > 0.1:
+        assert texts == []
+    else:
+        (text,) = texts
+        assert text.startswith("'a', 'c' and 'd' tell the outcome by a linear combination")
+
+
+def test_rounded_complement_is_a_leak_beside_many_columns():
+    """Hours asleep and awake, beside more columns than a regression of them all could take."""
+    generator = np.random.default_rng(0)
+    X = pd.DataFrame(generator.standard_normal((60, 30))).add_prefix("x")
+    asleep = generator.uniform(2, 20, 60)
+    X["awake"] = np.round(24.0 - asleep, 1)
+    _, texts = said(lambda: dfi.explain(X, asleep, "ridge", cv=2), LeakWarning)
+    (text,) = texts
+    assert text.startswith("'awake' tells the outcome by a straight line")
+
+
+@pytest.mark.parametrize(("clusters", "rough"), [(12, True), (15, False)])
+def test_fewer_than_fifteen_clusters_are_few(clusters, rough):
+    X, y = table()
+    labels = np.arange(len(X)) % clusters
+    _, texts = said(
+        lambda: dfi.explain(X, y, "linear", clusters=labels, diagnose=False), InferenceWarning
+    )
+    assert any(f"{clusters} clusters" in text for text in texts) is rough
+
+
+def test_two_folds_of_a_rigid_model_are_said_in_the_result():
+    X, y = table()
+    assert "Use cv=5" in dfi.explain(X, y, "linear", cv=2).diagnostics["two_folds"]
+    assert "two_folds" not in dfi.explain(X, y, "linear").diagnostics
+
+
+def walk(seed, rho, n=200):
+    generator = np.random.default_rng(seed)
+    values = generator.standard_normal((n, 3))
+    for t in range(1, n):
+        values[t] += rho * values[t - 1]
+    X = pd.DataFrame(values[:, :2], columns=["a", "b"])
+    return X.assign(y=X["a"] + values[:, 2])
+
+
+def in_days(frame):
+    return frame.set_axis(pd.date_range("2021-01-01", periods=len(frame)), axis=0)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lambda seed: walk(seed, 0.0), None),
+        (lambda seed: walk(seed, 0.85), "neighbouring rows go together"),
+        (lambda seed: in_days(walk(seed, 0.0)), "dates name the rows, in order"),
+        (lambda seed: walk(seed, 0.0).assign(t=np.arange(200) / 7), "rows are sorted by 't'"),
+    ],
+)
+def test_change_of_rows_in_order_of_time_says_that_it_takes_them_as_independent(made, words):
+    _, texts = said(lambda: dfi.change(made(0), made(1), "y", "linear", diagnose=False), DFIWarning)
+    if words is None:
+        assert texts == []
+    else:
+        (text,) = [text for text in texts if "takes rows as independent" in text]
+        assert words in text
