@@ -9,9 +9,12 @@ from dfi._lines.closed_form import LinearLines, SumLines
 from dfi._scoring.donors import (
     Donors,
     Joint,
+    Strata,
     canonical_order,
     draw_donors,
+    draw_places,
     joint_influence,
+    number_of_donors,
     replaced,
 )
 
@@ -38,13 +41,22 @@ def law(n_donors, seed=0):
 
 
 @pytest.mark.parametrize("form", ["loco", "cross", "cpi"])
-@pytest.mark.parametrize(("count", "n_donors"), [(2, 9), (4, 4)])
-def test_the_mean_over_all_draws_is_the_score_of_all_donors(form, count, n_donors):
+@pytest.mark.parametrize(
+    "strata",
+    [
+        [range(9)] * 2,
+        [range(4)] * 4,
+        [range(4)] * 2 + [range(4, 8)] * 2,
+        [range(4)] * 2 + [range(4, 10)] * 3,
+    ],
+)
+def test_the_mean_over_all_draws_is_the_score_of_all_donors(form, strata):
     """Every draw there is, one after the other: no Monte-Carlo error, unbiased to rounding."""
+    n_donors = max(max(stratum) for stratum in strata) + 1
     latent, joint, _ = law(n_donors)
     models = [Curve(1), Curve(2)] if form == "cross" else [Curve(1)]
     receiver = np.random.default_rng(3).standard_normal((1, 4))
-    draws = np.array(list(itertools.product(range(n_donors), repeat=count)))
+    draws = np.array(list(itertools.product(*strata)))
     points = np.repeat(receiver, len(draws), axis=0)
     own = np.repeat(latent[:1] + 0.3, len(draws), axis=0)
     even = np.full(n_donors, 1.0 / n_donors)
@@ -132,6 +144,34 @@ def test_equal_rows_give_equally_often_and_independently():
         assert sorted(column) == list(range(500))
     # no row is tied to a donor: correlations of 500 pairs, 15 of them, 4 standard errors
     assert np.abs(np.corrcoef(chosen.T) - np.eye(6)).max() < 4 / np.sqrt(500)
+
+
+@pytest.mark.parametrize("count", [2, 5, 8])
+def test_each_row_has_donors_of_every_stratum(count):
+    """Levels in the order of their effect, coordinates within; each row gives equally often."""
+    rng = np.random.default_rng(0)
+    n = 80
+    kind = rng.permutation(np.repeat([0, 1], n // 2))
+    own = np.column_stack([np.where(kind, 1.0, -1.0), np.zeros(n)])
+    effects = rng.standard_normal((n, 2))
+    joints = [Joint(np.arange(2), np.eye(2)), Joint(np.arange(1), np.eye(2)[:, :1])]
+    places = draw_places(count, n, SEED(2))
+    strata = Strata.of(np.full(n, 1 / n), joints, effects, own, np.arange(n), places)
+    if count > 2:  # or else there are more levels than strata
+        expected = np.lexsort((effects.sum(axis=1), kind))
+        np.testing.assert_array_equal(strata.orders[0], expected)
+    assert strata.orders[1] is None
+    chosen = strata.chosen(0, slice(None))
+    # five cut 80 rows where a stratum has no whole number of places for each
+    atol = 1 if count == 5 else 0
+    np.testing.assert_allclose(np.bincount(chosen.ravel(), minlength=n), count, rtol=0, atol=atol)
+    if count == 8:
+        np.testing.assert_array_equal(kind[chosen].sum(axis=1), 4)
+
+
+def test_few_rows_have_more_donors():
+    assert [number_of_donors(None, n) for n in (20, 300, 1000, 2048, 10**6)] == [64, 56, 18, 8, 8]
+    assert number_of_donors(3, 300) == 3
 
 
 def test_rows_give_in_proportion_to_their_weight():

@@ -79,9 +79,10 @@ class Quadrature:
         scores still change; a number given here is kept, and its error measured and reported.
     memory : int, default=2**28
         Bound in bytes on the rows that a model is asked to predict at once.
-    donors : int, default=8
+    donors : int, optional
         Rows that give their values to each row, where a unit of several columns (a category, a
-        group) is replaced as one; the error of so few is corrected for.
+        group) is replaced as one; the error of so few is corrected for. By default 8, and up to 64
+        where there are fewer than 2,048 rows.
 
     Examples
     --------
@@ -93,7 +94,7 @@ class Quadrature:
     rule: QuadratureRule | Literal["auto"] = "auto"
     nodes: int | None = None
     memory: int = DEFAULT_MEMORY
-    donors: int = 8
+    donors: int | None = None
 
 
 def line_model(

@@ -7,16 +7,26 @@ them and :math:`k` a *donor*, another row, the replaced row is
 .. math:: x_i + \Gamma_G (z_{kG} - z_{iG}),
 
 so the law of the replacement is the empirical law of the block, with the dependence inside of it.
-Over ``K`` donors the mean of the predictions is :math:`m_{iG}` and their variance :math:`s^2_{iG}`.
-A square of that mean is too large by :math:`s^2/K` on average, and so
 
-.. math:: u_{iG} = (y_i - m_{iG})^2 - \frac{s_{iG}^2}{K} - (y_i - f_i)^2
+**Strata.** Rows that may give are sorted by :math:`z_{kG}'\gamma`, :math:`\gamma = E[y\,z_G]`, and
+cut into ``K/2`` strata of equal mass, two donors of each: what the unit adds to a prediction hardly
+differs within them. Rows of a category are sorted by their level first, in the order of its effect:
+the coordinates of one level differ by what other columns tell of it. No recoding of a unit changes
+the order. Over ``K`` donors the mean of the
+predictions is :math:`m_{iG}`. With :math:`a_h, b_h` the two predictions of stratum ``h``, a square
+of that mean is too large by :math:`e_{iG} = K^{-2} \sum_h (a_h - b_h)^2` on average, and so
 
-is unbiased for any ``K`` of two or more; for two models :math:`s^2` is the covariance of their
-predictions at the same donors. The CPI-type form is too large by as much. The calibrated form takes
+.. math:: u_{iG} = (y_i - m_{iG})^2 - e_{iG} - (y_i - f_i)^2
+
+is unbiased for any ``K`` of two or more; for two models the squares are products of their
+differences at the same donors. The CPI-type form is too large by as much. The calibrated form takes
 :math:`\Delta^a\Delta^b`, too large by this covariance, and
 :math:`w^a + w^b`, too large by twice as much. Linear models, and linear members of a sum, need no
 donors: their mean over all of them is known.
+
+**Monte-Carlo error.** Every row has donors of its own, so their chance is part of how influence
+values differ, and of the standard error. Its own share is that of half the difference between the
+influence values of the first donors of all strata and of the second.
 """
 
 from __future__ import annotations
@@ -41,6 +51,17 @@ if TYPE_CHECKING:
 
 TIED = 1e-10
 """Relative differences below this are rounding."""
+
+FEWEST_DONORS, MOST_DONORS = 8, 64
+DRAWS = 16_384
+"""Donors of all rows together: the chance of a score falls with their number, not that of each."""
+
+
+def number_of_donors(asked: int | None, n: int) -> int:
+    """Return how many donors each of ``n`` rows has, unless a number is asked for."""
+    if asked is not None:
+        return asked
+    return int(np.clip(2 * -(-DRAWS // (2 * max(n, 1))), FEWEST_DONORS, MOST_DONORS))
 
 
 @dataclass(frozen=True)
@@ -79,17 +100,89 @@ class Joint:
     remainders: tuple[tuple[Ints, Floats, Floats], ...] = ()
     below: Floats | None = None
 
+    @property
+    def is_line(self) -> bool:
+        """Whether a line is all: it moves what coordinates tell, not what a donor gives beside."""
+        return len(self.coordinates) == 1 and not self.remainders
+
 
 @dataclass(frozen=True)
 class Replaced:
     """Predictions at replaced rows, by model: their mean (n,), and what a product of means is over.
 
     ``excess`` is the covariance of two models' means over draws of the donors (the variance of one
-    model's).
+    model's); ``halves`` are the means over one donor of each stratum, and over another.
     """
 
     means: tuple[Floats, Floats]
     excess: Floats
+    halves: tuple[tuple[Floats, Floats], tuple[Floats, Floats]]
+
+
+@dataclass(frozen=True)
+class Strata:
+    """Who gives to whom, the same for every refit of a transport.
+
+    ``places`` (n, K) are the donors of each row that receives, as shares of the mass of all that
+    may give; these are sorted for each unit, ``orders`` and the mass up to each, ``masses``. Units
+    that need no donors have none.
+    """
+
+    places: Floats
+    orders: tuple[Ints | None, ...]
+    masses: tuple[Floats | None, ...]
+
+    @classmethod
+    def of(
+        cls,
+        share: Floats,
+        joints: Sequence[Joint],
+        effects: Floats,
+        own: Floats,
+        ties: Ints,
+        places: Floats,
+    ) -> Strata:
+        """Sort rows by the effects (N, d) of their coordinates; else by ``ties``.
+
+        ``own`` (N, d) are those of a unit's own columns, which take few values for a category.
+        """
+        orders: list[Ints | None] = []
+        for joint in joints:
+            keys = [ties, _steps(effects[:, joint.coordinates].sum(axis=1))]
+            levels = _steps(own[:, joint.coordinates].sum(axis=1))
+            if 2 * levels.max(initial=0) < places.shape[1]:
+                keys.append(levels)
+            orders.append(None if joint.is_line else np.lexsort(keys))
+        masses = [None if order is None else np.cumsum(share[order]) for order in orders]
+        return cls(places, tuple(orders), tuple(masses))
+
+    def chosen(self, unit: int, which: slice | Ints) -> Ints:
+        """Return the donors of some rows, (rows, K)."""
+        order, mass = self.orders[unit], self.masses[unit]
+        if order is None or mass is None:
+            raise TypeError("a unit of one coordinate has no donors")
+        found = np.searchsorted(mass, self.places[which] * mass[-1])
+        return np.asarray(order[np.minimum(found, len(order) - 1)])
+
+
+def strata_of(count: int) -> Ints:
+    """Return the first of each stratum's donors: two of each, three of the last where odd."""
+    return np.arange(0, count - 1, 2)
+
+
+def draw_places(count: int, n: int, seed: np.random.SeedSequence) -> Floats:
+    """Return the places of ``count`` donors for each of ``n`` rows, as shares of all mass.
+
+    Each column is evenly spaced over its stratum, dealt at random: whatever has mass gives in
+    proportion to it, and donors of a row are independent of each other.
+    """
+    generator = np.random.default_rng(seed)
+    first = strata_of(count)
+    size = np.diff(np.append(first, count))
+    found = np.empty((n, count))
+    for k, h in enumerate(np.repeat(np.arange(len(first)), size)):
+        found[:, k] = (first[h] + size[h] * _spaced(n, generator)) / count
+    return found
 
 
 def draw_donors(count: int, n: int, mass: Floats, seed: np.random.SeedSequence) -> Ints:
@@ -100,13 +193,24 @@ def draw_donors(count: int, n: int, mass: Floats, seed: np.random.SeedSequence) 
     starts where a weight is no whole number of rows.
     """
     generator = np.random.default_rng(seed)
-    below = np.cumsum(mass) / mass.sum() * n
-    found = np.empty((n, count), dtype=np.intp)
-    for k in range(count):
-        start = generator.uniform(1e-6, 1.0 - 1e-6)  # not at a row's own edge, which is rounded
-        giving = np.minimum(np.searchsorted(below, np.arange(n) + start), len(mass) - 1)
-        found[:, k] = giving[generator.permutation(n)]
-    return found
+    below = np.cumsum(mass) / mass.sum()
+    places = np.stack([_spaced(n, generator) for _ in range(count)], axis=1)
+    return np.asarray(np.minimum(np.searchsorted(below, places), len(mass) - 1))
+
+
+def _spaced(n: int, generator: np.random.Generator) -> Floats:
+    """Return ``n`` evenly spaced numbers between 0 and 1 from a random start, shuffled."""
+    start = generator.uniform(1e-6, 1.0 - 1e-6)  # not at a row's own edge, which is rounded
+    return np.asarray((generator.permutation(n) + start) / n)
+
+
+def _steps(values: Floats) -> Ints:
+    """Return the rank of each value; those no further apart than rounding have the same."""
+    order = np.argsort(values, kind="stable")
+    apart = np.diff(values[order], prepend=-np.inf) > TIED * np.abs(values).max(initial=0.0)
+    rank = np.empty(len(values), dtype=np.intp)
+    rank[order] = np.cumsum(apart) - 1
+    return rank
 
 
 def canonical_order(norms: Floats) -> Ints:
@@ -132,19 +236,19 @@ def replaced(
     memory: int,
 ) -> Replaced:
     """Return the predictions of one or two models where rows receive a unit from their donors."""
-    return all_replaced(models, points, latent, donors, [joint], memory=memory)[0]
+    return all_replaced(models, points, latent, [donors], [joint], memory=memory)[0]
 
 
 def all_replaced(
     models: Sequence[LineModel],
     points: Floats,
     latent: Floats,
-    donors: Donors,
+    donors: Sequence[Donors],
     joints: Sequence[Joint],
     *,
     memory: int,
 ) -> list[Replaced]:
-    """Return the same for several units, one after the other.
+    """Return the same for several units, one after the other, each with donors of its own.
 
     A model is asked about all of them at once: a pipeline takes longer to be called than to
     predict some hundred rows.
@@ -154,23 +258,25 @@ def all_replaced(
     slopes = [linear_part(model) for model in models]
     shifts = [
         [
-            None if slope is None else _linear_shift(slope, points, latent, donors, joint)
+            None if slope is None else _linear_shift(slope, points, latent, giving, joint)
             for slope in slopes
         ]
-        for joint in joints
+        for giving, joint in zip(donors, joints, strict=True)
     ]
     if all(isinstance(model, LinearLines) for model in models):
         return [
             _replaced_in_linear(models, points, [shift for shift in each if shift is not None])
             for each in shifts
         ]
-    shape = len(joints), len(points), donors.chosen.shape[1]
+    shape = len(joints), len(points), donors[0].chosen.shape[1]
     count = shape[2]
     draws = np.empty((len(models), *shape))
     for part in blocks(len(points), memory // (8 * len(joints) * count * points.shape[1])):
-        inside = donors.take(part)
         rows = np.concatenate(
-            [replaced_rows(points[part], latent[part], inside, joint) for joint in joints]
+            [
+                replaced_rows(points[part], latent[part], giving.take(part), joint)
+                for giving, joint in zip(donors, joints, strict=True)
+            ]
         )
         values = [model.predict(rows).reshape(len(joints), -1, count) for model in models]
         for k, slope in enumerate(slopes):
@@ -178,15 +284,23 @@ def all_replaced(
             draws[k, :, part] = values[k]
             if slope is not None:
                 draws[k, :, part] -= (rows @ slope).reshape(values[k].shape)
-    means = draws.mean(axis=3)
+    first = strata_of(count)
+    size = np.diff(np.append(first, count))
+    of_strata = np.add.reduceat(draws, first, axis=3) / size
     # centred: predictions far from 0 would lose the covariance to rounding
-    centred = draws - means[..., None]
-    covariance = np.mean(centred[0] * centred[-1], axis=2) / (count - 1)
+    centred = draws - np.repeat(of_strata, size, axis=3)
+    together = np.add.reduceat(centred[0] * centred[-1], first, axis=2)
+    excess = together @ (size / (size - 1.0)) / count**2
+    # the mean over all donors, over the first of each stratum and over the second
+    means = np.stack([of_strata, draws[..., first], draws[..., first + 1]]) @ (size / count)
     for t, each in enumerate(shifts):
         for k, (slope, shift) in enumerate(zip(slopes, each, strict=True)):
             if slope is not None and shift is not None:
-                means[k, t] += points @ slope + shift
-    return [Replaced((means[0, t], means[-1, t]), covariance[t]) for t in range(len(joints))]
+                means[:, k, t] += points @ slope + shift
+    return [
+        Replaced((mean[0], mean[-1]), excess[t], ((one[0], one[-1]), (other[0], other[-1])))
+        for t, (mean, one, other) in enumerate(zip(*means.swapaxes(1, 2), strict=True))
+    ]
 
 
 def _linear_shift(
@@ -209,7 +323,8 @@ def _replaced_in_linear(
 ) -> Replaced:
     """Return the mean over all donors, which a linear model takes from the mean of their law."""
     means = [model.predict(points) + shift for model, shift in zip(models, shifts, strict=True)]
-    return Replaced((means[0], means[-1]), np.zeros(len(points)))
+    pair = means[0], means[-1]
+    return Replaced(pair, np.zeros(len(points)), (pair, pair))
 
 
 def replaced_rows(points: Floats, latent: Floats, donors: Donors, joint: Joint) -> Floats:
@@ -263,3 +378,20 @@ def joint_influence(
         return influence(form, y, values, found.means) - found.excess
     lost = (y - found.means[0]) * (y - found.means[1]) - found.excess
     return np.asarray(lost - (y - values[0]) * (y - values[1]))
+
+
+def joint_chance(
+    form: ScoreForm,
+    y: Floats,
+    values: tuple[Floats, Floats],
+    found: Replaced,
+    loss: Loss = SQUARED_ERROR,
+) -> Floats:
+    """Return numbers (n,) whose squares are what donors' chance adds to the influence values'.
+
+    Two halves of the donors differ by twice what their mean has of chance.
+    """
+    one, other = (
+        joint_influence(form, y, values, replace(found, means=half), loss) for half in found.halves
+    )
+    return np.asarray(0.5 * (one - other))

@@ -315,11 +315,12 @@ def _among_units(
     silent = replace(task, advance=None)
     rows = np.concatenate([fold.rows for fold in folds])
     place, explained = np.searchsorted(task.explained, rows), task.weights.take(task.explained)
-    order = transport.order(transport.inner.encode(matrix))
+    targets = [(k,) for k in probes]
+    kept = transport.law(silent, transport.joints(targets, width), matrix)
 
     def scored(fitted: BlockTransport) -> Floats:
-        law = fitted.law(silent, matrix, order)
-        joints = fitted.joints([(k,) for k in probes], width)
+        joints = fitted.joints(targets, width)
+        law = fitted.law(silent, joints, matrix, like=kept)
         influence = stretch * np.concatenate(
             [
                 fitted.fold_scores(fold.models, fold.rows, silent, law, joints).influence

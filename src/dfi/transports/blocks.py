@@ -11,7 +11,7 @@ whitened within units. Units of one column are plain whitening, and no invertibl
 within a unit changes anything: neither the coding of a category, nor the number that stands for a
 missing value. A unit's score is joint (:mod:`dfi._scoring.donors`),
 :math:`\psi_b = E\,Var(\eta \mid Z_{-b})`; where one coordinate is all that a unit has and the model
-is averaged exactly along lines, it is taken along its line, as without units.
+is averaged along lines, it is taken along its line, as without units.
 
 **Attribution.** With :math:`M_{ab} = C^{1/2}_{ba} C^{1/2}_{ab}`, which add up to the identity over
 ``a``, unit ``a`` receives of the score of unit ``b``
@@ -65,13 +65,23 @@ from dfi._models.parallel import in_parallel
 from dfi._scoring.donors import (
     Donors,
     Joint,
+    Strata,
     all_replaced,
     canonical_order,
     draw_donors,
+    draw_places,
+    joint_chance,
     joint_influence,
     joint_product,
+    number_of_donors,
 )
-from dfi._scoring.error import most_nodes
+from dfi._scoring.error import (
+    CheckedRows,
+    most_nodes,
+    settle_nodes,
+    with_nodes,
+    worth_saying,
+)
 from dfi._scoring.forms import calibrated
 from dfi._scoring.lines import OF_SIZE, OF_SPREAD, scores_along, unread_coordinates
 from dfi._scoring.orders import (
@@ -92,8 +102,8 @@ if TYPE_CHECKING:
     from dfi._data.moments import Moments
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel, Reference
-    from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
+    from dfi._scoring.error import LineError, Nodes
     from dfi._scoring.scores import Task
     from dfi._scoring.swapped import Corrected
     from dfi._types import Bools, Floats, Ints, Plain
@@ -121,6 +131,9 @@ JACKKNIFE_ROWS = 300
 
 JACKKNIFE_DONORS = 4
 """Donors of each: the same in every refit, so that rows tell more than donors."""
+
+JACKKNIFE_NODES = 8
+"""Most nodes of a line there: what refits change is smaller than what it is a change of."""
 
 ROWS_AT_ONCE = 1024
 
@@ -531,13 +544,18 @@ class Law:
     """The explained rows as they receive and give.
 
     ``encoded`` and ``latent`` (n, d) are without and with the random part of collinear units;
-    ``walking`` are the donors along orders of the units.
+    ``walking`` are those that may give, and who does along orders of the units; ``strata`` who
+    does where a unit is replaced alone.
     """
 
     encoded: Floats
     latent: Floats
-    donors: Donors
     walking: Donors
+    strata: Strata
+
+    def giving(self, unit: int, rows: Ints) -> Donors:
+        """Return the donors of some rows for a unit."""
+        return self.walking.of(self.strata.chosen(unit, rows))
 
 
 @dataclass(frozen=True)
@@ -547,7 +565,7 @@ class UnitScores:
     ``moved`` (2, n, targets) is :math:`f - m` of both models (twice the same for one), ``left`` (2,
     n) their residuals (half of them in the CPI form), of the calibrated form (2, n, targets).
     ``product`` (n, targets) is what the calibrated form takes beside the cross form's
-    ``influence``, 0 for another one.
+    ``influence``, 0 for another one; ``chance`` (n, targets) what donors' chance adds.
     """
 
     influence: Floats
@@ -555,6 +573,7 @@ class UnitScores:
     left: Floats
     prediction: Floats
     product: Floats
+    chance: Floats
 
     def calibrated(self, factor: Floats) -> UnitScores:
         r"""Return the scores of models :math:`m + \lambda (f - m)`, target by target."""
@@ -563,6 +582,7 @@ class UnitScores:
             influence=calibrated(self.influence, self.product, factor),
             moved=factor * self.moved,
             left=self.left[:, :, None] + (1.0 - factor) * self.moved,
+            chance=factor * self.chance,
         )
 
 
@@ -716,34 +736,49 @@ class BlockTransport(FittedTransport):
                 found[key] = {"columns": names, "below": RARE}
         return found
 
-    def law(self, task: Task, rows: Floats | None = None, order: Ints | None = None) -> Law:
-        """Return who gives to whom among the explained rows, the same for every refit.
+    def law(
+        self,
+        task: Task,
+        joints: Sequence[Joint],
+        rows: Floats | None = None,
+        like: Law | None = None,
+    ) -> Law:
+        """Return who gives to whom among the explained rows, as in ``like`` for a refit.
 
-        ``rows`` are theirs of the matrix, ``order`` that in which donors are dealt.
+        ``rows`` are theirs of the matrix.
         """
         rows = task.matrix[task.explained] if rows is None else rows
         whitened = self.inner.encode(rows)
         encoded = self.linear.encode(whitened)
         latent = self.linear.filled(encoded, np.random.default_rng(task.child(2)))
-        order = self.order(whitened) if order is None else order
         mass = task.weights.values[task.explained]
-        share, counts = mass / mass.sum(), (task.options.donors, DONORS_OF_ORDER * task.orders)
-        dealt = []
-        for count, seed in zip(counts, (task.child(3), task.child(5)), strict=True):
-            chosen = np.empty((len(rows), count), dtype=np.intp)
-            if count:
-                chosen[order] = order[draw_donors(count, len(rows), mass[order], seed)]
-            dealt.append(chosen)
-        if self.reference.kind == "empirical":
-            donors = Donors(latent, rows, share, dealt[0])
-            return Law(encoded, latent, donors, donors.of(dealt[1]))
-        normal = np.random.default_rng(task.child(4)).standard_normal(latent.shape)
-        # with the mean of the law
-        dealt = [chosen + len(rows) * (np.arange(chosen.shape[1]) % 2) for chosen in dealt]
-        donors = Donors(
-            np.vstack([normal, -normal]), np.vstack([rows, rows]), np.tile(share, 2) / 2.0, dealt[0]
-        )
-        return Law(encoded, latent, donors, donors.of(dealt[1]))
+        share, walked = mass / mass.sum(), DONORS_OF_ORDER * task.orders
+        giving, given, shares = latent, rows, share
+        if self.reference.kind != "empirical":
+            normal = np.random.default_rng(task.child(4)).standard_normal(latent.shape)
+            # with the mean of the law
+            giving, given = np.vstack([normal, -normal]), np.vstack([rows, rows])
+            shares = np.tile(share, 2) / 2.0
+        if like is not None:
+            walking = Donors(giving, given, shares, like.walking.chosen)
+            return Law(encoded, latent, walking, like.strata)
+        order = self.order(whitened)
+        chosen = np.empty((len(rows), walked), dtype=np.intp)
+        if walked:
+            chosen[order] = order[draw_donors(walked, len(rows), mass[order], task.child(5))]
+        chosen += (len(giving) - len(rows)) * (np.arange(walked) % 2)
+        walking = Donors(giving, given, shares, chosen)
+        count = number_of_donors(task.options.donors, len(rows))
+        places = np.empty((len(rows), count))
+        places[order] = draw_places(count, len(rows), task.child(3))
+        y = task.y[task.explained]
+        slopes = share * (y - share @ y)
+        effects, own = giving * (slopes @ latent), whitened * (slopes @ whitened)
+        ties = np.argsort(order)
+        if len(giving) > len(rows):
+            own, ties = effects, np.concatenate([ties, ties + len(rows)])
+        strata = Strata.of(shares, joints, effects, own, ties, places)
+        return Law(encoded, latent, walking, strata)
 
     def order(self, whitened: Floats) -> Ints:
         """Return the order of the rows in which donors are dealt."""
@@ -781,6 +816,13 @@ class BlockTransport(FittedTransport):
         )
         return tuple(target for target in found if target)
 
+    def target_names(self, task: Task) -> list[str]:
+        """Return the names of the targets."""
+        if task.by_unit or task.targets is None:
+            return [block.name for block in self.inner.blocks]
+        known = {block.unit for block in self.inner.blocks}
+        return [target.name for target in task.targets if known & set(target.units)]
+
     def fold_scores(
         self,
         models: Sequence[LineModel],
@@ -807,6 +849,7 @@ class BlockTransport(FittedTransport):
             np.concatenate([part.left for part in parts], axis=1),
             np.concatenate([part.prediction for part in parts]),
             np.concatenate([part.product for part in parts]),
+            np.concatenate([part.chance for part in parts]),
         )
         if not task.orders or number is None:
             return found
@@ -818,14 +861,6 @@ class BlockTransport(FittedTransport):
             players = [joints[int(t)] for t in played]
             influence[:, played] = self._shapley(models, rows, place, task, law, players, number)
         return replace(found, influence=influence)
-
-    @staticmethod
-    def _along_lines(models: Sequence[LineModel], options: Quadrature) -> bool:
-        """Return whether units of one coordinate are averaged along their lines.
-
-        Nodes are not settled here: where lines are not exact, donors are unbiased and fewer.
-        """
-        return options.rule != "auto" or not any(most_nodes(model) for model in models)
 
     def _scored(
         self,
@@ -839,15 +874,9 @@ class BlockTransport(FittedTransport):
         points, y, form, options = task.matrix[rows], task.y[rows], task.form, task.options
         values = [model.predict(points) for model in models]
         pair = values[0], values[-1]
-        influence, product = np.zeros((2, len(rows), len(joints)))
+        influence, product, chance = np.zeros((3, len(rows), len(joints)))
         moved = np.zeros((2, *influence.shape))
-        along = self._along_lines(models, options)
-        # a line moves what coordinates tell, and not what a donor gives beside them
-        single = [
-            t
-            for t, joint in enumerate(joints)
-            if along and len(joint.coordinates) == 1 and not joint.remainders
-        ]
+        single = [t for t, joint in enumerate(joints) if joint.is_line]
         if single:
             coordinates = np.array([joints[t].coordinates[0] for t in single])
             offsets, weights = self.linear.offsets()
@@ -868,19 +897,20 @@ class BlockTransport(FittedTransport):
             models,
             points,
             law.latent[place],
-            law.donors.take(place),
+            [law.giving(t, place) for t in several],
             [joints[t] for t in several],
             memory=options.memory,
         )
         for t, found in zip(several, donated, strict=True):
             influence[:, t] = joint_influence(form, y, pair, found, task.loss)
+            chance[:, t] = joint_chance(form, y, pair, found, task.loss)
             if form == "calibrated":
                 product[:, t] = joint_product(pair, found)
             for k in (0, 1):
                 moved[k][:, t] = pair[k] - found.means[k]
         # the attribution of a unit takes products of what moves and what is left, as the form does
         left = (0.5 if form == "cpi" else 1.0) * np.stack([y - pair[0], y - pair[1]])
-        return UnitScores(influence, moved, left, np.mean(values, axis=0), product)
+        return UnitScores(influence, moved, left, np.mean(values, axis=0), product, chance)
 
     def _shapley(
         self,
@@ -929,15 +959,72 @@ class BlockTransport(FittedTransport):
             tuple(self.line_model(model) for model in models)
             for models in in_parallel(read, task.n_jobs, here=True)
         ]
-        return self._scores(task, prepared, self.law(task))
+        joints = self.joints(self.targets(task), task.matrix.shape[1])
+        law = self.law(task, joints)
+        prepared, error = self._settled(task, prepared, joints, law)
+        found = self._scores(task, prepared, joints, law)
+        if error is None:
+            return found
+        nodes = max(most_nodes(model) for models in prepared for model in models)
+        checked = {"quadrature": error.as_dict(nodes), **found.diagnostics}
+        return replace(found, diagnostics=checked, n_nodes=nodes)
+
+    def _settled(
+        self,
+        task: Task,
+        prepared: list[tuple[LineModel, ...]],
+        joints: Sequence[Joint],
+        law: Law,
+    ) -> tuple[list[tuple[LineModel, ...]], LineError | None]:
+        """Return models with as many nodes as lines of units need, and the error that is left."""
+        lines = [joint for joint in joints if joint.is_line]
+        asked = any(most_nodes(model) for models in prepared for model in models)
+        if task.settled or not lines or not asked:
+            return prepared, None
+        predictions = [
+            np.asarray(np.mean([model.predict(task.matrix[fold.test]) for model in models], axis=0))
+            for fold, models in zip(task.folds, prepared, strict=True)
+        ]
+        checked = CheckedRows.of(
+            task.folds, predictions, task.matrix, task.y, task.weights, len(lines)
+        )
+
+        def taken(nodes: Nodes) -> list[tuple[LineModel, ...]]:
+            return [tuple(with_nodes(model, nodes) for model in models) for models in prepared]
+
+        def evaluate(nodes: Nodes) -> Floats:
+            found = []
+            for models, rows, value in zip(
+                taken(nodes), checked.rows, checked.prediction, strict=True
+            ):
+                y = task.y.copy()
+                y[rows] = value
+                place = np.searchsorted(task.explained, rows)
+                found.append(self._scored(models, rows, place, replace(task, y=y), law, lines))
+            return np.concatenate([part.influence for part in found])
+
+        drawn = task.options.rule == "draws"
+        nodes, error = settle_nodes(
+            evaluate,
+            lambda nodes: " + ".join(dict.fromkeys(models[0].rule for models in taken(nodes))),
+            checked,
+            asked=drawn or task.options.nodes is not None,
+            draws=drawn,
+        )
+        error.say(worth_saying(task.options))
+        return taken(nodes), error
 
     def line_model(self, model: LineModel) -> LineModel:
         """Return a model as a function of the space where the transport is linear."""
         return as_linear(model) or model
 
-    def _scores(self, task: Task, prepared: Sequence[tuple[LineModel, ...]], law: Law) -> Scores:
-        targets = self.targets(task)
-        joints = self.joints(targets, task.matrix.shape[1])
+    def _scores(
+        self,
+        task: Task,
+        prepared: Sequence[tuple[LineModel, ...]],
+        joints: Sequence[Joint],
+        law: Law,
+    ) -> Scores:
         sent, tests = task.only(task.explained)
         jobs = (
             delayed(self.fold_scores)(models, test, sent, law, joints, number)
@@ -955,21 +1042,29 @@ class BlockTransport(FittedTransport):
             factors = calibration.factors
             found = [part.calibrated(own) for part, own in zip(found, factors, strict=True)]
         rows, latent, by_repeat = pool(task.folds, [part.influence for part in found], mass)
-        attributed, shares = latent, np.eye(len(targets))
+        attributed, shares = latent, np.eye(len(joints))
         if task.by_unit:
             coordinates = law.latent[np.searchsorted(task.explained, rows)]
             pairs = _pooled_pairs(task.folds, found, mass)
             attributed, shares = self._attributed(
                 latent, pairs, coordinates, task.weights.take(rows), task.loss
             )
-        along = [models for models in prepared if self._along_lines(models, task.options)]
-        rules = dict.fromkeys(models[0].rule for models in along)
-        if len(along) < len(prepared):
-            rules[f"{task.options.donors} donors for every unit"] = None
-        elif any(len(joint.coordinates) > 1 for joint in joints) and not all(
+        rules = dict.fromkeys(models[0].rule for models in prepared)
+        diagnostics: dict[str, object] = {}
+        drawn = [t for t, joint in enumerate(joints) if not joint.is_line]
+        if drawn and not all(
             isinstance(model, LinearLines) for models in prepared for model in models
         ):
-            rules[f"{task.options.donors} donors for units of several columns"] = None
+            number = law.strata.places.shape[1]
+            rules[f"{number} donors for units of several columns"] = None
+            chance = pool(task.folds, [part.chance for part in found], mass)[1]
+            # rows that depend on each other have donors of their own all the same
+            error = np.sqrt((mass[rows] / mass[rows].sum()) ** 2 @ chance**2)
+            names = self.target_names(task)
+            diagnostics["donors"] = {
+                "number": number,
+                "error": {names[t]: float(error[t]) for t in drawn if not task.orders},
+            }
         if task.orders:
             rules[f"{task.orders} orders of the units"] = None
         scores = Scores(
@@ -983,9 +1078,10 @@ class BlockTransport(FittedTransport):
             ),
             attribution=shares,
             rule=" + ".join(rules),
+            diagnostics=diagnostics,
             calibration=calibration,
         )
-        labels = self.block_labels if task.by_unit else np.arange(len(targets))
+        labels = self.block_labels if task.by_unit else np.arange(len(joints))
         prediction = pool(task.folds, [part.prediction for part in found], mass)[1]
         return scores.silenced(
             unread_coordinates(latent, prediction, task.y[rows], labels, task.loss)
@@ -1034,30 +1130,30 @@ class BlockTransport(FittedTransport):
     ) -> Changes:
         """Return what replacing each unit changes in rows of any table, by donors of this one."""
         models = [self.line_model(model) for model in read_fold(fold, task)]
-        law = self.law(task)
+        joints = self.joints(self.targets(task), points.shape[1])
+        law = self.law(task, joints)
         hidden, dealt = seed.spawn(2)
         encoded = self.encode(points)
         latent = self.linear.filled(encoded, np.random.default_rng(hidden))
-        donors = law.donors
-        chosen = draw_donors(task.options.donors, len(points), donors.share, dealt)
+        count = number_of_donors(task.options.donors, len(points))
+        places = draw_places(count, len(points), dealt)
         table = replace(task.table, matrix=points, present=None, known=None)
         # the calibrated form is the one that asks for products; without outcomes residuals are
         # predictions, taken off
         asked = replace(task, table=table, y=np.zeros(len(points)), form="calibrated")
-        joints = self.joints(self.targets(task), points.shape[1])
         found = self._scored(
             (models[0], models[-1]),
             np.arange(len(points)),
             np.arange(len(points)),
             asked,
-            Law(encoded, latent, donors.of(chosen), law.walking),
+            Law(encoded, latent, law.walking, replace(law.strata, places=places)),
             joints,
         )
         return Changes(-found.left, found.moved, found.product)
 
     def rescored(self, scores: Scores, found: Corrected, task: Task) -> Scores:
         """Return scores with other influence values of the same rows."""
-        coordinates = self.law(task).latent[np.searchsorted(task.explained, scores.rows)]
+        coordinates = self.law(task, ()).latent[np.searchsorted(task.explained, scores.rows)]
         pairs = (found.moved[0], found.moved[1], found.gaps[0], found.gaps[1])
         weights = task.weights.take(scores.rows)
         attributed, shares = self._attributed(found.law, pairs, coordinates, weights, task.loss)
@@ -1073,8 +1169,12 @@ class BlockTransport(FittedTransport):
     def jackknife(self, scores: Scores, task: Task) -> Scores:
         """Compare refits on some of the rows: models, rows and donors are kept."""
         folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
-        prepared = [tuple(self.line_model(m) for m in read_fold(fold, task)) for fold in folds]
-        options = replace(task.options, donors=min(JACKKNIFE_DONORS, task.options.donors))
+        prepared = [
+            tuple(self.line_model(with_nodes(m, _of_refits)) for m in read_fold(fold, task))
+            for fold in folds
+        ]
+        few = min(JACKKNIFE_DONORS, task.options.donors or JACKKNIFE_DONORS)
+        options = replace(task.options, donors=few)
         task = replace(task, options=options, orders=min(task.orders, 2))
         thinned = replace(
             task,
@@ -1083,7 +1183,9 @@ class BlockTransport(FittedTransport):
             advance=None,
             factors=kept_factors(scores, task),
         )
-        order = self.order(self.inner.encode(task.matrix[task.explained]))
+        width = task.matrix.shape[1]
+        targets = self.targets(task)
+        law = self.law(thinned, self.joints(targets, width))
         compared = np.unique(np.concatenate([fold.test for fold in folds]))
         weights = task.weights.take(compared)
         changes: list[Floats] = []
@@ -1091,7 +1193,9 @@ class BlockTransport(FittedTransport):
         def rescore(refit: BlockTransport | None, rows: Ints | None) -> Floats:
             del rows
             fitted = self if refit is None else refit
-            found = fitted._scores(thinned, prepared, fitted.law(thinned, order=order))
+            joints = fitted.joints(targets, width)
+            kept = law if refit is None else fitted.law(thinned, joints, like=law)
+            found = fitted._scores(thinned, prepared, joints, kept)
             changes.append(np.hstack([found.latent, found.attributed]))
             return weights.mean(changes[-1])
 
@@ -1103,6 +1207,10 @@ class BlockTransport(FittedTransport):
 
         found = jackknifed(scores, task, task.child(0), self.design, self, rescore, noise)
         return found if scores.unread is None else found.silenced(scores.unread)
+
+
+def _of_refits(nodes: int) -> int:
+    return min(nodes, JACKKNIFE_NODES)
 
 
 def _pooled_pairs(
