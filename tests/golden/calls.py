@@ -389,7 +389,7 @@ def run(name: str) -> dict[str, Any]:
         if call.function == "fixed":
             return {"dfi": dfi.DFI(**options).fit(data.X, data.y).with_fixed_transport()}
         result = dfi.explain(data.X, data.y, **options)
-        if options.get("groups") is not None:
+        if options.get("feature_groups") is not None:
             return {"dfi": result, "groups": result.group()}
         return {"dfi": result}
 
