@@ -382,3 +382,22 @@ def test_a_law_of_many_rows_has_no_more_atoms_than_cells(large):
         index = np.searchsorted(fitted.reference.values[:, j], at)
         ours = np.concatenate([[0.0], fitted.reference.cumulative[:, j]])[index]
         assert np.abs(ours - below).max() < 1 / 2000
+
+
+@pytest.mark.parametrize("weighted", WEIGHTS)
+@pytest.mark.parametrize("repeated", [False, True])
+def test_few_rows_are_shrunken_alike_from_sums(large, weighted, repeated):
+    """As many rows as two a column, or 40 that differ of 60 columns, and refits of both."""
+    g = np.random.default_rng(3)
+    X = g.standard_normal((120, 60)) @ (np.eye(60) + 0.3 * g.standard_normal((60, 60)))
+    X = np.repeat(X[:40], 3, axis=0) if repeated else X
+    weights, constant = WEIGHTS[weighted](g, 120), np.zeros(60, bool)
+    source, groups = CutSource(X, weights, (30, 31, 90)), KnownGroups(np.arange(120) // 12)
+    design = Gaussian(components=None, covariance="qis", reference="gaussian")
+    expected = design.fit_matrix(X, weights, constant)
+    refits = list(design.refits(source, groups, constant, like=expected))
+    large()
+    found = design.fit_source(source, constant)
+    same_map(found, expected, X)
+    for one, two in zip(design.refits(source, groups, constant, like=found), refits, strict=True):
+        same_map(one, two, X)

@@ -198,7 +198,8 @@ class SummedCoordinates:
     """Coordinates of rows that only sums are known of, and a sample.
 
     ``deviations`` (k, d) is a root of their second moments (:class:`dfi._data.moments.Moments`),
-    ``sample`` some of the rows, and ``fourth`` goes through all of them again.
+    ``sample`` some of the rows, of which ``distinct`` differ, and ``fourth`` goes through all of
+    them again.
     """
 
     deviations: Floats
@@ -206,16 +207,12 @@ class SummedCoordinates:
     total: float
     sample: Callable[[], tuple[Floats, Floats]]
     fourth: Callable[[Sequence[slice | Ints]], list[float]]
+    distinct: int
 
     @property
     def width(self) -> int:
         """How many coordinates there are."""
         return int(self.deviations.shape[1])
-
-    @property
-    def distinct(self) -> int:
-        """How many rows differ: all of them, for these are many."""
-        return int(self.total)
 
     def second_moments(self, place: slice | Ints) -> Floats:
         """Return the mean products of some coordinates."""

@@ -64,6 +64,7 @@ from dfi.transports.covariance import (
     estimated,
     ledoit_wolf,
     places,
+    row_keys,
 )
 from dfi.transports.linear_error import attributed_influence, latent_terms, refuse_derived
 from dfi.transports.margins import count_rows
@@ -1056,20 +1057,28 @@ def _selected(like: FittedTransport | None) -> Selected:
 
 @dataclass(frozen=True, eq=False)
 class _Sampled:
-    """A random sample of a source's rows, those without weight left out."""
+    """A random sample of a source's rows and their places, those without weight left out."""
 
+    places: Ints
     rows: Floats
     share: Floats
 
     @classmethod
     def of(cls, source: RowSource) -> _Sampled:
-        _, rows, weights = source.sample(SAMPLE_ROWS, np.random.SeedSequence(SAMPLE_SEED))
+        places, rows, weights = source.sample(SAMPLE_ROWS, np.random.SeedSequence(SAMPLE_SEED))
         counted = weights.values > 0
         if not counted.any():
             # the few rows with weight may not be among them
-            return cls(rows, np.full(len(rows), 1.0 / len(rows)))
+            return cls(places, rows, np.full(len(rows), 1.0 / len(rows)))
         rows, mass = rows[counted], weights.values[counted]
-        return cls(rows, mass / mass.sum())
+        return cls(places[counted], rows, mass / mass.sum())
+
+    def distinct(self, without: tuple[RowGroups, int] | None) -> int:
+        """Return how many rows differ, those of one group left out where it is given."""
+        rows = self.rows
+        if without is not None:
+            rows = rows[without[0](self.places) != without[1]]
+        return int(np.unique(row_keys(rows)).size)
 
     @cached_property
     def pivot(self) -> Floats:
@@ -1121,6 +1130,7 @@ class _Sums:
             self.moments.total(source.kind),
             lambda: (encoder.encode(sample.rows), sample.share),
             fourth,
+            sample.distinct(without),
         )
 
     def standardized(self, active: Ints) -> tuple[SummedCoordinates, Floats, Floats]:
