@@ -255,14 +255,42 @@ def test_the_sample_correlation_stands_in_where_variance_is_not_kept(monkeypatch
     X = sample(law("near", 60), 100)
     slope = np.zeros(60)
     slope[[10, 11]] = 1.0, -1.0
-    with pytest.warns(dfi.warnings.InferenceWarning, match="chance correlations"):
+    with pytest.warns(dfi.warnings.InferenceWarning, match="chance correlations") as warned:
         told = dfi.explain(
             X, X @ slope, linear_model(slope), cv="prefit", form="loco", diagnose=False,
             transport_error="ignore",
         )  # fmt: skip
+    message = str(warned[0].message)
+    assert "The transport takes the sample correlation, noisy as it is: under factor" in message
+    assert "covariance='factor'" not in message
     assert "under factor predictions would have" in told.diagnostics["covariance_instead"]
     assert told.diagnostics["covariance"]["used"] == "sample"
     assert told.scores.sum() == pytest.approx(np.var(X @ slope), rel=0.02)
+
+
+def test_a_change_keeps_the_variance_too(monkeypatch):
+    monkeypatch.setattr(covariance, "prefers_factors", lambda *_: True)
+    periods, variances = [], []
+    for seed, size in ((1, 1.0), (2, 2.0)):
+        X, slope = sample(law("near", 60), 100, seed), np.zeros(60)
+        slope[[10, 11]] = size, -size
+        variances.append(np.var(X @ slope) / size**2)
+        with pytest.warns(dfi.warnings.InferenceWarning, match="chance correlations"):
+            periods.append(
+                dfi.explain(
+                    X,
+                    X @ slope,
+                    linear_model(slope),
+                    cv="prefit",
+                    form="loco",
+                    diagnose=False,
+                    transport_error="ignore",
+                )
+            )
+    found = dfi.change(*periods).table()
+    before, after = variances
+    assert found["relation"].sum() == pytest.approx(1.5 * (before + after), rel=0.05)
+    assert found["law"].sum() == pytest.approx(2.5 * (after - before), abs=0.05 * after)
 
 
 @pytest.mark.parametrize("estimator", ["ridge", "linear"])

@@ -36,7 +36,7 @@ import numpy as np
 from dfi._models.seeds import named_seed
 from dfi._parameters import argument, worded
 from dfi._scoring.forms import CROSSED
-from dfi._scoring.scores import ReadFold, read_some_folds
+from dfi._scoring.scores import Fitted, ReadFold, read_some_folds
 from dfi.inference.influence import standard_errors
 from dfi.inference.tests import adjust_p_values, p_values
 from dfi.methods.noise_floor import NoiseFloor, Probe, noise_floor, probed_table, why_not
@@ -148,21 +148,25 @@ def explain_diagnostics(
     diagnose: bool,
     say: bool,
     observed: bool = True,
+    instead: str = "",
 ) -> dict[str, object]:
     """Return what a reader needs to judge the transport, the scores and the asymptotics.
 
     ``gained`` (n, 2) is what the outcome's mean loses and what models explain of it, row by row.
     ``diagnose`` checks the scores (noise floor, totals, fidelity) and the dependence that is left,
     which ``say`` warns of; ``seed`` is that of all that is random in the checks. Of an outcome that
-    was ``observed``, columns that hold it are named too.
+    was ``observed``, columns that hold it are named too. ``instead`` is what
+    :func:`keeping_variance` says.
     """
     found: dict[str, object] = {
         "lines": scored.rule,
         "n_latent": transport.n_latent,
         "standard_errors": scored.standard_errors,
-        "asymptotics": warn_of_few_rows(task.n_fitted, transport),
+        "asymptotics": warn_of_few_rows(task.n_fitted, transport, instead),
         **scored.diagnostics,
     }
+    if instead:
+        found["covariance_instead"] = instead
     found |= transport.diagnostics(transport.owner(task.columns))
     components = unit_components(task.columns, transport)
     if components is not None:
@@ -178,11 +182,11 @@ def explain_diagnostics(
 
 
 def keeping_variance(
-    transport: FittedTransport,
+    transport: Fitted,
     task: Task,
     seed: np.random.SeedSequence,
-    fit: Callable[[Transport], FittedTransport],
-) -> tuple[FittedTransport, str]:
+    fit: Callable[[Transport], Fitted],
+) -> tuple[Fitted, str]:
     """Return a transport that keeps the variance of the models' predictions, and what was done.
 
     Opposite effects of columns that are nearly collinear cancel under the sample correlation, and
@@ -219,7 +223,7 @@ def _variance_ratio(transport: FittedTransport, task: Task, seed: np.random.Seed
     return 1.0 if found is None else max(found.variance_ratio, 1e-300)
 
 
-def warn_of_few_rows(n: int, transport: FittedTransport) -> str:
+def warn_of_few_rows(n: int, transport: FittedTransport, instead: str = "") -> str:
     """Return whether rows are enough for as many columns, and warn where they are not.
 
     With the true regression (AR(.6) columns, five signals) the five largest scores come out at
@@ -232,7 +236,9 @@ def warn_of_few_rows(n: int, transport: FittedTransport) -> str:
         return f"more than {ROWS_PER_COLUMN} rows for each column"
     linear = transport.between
     bias, advice = _bias_of_few_rows(linear), ""
-    if design.shrinkage is not None and not design.published and bias == CHANCE:
+    if instead:
+        advice = f". The transport takes {instead}"
+    elif design.shrinkage is not None and not design.published and bias == CHANCE:
         factor = (
             f"; transport=dfi.transports.{type(design).__name__}(covariance='factor') lessens the "
             "bias of the transport where few directions are shared by many columns, not that of "

@@ -438,9 +438,8 @@ class Disentangled(Method):
             diagnose=self.diagnose,
             say=not choice.reasons,
             observed=not fits.outcome.effect,
+            instead=instead,
         )
-        if instead:
-            diagnostics["covariance_instead"] = instead
         if choice.reasons:
             diagnostics["auto"] = choice.as_dict()
         members = unit_members(fits.data, groups if fits.data.joint else None)

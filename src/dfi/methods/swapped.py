@@ -13,7 +13,7 @@ from dfi._parameters import argument
 from dfi._scoring.forms import CROSSED
 from dfi._scoring.scores import Readings, Task, pool
 from dfi._scoring.swapped import Corrected, Side, corrected
-from dfi.methods.diagnosis import score_membership
+from dfi.methods.diagnosis import keeping_variance, score_membership
 from dfi.transports import resolve_transport
 from dfi.transports.base import TransportChoice
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dfi._scoring.forms import ScoreForm
     from dfi._types import Bools, Floats, Ints
     from dfi.methods.disentangled import Disentangled
+    from dfi.transports.base import Transport
     from dfi.transports.blocks import BlockTransport
     from dfi.transports.straight import StraightTransport
 
@@ -196,6 +197,20 @@ def swapped(
     return _Walk.of(method, law, relation, shared).swapped()
 
 
+def _fitted(
+    design: Transport, law: Fits, table: Table, constant: Bools, columns: Sequence[Column]
+) -> StraightTransport | BlockTransport:
+    """Fit a transport that is scored along lines or by donors."""
+    rows = law.rows
+    fitted = design.fit_matrix(
+        table.matrix[rows], law.weights.take(rows), constant, columns=columns
+    )
+    transport = fitted.straight or fitted.blocked
+    if transport is None:
+        raise TypeError(f"{type(fitted).__name__} is not scored along lines or by donors")
+    return transport
+
+
 @dataclass(frozen=True)
 class _Walk:
     """What is the same for models of every size: rows, transport and task."""
@@ -222,25 +237,33 @@ class _Walk:
             choice = design.choose(
                 matrix[rows], law.weights.take(rows), constant, columns, law.child("auto")
             )
-        fitted = choice.design.fit_matrix(
-            matrix[rows], law.weights.take(rows), constant, columns=columns
-        )
-        transport = fitted.straight or fitted.blocked
-        if transport is None:
-            raise TypeError(f"{type(fitted).__name__} is not scored along lines or by donors")
+        transport = _fitted(choice.design, law, table, constant, columns)
         form = method._form_of(choice.design, relation)
         return cls(method, law, relation, shared, table, constant, transport, form)
+
+    def _keeping_variance(self, models: Sequence[FoldModels]) -> _Walk:
+        """Return the same where the other table's predictions keep their variance, as for one."""
+        columns = self.relation.data.blocks.columns
+        found, _ = keeping_variance(
+            self.transport,
+            self._task(self._asked(models), aware=False),
+            self.law.child("kept"),
+            lambda design: _fitted(design, self.law, self.table, self.constant, columns),
+        )
+        return replace(self, transport=found)
 
     def swapped(self) -> Swapped:
         fits, method = self.relation, self.method
         crossed = self.form in CROSSED
-        found = self._of_models(fits.halves if crossed else fits.full, aware=True)
+        models = fits.halves if crossed else fits.full
+        kept = self._keeping_variance(models)
+        found = kept._of_models(models, aware=True)
         extrapolates = method.form == "extrapolated" or (
             method.form == "auto" and fits.extrapolates and crossed
         )
         if not extrapolates:
             return found[0]
-        smaller = self._of_models(fits.quarters, aware=False)[0]
+        smaller = kept._of_models(fits.quarters, aware=False)[0]
         known = found[1]
         # the transport's terms are those of the larger models, as for one table
         return Swapped(
@@ -251,9 +274,7 @@ class _Walk:
     def _of_models(self, models: Sequence[FoldModels], *, aware: bool) -> tuple[Swapped, Swapped]:
         """Return the influence values by models of one size, and with the transport as known."""
         law, relation, transport = self.law, self.relation, self.transport
-        folds = [
-            replace(fold, test=test) for fold, test in zip(models, self._dealt(models), strict=True)
-        ]
+        folds = self._asked(models)
         task = self._task(folds, aware=aware)
         scores = transport.plain_scores(task)
         if scores.n_nodes is not None:
@@ -295,6 +316,11 @@ class _Walk:
             loss=relation.loss,
             readings=Readings(),
         )
+
+    def _asked(self, models: Sequence[FoldModels]) -> list[FoldModels]:
+        """Return the models with the rows of ``a`` that they are asked about."""
+        dealt = self._dealt(models)
+        return [replace(fold, test=test) for fold, test in zip(models, dealt, strict=True)]
 
     def _dealt(self, models: Sequence[FoldModels]) -> list[Ints]:
         """Return which rows of ``a`` each fold's models are asked about: in a split, each once."""
