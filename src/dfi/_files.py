@@ -182,13 +182,6 @@ def folder_filled(
     What is in the place besides stays there. The folders change places as a whole; where that
     cannot be (see :func:`_can_change_places`) files are replaced one by one, those before are put
     back after an error, and the next call finishes what a kill interrupted.
-
-    Parameters
-    ----------
-    path : Path
-        The place; it need not exist. A link stays one: what it leads to is exchanged.
-    accept : callable, optional
-        Given the names of all files before any is moved; it may raise.
     """
     target = path.resolve()
     finish_interrupted(target)

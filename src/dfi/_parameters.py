@@ -792,19 +792,7 @@ def constraints_of(owner: str, name: str) -> Constraints:
 
 
 def check_one(name: str, value: object, allowed: Constraints, *, optional: bool = False) -> None:
-    """Raise if a value is none of what its parameter may be.
-
-    Parameters
-    ----------
-    name : str
-        The parameter.
-    value : object
-        What it was given.
-    allowed : tuple of Constraint
-        What it may be; anything where empty.
-    optional : bool
-        Whether it may be None.
-    """
+    """Raise if a value is none of what its parameter may be."""
     if not allowed or (optional and value is None) or any(one.allows(value) for one in allowed):
         return
     # choices are strings one by one, so that the last "or" comes before the very last of all
@@ -837,17 +825,7 @@ def _single_words(one: Constraint) -> list[str]:
 
 
 def check(owner: str, given: Mapping[str, object], *, optional: Iterable[str] = ()) -> None:
-    """Raise if one of the parameters of a function or class is what it cannot be.
-
-    Parameters
-    ----------
-    owner : str
-        The name of the function or class, as :data:`OWN` has it.
-    given : mapping
-        The parameters.
-    optional : iterable of str
-        Those that may be None.
-    """
+    """Raise if one of the parameters of a function or class is what it cannot be."""
     none = set(optional)
     for name, value in given.items():
         check_one(name, value, constraints_of(owner, name), optional=name in none)

@@ -245,11 +245,6 @@ def joined(
 
     ``here`` and ``there`` are the places of the rows of each in the union. Dependence that only one
     of the two knows of holds for the rows of both.
-
-    Raises
-    ------
-    ValueError
-        The two contradict each other about the rows that they share.
     """
     if first is None or second is None:
         known, place = (second, there) if first is None else (first, here)

@@ -105,24 +105,7 @@ def read_outcome(
     positive: object = None,
     counted: bool = False,
 ) -> Outcome:
-    """Read the outcome of the ``kept`` rows (None: all).
-
-    Parameters
-    ----------
-    y : array-like or frame
-        One value per row: numbers, booleans or labels of classes; or a frame or a two-dimensional
-        array of several quantities.
-    n_rows : int
-        Rows of the table.
-    kept : ndarray of bool, optional
-        Rows that are used.
-    task : {"auto", "classification", "regression"}
-        Whether values are classes. ``"auto"``: labels, booleans and numbers that are only 0 and 1.
-    positive : object, optional
-        The class of two that is explained; by default the last in their order.
-    counted : bool
-        Whether the loss says that numbers are counts or amounts, no classes.
-    """
+    """Read the outcome of the ``kept`` rows (None: all)."""
     one_of("task", task, get_args(Task))
     several = _several(y)
     if several is not None:

@@ -336,39 +336,7 @@ def read_data(
     counted: bool = False,
     beside: Mapping[str, object] | None = None,
 ) -> Data:
-    """Read a table, its outcome and what belongs to its rows and columns.
-
-    Parameters
-    ----------
-    X, y
-        As for :func:`dfi.explain`.
-    groups : mapping, frame or sequence, optional
-        Groups of columns (:func:`~dfi._data.groups.read_groups`).
-    sample_weight, frequency_weight
-        Weights of the rows (:func:`~dfi._data.weights.read_weights`).
-    clusters : array-like, optional
-        Labels of rows that depend on each other: they stay together, and errors are those of
-        clusters.
-    units : {"columns", "groups"}
-        Whether groups are units, each disentangled and scored as one.
-    missing : {"indicator", "error", "drop"}, default="indicator"
-        Missing values of ``X``: part of what is seen of their column, an error, or a reason to
-        leave a row out.
-    task, positive, counted
-        Whether the outcome is a class, which of two is explained, and whether numbers are counts
-        (:func:`~dfi._data.outcome.read_outcome`).
-    beside : mapping of str to array-like, optional
-        Other vectors of these rows, by their parameters: their row labels must agree too.
-
-    Warns
-    -----
-    MissingValuesWarning
-        Rows are left out.
-    ConstantColumnWarning
-        Columns do not vary: they are kept, with score 0.
-    IdentifierWarning
-        Columns of whole numbers name or count the rows.
-    """
+    """Read a table, its outcome and what belongs to its rows and columns."""
     if y is None:
         raise ValueError("DFI requires y to be passed, but the target y is None")
     one_of("units", units, get_args(UnitsKind))

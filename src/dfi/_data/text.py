@@ -129,14 +129,7 @@ def _quoted(text: str) -> str:
 
 
 def find_numbers(values: Iterable[object] | Mapping[str, int]) -> TextNumbers | None:
-    """Return what a column of text shows if it was meant as numbers, None where it was not.
-
-    Parameters
-    ----------
-    values : iterable of str, or mapping of str to int
-        The values, missing ones left out; or how often each occurs, in the order of their first
-        rows.
-    """
+    """Return what a column of text shows if it was meant as numbers, None where it was not."""
     counts = Counter(values)
     if len(counts) <= HARMLESS_LEVELS:
         return None
@@ -218,13 +211,7 @@ class TextDates:
 
 
 def find_dates(values: Iterable[object] | Mapping[str, int]) -> TextDates | None:
-    """Return what a column of text shows if it was meant as dates, None where it was not.
-
-    Parameters
-    ----------
-    values : iterable of str, or mapping of str to int
-        As for :func:`find_numbers`.
-    """
+    """Return what a column of text shows if it was meant as dates, None where it was not."""
     counts = Counter(values)
     if len(counts) <= HARMLESS_LEVELS:
         return None

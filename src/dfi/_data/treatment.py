@@ -21,19 +21,7 @@ MOST_ARMS = 10
 def read_treatment(
     treatment: VectorLike, n_rows: int, kept: Bools | None = None, *, treated: object = None
 ) -> Outcome:
-    """Read who was treated among the ``kept`` rows (None: all), as an outcome of two classes.
-
-    Parameters
-    ----------
-    treatment : array-like
-        One label per row, of two kinds: booleans, numbers or strings.
-    n_rows : int
-        Rows of the table.
-    kept : ndarray of bool, optional
-        Rows that are used.
-    treated : object, optional
-        The label of the treated; by default the last in their order.
-    """
+    """Read who was treated among the ``kept`` rows (None: all), as an outcome of two classes."""
     vector = read_vector(treatment, "treatment")
     if len(vector.reading) != n_rows:
         raise ValueError(

@@ -176,19 +176,7 @@ def read_weights(
     frequency_weight: VectorLike = None,
     kept: Bools | None = None,
 ) -> Weights:
-    """Read row weights; at most one of the two kinds.
-
-    Parameters
-    ----------
-    sample_weight : array-like of shape (n_rows,), a Series of any library, or None
-        Sampling weights: non-negative, scaled to mean 1; 0 leaves a row out.
-    n_rows : int
-        The number of rows of the table.
-    frequency_weight : array-like of shape (n_rows,), a Series of any library, or None
-        How many equal rows each row stands for: whole numbers, 0 leaves a row out.
-    kept : ndarray of bool, optional
-        The rows of the table that are used; all by default.
-    """
+    """Read row weights; at most one of the two kinds."""
     refuse_both(sample_weight, frequency_weight)
     if frequency_weight is not None:
         values = _read("frequency_weight", frequency_weight, n_rows, kept)

@@ -47,19 +47,7 @@ STILL = 1e-12
 
 
 def mean_curves(model: LineModel, lines: Lines, mass: Floats, values: Floats) -> Floats:
-    r"""Return the mean curve of each coordinate at its own values, (n, d).
-
-    Parameters
-    ----------
-    model : LineModel
-        The model.
-    lines : Lines
-        The lines through the background rows.
-    mass : ndarray of shape (B,)
-        Their weights, which sum to 1.
-    values : ndarray of shape (n, d)
-        Where each curve is asked for.
-    """
+    r"""Return the mean curve of each coordinate at its own values, (n, d)."""
     still = np.abs(lines.directions) <= STILL * np.abs(lines.directions).max(
         axis=1, keepdims=True, initial=0.0
     )

@@ -31,32 +31,6 @@ class LeastSquaresBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     starting a tree where rows are few: 80 trees of 8 leaves take it 80 ms on 200 x 6 and 177 x 10,
     82 ms on 400 x 10, 122 ms on 4,000 x 20 and 366 ms on 40,000 x 20 (CPU time, one thread); here
     4.4, 5.0, 7.5, 44 and 320 ms, at the same accuracy. A default call grows some fifty of them.
-
-    Parameters
-    ----------
-    n_trees : int, default=80
-        Trees.
-    learning_rate : float, default=0.1
-        How far each tree goes.
-    max_leaves : int, default=8
-        Leaves of a tree at most.
-    min_rows : int, default=5
-        Rows of a leaf at least.
-    max_bins : int, default=64
-        Bins of a column at most, of about as many rows each; one per value where these are fewer.
-
-    Attributes
-    ----------
-    feature_, left_, right_ : ndarray of shape (n_nodes,)
-        Column and children of each node, all -1 at leaves.
-    threshold_, value_ : ndarray of shape (n_nodes,)
-        A row goes left where its column is at most the threshold; what a leaf adds.
-    roots_ : ndarray of shape (n_trees,)
-        The first node of each tree.
-    intercept_ : float
-        The mean outcome.
-    gains_ : ndarray of shape (p,)
-        By how much the splits of each column lowered the squared error.
     """
 
     feature_: Ints
@@ -181,18 +155,6 @@ class ObliqueBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Only columns of many different numbers enter pairs: between the levels of the others there is
     nothing to cut.
-
-    Parameters
-    ----------
-    n_columns : int, default=6
-        Columns whose pairs are taken, at most.
-
-    Attributes
-    ----------
-    map_ : ndarray of shape (p, q)
-        The transpose of :math:`A`; its first ``p`` columns are those of the identity.
-    trees_ : LeastSquaresBoosting
-        The trees on the columns ``X @ map_``.
     """
 
     map_: Floats

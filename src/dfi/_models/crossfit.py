@@ -136,13 +136,6 @@ def shared_training(
     halves together are the ten pairs of folds: three halvings of every fold cost the ten models
     of one. Models of single folds, five, are the quarters. ``halvings`` are those that are
     used of each split, ``fit`` the rows that models may be fitted on (None: all).
-
-    Returns
-    -------
-    halves : Training
-        A repeat for each halving.
-    quarters : Training
-        Two repeats for each split.
     """
     halves, quarters = [], []
     half_sets: list[TrainingSet] = []

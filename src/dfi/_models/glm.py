@@ -66,26 +66,7 @@ class Solution(NamedTuple):
 
 
 class LinkedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A linear margin of standardised columns, fitted by penalised likelihood.
-
-    Parameters
-    ----------
-    family : {"bernoulli", "poisson", "gamma"}, default="bernoulli"
-        What outcomes are, see :mod:`dfi._models.families`.
-    penalty : float, optional
-        The penalty of squared coefficients; chosen by the loss of rows left out by default.
-
-    Attributes
-    ----------
-    coefficients_ : ndarray of shape (p,)
-        In the units of the columns.
-    intercept_ : float
-        The margin where all columns are 0.
-    bounds_ : tuple of float
-        Between which margins are kept.
-    held_out_margins_ : ndarray of shape (n,)
-        Margins that the rows would have had without themselves; those of weight 0 have theirs.
-    """
+    """A linear margin of standardised columns, fitted by penalised likelihood."""
 
     coefficients_: Floats
     intercept_: float

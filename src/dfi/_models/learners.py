@@ -61,17 +61,7 @@ BOOSTING = {
 def resolve_learner(
     estimator: Estimator, family: Family = "gaussian", loss: Loss | None = None
 ) -> Estimator:
-    """Return an unfitted learner for a name or an estimator.
-
-    Parameters
-    ----------
-    estimator : str or estimator
-        A name of :data:`LEARNERS`, or an estimator, which is cloned.
-    family : {"gaussian", "bernoulli", "poisson", "gamma"}, default="gaussian"
-        What outcomes are: it decides what a name stands for.
-    loss : Loss, optional
-        The loss by which the default learner weighs its members; squared error by default.
-    """
+    """Return an unfitted learner for a name or an estimator."""
     if isinstance(estimator, str):
         if family == "gaussian":
             return _by_name(estimator)

@@ -64,20 +64,6 @@ class LinkedNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     .034 nats together beyond the true probabilities on four models, .0048 to .032 after 200 steps,
     and each alone .05 to .10 in the place of .06 to .11, in half of the time. The penalty was
     chosen on the same models, three samples each.
-
-    Parameters
-    ----------
-    family : {"bernoulli", "poisson", "gamma"}, default="bernoulli"
-        What outcomes are.
-    n_units, penalty, max_iter, most_rows, random_state
-        As in :class:`~dfi._models.network.BentHingeNetwork`.
-
-    Attributes
-    ----------
-    directions_, offsets_, slopes_, intercept_ : ndarray and float
-        The margin, as in that class.
-    bounds_ : tuple of float
-        Between which margins are kept.
     """
 
     directions_: Floats
@@ -199,20 +185,6 @@ class LinkedBoosting(LeastSquaresBoosting):
     A leaf goes :math:`\sum r_i / \sum \omega_i h_i` times the learning rate, at most
     :data:`MOST_STEP`. Trees are as small as under squared error, and three quarters as many
     (:class:`~dfi._models.boosting.LeastSquaresBoosting`, whose kernel grows them).
-
-    Parameters
-    ----------
-    family : {"bernoulli", "poisson", "gamma"}, default="bernoulli"
-        What outcomes are.
-    n_trees, learning_rate, max_leaves, min_rows, max_bins
-        As in that class.
-
-    Attributes
-    ----------
-    intercept_ : float
-        The margin of the mean outcome; what is added to it where boosting goes on from margins.
-    feature_, threshold_, left_, right_, value_, roots_
-        The trees of the margin.
     """
 
     def __init__(
@@ -303,20 +275,7 @@ class LinkedBoosting(LeastSquaresBoosting):
 
 
 class LinkedObliqueBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Boosting of a likelihood that may also split sums and differences of pairs of columns.
-
-    Parameters
-    ----------
-    family : {"bernoulli", "poisson", "gamma"}, default="bernoulli"
-        What outcomes are.
-    n_columns : int, default=6
-        Columns whose pairs are taken, at most.
-
-    Attributes
-    ----------
-    map_, trees_
-        As in :class:`~dfi._models.boosting.ObliqueBoosting`.
-    """
+    """Boosting of a likelihood that may also split sums and differences of pairs of columns."""
 
     map_: Floats
     trees_: LinkedBoosting
@@ -350,15 +309,7 @@ class LinkedObliqueBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc
 
 
 class BoostedMargins(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A model and boosting that goes on from its margins at rows that it has not seen.
-
-    Parameters
-    ----------
-    base : estimator
-        A model with ``held_out_margins_``, ``margin`` and ``bounds_``.
-    boosting : LinkedBoosting
-        Fitted after those margins.
-    """
+    """A model and boosting that goes on from its margins at rows that it has not seen."""
 
     base_: Estimator
     boosting_: LinkedBoosting

@@ -65,31 +65,6 @@ class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     weights :math:`\omega` scaled to average 1 over the rows that count. All rows enter every
     step, so a row of weight two is a row given twice, up to the penalty.
-
-    Parameters
-    ----------
-    n_units : int, default=50
-        Hidden units.
-    penalty : float, default=3.0
-        The ridge penalty :math:`\lambda` in units of rows: more of it smooths.
-    max_iter : int, default=200
-        Steps of L-BFGS; stopping there is part of the smoothing.
-    most_rows : int, optional
-        Rows beyond which it does not suit a table; no limit by default.
-    random_state : int, RandomState or None, default=None
-        Seeds the start, and the sample of more than :data:`MOST_FITTED` rows.
-
-    Attributes
-    ----------
-    directions_ : ndarray of shape (p, n_units)
-        The :math:`w_k`, in the units of the columns.
-    offsets_, slopes_ : ndarray of shape (n_units,)
-        The :math:`b_k` and :math:`v_k`.
-    intercept_ : float
-        The constant :math:`c`.
-    held_out_residuals_ : ndarray of shape (n,)
-        Residuals that the network would leave at each row if it were not fitted to it, to first
-        order (:func:`_held_out`).
     """
 
     held_out_residuals_: Floats

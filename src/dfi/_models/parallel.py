@@ -123,18 +123,7 @@ def is_watched() -> bool:
 def progress_bar(
     progress: bool | None, label: str, total: int, started: float | None = None
 ) -> Iterator[Advance | None]:
-    """Yield the advance of a progress bar, or None where none is wanted.
-
-    Parameters
-    ----------
-    progress : bool or None
-        Whether there is one; None where somebody watches, and only once :data:`PATIENCE` seconds
-        have passed.
-    label, total
-        What is done, and how many steps it takes.
-    started : float, optional
-        When the call began, by the monotonic clock; now by default.
-    """
+    """Yield the advance of a progress bar, or None where none is wanted."""
     with telling_bar(progress, label, total, started) as bar:
         yield bar.advance
 

@@ -174,25 +174,7 @@ def fit_nuisances(
     outcome_model: EstimatorLike = "auto",
     propensity: EstimatorLike | Floats = "auto",
 ) -> Nuisances:
-    """Fit outcome regressions of both arms and the propensity on the folds of ``fits``.
-
-    Parameters
-    ----------
-    fits : Fits
-        What will explain the pseudo-outcomes: its rows, folds, seeds and workers are used.
-    outcome, treatment : Outcome
-        What was observed.
-    outcome_model : str or estimator
-        Fitted in either arm alone; a name stands for a classifier where the outcome is a class.
-    propensity : str, classifier or ndarray
-        Learner of the treatment, or known probabilities.
-
-    Raises
-    ------
-    ValueError
-        A row is never held out, an arm is too small in a fold, or its outcomes are all equal
-        where they are classes.
-    """
+    """Fit outcome regressions of both arms and the propensity on the folds of ``fits``."""
     arm = treatment.values == 1.0
     _require_every_row(fits)
     data = replace(fits.data, outcome=outcome)

@@ -96,21 +96,7 @@ def read_streamed(
     watch: Watch,
     **reading: Unpack[Reading],
 ) -> Data:
-    """Read a table in parts: all of its rows where they are few, else the first of a random order.
-
-    Parameters
-    ----------
-    X, y
-        As for :func:`dfi._data.streams.read.open_stream`.
-    wanted : Wanted
-        How many rows are asked for.
-    seeds : Seeds
-        Where the random order comes from.
-    watch : Watch
-        Who watches.
-    reading
-        As for :func:`dfi._data.problem.read_data`.
-    """
+    """Read a table in parts: all of its rows where they are few, else the first of a random order."""
     groups, units = reading["groups"], reading["units"]
     if units == "groups" and groups is None:
         raise InvalidParameterError(

@@ -98,13 +98,6 @@ class BoostedResiduals(RegressorMixin, BaseEstimator):
 
     Boosting alone cuts a product or a slope into steps, a smooth model smears a step; one after
     the other they find both.
-
-    Parameters
-    ----------
-    base : estimator
-        A model with ``held_out_residuals_``.
-    boosting : estimator
-        Fitted to those residuals.
     """
 
     base_: Estimator
@@ -225,40 +218,7 @@ READERS = (
 
 
 class SuperLearner(RegressorMixin, BaseEstimator):
-    """Average of learners, weighted by how they predict rows that they have not seen.
-
-    Parameters
-    ----------
-    members : list of (name, estimator), optional
-        See :func:`default_members`. A member with a method ``suits(n_rows, n_columns)`` sits out
-        where it says no.
-    n_folds : int, default=3
-        Inner folds for the out-of-fold predictions that decide the weights; 0 fits the members
-        only, and :meth:`with_weights` weighs them.
-    only : sequence of int, optional
-        Places of the members that are fitted; all by default.
-    family : {"gaussian", "bernoulli", "poisson", "gamma"}, default="gaussian"
-        What outcomes are: it decides the default members. With one of the last three predictions
-        are probabilities strictly between 0 and 1, or positive rates.
-    loss : Loss, optional
-        The loss by which members are weighed; squared error by default.
-    random_state : int, RandomState or None, default=None
-        Seeds the folds and the default members.
-
-    Attributes
-    ----------
-    weights_ : ndarray
-        Non-negative weights of the members, which sum to one. A weight below 1e-8 is 0.
-    estimators_ : list
-        The members fitted on all rows; those with weight 0 are None.
-
-    Notes
-    -----
-    The prediction is a weighted sum, so its line means are the weighted sums of the members' line
-    means: closed form for ridge, polynomial and network, exact for the trees. Behind a link they
-    are exact for trees, by nodes whose error is below 1e-5 of a line's range for smooth margins,
-    and by the law's values or 256 nodes for trees after a smooth margin.
-    """
+    """Average of learners, weighted by how they predict rows that they have not seen."""
 
     weights_: Floats
     estimators_: list[Estimator]

@@ -30,13 +30,6 @@ def refuse_unsteady(predictor: Predictor, matrix: Floats) -> None:
     :math:`f`, and its scores mean nothing. Up to 32 rows are predicted together, once more
     backwards in two batches of different size, and among all rows; differences above a thousandth
     of the predictions' spread, and above what single precision rounds, are refused.
-
-    Parameters
-    ----------
-    predictor : Predictor
-        The model.
-    matrix : ndarray of shape (n, p)
-        Rows of the numeric matrix.
     """
     matrix = matrix[:LARGE_ROWS]
     places = _places(len(matrix))

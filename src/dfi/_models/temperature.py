@@ -91,43 +91,6 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     scores of .107, .053 and .074 nats, 100 samples: bias -.012, -.004, -.010 and 90 % intervals
     that cover .55, .73, .58 of the time with rows held out of each half; -.006, -.002, -.005 and
     .80, .89, .86 with those of other folds.
-
-    Parameters
-    ----------
-    estimator : classifier
-        Any classifier with ``predict_proba``, a pipeline too.
-    fraction : float, default=0.2
-        Part of the rows of each class that is held out, at least two of them. Where a class has
-        fewer than eight rows nothing is held out, and margins are left as they are; shares
-        are then drawn to the prevalence by one part in ``n + 1``. So it is with 0.
-    temperature, shrinkage : float, optional
-        The numbers themselves, where they are known: nothing is held out.
-    random_state : int, RandomState or None, default=None
-        Which rows are held out.
-
-    Attributes
-    ----------
-    model_ : classifier
-        The classifier, fitted on the rows that were not held out.
-    temperature_ : float
-        The factor of the margins, between 0.05 and 3; 1 where shares are shrunk.
-    shrinkage_ : float
-        The part of the prevalence in shares; 0 where margins are scaled.
-    prevalence_ : ndarray of shape (n_classes,)
-        Weight of each class among the rows that the classifier was fitted on.
-    classes_ : ndarray of shape (n_classes,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.ensemble import GradientBoostingClassifier
-    >>> from dfi._models.temperature import TemperatureScaled
-    >>> random = np.random.default_rng(0)
-    >>> X = random.standard_normal((300, 2))
-    >>> y = X[:, 0] + random.standard_normal(300) > 0
-    >>> boosting = GradientBoostingClassifier(random_state=0)
-    >>> bool(TemperatureScaled(boosting, random_state=0).fit(X, y).temperature_ < 1)
-    True
     """
 
     model_: Estimator

@@ -62,23 +62,7 @@ def order_influence(
     orders: Ints,
     mean: float,
 ) -> Floats:
-    """Return influence values (n, units) of the Shapley values.
-
-    Parameters
-    ----------
-    models, points, latent
-        One or two models, and the rows with their latent coordinates.
-    donors : Donors
-        Two of each row for each order.
-    joints : sequence of Joint
-        The units.
-    y, values
-        The outcome of the rows, and both models' predictions there.
-    orders : ndarray of shape (orders, units)
-        The orders.
-    mean : float
-        That of the outcome: the prediction where all units are replaced.
-    """
+    """Return influence values (n, units) of the Shapley values."""
     walk = _walk_in_linear if all(map(as_linear, models)) else _walk
     lost = walk(models, points, latent, donors, joints, y, values, orders)
     lost[:, -1] = (y - mean) ** 2

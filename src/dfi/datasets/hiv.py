@@ -270,17 +270,7 @@ def verify(content: bytes, expected: str, where: str, remedy: str) -> None:
 
 
 def fetch(url: str, target: Path, expected: str, *, timeout: float = TIMEOUT) -> Path:
-    """Download a file over http, check it, and move it into place: whole or not at all.
-
-    Raises
-    ------
-    ConnectionError
-        The server cannot be reached, refuses, or breaks off.
-    TimeoutError
-        It does not answer in time.
-    ValueError
-        The checksum differs, or the address is not http or https.
-    """
+    """Download a file over http, check it, and move it into place: whole or not at all."""
     content = _read(url, timeout)
     verify(content, expected, url, "the file was cut short or has changed; nothing was kept")
     target.parent.mkdir(parents=True, exist_ok=True)

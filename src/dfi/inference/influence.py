@@ -205,12 +205,6 @@ class Influence(ABC):
         Rows that depend on each other in one of the two do so in both, and squares are of sums
         over clusters or windows. Variances of independent ones add, with the fewer degrees of
         freedom; of these moments are kept.
-
-        Raises
-        ------
-        ValueError
-            Rows are not known, which moments never know, or the shared ones have weights of
-            different meaning, or are in different clusters.
         """
 
     @abstractmethod

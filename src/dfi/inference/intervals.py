@@ -338,14 +338,7 @@ def highest_level(n_draws: int) -> float:
 
 
 def critical_value(maxima: Floats, level: float = 0.95) -> float:
-    """Return the ``level`` quantile of drawn maxima, rounded up to one of them; NaN for NaN.
-
-    Raises
-    ------
-    ValueError
-        Fewer than :data:`DRAWS_BEYOND` draws lie beyond the quantile. It would be little more than
-        the largest draw: at level 0.9999 and 4000 draws bands are narrower than single intervals.
-    """
+    """Return the ``level`` quantile of drawn maxima, rounded up to one of them; NaN for NaN."""
     level, highest = check_level(level), highest_level(len(maxima))
     if level > highest:
         raise ValueError(

@@ -57,27 +57,7 @@ def rank_sets(
     n_draws: int | None = None,
     random_state: int = 0,
 ) -> dict[str, Ints]:
-    """Return ``rank``, ``rank_low`` and ``rank_high`` of every unit.
-
-    Parameters
-    ----------
-    influence : Influence
-        Influence values, by row or as moments: the same answer up to rounding.
-    level : float
-        Probability with which the sets hold all ranks at once.
-    remainder : float, default=0.0
-        Error of a score whose influence values vanish, added to that of each difference.
-    undetected : ndarray of shape (p,), optional
-        How far above 0 units may be that do not vary; 0 by default.
-    unknown : ndarray of bool of shape (p,), optional
-        Units of which nothing is known: they can have any rank.
-    nonnegative : bool, default=False
-        Whether scores cannot be negative: a unit of exactly 0 is then surely above no other.
-    n_draws : int, optional
-        By default 4000, and down to 1000 from 400 units on.
-    random_state : int, default=0
-        Seed of the draws.
-    """
+    """Return ``rank``, ``rank_low`` and ``rank_high`` of every unit."""
     level = check_level(level)
     above = _surely_above(
         influence,

@@ -115,17 +115,7 @@ def is_clear(total: Influence) -> bool:
 
 
 def shares_of(units: Influence, total: Floats, parts: Floats) -> Shares:
-    """Return shares of a total, both combinations of the units.
-
-    Parameters
-    ----------
-    units : Influence
-        All columns that matter: scores, and totals beside them.
-    total : ndarray of shape (p,)
-        Coefficients of the total.
-    parts : ndarray of shape (g, p)
-        Coefficients of what is divided by it.
-    """
+    """Return shares of a total, both combinations of the units."""
     size = float(total @ units.mean)
     values = parts @ units.mean / size
     return Shares(values, units.summed((parts - values[:, None] * total) / size))

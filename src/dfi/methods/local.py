@@ -120,25 +120,7 @@ def explain_locally(
     background: int,
     scale: LocalScale | None,
 ) -> Explanation:
-    """Explain rows of a numeric matrix.
-
-    Parameters
-    ----------
-    fits : Fits
-        The regressions.
-    method : Disentangled
-        How they are explained.
-    matrix : ndarray of shape (n, p)
-        The rows.
-    held_out : ndarray of shape (n,), optional
-        Which rows of the table these are; None for new rows.
-    refine : int, optional
-        Rows of the background that coalitions are measured with.
-    background : int
-        Rows that stand for the others.
-    scale : {"response", "margin"}, optional
-        The scale; that of the scores by default.
-    """
+    """Explain rows of a numeric matrix."""
     refuse_loss(fits)
     blocks = fits.data.blocks
     if method.additive and fits.data.groups is not None:

@@ -248,13 +248,6 @@ def score_units(
     ``score(fits, f, unit, *arguments)`` returns values of the held-out rows of fold f, (..., n),
     and the Monte-Carlo error of their mean; ``arguments`` come in the order of
     :func:`units_and_folds`.
-
-    Returns
-    -------
-    values : ndarray of shape (..., n, n_units)
-        In the order of ``fits.rows``; 0 for constant units.
-    noise : ndarray of shape (n_units,)
-        Monte-Carlo error of each unit's mean: folds draw independently of each other.
     """
     tasks = units_and_folds(fits)
     scored = fits.workers.run(

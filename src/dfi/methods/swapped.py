@@ -176,18 +176,7 @@ def recoded(table: Table, like: Table) -> Floats:
 def swapped(
     method: Disentangled, law: Fits, relation: Fits, *, shared: Ints | None = None
 ) -> Swapped:
-    r"""Return the influence values of :math:`\Phi(a, b)` for the units of two tables.
-
-    Parameters
-    ----------
-    method : Disentangled
-        How both tables are explained.
-    law, relation : Fits
-        The tables ``a`` and ``b``.
-    shared : int ndarray of shape (rows of ``a``,), optional
-        For each explained row of ``a`` the place of the same row among those of ``b``, -1 where
-        there is none. Such a row is scored by models of ``b`` that did not see it there.
-    """
+    r"""Return the influence values of :math:`\Phi(a, b)` for the units of two tables."""
     if relation.outcome.members:
         parts = [
             swapped(method, one, other, shared=shared)

@@ -174,21 +174,7 @@ def written(
     interval: str = "interval",
     headings: Mapping[str, str] | None = None,
 ) -> dict[str, list[str]]:
-    """Return the cells of a place's columns by heading.
-
-    Parameters
-    ----------
-    schema : sequence of Column
-        The columns of the table.
-    rows : sequence of mapping
-        Values by key; what is not known is None, NaN or not there.
-    place : str
-        Where they are shown.
-    interval : str
-        What stands in brackets behind the heading of a column with an interval.
-    headings : mapping, optional
-        Headings by key that the table does not have.
-    """
+    """Return the cells of a place's columns by heading."""
     found: dict[str, list[str]] = {}
     columns = known(schema, rows, place)
     in_print = place == "print"

@@ -407,17 +407,7 @@ def value_text(local: LocalAttributions, unit: int, place: int) -> str:
 
 
 def positions_of(rows: object, n_rows: int, name: str = "rows") -> Ints | None:
-    """Return positions in a table of ``n_rows``, as they were asked for; None for all.
-
-    Parameters
-    ----------
-    rows : None, int, slice, mask or sequence of int
-        What a caller says.
-    n_rows : int
-        How many rows the caller's table has.
-    name : str
-        The parameter that says so.
-    """
+    """Return positions in a table of ``n_rows``, as they were asked for; None for all."""
     if rows is None:
         return None
     if isinstance(rows, slice):

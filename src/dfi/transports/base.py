@@ -321,17 +321,7 @@ class Transport(TransformerMixin, BaseEstimator):
         return f"{self.name} ({', '.join(changed)})" if changed else self.name
 
     def fit(self, X: Frame, y: object = None, sample_weight: VectorLike = None) -> Self:
-        """Fit the transport to a table.
-
-        Parameters
-        ----------
-        X : dataframe or array of shape (n, d)
-            numpy, pandas, polars or pyarrow; numbers, booleans, categories.
-        y : None
-            Not used, for pipelines.
-        sample_weight : array-like of shape (n,), optional
-            Sampling weights of the rows.
-        """
+        """Fit the transport to a table."""
         del y
         self.check_parameters()
         table = read_table(X)

@@ -283,21 +283,7 @@ def correlation(
     labels: Ints | None = None,
     ranks: Sequence[Rank] | None = None,
 ) -> Correlation:
-    """Estimate the correlation matrix of coordinates.
-
-    Parameters
-    ----------
-    coordinates : Coordinates
-        Centred and of unit (weighted) variance.
-    kind : {"auto", "sample", "qis", "factor", "ledoit-wolf"}, default="auto"
-        ``"auto"`` takes the sample correlation for components of at most ``n / 5`` coordinates,
-        ``n`` the effective number of rows; for the others factors where held-out rows clearly
-        prefer them (:func:`prefers_factors`), else ``"qis"``.
-    labels : ndarray of shape (d,), optional
-        Dependence component of each coordinate, 0, 1, ...: correlations between them are 0.
-    ranks : sequence of int, "qis" or None, optional
-        Those of an earlier fit, to be kept: how each component is estimated.
-    """
+    """Estimate the correlation matrix of coordinates."""
     d = coordinates.width
     if ranks is None:
         ranks = component_ranks(coordinates, kind, labels)
@@ -441,17 +427,7 @@ def quadratic_inverse(root: Floats, size: float, distinct: int) -> Floats:
 
 
 def shrunken(root: Floats, size: float, distinct: int) -> Spectrum:
-    r"""Return Ledoit and Wolf's quadratic-inverse shrinkage of ``root.T @ root``.
-
-    Parameters
-    ----------
-    root : ndarray of shape (k, d)
-        Rows whose cross products are the sample correlation.
-    size : float
-        The effective number of rows behind it.
-    distinct : int
-        How many of them differ: fewer than columns leave directions that no row shows.
-    """
+    r"""Return Ledoit and Wolf's quadratic-inverse shrinkage of ``root.T @ root``."""
     d = root.shape[1]
     short = len(root) < d
     values, vectors = np.linalg.eigh(root @ root.T if short else root.T @ root)

@@ -51,15 +51,7 @@ def is_dask_array(X: object) -> bool:
 
 
 def open_dask(X: Native, roles: Mapping[str, Native]) -> tuple[DaskParts, dict[str, str]]:
-    """Return a Dask table in parts, and the columns that hold what is given beside it.
-
-    Parameters
-    ----------
-    X : dask.dataframe.DataFrame or dask.array.Array
-        The table.
-    roles : mapping of str to a name or a column of Dask
-        The outcome and the weights, each a name of a column or a Dask column.
-    """
+    """Return a Dask table in parts, and the columns that hold what is given beside it."""
     if is_dask_array(X):
         return _open_array(X, roles)
     if not hasattr(type(X), "columns") or not hasattr(type(X), "divisions"):

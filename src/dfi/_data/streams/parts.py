@@ -150,19 +150,7 @@ class Partitions(ABC):
         label: str = "",
         watch: Watch = unwatched,
     ) -> State | None:
-        """Return the merged state of all parts, None where none has rows.
-
-        Parameters
-        ----------
-        work : Work
-            What is done with each part.
-        columns : sequence of str
-            The columns that it needs.
-        starts : ndarray of int, optional
-            The place of the first used row of each part, once it is known.
-        label, watch
-            For who watches.
-        """
+        """Return the merged state of all parts, None where none has rows."""
 
     def header(self, features: Sequence[str]) -> object:
         """Return the column index of a pandas frame with some of the columns, else None."""

@@ -140,21 +140,7 @@ def open_stream(
     counted: bool = False,
     watch: Watch = unwatched,
 ) -> Stream:
-    """Read what the columns of a table in parts hold: one pass over its rows.
-
-    Parameters
-    ----------
-    X : path, list of paths, lazy frame, DuckDB relation, Arrow dataset, dask dataframe or array
-        The table.
-    y : str or Dask column
-        The outcome: the name of a column; beside a table of Dask also a column of Dask.
-    sample_weight, frequency_weight
-        Weights of the rows, in the same ways.
-    missing, task, positive, counted
-        As for :func:`~dfi._data.problem.read_data`.
-    watch : Watch
-        Who watches.
-    """
+    """Read what the columns of a table in parts hold: one pass over its rows."""
     one_of("missing", missing, ("indicator", "error", "drop"))
     refuse_both(sample_weight, frequency_weight)
     given: dict[str, object] = {"y": y}
