@@ -96,7 +96,7 @@ def read_streamed(
     watch: Watch,
     **reading: Unpack[Reading],
 ) -> Data:
-    """Read a table in parts: all of its rows where they are few, else the first of a random order."""
+    """Read a table in parts: all rows where they are few, else the first of a random order."""
     groups, units = reading["groups"], reading["units"]
     if units == "groups" and groups is None:
         raise InvalidParameterError(
