@@ -297,16 +297,16 @@ def two_folds(fits: Fits, totals: object) -> str | None:
 def ruling_row(fits: Fits, scores: Scores, membership: Floats, task: Task) -> list[str]:
     """Return which row holds most of a score's squared influence, if any does, and warn.
 
-    Scores that are small whatever the row says are passed over.
+    Scores below a twentieth of the whole are passed over.
     """
     weights = task.weights.take(scores.rows)
     influence = scores.attributed @ membership
-    means, errors = weights.mean(influence), weights.standard_error(influence)
+    means = weights.mean(influence)
     held = (weights.values[:, None] * (influence - means)) ** 2
     total = held.sum(axis=0)
     share = np.divide(held.max(axis=0), total, out=np.zeros(len(means)), where=total > 0)
     spread = float(weights.mean((task.y[scores.rows] - weights.mean(task.y[scores.rows])) ** 2)[0])
-    share[np.abs(means) + ERRORS * errors < WORTH_NAMING * max(spread, means.sum())] = 0.0
+    share[np.abs(means) < WORTH_NAMING * max(spread, means.sum())] = 0.0
     if share.max(initial=0.0) <= RULES:
         return []
     worst = int(share.argmax())
