@@ -89,8 +89,8 @@ def _inside(model: Estimator) -> list[Estimator]:
 
 def _asks(step: Estimator) -> bool | None:
     """Return whether ``set_fit_request`` asked for weights, None where it said nothing."""
-    if not hasattr(step, "get_metadata_routing"):
-        return None
-    asked = getattr(getattr(step.get_metadata_routing(), "fit", None), "requests", {})
+    # set_fit_request keeps it there; get_metadata_routing of RidgeCV did not come to an end
+    request = getattr(getattr(step, "_metadata_request", None), "fit", None)
+    asked = getattr(request, "requests", {})
     found = asked.get("sample_weight")
     return found if isinstance(found, bool) else None

@@ -57,7 +57,12 @@ def result_text(result: Importance) -> str:
     if unrelated:
         units = "unit scores" if unrelated == 1 else "units score"
         lines.append(f"{unrelated} {units} exactly 0: {UNRELATED}")
-    told = [dependence_text(result), missing_text(result)]
+    folds = result.diagnostics.get("two_folds")
+    told = [
+        dependence_text(result),
+        missing_text(result),
+        folds if isinstance(folds, str) else None,
+    ]
     return "\n".join([*lines, *(line for line in told if line)])
 
 
