@@ -160,7 +160,7 @@ def explain_table(
     """
     forest = RandomForestRegressor(n_estimators=trees, min_samples_leaf=5, random_state=seed)
     settings: dict[str, Any] = {
-        "groups": groups, "random_state": seed, "diagnose": False, "progress": False,
+        "feature_groups": groups, "random_state": seed, "diagnose": False, "progress": False,
     }  # fmt: skip
     published = Semicontinuous(epsilon=PUBLISHED_EPSILON)
     if estimator == "default":

@@ -126,7 +126,12 @@ def explain_groups(
 def _explained(
     X: Floats, y: Floats, groups: Mapping[str, Sequence[int]], *, trees: int, **options: Any
 ) -> dfi.Importance:
-    settings: dict[str, Any] = {"groups": groups, "units": "groups", "progress": False, **options}
+    settings: dict[str, Any] = {
+        "feature_groups": groups,
+        "units": "groups",
+        "progress": False,
+        **options,
+    }
     return dfi.explain(X, y, forest(trees), **settings)
 
 

@@ -83,7 +83,7 @@ def test_labels_are_handed_on_as_they_are_read_and_nothing_else_is_said(run, spe
     assert done.exit_code == 0, done.output
     assert asked["y"].dtype == pl.String
     assert asked["y"].to_list() == species["species"].to_list()
-    assert not {"loss", "task", "positive"} & set(asked)
+    assert not {"loss", "task", "pos_label"} & set(asked)
 
 
 def test_answer_begins_with_shares_and_names_classes(run, species, asked):
@@ -135,7 +135,11 @@ def test_loss_task_and_positive_are_handed_on(run, species, asked):
     done = run("explain", "data.csv", "-y", "sold", "--drop", "species,grade",
                "--loss", "log-loss", "--task", "classification", "--pos-label", "No")  # fmt: skip
     assert done.exit_code == 0, done.output
-    assert (asked["loss"], asked["task"], asked["positive"]) == ("log-loss", "classification", "No")
+    assert (asked["loss"], asked["task"], asked["pos_label"]) == (
+        "log-loss",
+        "classification",
+        "No",
+    )
     recorded = dfi.load("dfi-data/result.dfi").spec["call"]
     assert "--loss log-loss" in recorded
     assert "--pos-label No" in recorded
@@ -145,8 +149,8 @@ def test_loss_task_and_positive_are_handed_on(run, species, asked):
 def test_positive_of_numbers_is_a_number(run, species, asked, text, value):
     done = run("explain", "data.csv", "-y", "grade", "--drop", "species,sold", "--pos-label", text)
     assert done.exit_code == 0, done.output
-    assert asked["positive"] == value
-    assert isinstance(asked["positive"], int)
+    assert asked["pos_label"] == value
+    assert isinstance(asked["pos_label"], int)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +181,7 @@ def test_comparison_and_sensitivity_hand_the_outcome_on(run, species, monkeypatc
                    "--loss", "brier", "--task", "classification", "--pos-label", "Yes")  # fmt: skip
         assert done.exit_code == 4
         assert (calls["loss"], calls["task"]) == ("brier", "classification")
-        assert calls["positive"] == "Yes"
+        assert calls["pos_label"] == "Yes"
 
 
 def test_three_species_and_two_labels_with_no_option(run, species):
