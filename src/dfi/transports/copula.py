@@ -392,12 +392,19 @@ class Copula(Whitening):
         """Fit margins and whitening to the rows; components are those of ``like``."""
         share = weights.values / weights.values.sum()
         n = count_rows(weights)
+        counted = matrix[weights.values > 0]
+        # what varies among all rows may not among those of a refit
+        varies = np.ptp(counted, axis=0) > 0
+        earlier = like.margins if isinstance(like, CopulaTransport) else (None,) * len(varies)
         margins = tuple(
-            None if constant[k] else fit_margin(matrix[:, k], weights.values, n)
+            None if constant[k] else
+            fit_margin(matrix[:, k], weights.values, n) if varies[k] else earlier[k]
             for k in range(matrix.shape[1])
-        )
+        )  # fmt: skip
         center = share @ matrix
         deviation = np.sqrt(share @ (matrix - center) ** 2)
+        if isinstance(like, CopulaTransport):
+            deviation = np.where(varies, deviation, like.deviation)
         levels = any(margin is not None and margin.discrete for margin in margins)
         law = self.reference
         if law == "auto":
