@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 # Two cores, several workers: threads inside numpy would only get in each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# A shell that starts tests in the background has Ctrl-C ignored, and Python with it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 settings.register_profile(
     "quick",
     max_examples=12,
