@@ -21,6 +21,9 @@ try:
 except ImportError:  # joblib before 1.6 brings its own
     from joblib.externals import cloudpickle
 
+# in small tables one row may rule a score of noise
+pytestmark = pytest.mark.filterwarnings("ignore:row .* alone holds:dfi.warnings.InferenceWarning")
+
 
 class Done:
     """A result that is there, or the error that a task raised."""
