@@ -11,7 +11,7 @@ import numpy as np
 from dfi._data.columns import read_vector
 from dfi._data.frames import is_table, ordered_like, split_column
 from dfi._data.streams.read import is_stream
-from dfi._parameters import argument, validated
+from dfi._parameters import argument, validated, worded
 from dfi._run import FittedSource, explain
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
@@ -261,8 +261,8 @@ def _warn_of_order(before: Importance, after: Importance) -> None:
         warn(
             f"change takes rows as independent, but in {' and '.join(told)} "
             f"{next(iter(told.values()))}: errors are too small "
-            "where neighbours are alike. Pass clusters (the week of each row, say), or "
-            "cv=TimeSeriesSplit(5), which takes rows in their order",
+            f"where neighbours are alike. Pass {argument('clusters')} (the week of each row, say), "
+            + worded("or cv=TimeSeriesSplit(5), which takes rows in their order", "or --time"),
             InferenceWarning,
         )
 

@@ -25,6 +25,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:Spark:UserWarning"),
+    # in small tables one row may rule a score of noise
+    pytest.mark.filterwarnings("ignore:row .* alone holds:dfi.warnings.InferenceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 

@@ -196,11 +196,10 @@ class Transport(TransformerMixin, BaseEstimator):
         width = int(np.sum(~constant))
         if n_rows < width > MOST_WIDE:
             raise ValueError(
-                f"X has {n_rows} rows and {width} columns that vary (levels of categories "
+                f"{TABLE} has {n_rows} rows and {width} columns that vary (levels of categories "
                 f"counted): with fewer rows than columns a transport of at most {MOST_WIDE} is "
-                "feasible, in minutes. Explain fewer columns, e.g. those that "
-                "sklearn.feature_selection.SelectKBest keeps, or the components of "
-                "sklearn.decomposition.PCA"
+                "feasible, in minutes. Explain fewer columns: "
+                + worded("take SelectKBest or PCA of sklearn", "leave others out with --drop")
             )
 
     def check(self, *, transport_error: str, integration: Quadrature) -> None:

@@ -1170,7 +1170,7 @@ class BlockTransport(FittedTransport):
         """Compare refits on some of the rows: models, rows and donors are kept."""
         folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
         prepared = [
-            tuple(self.line_model(with_nodes(m, _of_refits)) for m in read_fold(fold, task))
+            tuple(self.line_model(_of_refits(m, task)) for m in read_fold(fold, task))
             for fold in folds
         ]
         few = min(JACKKNIFE_DONORS, task.options.donors or JACKKNIFE_DONORS)
@@ -1209,8 +1209,11 @@ class BlockTransport(FittedTransport):
         return found if scores.unread is None else found.silenced(scores.unread)
 
 
-def _of_refits(nodes: int) -> int:
-    return min(nodes, JACKKNIFE_NODES)
+def _of_refits(model: LineModel, task: Task) -> LineModel:
+    """Return a model with few nodes, unless the caller said how many there are to be."""
+    if task.options.nodes is not None:
+        return model
+    return with_nodes(model, lambda nodes: min(nodes, JACKKNIFE_NODES))
 
 
 def _pooled_pairs(
