@@ -223,25 +223,25 @@ def _flags(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def read_figures() -> dict[str, Any]:
-    """Return truths, cells, cells of the oracle, and rows of the paper's models."""
+    """Return tables in parts, truths, cells, cells of the oracle, rows of the paper's models."""
     found = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
-    return {key: found.get(key, {}) for key in ("truths", "cells", "oracle", "paper")}
+    return {key: found.get(key, {}) for key in ("real", "truths", "cells", "oracle", "paper")}
 
 
 def keep(part: str, key: str, value: Any) -> None:
     """Add a figure to those that are known, which another run may have added to, and the page."""
     known = read_figures()
-    known[part][key] = _short(value)
+    known[part][key] = shortened(value)
     FIGURES.write_text(json.dumps(known, indent=1) + "\n")
     write_page(PAGE, known, MODELS, [cell.name for cell in PAPER_CELLS])
 
 
-def _short(found: Any) -> Any:
+def shortened(found: Any) -> Any:
     """Return figures of six digits, without NaN."""
     if isinstance(found, dict):
-        return {key: _short(value) for key, value in found.items()}
+        return {key: shortened(value) for key, value in found.items()}
     if isinstance(found, list):
-        return [_short(value) for value in found]
+        return [shortened(value) for value in found]
     if isinstance(found, float):
         return float(f"{found:.6g}") if np.isfinite(found) else None
     return found

@@ -94,7 +94,7 @@ def test_figures_of_a_cell_and_the_page_that_shows_them(tmp_path):
     known = {
         "truths": {"smooth": truth}, "cells": {"smooth, n = 500": cell}, "oracle": {}, "paper": {}
     }  # fmt: skip
-    known["cells"] = coverage_study._short(known["cells"])  # as the file has them: None for NaN
+    known["cells"] = coverage_study.shortened(known["cells"])  # as the file has them: None for NaN
     coverage_page.write_page(page, known, coverage_models.MODELS, [])
     text = page.read_text()
     assert (
