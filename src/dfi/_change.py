@@ -476,10 +476,7 @@ class _Pairing:
         return named[1].minus(named[0], same_rows=True)
 
     def shared(self, law: Fits, *, first: bool) -> Ints | None:
-        """Return for each explained row of one table its row in the other, -1 where there is none.
-
-        ``first`` tells that the law is that of the first table.
-        """
+        """Return for each explained row of one table its row in the other, -1 for none."""
         if self.codes is None:
             return None
         ours, theirs = self.codes if first else self.codes[::-1]

@@ -265,12 +265,8 @@ def effects(
 class Effect:
     """Pseudo-outcomes with what a result tells of them.
 
-    Attributes
-    ----------
-    outcome : Outcome
-        The pseudo-outcomes, as what is explained.
-    diagnostics : mapping
-        The average effect, and the overlap where it is known.
+    ``outcome``: the pseudo-outcomes, as what is explained; ``diagnostics``: the average effect, and
+    the overlap where it is known.
     """
 
     outcome: Outcome

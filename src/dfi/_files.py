@@ -127,11 +127,7 @@ def outputs_noted() -> Iterator[list[Path]]:
 
 
 def is_busy(*, importing: bool) -> bool:
-    """Return whether a process that leaves at once leaves something behind or something unsaid.
-
-    Before a command notes its outputs there is nothing; while it is ``importing`` there is what it
-    has written or is about to.
-    """
+    """Return whether a process that leaves at once leaves something behind or something unsaid."""
     noted = _noted.get()
     return noted is not None and not (importing and not noted and not _unfinished)
 

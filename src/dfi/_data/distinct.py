@@ -50,14 +50,8 @@ BLOCK_ROWS = 65_536
 class Values:
     """The different numbers of a column.
 
-    Attributes
-    ----------
-    found : ndarray, optional
-        In ascending order; None where they are too many.
-    whole : bool
-        Whether all of them are whole.
-    count : int
-        The numbers, repeated ones counted.
+    ``found``: in ascending order; None where they are too many; ``whole``: whether all of them are
+    whole; ``count``: the numbers, repeated ones counted.
     """
 
     found: Floats | None

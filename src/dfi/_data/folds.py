@@ -51,8 +51,6 @@ def read_folds(
 
     No row is tested twice in a repeat: the repeats of a splitter such as RepeatedKFold, or the
     overlapping splits of ShuffleSplit, are told apart.
-
-    Folds that train on rows of a label and test others of it are refused.
     """
     check("read_folds", {"n_repeats": n_repeats})
     labels = None if groups is None else read_row_groups(groups, n_rows)
@@ -233,10 +231,7 @@ def _deal(
     generator: np.random.Generator,
     n_classes: int = 2,
 ) -> Rows:
-    """Deal rows out like cards, shuffled; class after class when ``y`` has so few values.
-
-    Part sizes differ by at most one, and so does each class's share of them.
-    """
+    """Deal rows out like cards, shuffled; class after class when ``y`` has so few values."""
     order = generator.permutation(n_rows)
     if y is not None:
         distinct, first, code = np.unique(y, return_index=True, return_inverse=True)

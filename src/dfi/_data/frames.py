@@ -102,10 +102,7 @@ def refuse_dataset(values: object, what: str) -> None:
 
 
 def column_named(X: Frame, value: object) -> str | None:
-    """Return the name of the column that a parameter names; None where it holds values.
-
-    Of a frame with several levels of names a tuple with one for each of them is a name.
-    """
+    """Return the name of the column that a parameter names; None where it holds values."""
     if isinstance(value, str):
         return value
     if not (isinstance(value, tuple) and nw.dependencies.is_pandas_dataframe(X)):

@@ -144,10 +144,7 @@ class Levels:
 
 
 def constant_columns(matrix: Floats, rows: Ints | None = None) -> Bools:
-    """Return which columns do not vary, up to rounding relative to their magnitude.
-
-    Among some ``rows``, by default all.
-    """
+    """Return which columns do not vary, up to rounding relative to their magnitude."""
     low, high = extremes(matrix, rows)
     largest = np.maximum(np.abs(low), np.abs(high))
     with np.errstate(over="ignore"):

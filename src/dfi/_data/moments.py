@@ -41,21 +41,12 @@ ROWS_OF_ROOT = 2048
 class Moments:
     """The moments of some rows.
 
-    Attributes
-    ----------
-    mass, squares : float
-        The sums of their weights and of the squares of these.
-    count : int
-        How many have a positive weight.
-    pivot, offset : ndarray of shape (p,)
-        Their mean is the sum of both.
-    root : ndarray of shape (k, p)
-        Its cross products are those of the centred rows.
-    low, high : ndarray of shape (p,)
-        The least and the largest values among the rows of positive weight.
-    first : ndarray of int of shape (p,)
-        The place of the first row, of any weight, in which a column is positive; the largest
-        integer where there is none.
+    ``mass``, ``squares``: the sums of their weights and of the squares of these; ``count``: how
+    many have a positive weight; ``pivot``, ``offset``: shape (p,), their mean is the sum of both;
+    ``root``: shape (k, p), its cross products are those of the centred rows; ``low``, ``high``:
+    shape (p,): The least and the largest values among the rows of positive weight; ``first``: shape
+    (p,): The place of the first row, of any weight, in which a column is positive; the largest
+    integer where there is none.
     """
 
     mass: float

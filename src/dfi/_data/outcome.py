@@ -32,32 +32,17 @@ _FEW_CLASSES = 10
 class Outcome:
     """The values to be explained, finite and not all equal, under the name that they came by.
 
-    Attributes
-    ----------
-    values : ndarray of shape (n,)
-        The quantity; 1 for the explained class of two and 0 for the other; the number of the class
-        for more; the first of several outcomes.
-    name : str
-        Its name.
-    kind : str
-        ``"binary"``: two classes, or only 0 and 1; ``"count"``: non-negative integers whose loss
-        says that they count something; ``"classes"``: three or more; ``"several"``: several
-        quantities.
-    classes : tuple of str
-        The names of the classes, those of two with the explained one last.
-    labels : tuple of object
-        The classes as they came.
-    named : bool
-        Whether classes came as labels, not as numbers 0 and 1 or booleans.
-    members : tuple of Outcome
-        One for each class (of three or more), or for each of several outcomes: the whole is
-        explained by the sum of them.
-    effect : mapping
-        What a result tells of the treatment whose effect this is; empty for what was observed.
-    place, among : int
-        Of a class: its number among all classes of ``y``, and how many there are.
-    sorted : bool
-        Whether the classes are numbered in their natural order: categories may have another.
+    ``values``: shape (n,), the quantity; 1 for the explained class of two and 0 for the other; the
+    number of the class for more; the first of several outcomes; ``kind``: ``"binary"``: two
+    classes, or only 0 and 1; ``"count"``: non-negative integers whose loss says that they count
+    something; ``"classes"``: three or more; ``"several"``: several quantities; ``classes``: the
+    names of the classes, those of two with the explained one last; ``labels``: the classes as they
+    came; ``named``: whether classes came as labels, not as numbers 0 and 1 or booleans;
+    ``members``: one for each class (of three or more), or for each of several outcomes: the whole
+    is explained by the sum of them; ``effect``: what a result tells of the treatment whose effect
+    this is; empty for what was observed; ``place``, ``among``: of a class: its number among all
+    classes of ``y``, and how many there are; ``sorted``: whether the classes are numbered in their
+    natural order: categories may have another.
     """
 
     values: Floats
@@ -127,20 +112,10 @@ def read_outcome(
 class Shown:
     """What all rows of an outcome's column show, from which its kind follows.
 
-    Attributes
-    ----------
-    name : str
-        Its name.
-    kind : str
-        That of the column.
-    n_gaps, first_gap : int
-        Missing (of numbers also infinite) values, and the row of the first.
-    labels : tuple
-        Of a category the levels that occur, in their order.
-    low, high : float
-        The range of numbers.
-    distinct : ndarray, optional
-        The different numbers, ascending; None where they are too many to be classes.
+    ``kind``: that of the column; ``n_gaps``, ``first_gap``: missing (of numbers also infinite)
+    values, and the row of the first; ``labels``: of a category the levels that occur, in their
+    order; ``low``, ``high``: the range of numbers; ``distinct``: the different numbers, ascending;
+    None where they are too many to be classes.
     """
 
     name: str
@@ -157,20 +132,8 @@ class Shown:
 class OutcomeRule:
     """How the values of a column become an outcome: decided once for all of its rows.
 
-    Attributes
-    ----------
-    name : str
-        The outcome's name.
-    kind : {"labels", "numbered", "count", "real"}
-        Classes by labels or by numbers, or a quantity.
-    labels : tuple
-        The classes.
-    distinct : ndarray, optional
-        Their numbers.
-    positive : object
-        The class that is explained.
-    named : bool
-        Whether classes came as labels, not as numbers 0 and 1 or booleans.
+    ``kind``: classes by labels or by numbers, or a quantity; ``positive``: the class that is
+    explained; ``named``: whether classes came as labels, not as numbers 0 and 1 or booleans.
     """
 
     name: str

@@ -50,18 +50,9 @@ LARGEST_OUTCOME = 1e45
 class Units:
     """What is given a score: the columns of the table, or groups of them.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Their names.
-    columns : tuple of tuple of int
-        The columns of the table in each unit.
-    positions : tuple of int ndarray
-        The matrix columns of each unit.
-    constant : ndarray of bool
-        Units that do not vary: they score 0, without a standard error.
-    grouped : bool
-        Whether the units are groups.
+    ``columns``: the columns of the table in each unit; ``positions``: the matrix columns of each
+    unit; ``constant``: units that do not vary: they score 0, without a standard error; ``grouped``:
+    whether the units are groups.
     """
 
     names: tuple[str, ...]
@@ -112,15 +103,10 @@ class Target:
 class Blocks:
     """What a transport disentangles: columns, or groups of them.
 
-    Attributes
-    ----------
-    columns : tuple of Column
-        The blocks: a group is one column with many positions. Groups that overlap are unions of
-        *atoms*, sets of columns with the same memberships; columns of no group stand alone.
-    targets : tuple of Target, optional
-        The groups as sets of atoms; None where every block has a score of its own.
-    count : int
-        How many blocks, of the first, are reported: columns of no group are not.
+    ``columns``: the blocks: a group is one column with many positions. Groups that overlap are
+    unions of *atoms*, sets of columns with the same memberships; columns of no group stand alone;
+    ``targets``: the groups as sets of atoms; None where every block has a score of its own;
+    ``count``: how many blocks, of the first, are reported: columns of no group are not.
     """
 
     columns: tuple[Column, ...]
@@ -132,33 +118,16 @@ class Blocks:
 class Data:
     """What was observed: made by :func:`read_data`, never changed.
 
-    Attributes
-    ----------
-    table, outcome, weights
-        The rows.
-    weighted : bool
-        Whether weights were given: only then do they reach the regressions.
-    groups : Groups, optional
-        The groups of columns that were given.
-    row_groups : int ndarray, optional
-        A label per row; rows with one label stay together wherever rows are split, and the
-        ``weights`` have them as clusters.
-    joint : bool
-        Whether groups are the units, each scored as one, and not sums of columns.
-    dropped : int
-        The rows of the caller's table that were left out because a value is missing.
-    source : RowSource, optional
-        All rows of a table that is not in memory, of which the ``table`` has some.
-    places : int ndarray, optional
-        Their places in it.
-    means : mapping of str to float
-        The outcome's mean over all rows of such a table, and that of each class, by name.
-    fit : int ndarray, optional
-        The rows that models are fitted on, ascending; None for all. Other rows are only held out.
-    kept : ndarray of bool, optional
-        Which rows of the caller's table these are, where some were left out.
-    labels : pandas index, optional
-        The names of the rows of the caller's table, all of them.
+    ``weighted``: whether weights were given: only then do they reach the regressions; ``groups``:
+    the groups of columns that were given; ``row_groups``: A label per row; rows with one label stay
+    together wherever rows are split, and the ``weights`` have them as clusters; ``joint``: whether
+    groups are the units, each scored as one, and not sums of columns; ``dropped``: the rows of the
+    caller's table that were left out because a value is missing; ``source``: all rows of a table
+    that is not in memory, of which the ``table`` has some; ``places``: their places in it;
+    ``means``: the outcome's mean over all rows of such a table, and that of each class, by name;
+    ``fit``: the rows that models are fitted on, ascending; None for all. Other rows are only held
+    out; ``kept``: which rows of the caller's table these are, where some were left out; ``labels``:
+    the names of the rows of the caller's table, all of them.
     """
 
     table: Table
@@ -495,11 +464,7 @@ def warn_identifiers(table: Table) -> None:
 
 
 def fingerprint(*arrays: Floats) -> str:
-    """Return the SHA-256 of arrays: their shapes and their float64 values, little-endian.
-
-    Rows, columns and values in the same order give the same fingerprint on every machine and from
-    every dataframe library.
-    """
+    """Return the SHA-256 of arrays: their shapes and their float64 values, little-endian."""
     digest = hashlib.sha256()
     for array in arrays:
         values = np.ascontiguousarray(array, dtype="<f8")

@@ -42,14 +42,9 @@ TICKETS_AT_ONCE = 1 << 22
 class RowBlock:
     """Some rows of a table that follow each other.
 
-    Attributes
-    ----------
-    matrix : ndarray of shape (rows, p)
-        The rows as numbers; categories take one column for each level.
-    mass : ndarray of shape (rows,)
-        Their weights, on one scale in all blocks.
-    first : int
-        The place of the first of them in the table.
+    ``matrix``: shape (rows, p), the rows as numbers; categories take one column for each level;
+    ``mass``: shape (rows,), their weights, on one scale in all blocks; ``first``: the place of the
+    first of them in the table.
     """
 
     matrix: Floats
@@ -78,16 +73,9 @@ class Partial(Protocol[Answer]):
 class RowSource(ABC):
     """The rows that a transport is fitted to.
 
-    Attributes
-    ----------
-    n_rows : int
-        How many there are.
-    width : int
-        How many numbers each has.
-    kind : {"frequency", "sampling"}
-        What their weights mean (:class:`~dfi._data.weights.Weights`).
-    total : float
-        Their effective number: the sum of frequency weights, else the rows of positive weight.
+    ``n_rows``: how many there are; ``width``: how many numbers each has; ``kind``: what their
+    weights mean (:class:`~dfi._data.weights.Weights`); ``total``: their effective number: the sum
+    of frequency weights, else the rows of positive weight.
     """
 
     if TYPE_CHECKING:  # fields or properties
@@ -166,10 +154,7 @@ class MatrixSource(RowSource):
 
 
 def tickets(places: Ints, seed: np.random.SeedSequence) -> NDArray[np.uint64]:
-    """Return a random number for each place of a table: the same however the table is cut.
-
-    SplitMix64 of the place and a key from the seed.
-    """
+    """Return a random number for each place of a table: the same however the table is cut."""
     key = seed.generate_state(1, np.uint64)[0]
     with np.errstate(over="ignore"):
         z = (places.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + key

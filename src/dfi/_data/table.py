@@ -65,12 +65,8 @@ def missing_remedy() -> str:
 class Known:
     """What all rows of a table showed of which only some are here.
 
-    Attributes
-    ----------
-    constant, counted_constant : ndarray of bool
-        Matrix columns that do not vary, among all rows and among those of positive weight.
-    levels : Levels
-        The levels of the columns.
+    ``constant``, ``counted_constant``: matrix columns that do not vary, among all rows and among
+    those of positive weight; ``levels``: the levels of the columns.
     """
 
     constant: Bools
@@ -224,11 +220,7 @@ class Table:
         )
 
     def like(self, X: Frame) -> Table:
-        """Read another table with the columns, levels and dtypes of this one.
-
-        Columns are matched by name, in any order; unseen levels raise, and so do missing values in
-        a column that had none. Rows decode to this library.
-        """
+        """Read another table with the columns, levels and dtypes of this one."""
         _, labels, readings, _ = _open(X, max_dense_bytes=GIB, min_rows=1)
         found = dict(zip(map(str, labels), readings, strict=True))
         _require_same_names(self.names, tuple(found))

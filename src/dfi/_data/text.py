@@ -89,14 +89,9 @@ _REMEDIES = {
 class TextNumbers:
     """A column of text that was meant as numbers.
 
-    Attributes
-    ----------
-    n_numbers, n_values : int
-        How many of its values are numbers, of how many.
-    odd : str, optional
-        The first value that is not plainly a number; None where all are.
-    how : str
-        How it writes a number; empty where it is none.
+    ``n_numbers``, ``n_values``: how many of its values are numbers, of how many; ``odd``: the first
+    value that is not plainly a number; None where all are; ``how``: how it writes a number; empty
+    where it is none.
     """
 
     n_numbers: int

@@ -128,10 +128,7 @@ def _known_along(model: LineModel) -> Callable[[Lines, int, Floats], Floats] | N
 
 
 def _margin_along(margin: MarginLines) -> Callable[[Lines, int, Floats], Floats] | None:
-    """Return what gives a margin at each row and node.
-
-    Its own trees stand for cells of the law; here nodes are values of rows.
-    """
+    """Return what gives a margin at each row and node."""
     if not isinstance(margin, TreeMargin):
         return lambda lines, j, nodes: margin.along(lines, j, lines.latent[:, j], nodes)
     smooth, trees = margin.smooth, margin.trees

@@ -71,12 +71,7 @@ def tree_curves(
     out: Floats,
     _sources: int = SOURCES,
 ) -> None:
-    """Add the trees at each row and node to ``out`` (n, nodes + 1), zeros; nodes ascend.
-
-    ``starts`` are the first nodes in cells of the width ``1 / per_unit`` from ``least`` on;
-    ``branches`` (depth,) and ``places`` (depth, 2) hold branches to come and the nodes that reach
-    them.
-    """
+    """Add the trees at each row and node to ``out`` (n, nodes + 1), zeros; nodes ascend."""
     count = nodes.shape[0]
     # trees outermost: one of them stays in the cache while all rows walk it
     for tree in range(roots.shape[0]):

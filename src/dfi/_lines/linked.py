@@ -76,10 +76,7 @@ class MarginLines(Protocol):
         """Return the margin at each row."""
 
     def along(self, lines: Lines, j: int, back: Floats, nodes: Floats) -> Floats:
-        """Return the margin of each row at each node of line ``j``, (n, nodes).
-
-        ``back`` is where on the line each row is.
-        """
+        """Return the margin of each row at each node of line ``j``, (n, nodes)."""
 
 
 @dataclass(frozen=True)

@@ -125,11 +125,7 @@ def cluster_fit(
     seeds: Seeds,
     advance: Advance | None = None,
 ) -> CrossFit:
-    """Fit a clone of the estimator on all rows of every training set, on the cluster.
-
-    Sets are numbered as :func:`~dfi._models.crossfit.full_training` and ``half_training`` do: one
-    for each fold, or two.
-    """
+    """Fit a clone of the estimator on all rows of every training set, on the cluster."""
     source = check_cluster(estimator, data)
     halves = len(training.sets) > len(training.uses)
     predictors = []

@@ -50,10 +50,7 @@ SHARED_FOLDS = 5
 
 @dataclass(frozen=True)
 class FoldModels:
-    """The held-out rows of one fold and the predictors fitted on the others.
-
-    One of all training rows; or two, of disjoint halves of them, for the cross form.
-    """
+    """The held-out rows of one fold and the predictors fitted on the others."""
 
     repeat: int
     test: Ints
@@ -69,10 +66,7 @@ class TrainingSet(NamedTuple):
 
 
 class Use(NamedTuple):
-    """Held-out rows, the training sets of the models that explain them, and where they belong.
-
-    Uses of one ``split`` and the same ``fold`` hold out the same rows.
-    """
+    """Held-out rows, the training sets of the models that explain them, and where they belong."""
 
     repeat: int
     split: int
@@ -99,10 +93,7 @@ def full_training(splits: Sequence[Sequence[Fold]]) -> Training:
 
 
 def half_training(splits: Sequence[Sequence[Fold]], data: Data, seeds: Seeds) -> Training:
-    """Return two models for every fold, of disjoint halves of its training rows.
-
-    Groups of rows are kept together where training rows are halved.
-    """
+    """Return two models for every fold, of disjoint halves of its training rows."""
     sets, uses = [], []
     for place, (r, k, fold) in enumerate(_numbered(splits)):
         for q, rows in enumerate(_halves(fold.train, data, seeds.child(place, "halves"))):

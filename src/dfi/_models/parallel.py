@@ -130,10 +130,7 @@ def progress_bar(
 
 @dataclass(frozen=True)
 class Bar:
-    """A progress bar that can say how far the answer has settled; none where nobody watches.
-
-    It is shown ``since`` a moment of the monotonic clock.
-    """
+    """A progress bar that can say how far the answer has settled; none where nobody watches."""
 
     bar: tqdm | None
     since: float = 0.0

@@ -47,12 +47,8 @@ LEAST_EFFECTIVE = 0.5
 class Nuisances:
     """What pseudo-outcomes are made of, by split and row: NaN where a split does not hold it out.
 
-    Attributes
-    ----------
-    treated, control : ndarray of shape (splits, n)
-        The expected outcome in either arm.
-    propensity : ndarray of shape (splits, n)
-        The probability to be treated, as it was fitted or given.
+    ``treated``, ``control``: shape (splits, n), the expected outcome in either arm; ``propensity``:
+    shape (splits, n): The probability to be treated, as it was fitted or given.
     """
 
     treated: Floats
@@ -75,21 +71,11 @@ class Nuisances:
 class Overlap:
     r"""How far treated and untreated rows can be compared.
 
-    Attributes
-    ----------
-    clip : float
-        Propensities are kept between ``clip`` and ``1 - clip``.
-    clipped : float
-        Share of the rows whose propensity was beyond.
-    least, most : float
-        Range of the propensities before that.
-    rows : tuple of float
-        Rows of the control arm and of the treated.
-    effective : tuple of float
-        How many equally weighted rows their inverse propensities make of them,
-        :math:`(\sum_i w_i)^2 / \sum_i w_i^2`.
-    left : tuple of float
-        The same as a share, of what there were without the propensities.
+    ``clip``: propensities are kept between ``clip`` and ``1 - clip``; ``clipped``: share of the
+    rows whose propensity was beyond; ``least``, ``most``: range of the propensities before that;
+    ``rows``: rows of the control arm and of the treated; ``effective``: how many equally weighted
+    rows their inverse propensities make of them, :math:`(\sum_i w_i)^2 / \sum_i w_i^2`; ``left``:
+    the same as a share, of what there were without the propensities.
     """
 
     clip: float

@@ -53,18 +53,10 @@ FEWEST_FIT = 50
 class Wanted:
     """How many rows of a table are asked for.
 
-    Attributes
-    ----------
-    fit_rows : int, optional
-        Rows that models are fitted on; None for :data:`FIT_ROWS`.
-    explain_rows : int or str, optional
-        Rows that are explained; "auto" and "default" take what there is, None is all of them.
-    given : bool
-        Whether the model was fitted elsewhere.
-    samples : bool
-        Whether what is computed is about random samples of rows.
-    cluster : bool
-        Whether models are fitted on all rows, where these are.
+    ``fit_rows``: rows that models are fitted on; None for :data:`FIT_ROWS`; ``explain_rows``: rows
+    that are explained; "auto" and "default" take what there is, None is all of them; ``given``:
+    whether the model was fitted elsewhere; ``samples``: whether what is computed is about random
+    samples of rows; ``cluster``: whether models are fitted on all rows, where these are.
     """
 
     fit_rows: int | None = None

@@ -354,10 +354,7 @@ class FixedStack(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def submodel_learner(learner: Learner, full: object) -> Learner:
-    """Return the learner of a fold's submodels.
-
-    A stack keeps the weights of its full model, a scaled classifier its temperature.
-    """
+    """Return the learner of a fold's submodels."""
     if isinstance(learner, TemperatureScaled) and isinstance(full, TemperatureScaled):
         numbers = {"temperature": full.temperature_, "shrinkage": full.shrinkage_}
         scaled: Learner = clone(learner).set_params(**numbers)

@@ -100,20 +100,10 @@ class Seen:
 class Examined:
     """What is known of a table before anything is fitted.
 
-    Attributes
-    ----------
-    rows : int, optional
-        Its rows that have a target; None where the table is refused as a whole.
-    target : dict
-        The outcome's name, kind, classes and loss.
-    columns : tuple of Seen
-        Its features.
-    correlated : tuple of (names, float)
-        Features that are strongly correlated, with the largest correlation among them.
-    plan : dict
-        What will be done.
-    refused : dict
-        Why not, by column; under an empty name what is not about one column.
+    ``rows``: its rows that have a target; None where the table is refused as a whole; ``target``:
+    the outcome's name, kind, classes and loss; ``correlated``: features that are strongly
+    correlated, with the largest correlation among them; ``plan``: what will be done; ``refused``:
+    why not, by column; under an empty name what is not about one column.
     """
 
     rows: int | None = None

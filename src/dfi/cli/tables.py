@@ -603,10 +603,7 @@ def _with_sure_dates(
 
 
 def _separator(text: bytes, own: str, label: str) -> str:
-    """Return what separates the fields: what gives the header most, and the first lines as many.
-
-    That of the format where none gives more, and that which the first line states.
-    """
+    """Return what separates the fields: what gives the header most, and the first lines as many."""
     told = SEPARATOR_LINE.match(text)
     if told is not None:
         return told[1].decode()

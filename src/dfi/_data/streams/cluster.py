@@ -131,12 +131,7 @@ def _check_chunks(X: Native, role: str, given: Native) -> None:
 class DaskParts(Partitions):
     """A table of Dask.
 
-    Attributes
-    ----------
-    table : dask.dataframe.DataFrame or dask.array.Array
-        The table.
-    others : mapping of str to dask.array.Array, optional
-        What is given beside an array.
+    ``others``: what is given beside an array.
     """
 
     table: Native

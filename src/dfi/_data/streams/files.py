@@ -51,10 +51,7 @@ def is_path(X: object) -> bool:
 
 
 def find_files(given: object) -> tuple[Path, ...]:
-    """Return the files that a path, a pattern, a folder or a list of these names, sorted.
-
-    Files of a list are taken in its order, those of a pattern or a folder in that of their names.
-    """
+    """Return the files that a path, a pattern, a folder or a list of these names, sorted."""
     items: list[object] = list(given) if isinstance(given, list | tuple) else [given]
     found: list[Path] = []
     for item in items:

@@ -108,10 +108,7 @@ def open_part(part: Frame) -> Opened:
 
 
 def plain_frame(batch: Native, names: list[str], library: Library) -> Frame:
-    """Return some columns of a batch of Arrow as a frame, text in dictionaries as text.
-
-    Dictionaries differ from one group of rows to the next.
-    """
+    """Return some columns of a batch of Arrow as a frame, text in dictionaries as text."""
     pa = importlib.import_module("pyarrow")
     table = pa.Table.from_batches([batch]).select(names)
     for place, column in enumerate(table.schema):
@@ -126,14 +123,8 @@ def plain_frame(batch: Native, names: list[str], library: Library) -> Frame:
 class Partitions(ABC):
     """A table in parts, each of them a frame, in an order.
 
-    Attributes
-    ----------
-    what : str
-        What the table is, in words: ``"a LazyFrame"``.
-    library : str
-        Whose frames the parts are.
-    labels : mapping of str to object
-        The columns by name, as the table spells them.
+    ``what``: what the table is, in words: ``"a LazyFrame"``; ``library``: whose frames the parts
+    are; ``labels``: the columns by name, as the table spells them.
     """
 
     what: str

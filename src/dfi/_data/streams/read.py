@@ -45,16 +45,7 @@ def is_stream(X: object) -> bool:
 class Stream:
     """A table in parts whose columns are known.
 
-    Attributes
-    ----------
-    source : StreamedSource
-        Its rows.
-    state : SchemaState
-        What the first pass showed.
-    columns : tuple of Column
-        The features.
-    rule : OutcomeRule
-        What the outcome is.
+    ``state``: what the first pass showed; ``rule``: what the outcome is.
     """
 
     source: StreamedSource

@@ -38,10 +38,7 @@ NO_VALUES = Values(np.empty(0), True, 0)
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns of a table are: features, the outcome, weights.
-
-    ``weight`` is the column of sampling weights or counts, as ``kind`` says.
-    """
+    """What the columns of a table are: features, the outcome, weights."""
 
     features: tuple[str, ...]
     target: str
@@ -78,34 +75,14 @@ class Spot:
 class ColumnState:
     """What some rows show of a column.
 
-    Attributes
-    ----------
-    name, kind, dtype
-        As read; the kind is None where nothing is observed that tells it.
-    where : str
-        The part that told the kind.
-    n_observed : int
-        Rows that are neither missing nor infinite.
-    missing, infinite : Spot
-        The others.
-    mean : float
-        The mean of the observed numbers.
-    span, counted_span : tuple of float
-        Their range, and that in rows of positive weight.
-    declared : tuple, optional
-        The levels that a dtype declares, the same in all parts.
-    levels : frozenset, optional
-        Those that occur; None where they are too many.
-    counted_levels : frozenset
-        Those of rows of positive weight.
-    values : Values
-        Different numbers in rows of positive weight.
-    counted_missing : int
-        Missing ones among these rows.
-    gap : object
-        What stands for a missing value in a column of objects.
-    text : bool
-        Whether its categories are plain strings in some part.
+    ``name``, ``kind``, ``dtype``: as read; the kind is None where nothing is observed that tells
+    it; ``where``: the part that told the kind; ``n_observed``: rows that are neither missing nor
+    infinite; ``mean``: the mean of the observed numbers; ``span``, ``counted_span``: their range,
+    and that in rows of positive weight; ``declared``: the levels that a dtype declares, the same in
+    all parts; ``levels``: those that occur; None where they are too many; ``counted_levels``: those
+    of rows of positive weight; ``values``: different numbers in rows of positive weight;
+    ``counted_missing``: missing ones among these rows; ``gap``: what stands for a missing value in
+    a column of objects; ``text``: whether its categories are plain strings in some part.
     """
 
     name: str
@@ -287,28 +264,12 @@ class WeightState:
 class SchemaState:
     """What some rows show of all columns: the sum that the first pass takes.
 
-    Attributes
-    ----------
-    counts : tuple of int
-        The rows of each part that are used.
-    n_rows : int
-        The rows, with those that are left out because a value is missing.
-    columns : tuple of ColumnState
-        Those of the features.
-    gaps : tuple of Spot
-        Where features are missing in all rows, those that are left out with them.
-    target : ColumnState
-        The outcome's, all of its rows of positive weight or not.
-    target_gaps : Spot
-        Rows without an outcome that are used.
-    target_numbers : Values
-        The outcome's different numbers.
-    masses : mapping
-        The weight of each label, or of each of a few numbers, of the outcome.
-    weights : WeightState
-        The weights.
-    rows : Rows
-        The different rows.
+    ``counts``: the rows of each part that are used; ``n_rows``: the rows, with those that are left
+    out because a value is missing; ``columns``: those of the features; ``gaps``: where features are
+    missing in all rows, those that are left out with them; ``target``: the outcome's, all of its
+    rows of positive weight or not; ``target_gaps``: rows without an outcome that are used;
+    ``target_numbers``: the outcome's different numbers; ``masses``: the weight of each label, or of
+    each of a few numbers, of the outcome.
     """
 
     counts: tuple[int, ...]

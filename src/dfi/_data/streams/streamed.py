@@ -73,16 +73,8 @@ class OutcomeBlock(RowBlock):
 class Encoder:
     """How the rows of a part become numbers; it goes to where the part is.
 
-    Attributes
-    ----------
-    columns : tuple of Column
-        The features.
-    roles : Roles
-        What the table's columns are.
-    rule : OutcomeRule
-        How the outcome is read.
-    scale : float
-        What weights are multiplied by.
+    ``roles``: what the table's columns are; ``rule``: how the outcome is read; ``scale``: what
+    weights are multiplied by.
     """
 
     columns: tuple[Column, ...]
@@ -214,20 +206,8 @@ class Gather:
 class StreamedSource(RowSource):
     """The rows of a table in parts.
 
-    Attributes
-    ----------
-    partitions : Partitions
-        The parts.
-    encoder : Encoder
-        How they become numbers.
-    starts : ndarray of int
-        The place of the first used row of each part.
-    n_rows : int
-        The rows that are used.
-    total : float
-        Their effective number.
-    watch : Watch
-        Who watches.
+    ``encoder``: how they become numbers; ``starts``: the place of the first used row of each part;
+    ``n_rows``: the rows that are used.
     """
 
     partitions: Partitions

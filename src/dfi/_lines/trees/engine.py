@@ -138,10 +138,7 @@ def line_moments(
     n_threads: int | None = None,
     nodes: Nodes | None = None,
 ) -> LineMoments:
-    """Return exact moments along each line, by the quickest kernel that gives what is asked.
-
-    With a softmax link they are those of all classes, one after the other in the first axis.
-    """
+    """Return exact moments along each line, by the quickest kernel that gives what is asked."""
     needs_merging = square or ensemble.link != "identity"
     if kernel is None and categories:
         kernel = "merged" if needs_merging else "arena"

@@ -286,10 +286,7 @@ def single_tree(
     rules: dict[int, LevelRule] | None = None,
     default_left: ArrayLike | None = None,
 ) -> TreeEnsemble:
-    """Return one tree, given by node arrays whose root is node 0 (leaves have ``left < 0``).
-
-    The nodes in ``rules`` split by level.
-    """
+    """Return one tree, given by node arrays whose root is node 0 (leaves have ``left < 0``)."""
     tree = joined_trees(
         [len(np.asarray(left))],
         feature,

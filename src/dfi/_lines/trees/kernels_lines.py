@@ -391,12 +391,7 @@ def merged_moments(
     square: Floats,
     _sources: int = SOURCES,
 ) -> None:
-    """Write mean, first Hermite and second moment of ``link(sum)`` along lines of one direction.
-
-    ``jumps`` are those of the lines, which are sorted in place, ``first`` (n_lines,) the sum where
-    each line begins. Other parameters are those of
-    :func:`dfi._lines.trees.kernels_blocks.arena_moments`.
-    """
+    """Write mean, first Hermite and second moment of ``link(sum)`` along lines of one direction."""
     n_shifts = shifts.size
     values = sorting.place
     for i in range(np.uint64(first.size)):

@@ -102,11 +102,7 @@ TREES = "oblivious_trees"
 def read_trees(
     model: object, *, column: int = 1, margin: bool = False
 ) -> tuple[TreeEnsemble | None, str]:
-    """Return a fitted model's trees, or None and the reason, empty where it is not made of trees.
-
-    Of a classifier, the trees are those of the probability of class ``column``, or of its log-odds
-    (``margin``).
-    """
+    """Return a model's trees, or None and the reason, empty where it is not made of trees."""
     try:
         ensemble = _read(model, column)
         _require_trees(ensemble)
@@ -669,10 +665,7 @@ def _catboost(model: Any, column: int) -> TreeEnsemble:
 def _catboost_tree(
     tree: Plain, columns: dict[int, int], n_features: int, outputs: slice
 ) -> TreeEnsemble:
-    """Unfold a symmetric tree: bit ``k`` of a leaf's number is the outcome of split ``k``.
-
-    A leaf holds the values of all ``outputs``, one after the other; one of them is taken.
-    """
+    """Unfold a symmetric tree: bit ``k`` of a leaf's number is the outcome of split ``k``."""
     splits = tree.get("splits") or []
     require(
         all(split["split_type"] == "FloatFeature" for split in splits),
