@@ -92,13 +92,6 @@ def test_sums_are_sums_of_line_means(name, framed):
     assert np.allclose(exact.hermite, twin.hermite, rtol=1e-8, atol=1e-8)
 
 
-def test_second_moment_of_a_sum_is_integrated_as_a_whole():
-    model = SUMS["vote"].fit(X, Y)
-    assert chosen(model, square=True).rule == "quadrature (32 equal-probability nodes)"
-    with pytest.raises(TypeError, match="second moment of a sum"):
-        chosen(model).moments(lines_of(), square=True)
-
-
 def test_nonlinear_stack_is_not_a_sum():
     model = StackingRegressor([("a", Ridge())], final_estimator=KNeighborsRegressor(), cv=2)
     with pytest.warns(ExactnessWarning, match="final estimator of the stack is not linear"):
@@ -139,8 +132,6 @@ def test_trees_of_a_bent_outcome_are_said_to_be_integrated(model):
     for transformed in (bent, powers):
         with pytest.warns(ExactnessWarning, match=r"Regressor\(RandomForest.*outcome is transf"):
             assert chosen(transformed.fit(X, Y)).rule.startswith("quadrature")
-    with pytest.warns(ExactnessWarning, match="second moments"):
-        chosen(TransformedTargetRegressor(model).fit(X, Y), square=True)
     # nothing to say where the regression is not made of trees
     smooth = TransformedTargetRegressor(SVR(), func=np.cbrt, inverse_func=lambda value: value**3)
     assert chosen(smooth.fit(X, Y)).rule.startswith("quadrature")

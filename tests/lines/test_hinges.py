@@ -14,7 +14,6 @@ from dfi._lines import kernels_hinges
 from dfi._lines.base import LineModel, Lines, Reference
 from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.closed_form import HingeLines, hinge_lines
-from dfi._lines.quadrature import QuadratureLines
 from dfi._models.network import BEND, BentHingeNetwork, bent_hinge
 from dfi._models.predictor import predictor_for
 from dfi._models.stack import SuperLearner
@@ -212,17 +211,13 @@ def test_many_rows_are_taken_in_parts(monkeypatch):
     assert np.allclose(MODEL.moments(lines).mean, whole.mean, rtol=1e-12)
 
 
-def test_network_is_read_and_its_second_moment_left_to_quadrature():
+def test_network_is_read():
     sample = dfi.datasets.m2(100, d=3)
     model = BentHingeNetwork(n_units=6, random_state=0).fit(sample.X, sample.y)
     predictor = predictor_for(model, read_table(sample.X), prefit=False)
     read = line_model(predictor, sample.X, Quadrature())
     assert isinstance(read, HingeLines)
     assert read.rule == "closed form (6 hinges)"
-    squared = line_model(predictor, sample.X, Quadrature(), square=True)
-    assert isinstance(squared, QuadratureLines)
-    with pytest.raises(TypeError, match="second moment"):
-        read.moments(lines_of(Reference.gaussian()), square=True)
     assert hinge_lines(sample) is None
 
 

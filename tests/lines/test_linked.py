@@ -60,7 +60,7 @@ def lines_of(law, rows=slice(0, 8), offsets=None):
 def brute(predict, lines):
     """Predict rows moved to every atom, or to a fine grid under the normal density."""
     q, (n, d) = len(lines.offsets), lines.latent.shape
-    mean, hermite, square = np.empty((3, q, n, d))
+    mean, hermite = np.empty((2, q, n, d))
     for j in range(d):
         if lines.reference.values is None:
             t = np.linspace(-9.0, 9.0, 2001)
@@ -72,8 +72,7 @@ def brute(predict, lines):
             moved = lines.points[:, None, :] + step[:, :, None] * lines.directions[:, j]
             value = predict(moved.reshape(-1, P)).reshape(n, -1)
             mean[k, :, j], hermite[k, :, j] = value @ mass, value @ (mass * t)
-            square[k, :, j] = value**2 @ mass
-    return mean, hermite, square
+    return mean, hermite
 
 
 def read(model, table=TABLE, sample=X, **options):
@@ -91,10 +90,10 @@ def test_smooth_margins_have_the_means_of_fine_sums(kind, family, law):
     # bounds of rates bend them where lines leave the rows far behind
     found = replace(found, bounds=(-30.0, 30.0))
     lines = lines_of(LAWS[law])
-    moments = found.moments(lines, square=True)
+    moments = found.moments(lines)
     expected = brute(found.predict, lines)
     spread = np.std(expected[0])
-    for own, true in zip((moments.mean, moments.hermite, moments.square), expected, strict=True):
+    for own, true in zip((moments.mean, moments.hermite), expected, strict=True):
         assert np.abs(own - true).max() < 1e-5 * spread
 
 
@@ -103,7 +102,7 @@ def test_networks_have_the_means_of_fine_sums(law):
     model = LinkedNetwork(random_state=0).fit(X, CLASSES)
     lines = lines_of(LAWS[law])
     moments = read(model).moments(lines)
-    mean, hermite, _ = brute(model.predict, lines)
+    mean, hermite = brute(model.predict, lines)
     assert np.abs(moments.mean - mean).max() < 1e-4
     assert np.sqrt(np.mean((moments.mean - mean) ** 2)) < 1e-5
     assert np.abs(moments.hermite - hermite).max() < 2e-4
@@ -117,7 +116,7 @@ def test_trees_behind_a_link_are_exact(kind, family):
     assert found.rule.startswith("exact: ")
     lines = lines_of(LAWS["weighted"])
     moments = found.moments(lines)
-    mean, hermite, _ = brute(model.predict, lines)
+    mean, hermite = brute(model.predict, lines)
     assert np.allclose(moments.mean, mean, atol=1e-10)
     assert np.allclose(moments.hermite, hermite, atol=1e-10)
 
@@ -131,13 +130,13 @@ def test_trees_after_a_smooth_margin_are_exact_where_the_law_is_short(family):
     for law in ("empirical", "weighted"):
         lines = lines_of(LAWS[law])
         moments = found.moments(lines)
-        mean, hermite, _ = brute(model.predict, lines)
+        mean, hermite = brute(model.predict, lines)
         assert np.allclose(moments.mean, mean, atol=1e-10)
         assert np.allclose(moments.hermite, hermite, atol=1e-10)
     for law in ("gaussian", "a large one"):
         lines = lines_of(LAWS[law])
         moments = found.moments(lines)
-        mean, _, _ = brute(model.predict, lines)
+        mean, _ = brute(model.predict, lines)
         error = np.sqrt(np.mean((moments.mean - mean) ** 2))
         # the fine grid errs at jumps too, by about as much
         assert error < 4e-3 * np.std(mean)
@@ -148,7 +147,7 @@ def test_offsets_of_a_random_kernel_shift_the_rows():
     offsets = np.array([[0.0, 0.0, 0.0], [0.4, 0.0, -0.3]])
     lines = lines_of(LAWS["gaussian"], offsets=offsets)
     moments = read(model).moments(lines)
-    mean, hermite, _ = brute(model.predict, lines)
+    mean, hermite = brute(model.predict, lines)
     assert np.allclose(moments.mean, mean, atol=1e-8)
     assert np.allclose(moments.hermite, hermite, atol=1e-8)
 
@@ -159,7 +158,7 @@ def test_steep_lines_take_more_nodes(law):
         found = LinkedLines(LinearMargin(np.array([slope, 0.3, 0.0]), 0.2), "logistic")
         lines = lines_of(LAWS[law])
         moments = found.moments(lines)
-        mean, hermite, _ = brute(found.predict, lines)
+        mean, hermite = brute(found.predict, lines)
         assert np.abs(moments.mean - mean).max() < 1e-6
         assert np.abs(moments.hermite - hermite).max() < 1e-5
 
@@ -193,7 +192,7 @@ def test_regressions_of_scikit_learn_are_read(model, y):
 
     lines = lines_of(LAWS["weighted"])
     moments = found.moments(lines)
-    mean, hermite, _ = brute(predict, lines)
+    mean, hermite = brute(predict, lines)
     assert np.allclose(moments.mean, mean, atol=1e-7 * np.std(mean))
     assert np.allclose(moments.hermite, hermite, atol=1e-6 * np.std(mean))
 
@@ -212,14 +211,8 @@ def test_a_stack_of_a_family_is_a_sum_without_quadrature(family, loss):
     assert not any(isinstance(part, QuadratureLines) for part in found.parts)
     assert np.allclose(found.predict(X), model.predict(X))
     lines = lines_of(LAWS["empirical"])
-    mean, _, _ = brute(model.predict, lines)
+    mean, _ = brute(model.predict, lines)
     assert np.allclose(found.moments(lines).mean, mean, atol=1e-4 * np.std(mean))
-
-
-def test_second_moments_of_a_stack_stay_with_quadrature():
-    model = SuperLearner(family="bernoulli", n_folds=0, random_state=0).fit(X, CLASSES)
-    assert isinstance(read(model, square=True), QuadratureLines)
-    assert isinstance(read(LinkedRidge().fit(X, CLASSES), square=True), LinkedLines)
 
 
 def test_levels_and_missing_values_are_followed_by_trees_after_a_margin():

@@ -12,7 +12,6 @@ from dfi._data.table import read_table
 from dfi._lines.base import LineModel, Lines, Reference
 from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.closed_form import QuadraticLines, quadratic_lines
-from dfi._lines.quadrature import QuadratureLines
 from dfi._models import quadratic as module
 from dfi._models.predictor import predictor_for
 from dfi._models.quadratic import QuadraticRidge
@@ -223,16 +222,11 @@ def test_line_means_are_those_of_quadrature(law):
             assert moment[q, i, j] == pytest.approx(expected, rel=1e-10, abs=1e-10 * scale)
 
 
-def test_it_is_read_and_its_second_moment_left_to_quadrature():
+def test_it_is_read():
     model = QuadraticRidge().fit(X, Y)
     lines = read(model)
     assert isinstance(lines, QuadraticLines)
     assert isinstance(lines, LineModel)
     assert lines.rule == "closed form (quadratic)"
     np.testing.assert_allclose(lines.predict(X), model.predict(X))
-    predictor = predictor_for(model, read_table(X), prefit=True)
-    assert isinstance(line_model(predictor, X, Quadrature(), square=True), QuadratureLines)
-    given = Lines(X[:2], X[:2], np.eye(P), Reference.gaussian(), np.zeros((1, P)))
-    with pytest.raises(TypeError, match="second moment"):
-        lines.moments(given, square=True)
     assert quadratic_lines(X) is None

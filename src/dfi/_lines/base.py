@@ -169,11 +169,10 @@ class Lines:
 
 @dataclass(frozen=True)
 class LineMoments:
-    """``E_t[f]``, ``E_t[t f]`` and, where asked for, ``E_t[f^2]``, each of shape (q, n, d)."""
+    """``E_t[f]`` and ``E_t[t f]``, each of shape (q, n, d)."""
 
     mean: Floats
     hermite: Floats
-    square: Floats | None = None
 
 
 @runtime_checkable
@@ -187,5 +186,5 @@ class LineModel(Protocol):
     def predict(self, points: Floats) -> Floats:
         """Return the model's value at each row."""
 
-    def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
+    def moments(self, lines: Lines) -> LineMoments:
         """Return the moments of the model along each line."""

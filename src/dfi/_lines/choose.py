@@ -101,22 +101,20 @@ def line_model(
     predictor: Predictor,
     sample: Floats,
     options: Quadrature,
-    *,
-    square: bool = False,
     seed: np.random.SeedSequence | None = None,
 ) -> LineModel:
     """Return the line averages of a fitted model.
 
     A model that is read into an exact or closed form is compared with its own predictions on the
-    ``sample``. ``square`` asks for second moments (CPI-type scores), which sums do not have.
+    ``sample``.
     """
     if predictor.shrink is not None:
         share, level = predictor.shrink
         plain = replace(predictor, shrink=None, domain="real")
-        inner = line_model(plain, sample, options, square=square, seed=seed)
+        inner = line_model(plain, sample, options, seed)
         return SumLines((inner,), (1.0 - share,), share * level)
     if options.rule == "auto":
-        exact = _read(predictor, sample, options, square=square)
+        exact = _read(predictor, sample, options)
         if exact is not None:
             return exact
     return _quadrature(predictor, options, seed)
@@ -147,38 +145,30 @@ def is_smooth(model: object) -> bool:
     return isinstance(model, SMOOTH_MODELS)
 
 
-def _read(
-    predictor: Predictor, sample: Floats, options: Quadrature, *, square: bool
-) -> LineModel | None:
+def _read(predictor: Predictor, sample: Floats, options: Quadrature) -> LineModel | None:
     """Return an exact or closed form of the model, or None where it has none."""
     model = predictor.model
     if isinstance(model, TemperatureScaled):
         return _scaled_trees(model, predictor, sample)
-    closed = _closed_form(predictor, sample, square=square)
+    closed = _closed_form(predictor, sample)
     if closed is not None:
         return closed
     members = _members(model)
-    if isinstance(model, TransformedTargetRegressor) and (square or members is None):
-        _warn_not_followed(model, square=square)
+    if isinstance(model, TransformedTargetRegressor) and members is None:
+        _warn_not_followed(model)
         return None
     if members is None:
         return _trees(predictor, sample)
-    if square:
-        # A second moment needs the whole sum; one made of trees alone can be merged.
-        pure = predictor.reads_matrix and not isinstance(model, SuperLearner)
-        return _trees(predictor, sample) if pure else None
     return _sum(members, predictor, sample, options)
 
 
-def _closed_form(predictor: Predictor, sample: Floats, *, square: bool) -> LineModel | None:
+def _closed_form(predictor: Predictor, sample: Floats) -> LineModel | None:
     if not predictor.reads_matrix:
         return _linear_pipeline(predictor, sample)
     linear = linear_lines(predictor.model, sample.shape[1])
     if linear is not None and _agrees(linear.predict(sample), predictor(sample)):
         return linear
-    curved = None
-    if not square:
-        curved = hinge_lines(predictor.model) or quadratic_lines(predictor.model)
+    curved = hinge_lines(predictor.model) or quadratic_lines(predictor.model)
     if curved is not None and _agrees(curved.predict(sample), predictor(sample)):
         return curved
     linked = linked_lines(predictor.model, sample.shape[1])
@@ -327,9 +317,7 @@ def _sum(
         # The super learner hands an array on to its members; a vote or a stack what it was given.
         view = "matrix"
     parts = [replace(predictor, model=model, view=view) for model in members.models]
-    lines = tuple(
-        _read(part, sample, options, square=False) or _quadrature(part, options) for part in parts
-    )
+    lines = tuple(_read(part, sample, options) or _quadrature(part, options) for part in parts)
     total = SumLines(lines, members.weights, members.intercept)
     if isinstance(predictor.model, SuperLearner):
         # The sum is ours, and its members were compared with their own predictions one by one:
@@ -373,21 +361,17 @@ def _affine_inverse(transformer: object) -> tuple[float, float] | None:
     return None
 
 
-def _warn_not_followed(model: TransformedTargetRegressor, *, square: bool) -> None:
+def _warn_not_followed(model: TransformedTargetRegressor) -> None:
     """Warn that trees behind a transformed outcome are not followed exactly, with the reason."""
     inner = model.regressor_
     final = inner.steps[-1][1] if isinstance(inner, Pipeline) else inner
     ensemble, reason = read_trees(final)
     if ensemble is None and not reason:
         return
-    why = (
-        "second moments of a transformed outcome are not those of its trees"
-        if square
-        else "the outcome is transformed, and the mean of what is transformed back is not what "
-        "the mean of the trees becomes"
-    )
     warn(
-        f"TransformedTargetRegressor({type(final).__name__}): {why}; its line means use quadrature",
+        f"TransformedTargetRegressor({type(final).__name__}): the outcome is transformed, and the "
+        "mean of what is transformed back is not what the mean of the trees becomes; its line "
+        "means use quadrature",
         ExactnessWarning,
     )
 

@@ -51,8 +51,7 @@ class LinearLines:
     With the slope :math:`b_j = \ell_j'\beta` along line ``j`` and the value :math:`a` of the model
     where :math:`t = 0`,
 
-    .. math:: m = a + b_j E[t], \quad h = a E[t] + b_j E[t^2], \quad
-              E[f^2] = a^2 + 2 a b_j E[t] + b_j^2 E[t^2].
+    .. math:: m = a + b_j E[t], \quad h = a E[t] + b_j E[t^2].
     """
 
     coefficients: Floats
@@ -65,7 +64,7 @@ class LinearLines:
     def predict(self, points: Floats) -> Floats:
         return np.asarray(points @ self.coefficients + self.intercept)
 
-    def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
+    def moments(self, lines: Lines) -> LineMoments:
         slope = self.coefficients @ lines.directions
         first, second = lines.reference.moments(len(slope))
         value = self.predict(lines.points)
@@ -74,7 +73,6 @@ class LinearLines:
         return LineMoments(
             mean=origin + slope * first,
             hermite=origin * first + slope * second,
-            square=origin**2 + 2 * slope * first * origin + slope**2 * second if square else None,
         )
 
 
@@ -101,9 +99,7 @@ class QuadraticLines:
         curved = np.einsum("ij,ij->i", away @ self.quadratic, away)
         return np.asarray(self.intercept + away @ self.linear + curved)
 
-    def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
-        if square:
-            raise TypeError("a polynomial's second moment has no closed form here: use quadrature")
+    def moments(self, lines: Lines) -> LineMoments:
         along = self.quadratic @ lines.directions
         bend = np.einsum("kj,kj->j", lines.directions, along)
         away = lines.points - self.center
@@ -141,10 +137,10 @@ class MappedLines:
     def predict(self, points: Floats) -> Floats:
         return self.model.predict(points @ self.map)
 
-    def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
+    def moments(self, lines: Lines) -> LineMoments:
         directions = np.ascontiguousarray(self.map.T @ lines.directions)
         images = replace(lines, points=lines.points @ self.map, directions=directions)
-        return self.model.moments(images, square=square)
+        return self.model.moments(images)
 
 
 def linear_lines(model: object, n_columns: int) -> LinearLines | None:
@@ -211,9 +207,7 @@ class HingeLines:
         hidden = bent_hinge(points @ self.directions + self.offsets)
         return np.asarray(hidden @ self.slopes + self.intercept)
 
-    def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
-        if square:
-            raise TypeError("a network's second moment has no closed form here: use quadrature")
+    def moments(self, lines: Lines) -> LineMoments:
         # numba is loaded by the first network that is averaged, not with the package.
         from dfi._compiled import kernel_array, run_tasks
         from dfi._lines.kernels_hinges import STILL, bends_of, hinge_moments
@@ -270,9 +264,7 @@ class SumLines:
             value += weight * part.predict(points)
         return value
 
-    def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
-        if square:
-            raise TypeError("the second moment of a sum is not the sum of second moments")
+    def moments(self, lines: Lines) -> LineMoments:
         first, _ = lines.reference.moments(lines.latent.shape[1])
         shape = (len(lines.offsets), *lines.latent.shape)
         mean = np.full(shape, self.intercept)

@@ -196,10 +196,10 @@ class LinkedLines:
     def predict(self, points: Floats) -> Floats:
         return mean_of(self.link, np.clip(self.margin.predict(points), *self.bounds))
 
-    def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
+    def moments(self, lines: Lines) -> LineMoments:
         n, d = lines.latent.shape
         q = len(lines.offsets)
-        found = np.empty((3 if square else 2, q, n, d))
+        found = np.empty((2, q, n, d))
         jumps = isinstance(self.margin, TreeMargin)
         for part in blocks(n, VALUES_AT_ONCE // STEP_NODES):
             some = lines.take(part)
@@ -211,16 +211,16 @@ class LinkedLines:
                     # most coordinates have no random part: their lines are those of offset 0
                     same = k > 0 and lines.offsets[k, j] == lines.offsets[0, j]
                     found[:, k, part, j] = (
-                        found[:, 0, part, j] if same else self._line(some, j, k, rules, square)
+                        found[:, 0, part, j] if same else self._line(some, j, k, rules)
                     )
-        return LineMoments(found[0], found[1], found[2] if square else None)
+        return LineMoments(*found)
 
-    def _line(self, lines: Lines, j: int, k: int, rules: Iterable[Rule], square: bool) -> Floats:
-        """Return the moments of all rows along one line, (2 or 3, n)."""
+    def _line(self, lines: Lines, j: int, k: int, rules: Iterable[Rule]) -> Floats:
+        """Return the moments of all rows along one line, (2, n)."""
         back = lines.latent[:, j] + lines.offsets[k, j]
         chosen, before = np.arange(len(back)), None
         tolerance = BENT if isinstance(self.margin, HingeMargin) else TOLERANCE
-        found = np.empty((3 if square else 2, len(back)))
+        found = np.empty((2, len(back)))
         for nodes, weights in rules:
             some = Lines(
                 lines.points[chosen], lines.latent[chosen], lines.directions,
@@ -229,15 +229,13 @@ class LinkedLines:
             margin = self.margin.along(some, j, back[chosen], nodes)
             value = mean_of(self.link, np.clip(margin, *self.bounds, out=margin))
             found[0, chosen], found[1, chosen] = value @ weights, value @ (weights * nodes)
-            if square:
-                found[2, chosen] = value**2 @ weights
             if before is not None:
-                change = np.abs(found[:2, chosen] - before).max(axis=0)
+                change = np.abs(found[:, chosen] - before).max(axis=0)
                 moving = change > tolerance * np.ptp(value, axis=1)
                 chosen = chosen[moving]
                 if not len(chosen):
                     break
-            before = found[:2, chosen].copy()
+            before = found[:, chosen].copy()
         return found
 
 

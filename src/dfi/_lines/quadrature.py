@@ -178,11 +178,10 @@ class QuadratureLines:
         # The rows, the model's copy of them (it may write into it) and what it makes of that.
         return max(1, int(self.memory / (3 * 8 * max(n_columns, 1))))
 
-    def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
+    def moments(self, lines: Lines) -> LineMoments:
         n, d = lines.latent.shape
         q = len(lines.offsets)
         mean, hermite = np.empty((q, n, d)), np.empty((q, n, d))
-        second = np.empty((q, n, d)) if square else None
         rows = max(1, self._rows_at_once(lines.points.shape[1]) // self.nodes)
         # A model pays for every call: where rows are few, many directions share one.
         together = max(1, rows // max(n, 1))
@@ -209,13 +208,10 @@ class QuadratureLines:
                     weighted = value.reshape(t.shape) * weight
                     mean[k, part, j] = weighted.sum(axis=1)
                     hermite[k, part, j] = (weighted * t).sum(axis=1)
-                    if second is not None:
-                        second[k, part, j] = (weighted * value.reshape(t.shape)).sum(axis=1)
         for k, j in np.argwhere(repeats):
-            for moment in (mean, hermite, second):
-                if moment is not None:
-                    moment[k, :, j] = moment[0, :, j]
-        return LineMoments(mean, hermite, second)
+            for moment in (mean, hermite):
+                moment[k, :, j] = moment[0, :, j]
+        return LineMoments(mean, hermite)
 
     def _rules(self, reference: Reference, d: int) -> list[Callable[[int], tuple[Floats, Floats]]]:
         """Return for each coordinate what gives nodes and weights, (n_rows, nodes) both."""

@@ -100,8 +100,6 @@ def test_atoms_on_thresholds_follow_the_trees_own_rule(kernel, problem):
         f = np.array([walk(ensemble, lines.points[i] + s * lines.directions[:, j]) for s in step])
         assert moments.mean[k, i, j] == pytest.approx(mass[:, j] @ f, abs=1e-12)
         assert moments.hermite[k, i, j] == pytest.approx(mass[:, j] @ (t * f), abs=1e-12)
-        if moments.square is not None:
-            assert moments.square[k, i, j] == pytest.approx(mass[:, j] @ f**2, abs=1e-11)
 
 
 @settings(max_examples=100, deadline=None)
@@ -221,13 +219,12 @@ def test_the_kernel_is_chosen_by_how_many_directions_cross(d, common, kernel):
 def test_room_for_jumps_grows_without_changing_a_bit(forest, kind, room, monkeypatch):
     ensemble, x = forest
     lines = make_lines(x[:30], kind=kind, q=2)
-    enough = line_moments(ensemble, lines, square=True)
+    enough = line_moments(ensemble, lines, kernel="merged")
     monkeypatch.setattr(engine_module, "JUMPS_PER_TREE", 0)
     monkeypatch.setattr(engine_module, "FEWEST_JUMPS", room)
-    grown = line_moments(ensemble, lines, square=True)
+    grown = line_moments(ensemble, lines, kernel="merged")
     np.testing.assert_array_equal(enough.mean, grown.mean)
     np.testing.assert_array_equal(enough.hermite, grown.hermite)
-    np.testing.assert_array_equal(enough.square, grown.square)
 
 
 @pytest.mark.parametrize("t", [-9.0, -1.3, 0.0, 0.4, 2.7, 9.0])
@@ -268,11 +265,11 @@ def test_tables_of_a_law_are_kept_with_the_law_and_not_sent_to_workers():
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_sums_of_trees_have_no_second_moment_or_link(forest):
+def test_sums_of_trees_have_no_link(forest):
     ensemble, x = forest
     lines = make_lines(x[:4], kind="gaussian", q=1)
-    with pytest.raises(ValueError, match="arena kernel has no second moments"):
-        line_moments(ensemble, lines, square=True, kernel="arena")
+    with pytest.raises(ValueError, match="arena kernel has no nonlinear link"):
+        line_moments(replace(ensemble, link="logistic"), lines, kernel="arena")
     with pytest.raises(ValueError, match="a logistic link cannot be added"):
         add_ensembles([replace(ensemble, link="logistic"), ensemble])
 

@@ -114,9 +114,6 @@ def test_line_means_are_those_of_decoded_rows(name, seed, q):
     tolerance = max(found.ensemble.tolerance, 1e-9) * max(1.0, np.abs(y).max())
     np.testing.assert_allclose(moments.mean, truth[0], rtol=0, atol=tolerance)
     np.testing.assert_allclose(moments.hermite, truth[1], rtol=0, atol=10 * tolerance)
-    squares = found.moments(lines, square=True).square
-    expected = twin(own_predictions(predictor), (), lines, power=2)[0]
-    np.testing.assert_allclose(squares, expected, rtol=0, atol=100 * tolerance)
 
 
 @pytest.mark.parametrize("name", ["forest", "histogram", "xgboost"])
@@ -179,13 +176,10 @@ def test_probabilities_too():
     table = read_table(frame)
     model = GradientBoostingClassifier(n_estimators=8).fit(table.matrix, y > np.median(y))
     predictor = predictor_for(model, table, prefit=True)
-    found = line_model(predictor, table.matrix, Quadrature(), square=True)
+    found = line_model(predictor, table.matrix, Quadrature())
     lines = make_lines(table.matrix[:3], kind="empirical", q=1)
-    moments = found.moments(lines, square=True)
+    moments = found.moments(lines)
     np.testing.assert_allclose(moments.mean, twin(predictor, (), lines)[0], atol=1e-9)
-    np.testing.assert_allclose(
-        moments.square, twin(predictor, (), lines, power=2)[0], rtol=0, atol=1e-9
-    )
 
 
 @pytest.mark.parametrize("n_labels", [2, 5, 50])

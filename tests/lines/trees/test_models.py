@@ -234,15 +234,6 @@ def test_every_model_agrees_with_its_own_predictions(case, data, kind, q):
         np.testing.assert_allclose(moments.hermite, truth[1], rtol=0, atol=1e-9)
 
 
-def test_second_moments_agree_with_the_models_own_predictions(case, data, kind):
-    model, splits, exact, own = case
-    lines = make_lines(data[0][:2], kind=kind, q=1)
-    read = tree_lines(model, own, data[0])
-    moments = read.moments(lines, square=True)
-    truth = twin(exact, splits, lines, power=2)
-    np.testing.assert_allclose(moments.square, truth[0], rtol=1e-9, atol=1e-9)
-
-
 def test_predictions_are_the_models_own(case, data):
     model, _, exact, own = case
     read = tree_lines(model, own, data[0])

@@ -78,10 +78,10 @@ def histogram():
     return HistGradientBoostingRegressor(max_iter=5, min_samples_leaf=8)
 
 
-def chosen(model, frame, *, square=False):
+def chosen(model, frame):
     table = read_table(frame)
     predictor = predictor_for(model, table, prefit=True)
-    return predictor, line_model(predictor, table.matrix, Quadrature(), square=square)
+    return predictor, line_model(predictor, table.matrix, Quadrature())
 
 
 def where_it_switches(model, table):
@@ -181,7 +181,7 @@ def test_an_array_of_objects_is_followed_by_position(people):
     np.testing.assert_allclose(found.predict(predictor.table.matrix), model.predict(rows))
 
 
-def test_categories_search_probabilities_votes_and_second_moments(people):
+def test_categories_search_probabilities_and_votes(people):
     frame, y = people
     typed = frame.assign(sex=pd.Categorical(frame["sex"], categories=["m", "f"]))
     plain = make_pipeline(encoded(ONE_HOT()), forest())
@@ -193,12 +193,10 @@ def test_categories_search_probabilities_votes_and_second_moments(people):
     }
     for name, model in models.items():
         model.fit(typed, y > 1 if name == "class" else y)
-        predictor, found = chosen(model, typed, square=True)
+        predictor, found = chosen(model, typed)
         assert isinstance(found, TreeLines), name
-        moments = found.moments(lines, square=True)
+        moments = found.moments(lines)
         np.testing.assert_allclose(moments.mean, twin(predictor, (), lines)[0], atol=1e-9)
-        squares = twin(predictor, (), lines, power=2)[0]
-        np.testing.assert_allclose(moments.square, squares, rtol=0, atol=1e-9)
     vote = VotingRegressor([("a", plain), ("b", make_pipeline(encoded(ORDINAL()), boosting()))])
     predictor, found = chosen(vote.fit(typed, y), typed)
     assert found.rule == "exact: 4 trees + exact: 6 trees"

@@ -146,12 +146,12 @@ def test_kernel_is_the_slow_walk(scale, n_classes):
     rng = np.random.default_rng([n_classes, int(10 * scale)])
     sums = random_trees(rng, n_classes, 2, scale)
     lines = random_lines(rng)
-    found = [TreeLines(softmax_of(sums, k)).moments(lines, square=True) for k in range(n_classes)]
+    found = [TreeLines(softmax_of(sums, k)).moments(lines) for k in range(n_classes)]
     for i, j in [(0, 0), (0, 1), (1, 2)]:
         truth = slow_walk(sums, lines, i, j)
-        here = [[m.mean[0, i, j], m.hermite[0, i, j], m.square[0, i, j]] for m in found]
+        here = [[m.mean[0, i, j], m.hermite[0, i, j]] for m in found]
         # the tabulated normal law has an error of 2e-12 at each of some hundred breakpoints
-        np.testing.assert_allclose(np.transpose(here), truth, rtol=0, atol=2e-11)
+        np.testing.assert_allclose(np.transpose(here), truth[:2], rtol=0, atol=2e-11)
 
 
 @pytest.mark.parametrize("scale", [0.3, 5.0, 700.0])
@@ -163,12 +163,10 @@ def test_sums_over_atoms_are_exact_to_the_last_digits(scale):
     total = np.zeros((2, 3, 4, 3))
     for k in range(4):
         trees = TreeLines(softmax_of(sums, k))
-        moments = trees.moments(lines, square=True)
+        moments = trees.moments(lines)
         truth = mean_over_atoms(trees.predict, lines, 1)
         np.testing.assert_allclose(moments.mean, truth[0], rtol=0, atol=1e-12)
         np.testing.assert_allclose(moments.hermite, truth[1], rtol=0, atol=1e-12)
-        squares = mean_over_atoms(trees.predict, lines, 2)[0]
-        np.testing.assert_allclose(moments.square, squares, rtol=0, atol=1e-12)
         total += [moments.mean, moments.hermite]
     np.testing.assert_allclose(total[0], 1.0, rtol=0, atol=1e-12)
     first, _ = lines.reference.moments(3)
@@ -195,7 +193,7 @@ def test_probabilities_that_overflow_stay_finite():
     sums = random_trees(rng, 3, 4, 700.0)
     trees = TreeLines(softmax_of(sums, 0))
     lines = random_lines(rng, 30)
-    moments = trees.moments(lines, square=True)
+    moments = trees.moments(lines)
     assert np.isfinite(moments.mean).all()
     assert (moments.mean > -1e-12).all()
     assert (moments.mean < 1 + 1e-12).all()
@@ -209,8 +207,8 @@ def test_two_classes_by_softmax_are_a_logistic_link():
     lines = random_lines(rng, kind="empirical")
     two = TreeLines(softmax_of([nothing, margin], 1))
     one = TreeLines(replace(margin, link="logistic"))
-    found, known = two.moments(lines, square=True), one.moments(lines, square=True)
-    for name in ("mean", "hermite", "square"):
+    found, known = two.moments(lines), one.moments(lines)
+    for name in ("mean", "hermite"):
         np.testing.assert_allclose(getattr(found, name), getattr(known, name), atol=1e-13)
     log_odds = two.ensemble.margin()
     np.testing.assert_allclose(log_odds.predict(lines.points), margin.predict(lines.points))
@@ -374,9 +372,9 @@ def sweeps(monkeypatch):
     count = []
     own = TreeLines._moments
 
-    def counted(self, lines, *, square):
+    def counted(self, lines):
         count.append(1)
-        return own(self, lines, square=square)
+        return own(self, lines)
 
     monkeypatch.setattr(TreeLines, "_moments", counted)
     return store, count
@@ -422,14 +420,13 @@ def test_what_is_kept_is_found_for_equal_trees_and_lines_only(sweeps):
     first = trees.moments(lines).mean
     trees.moments(replace(lines, points=lines.points + 1e-9))
     trees.moments(replace(lines, reference=Reference.gaussian()))
-    trees.moments(lines, square=True)
-    assert len(count) == 4
+    assert len(count) == 3
     # the same object, fitted again
     model.set_params(max_iter=9).fit(x, y)
     assert np.abs(lines_of_class(model, x, 0).moments(lines).mean - first).max() > 1e-3
     other, _, _ = fitted_boosting()
     np.testing.assert_array_equal(lines_of_class(other, x, 0).moments(lines).mean, first)
-    assert len(count) == 6
+    assert len(count) == 5
     assert store.n_bytes > 0
     del model, other, trees
     gc.collect()

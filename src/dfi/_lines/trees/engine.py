@@ -133,13 +133,12 @@ def line_moments(
     lines: Lines,
     *,
     categories: Sequence[Category] = (),
-    square: bool = False,
     kernel: Kernel | None = None,
     n_threads: int | None = None,
     nodes: Nodes | None = None,
 ) -> LineMoments:
     """Return exact moments along each line, by the quickest kernel that gives what is asked."""
-    needs_merging = square or ensemble.link != "identity"
+    needs_merging = ensemble.link != "identity"
     if kernel is None and categories:
         kernel = "merged" if needs_merging else "arena"
     elif kernel is None:
@@ -147,7 +146,7 @@ def line_moments(
     elif kernel == "path" and categories:
         raise ValueError("the path kernel does not cut lines")
     elif needs_merging and kernel != "merged":
-        raise ValueError(f"the {kernel} kernel has no second moments and no nonlinear link")
+        raise ValueError(f"the {kernel} kernel has no nonlinear link")
     nodes = nodes or lay_out(ensemble, categories, lines.points.shape[1])
     geometry = _geometry(lines)
     if kernel == "path":
@@ -219,7 +218,6 @@ def _by_direction(
     q = len(lines.offsets)
     size = (ensemble.n_sums * q, n, d)
     mean, hermite = np.empty(size), np.empty(size)
-    square = np.empty(size) if merged else None
     points = kernel_array(lines.points, np.float64)
     columns = np.ascontiguousarray(points.T)
     latent = kernel_array(lines.latent.T, np.float64)
@@ -264,8 +262,7 @@ def _by_direction(
             moments = sums
         if pieces is not None:
             moments = tuple(pieces.sums(values) for values in moments)
-        if square is not None:
-            square[:, block, j] = moments[2]
+        if merged:
             mean[:, block, j] = moments[0]
             hermite[:, block, j] = moments[1]
         else:
@@ -274,7 +271,7 @@ def _by_direction(
 
     places = ((j, block) for j in range(d) for block in blocks(n, ROWS_PER_BLOCK))
     run_tasks(task, places, n_threads, work=n * d * ensemble.n_trees)
-    return LineMoments(mean, hermite, square)
+    return LineMoments(mean, hermite)
 
 
 @dataclass
@@ -301,10 +298,10 @@ class Merging:
         self._of_tree = kernel_array(of_tree, np.int32)
         self._intercepts = kernel_array(intercepts, np.float64)
 
-    def moments(self, rows: Floats, common: Block) -> tuple[Floats, Floats, Floats]:
-        """Return the three moments along lines of one direction, class by class."""
+    def moments(self, rows: Floats, common: Block) -> tuple[Floats, Floats]:
+        """Return both moments along lines of one direction, class by class."""
         n = len(rows)
-        mean, hermite, square = np.empty((3, len(self._intercepts) * self.q, n))
+        mean, hermite = np.empty((2, len(self._intercepts) * self.q, n))
         latent, steepness, law, shifts, low, high, step = common
         jumps, arena = self._free.pop() if self._free else self._memory()
         for part in blocks(n, LINES_AT_ONCE):
@@ -321,9 +318,9 @@ class Merging:
                     break
                 jumps = jumps_for(LINES_AT_ONCE, 2 * jumps.place.shape[1])
             found = self._merge(jumps, first, law, shifts, ends)
-            mean[:, part], hermite[:, part], square[:, part] = found
+            mean[:, part], hermite[:, part] = found
         self._free.append((jumps, arena))
-        return mean, hermite, square
+        return mean, hermite
 
     def _memory(self) -> tuple[Jumps, Arena]:
         arena = arena_for(LINES_AT_ONCE, self.nodes.depth)
@@ -341,14 +338,14 @@ class Merging:
         capacity = int(jumps.n_jumps[:size].max(initial=0)) + 1
         sorting = sorting_for(capacity)
         if self.ensemble.classes is None:
-            found = np.empty((3, self.q, size))
+            found = np.empty((2, self.q, size))
             link = LINKS[self.ensemble.link]
             merged_moments(jumps, first[0], link, law, shifts, *ends, sorting, *found)
             return found
-        by_class = np.empty((3, n_sums, self.q, size))
+        by_class = np.empty((2, n_sums, self.q, size))
         sums, at = class_sums_for(n_sums, self.q, capacity), np.empty((2, self.q))
         softmax_moments(jumps, first, law, shifts, *ends, sorting, sums, at, *by_class)
-        return by_class.reshape(3, n_sums * self.q, size)
+        return by_class.reshape(2, n_sums * self.q, size)
 
 
 def _copies(steepness: Floats, categories: Sequence[Category]) -> list[Floats]:

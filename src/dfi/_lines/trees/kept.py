@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 256 * 2**20
 """Bound on the moments that are kept."""
 
-Key = tuple[int, bytes, bytes, bool]
+Key = tuple[int, bytes, bytes]
 
 
 def digest(parts: Iterable[object]) -> bytes:
@@ -138,8 +138,7 @@ class KeptMoments:
 
 
 def _size(moments: LineMoments) -> int:
-    square = 0 if moments.square is None else moments.square.nbytes
-    return moments.mean.nbytes + moments.hermite.nbytes + square
+    return moments.mean.nbytes + moments.hermite.nbytes
 
 
 def of_class(moments: LineMoments, k: int, n_classes: int) -> LineMoments:
@@ -148,8 +147,7 @@ def of_class(moments: LineMoments, k: int, n_classes: int) -> LineMoments:
     def part(values: Floats) -> Floats:
         return np.array(values.reshape(n_classes, -1, *values.shape[1:])[k])
 
-    square = None if moments.square is None else part(moments.square)
-    return LineMoments(part(moments.mean), part(moments.hermite), square)
+    return LineMoments(part(moments.mean), part(moments.hermite))
 
 
 KEPT = KeptMoments()

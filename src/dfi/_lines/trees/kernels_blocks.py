@@ -12,7 +12,7 @@ meets its leaves in the order of ``t``: its lower end is where its last leaf end
 ``E[f; a < t <= b] = v_K F(b) - sum_k (v_{k+1} - v_k) F(t_k) - v_1 F(a)``,
 
 so that the law is evaluated once for every crossing. The ends ``a`` and ``b`` are those of the law,
-or of a piece of the line. What is no sum (a link, a square) needs the values of all trees at once:
+or of a piece of the line. What is no sum (a link) needs the values of all trees at once:
 then the crossings of each line are collected (:func:`collect_jumps`), and merged line by line
 (:mod:`dfi._lines.trees.kernels_lines`).
 """

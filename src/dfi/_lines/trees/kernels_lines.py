@@ -388,10 +388,9 @@ def merged_moments(
     sorting: Sorting,
     mean: Floats,
     hermite: Floats,
-    square: Floats,
     _sources: int = SOURCES,
 ) -> None:
-    """Write mean, first Hermite and second moment of ``link(sum)`` along lines of one direction."""
+    """Write mean and first Hermite moment of ``link(sum)`` along lines of one direction."""
     n_shifts = shifts.size
     values = sorting.place
     for i in range(np.uint64(first.size)):
@@ -410,17 +409,14 @@ def merged_moments(
             f_end, h_end = evaluate_coordinate(law, high[i] + shifts[s])
             first_moment = 0.0
             hermite_moment = 0.0
-            second_moment = 0.0
             for k in range(n):
                 f_t, h_t = evaluate_coordinate(law, place[k] + shifts[s])
                 value = values[k]
                 first_moment += value * (f_t - f_at)
-                second_moment += value * value * (f_t - f_at)
                 hermite_moment += value * (h_t - h_at)
                 f_at = f_t
                 h_at = h_t
             mean[s, i] = first_moment + last * (f_end - f_at)
-            square[s, i] = second_moment + last * last * (f_end - f_at)
             hermite[s, i] = hermite_moment + last * (h_end - h_at)
 
 
@@ -428,8 +424,8 @@ class ClassSums(NamedTuple):
     """Memory for the classes along one line.
 
     ``change`` (capacity,) are the jumps in the order of the trees; ``margin`` and ``odds`` (K,) the
-    classes' sums and their exponentials; ``done`` (K, 3, q) the three integrals at each class's
-    last jump, ``now`` (3, q) where the line stands.
+    classes' sums and their exponentials; ``done`` (K, 2, q) both integrals at each class's
+    last jump, ``now`` (2, q) where the line stands.
     """
 
     change: Floats
@@ -444,8 +440,8 @@ def class_sums_for(n_classes: int, n_shifts: int, capacity: int) -> ClassSums:
         np.empty(capacity),
         np.empty(n_classes),
         np.empty(n_classes),
-        np.empty((n_classes, 3, n_shifts)),
-        np.empty((3, n_shifts)),
+        np.empty((n_classes, 2, n_shifts)),
+        np.empty((2, n_shifts)),
     )
 
 
@@ -457,15 +453,13 @@ def credit(
     n_shifts: int,
     mean: Floats,
     hermite: Floats,
-    square: Floats,
 ) -> None:
     """Add to class ``k`` what it owes since its last jump, on which its margin was the same."""
     odds, done, now = sums.odds[k], sums.done, sums.now
     for s in range(n_shifts):
         mean[k, s, i] += odds * (now[0, s] - done[k, 0, s])
         hermite[k, s, i] += odds * (now[1, s] - done[k, 1, s])
-        square[k, s, i] += odds * odds * (now[2, s] - done[k, 2, s])
-        done[k, 0, s], done[k, 1, s], done[k, 2, s] = now[0, s], now[1, s], now[2, s]
+        done[k, 0, s], done[k, 1, s] = now[0, s], now[1, s]
 
 
 @inlined
@@ -480,9 +474,9 @@ def largest_anew(sums: ClassSums, n_shifts: int) -> tuple[float, float]:
         odds[k] = exp(margin[k] - largest)
         total += odds[k]
         for s in range(n_shifts):
-            done[k, 0, s], done[k, 1, s], done[k, 2, s] = 0.0, 0.0, 0.0
+            done[k, 0, s], done[k, 1, s] = 0.0, 0.0
     for s in range(n_shifts):
-        now[0, s], now[1, s], now[2, s] = 0.0, 0.0, 0.0
+        now[0, s], now[1, s] = 0.0, 0.0
     return largest, total
 
 
@@ -499,13 +493,12 @@ def softmax_moments(
     ends: Floats,
     mean: Floats,
     hermite: Floats,
-    square: Floats,
     _sources: int = SOURCES,
 ) -> None:
-    """Write the three moments of the probability of every class along lines of one direction.
+    """Write both moments of the probability of every class along lines of one direction.
 
     Parameters are those of :func:`merged_moments`, with ``first`` (K, n_lines) for each class.
-    ``mean``, ``hermite`` and ``square`` are (K, q, n_lines); ``ends`` (2, q) is memory for the law
+    ``mean`` and ``hermite`` are (K, q, n_lines); ``ends`` (2, q) is memory for the law
     where the line stands.
     """
     n_shifts = shifts.size
@@ -515,7 +508,7 @@ def softmax_moments(
         for k in range(n_classes):
             margin[k] = first[k, i]
             for s in range(n_shifts):
-                mean[k, s, i], hermite[k, s, i], square[k, s, i] = 0.0, 0.0, 0.0
+                mean[k, s, i], hermite[k, s, i] = 0.0, 0.0
         place, number, owner = jumps.place[i], jumps.change[i], jumps.owner[i]
         n = np.int64(jumps.n_jumps[i])
         # Jumps are sorted with their numbers, by which their classes are found as well.
@@ -531,14 +524,12 @@ def softmax_moments(
             share = 1.0 / total
             for s in range(n_shifts):
                 f_t, h_t = evaluate_coordinate(law, place[m] + shifts[s])
-                mass = share * (f_t - ends[0, s])
-                now[0, s] += mass
+                now[0, s] += share * (f_t - ends[0, s])
                 now[1, s] += share * (h_t - ends[1, s])
-                now[2, s] += share * mass
                 ends[0, s], ends[1, s] = f_t, h_t
             jump = np.uint64(np.int64(number[m]))
             own = np.uint64(owner[jump])
-            credit(own, i, sums, n_shifts, mean, hermite, square)
+            credit(own, i, sums, n_shifts, mean, hermite)
             margin[own] += change[jump]
             if margin[own] - largest < HIGHEST:
                 before = odds[own]
@@ -555,15 +546,13 @@ def softmax_moments(
                 # What was credited above stands at this jump: the new exponential owes nothing.
             for other in range(n_classes):
                 if other != own:
-                    credit(other, i, sums, n_shifts, mean, hermite, square)
+                    credit(other, i, sums, n_shifts, mean, hermite)
             largest, total = largest_anew(sums, n_shifts)
             until_sum = JUMPS_PER_SUM
         share = 1.0 / total
         for s in range(n_shifts):
             f_end, h_end = evaluate_coordinate(law, high[i] + shifts[s])
-            mass = share * (f_end - ends[0, s])
-            now[0, s] += mass
+            now[0, s] += share * (f_end - ends[0, s])
             now[1, s] += share * (h_end - ends[1, s])
-            now[2, s] += share * mass
         for k in range(n_classes):
-            credit(k, i, sums, n_shifts, mean, hermite, square)
+            credit(k, i, sums, n_shifts, mean, hermite)

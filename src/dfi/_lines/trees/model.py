@@ -113,32 +113,29 @@ class TreeLines:
             nodes=self.nodes(points.shape[1]),
         )
 
-    def moments(self, lines: Lines, *, square: bool = False) -> LineMoments:
+    def moments(self, lines: Lines) -> LineMoments:
         classes = self.ensemble.classes
         if classes is None:
-            return self._moments(lines, square=square)
+            return self._moments(lines)
         if self.owner is None:
-            found = self._moments(lines, square=square)
+            found = self._moments(lines)
         else:
-            key = self.owner, self._digest, digest_of_lines(lines), square
-            found = KEPT.moments(key, lambda: self._moments(lines, square=square))
+            key = self.owner, self._digest, digest_of_lines(lines)
+            found = KEPT.moments(key, lambda: self._moments(lines))
         return of_class(found, classes.explained, classes.count)
 
-    def _moments(self, lines: Lines, *, square: bool) -> LineMoments:
+    def _moments(self, lines: Lines) -> LineMoments:
         """Return the moments; of all classes, one after the other, behind a softmax."""
         from dfi._lines.trees.engine import line_moments
 
-        moments = line_moments(
+        return line_moments(
             self.ensemble,
             lines,
             categories=self.categories,
-            square=square,
             kernel=self.kernel,
             n_threads=self.n_threads,
             nodes=self.nodes(lines.points.shape[1]),
         )
-        # The kernel that merges has second moments whether they are asked for or not.
-        return moments if square else replace(moments, square=None)
 
 
 def tree_lines(
