@@ -17,11 +17,7 @@ def did_you_mean(name: object, known: Iterable[str], most: int = 1) -> str:
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """Return a text in which nothing steers a terminal or turns the order of letters.
-
-    Control characters, marks of direction, lone surrogates and the like become U+FFFD, line ends
-    and tabs blanks; those in ``keep`` stay.
-    """
+    """Return a text in which nothing steers a terminal or turns the order of letters."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(

@@ -87,11 +87,7 @@ class TupleType(Protocol):
 
 
 class Kernel(Generic[P]):
-    """A function compiled for each kind of arguments that it is called with.
-
-    It allocates nothing, raises nothing and returns nothing. Its last parameter is ``_sources``,
-    :data:`SOURCES` by default.
-    """
+    """A function compiled for each kind of arguments that it is called with."""
 
     functions: ClassVar[set[Callable[..., None]]] = set()
 

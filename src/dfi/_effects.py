@@ -263,11 +263,7 @@ def effects(
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """Pseudo-outcomes with what a result tells of them.
-
-    ``outcome``: the pseudo-outcomes, as what is explained; ``diagnostics``: the average effect, and
-    the overlap where it is known.
-    """
+    """Pseudo-outcomes with what a result tells of them."""
 
     outcome: Outcome
     diagnostics: dict[str, object]

@@ -265,10 +265,7 @@ def _can_change_places(target: Path) -> bool:
 
 
 def _change_places(stage: Path, target: Path, names: Sequence[str]) -> bool:
-    """Put a folder in the place of another, which is then the temporary one.
-
-    Returns False, and nothing has changed, where that cannot be done.
-    """
+    """Put a folder in the place of another, which is then the temporary one."""
     before = stage
     try:
         if not swap_folders(stage, target):
@@ -310,10 +307,7 @@ def swap_folders(one: Path, other: Path) -> bool:
 
 
 def _link_others(source: Path, folder: Path, names: Sequence[str]) -> bool:
-    """Let a folder hold, beside its own files, all that another holds besides.
-
-    Returns False, and the folder holds its own files alone, where there are no links.
-    """
+    """Let a folder hold, beside its own files, all that another holds besides."""
     if not source.exists():
         return True
     try:
@@ -444,10 +438,7 @@ def _is_abandoned(path: Path) -> bool:
 
 
 def _locked(what: Path | int) -> int | None:
-    """Lock a file or folder until :func:`_release` or the end of the process.
-
-    Returns a descriptor, None where it is locked already or the system knows no such locks.
-    """
+    """Lock a file or folder until :func:`_release` or the end of the process."""
     if sys.platform == "win32":
         return None
     import fcntl

@@ -930,10 +930,7 @@ def documented(kind: C) -> C:
 
 
 def described(text: str | None, signature: inspect.Signature) -> str | None:
-    """Return a docstring that describes all parameters of a signature, in its order.
-
-    What the docstring does not say itself is taken from :data:`COMMON`.
-    """
+    """Return a docstring that describes all parameters of a signature, in its order."""
     if text is None:
         return None
     text = inspect.cleandoc(text)

@@ -410,10 +410,7 @@ the rows at least. They are for the skewness of groups."""
 
 @dataclass(frozen=True)
 class FittedSource:
-    """The fitted models behind a result, which can be asked about groups again.
-
-    A copy of the fits shares their models: none is fitted twice.
-    """
+    """The fitted models behind a result, which can be asked about groups again."""
 
     fits: Fits
     method: Disentangled
@@ -686,10 +683,7 @@ def _same_rows(method: Disentangled, part: Part) -> Disentangled:
 def importance(
     fits: Fits, method: Method, key: str, part: Part, level: float, *, keep_rows: bool = False
 ) -> Importance:
-    """Put influence values into a result, with what they depend on.
-
-    Of a large table a result keeps moments and a sample of the rows, unless ``keep_rows``.
-    """
+    """Put influence values into a result, with what they depend on."""
     result = _by_row(fits, method, key, part, level, keep_rows=keep_rows)
     if keep_rows or fits.n_rows <= source.LARGE_ROWS:
         return result

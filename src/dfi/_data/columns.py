@@ -135,11 +135,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Reading:
-    """A column as it was read, before it has a place in the matrix.
-
-    Numbers are NaN where a value is missing (those that came as objects keep them as ``values``);
-    categorical values keep their objects beside a mask.
-    """
+    """A column as it was read, before it has a place in the matrix."""
 
     label: object
     kind: Kind
@@ -374,10 +370,7 @@ def _numbers(series: nw.Series[Native]) -> Floats:
 
 
 def _declared_levels(series: nw.Series[Native]) -> tuple[object, ...] | None:
-    """Return the levels a categorical dtype declares, in its order.
-
-    Polars' Categorical declares none (its strings live in a cache shared between columns).
-    """
+    """Return the levels a categorical dtype declares, in its order."""
     native: Native = series.to_native()
     if series.implementation.is_pandas() and hasattr(native.dtype, "categories"):
         return tuple(native.dtype.categories.tolist())

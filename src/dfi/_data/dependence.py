@@ -241,11 +241,7 @@ Dependence: TypeAlias = Clusters | Ordered
 def joined(
     first: Dependence | None, second: Dependence | None, here: Ints, there: Ints, n: int
 ) -> Dependence | None:
-    """Return how the ``n`` rows of two tables' union depend on each other.
-
-    ``here`` and ``there`` are the places of the rows of each in the union. Dependence that only one
-    of the two knows of holds for the rows of both.
-    """
+    """Return how the ``n`` rows of two tables' union depend on each other."""
     if first is None or second is None:
         known, place = (second, there) if first is None else (first, here)
         if isinstance(known, Clusters):

@@ -48,11 +48,7 @@ BLOCK_ROWS = 65_536
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """The different numbers of a column.
-
-    ``found``: in ascending order; None where they are too many; ``whole``: whether all of them are
-    whole; ``count``: the numbers, repeated ones counted.
-    """
+    """The different numbers of a column."""
 
     found: Floats | None
     whole: bool
@@ -85,10 +81,7 @@ class Values:
         return self
 
     def levels(self, rows: Rows, *, always: bool) -> Floats | None:
-        """Return the levels of a column, or None where it has none.
-
-        ``always`` for integers and booleans, whose values are levels unless they are too many.
-        """
+        """Return the levels of a column, or None where it has none."""
         if self.found is None or not len(self.found):
             return None
         if always or (self.whole and np.abs(self.found).max() < LARGEST_WHOLE):

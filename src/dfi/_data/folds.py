@@ -48,9 +48,6 @@ def read_folds(
     has no more than ``n_classes`` values, and rows of one label in ``groups`` stay together. A
     scikit-learn splitter is given ``matrix``, ``y`` and the labels; one that shuffles keeps its own
     ``random_state`` in the first repeat if it has one. Pairs (train, test) are taken as they are.
-
-    No row is tested twice in a repeat: the repeats of a splitter such as RepeatedKFold, or the
-    overlapping splits of ShuffleSplit, are told apart.
     """
     check("read_folds", {"n_repeats": n_repeats})
     labels = None if groups is None else read_row_groups(groups, n_rows)
@@ -88,11 +85,7 @@ def read_folds(
 def widened(
     repeats: Sequence[Sequence[Fold]], fit: Rows, others: Rows, numbers: Array
 ) -> tuple[tuple[Fold, ...], ...]:
-    """Return the folds of some rows as folds of a table that has others.
-
-    ``fit`` are the rows that were split, ``others`` those that no model is fitted on: each is held
-    out by the fold that its random number gives, the same however the table is cut.
-    """
+    """Return the folds of some rows as folds of a table that has others."""
     found = []
     for folds in repeats:
         own = (numbers % np.uint64(len(folds))).astype(np.intp)
@@ -129,12 +122,7 @@ def split_halves(
     groups: ArrayLike | None = None,
     n_classes: int = 2,
 ) -> tuple[Rows, Rows]:
-    """Split the rows of a training set into two random halves, ascending.
-
-    ``y`` and ``groups`` are those of all rows, not only of the training rows: halves are stratified
-    where the outcome has no more than ``n_classes`` values among them, and rows with one label stay
-    in one half.
-    """
+    """Split the rows of a training set into two random halves, ascending."""
     rows = np.sort(np.asarray(train, dtype=np.intp))
     if len(rows) < 2:
         raise ValueError(f"{len(rows)} training row cannot be split into halves.")

@@ -153,10 +153,7 @@ def constant_columns(matrix: Floats, rows: Ints | None = None) -> Bools:
 
 
 def extremes(matrix: Floats, rows: Ints | None = None) -> tuple[Floats, Floats]:
-    """Return the least and the largest value of each column among some rows, by default all.
-
-    In blocks of rows: a million of them are not copied to be looked at.
-    """
+    """Return the least and the largest value of each column among some rows, by default all."""
     count = len(matrix) if rows is None else len(rows)
     low, high = np.full(matrix.shape[1], np.inf), np.full(matrix.shape[1], -np.inf)
     for start in range(0, max(count, 1), BLOCK_ROWS):

@@ -110,13 +110,7 @@ def read_outcome(
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """What all rows of an outcome's column show, from which its kind follows.
-
-    ``kind``: that of the column; ``n_gaps``, ``first_gap``: missing (of numbers also infinite)
-    values, and the row of the first; ``labels``: of a category the levels that occur, in their
-    order; ``low``, ``high``: the range of numbers; ``distinct``: the different numbers, ascending;
-    None where they are too many to be classes.
-    """
+    """What all rows of an outcome's column show, from which its kind follows."""
 
     name: str
     kind: Kind
@@ -130,11 +124,7 @@ class Shown:
 
 @dataclass(frozen=True, eq=False)
 class OutcomeRule:
-    """How the values of a column become an outcome: decided once for all of its rows.
-
-    ``kind``: classes by labels or by numbers, or a quantity; ``positive``: the class that is
-    explained; ``named``: whether classes came as labels, not as numbers 0 and 1 or booleans.
-    """
+    """How the values of a column become an outcome: decided once for all of its rows."""
 
     name: str
     kind: Literal["labels", "numbered", "count", "real"]

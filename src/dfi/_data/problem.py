@@ -48,12 +48,7 @@ LARGEST_OUTCOME = 1e45
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What is given a score: the columns of the table, or groups of them.
-
-    ``columns``: the columns of the table in each unit; ``positions``: the matrix columns of each
-    unit; ``constant``: units that do not vary: they score 0, without a standard error; ``grouped``:
-    whether the units are groups.
-    """
+    """What is given a score: the columns of the table, or groups of them."""
 
     names: tuple[str, ...]
     columns: tuple[tuple[int, ...], ...]

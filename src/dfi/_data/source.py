@@ -40,12 +40,7 @@ TICKETS_AT_ONCE = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class RowBlock:
-    """Some rows of a table that follow each other.
-
-    ``matrix``: shape (rows, p), the rows as numbers; categories take one column for each level;
-    ``mass``: shape (rows,), their weights, on one scale in all blocks; ``first``: the place of the
-    first of them in the table.
-    """
+    """Some rows of a table that follow each other."""
 
     matrix: Floats
     mass: Floats
@@ -71,12 +66,7 @@ class Partial(Protocol[Answer]):
 
 
 class RowSource(ABC):
-    """The rows that a transport is fitted to.
-
-    ``n_rows``: how many there are; ``width``: how many numbers each has; ``kind``: what their
-    weights mean (:class:`~dfi._data.weights.Weights`); ``total``: their effective number: the sum
-    of frequency weights, else the rows of positive weight.
-    """
+    """The rows that a transport is fitted to."""
 
     if TYPE_CHECKING:  # fields or properties
 

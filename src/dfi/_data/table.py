@@ -63,11 +63,7 @@ def missing_remedy() -> str:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What all rows of a table showed of which only some are here.
-
-    ``constant``, ``counted_constant``: matrix columns that do not vary, among all rows and among
-    those of positive weight; ``levels``: the levels of the columns.
-    """
+    """What all rows of a table showed of which only some are here."""
 
     constant: Bools
     counted_constant: Bools

@@ -87,12 +87,7 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class TextNumbers:
-    """A column of text that was meant as numbers.
-
-    ``n_numbers``, ``n_values``: how many of its values are numbers, of how many; ``odd``: the first
-    value that is not plainly a number; None where all are; ``how``: how it writes a number; empty
-    where it is none.
-    """
+    """A column of text that was meant as numbers."""
 
     n_numbers: int
     n_values: int

@@ -103,11 +103,7 @@ def line_model(
     options: Quadrature,
     seed: np.random.SeedSequence | None = None,
 ) -> LineModel:
-    """Return the line averages of a fitted model.
-
-    A model that is read into an exact or closed form is compared with its own predictions on the
-    ``sample``.
-    """
+    """Return the line averages of a fitted model."""
     if predictor.shrink is not None:
         share, level = predictor.shrink
         plain = replace(predictor, shrink=None, domain="real")
@@ -250,10 +246,7 @@ def _scaled_trees(
 def _linked_trees(
     model: LinkedBoosting | BoostedMargins, predictor: Predictor, sample: Floats
 ) -> LineModel | None:
-    """Return the lines of trees behind a link, alone or after a smooth margin.
-
-    Trees follow levels and missing values; the smooth margin is averaged as it moves.
-    """
+    """Return the lines of trees behind a link, alone or after a smooth margin."""
     boosting = model.boosting_ if isinstance(model, BoostedMargins) else model
     link = Link(boosting.family).kind
     ensemble, _ = read_trees(boosting)

@@ -31,11 +31,7 @@ def hinge_margins(
     out: Floats,
     _sources: int = SOURCES,
 ) -> None:
-    """Add the network at each row and node to ``out`` (n, nodes).
-
-    ``base`` (n, units) are the units' arguments at the rows, ``change`` (units,) what they change
-    by along the line, ``back`` (n,) the rows' own places on it.
-    """
+    """Add the network at each row and node to ``out`` (n, nodes)."""
     for i in range(base.shape[0]):
         for k in range(slopes.shape[0]):
             step, slope = change[k], slopes[k]
@@ -52,10 +48,7 @@ def hinge_margins(
 def _place(
     x: float, step: float, back: float, threshold: float, nodes: Floats, ends: Floats
 ) -> float:
-    """Return how many nodes lie below the place where a line crosses a split, in parts of cells.
-
-    Without ``ends`` a whole number: those of the first nodes that are on the side of the first.
-    """
+    """Return how many nodes lie below the place where a line crosses a split, in parts of cells."""
     low, high = 0, nodes.shape[0]
     if ends.shape[0] == 0:
         rises = step > 0.0

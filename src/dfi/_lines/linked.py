@@ -348,11 +348,7 @@ def _compressed(atoms: Floats, mass: Floats) -> Rule:
 
 
 def linked_lines(model: object, n_columns: int) -> LinkedLines | None:
-    """Read a fitted model with a margin that is known along lines; None for any other.
-
-    Our own, and scikit-learn's logistic (of two classes), Poisson and gamma regressions, also after
-    scalers.
-    """
+    """Read a fitted model with a margin that is known along lines; None for any other."""
     if isinstance(model, LinkedRidge | LinkedNetwork):
         return LinkedLines(smooth_margin(model), Link(model.family).kind, model.bounds_)
     linear = scaled_linear(model, n_columns, (LogisticRegression, PoissonRegressor, GammaRegressor))

@@ -25,11 +25,7 @@ WRAPPERS = (BaseSearchCV, TransformedTargetRegressor, TemperatureScaled)
 
 
 def reads_raw_columns(model: Estimator) -> bool:
-    """Return whether a model is to be given columns as they are.
-
-    That is a pipeline, a model built around one (a search, a vote, a stack), and boosting that was
-    told which columns have levels.
-    """
+    """Return whether a model is to be given columns as they are."""
     parameters = getattr(model, "get_params", None)
     nested = parameters(deep=True).values() if parameters is not None else ()
     parts = (model, *nested)

@@ -826,10 +826,7 @@ def family_of(outcome: Outcome, loss: Loss) -> Family:
 
 
 def needs_scaling(learner: EstimatorLike) -> bool:
-    """Return whether a learner may be too sure of its probabilities for the log-loss.
-
-    All classifiers but those that are fitted by a likelihood with few parameters.
-    """
+    """Return whether a learner may be too sure of its probabilities for the log-loss."""
     if not predicts_classes(learner) or isinstance(learner, TemperatureScaled):
         return False
     return not isinstance(final_step(learner), LogisticRegression | LogisticRegressionCV)
@@ -905,10 +902,7 @@ def _check_class_order(predictor: Predictor, outcome: Outcome) -> None:
 
 
 def _check_sizes(data: Data, cv: SplitsLike) -> None:
-    """Raise if there are too few rows that count, or of a class, for the folds.
-
-    Some folds would then hold out none of them, or leave none to learn from.
-    """
+    """Raise if there are too few rows that count, or of a class, for the folds."""
     if not isinstance(cv, int | np.integer) or isinstance(cv, bool):
         return
     fit = np.arange(data.table.n_rows) if data.fit is None else data.fit

@@ -69,10 +69,7 @@ def _xgboost_estimator(booster: Native) -> Estimator:
 
 
 def off_device(answer: Native) -> Native:
-    """Return a tensor, of PyTorch or like those, as an array; anything else as it is.
-
-    It may be on another device, wait for gradients, or be of a type that numpy does not know.
-    """
+    """Return a tensor, of PyTorch or like those, as an array; anything else as it is."""
     if not all(hasattr(answer, name) for name in ("detach", "cpu", "numpy")):
         return answer
     torch: Native = sys.modules["torch"]
@@ -102,11 +99,7 @@ class QuietModel:
 
 @dataclass(frozen=True, eq=False)
 class OnnxFunction:
-    """A session of ONNX as a function of rows.
-
-    A session takes one matrix, or one column for each of several inputs of these names. Of several
-    outputs the last of numbers is taken: those of classifiers are labels and probabilities.
-    """
+    """A session of ONNX as a function of rows."""
 
     session: Native
 

@@ -158,11 +158,7 @@ def grow(
     gains: Floats,
     _sources: int = SOURCES,
 ) -> None:
-    """Grow the trees one after the other; ``residual`` is what is left of the outcome.
-
-    Leaves of ``trees`` keep -1 as feature and children; ``gains`` are summed by column. The last
-    entry of ``trees.roots`` is the number of nodes.
-    """
+    """Grow the trees one after the other; ``residual`` is what is left of the outcome."""
     n, d = codes.shape
     leaves, count = work.gain.shape[0], 0
     for t in range(trees.roots.shape[0] - 1):

@@ -75,12 +75,7 @@ ATOMS = (int, float, complex, str, bytes, type, type(None), FunctionType, Builti
 
 @dataclass(frozen=True)
 class Workers:
-    """Who does the work: how many tasks at a time, and whether somebody watches.
-
-    Results do not depend on ``n_jobs``, in joblib's counting; where progress bars are shown says
-    :func:`progress_bar`. ``started`` is the moment from which a time limit and the first seconds
-    without a bar count.
-    """
+    """Who does the work: how many tasks at a time, and whether somebody watches."""
 
     n_jobs: int | None = None
     progress: bool | None = None

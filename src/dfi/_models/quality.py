@@ -220,11 +220,6 @@ def regression_quality(
 ) -> Quality:
     """Return the out-of-fold fit, overall and by fold, and warn where nothing is explained.
 
-    ``predictions`` are the held-out rows of each fold and their values; ``y`` and ``weights`` those
-    of all rows. A ``prefit`` model has no folds to spread over. Of one of several classes ``loss``
-    is that of one (:attr:`dfi.losses.Loss.each_class`), and ``warns=False`` leaves the word to
-    :func:`combined_quality`.
-
     Under the Brier score and log-loss an outcome of 0 and 1 has an area under the ROC curve, both
     scores of its probability and a calibration table. Rows that several folds explain count with
     their mean prediction there.

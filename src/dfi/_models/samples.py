@@ -51,13 +51,7 @@ FEWEST_FIT = 50
 
 @dataclass(frozen=True)
 class Wanted:
-    """How many rows of a table are asked for.
-
-    ``fit_rows``: rows that models are fitted on; None for :data:`FIT_ROWS`; ``explain_rows``: rows
-    that are explained; "auto" and "default" take what there is, None is all of them; ``given``:
-    whether the model was fitted elsewhere; ``samples``: whether what is computed is about random
-    samples of rows; ``cluster``: whether models are fitted on all rows, where these are.
-    """
+    """How many rows of a table are asked for."""
 
     fit_rows: int | None = None
     explain_rows: int | str | None = None

@@ -19,10 +19,7 @@ class Seeds:
 
     @classmethod
     def of(cls, random_state: object) -> Seeds:
-        """Return the root of all seeds of a call.
-
-        With None the operating system is asked, and no second call repeats the result.
-        """
+        """Return the root of all seeds of a call."""
         if random_state is None:
             return cls(int(np.random.SeedSequence().entropy))  # type: ignore[arg-type]
         return cls(whole("random_state", random_state, 0))

@@ -165,11 +165,7 @@ def fit_on_columns(
     rows: Ints,
     seed: np.random.SeedSequence,
 ) -> Callable[[Floats], Floats]:
-    """Fit a clone of the learner on some columns and rows; return it as a function of full rows.
-
-    Without columns the regression is the (weighted) mean of the target. Of three or more classes
-    the function gives the probabilities of all of them.
-    """
+    """Fit a clone of the learner on some columns and rows; return it as a function of full rows."""
     outcome = target if isinstance(target, Outcome) else _quantity(target)
     target = outcome.values
     if not columns:

@@ -328,10 +328,7 @@ def _order(known: Native) -> Ints | None:
 
 
 def probabilities(model: Estimator, rows: Floats | Frame) -> Native:
-    """Return what ``predict_proba`` gives, a column for each class in their order.
-
-    scikit-learn's classifiers sort their classes; others may have them in any order.
-    """
+    """Return what ``predict_proba`` gives, a column for each class in their order."""
     return _in_order(model, model.predict_proba(rows))
 
 

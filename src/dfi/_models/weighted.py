@@ -34,10 +34,7 @@ def weight_arguments(model: Estimator, weights: Floats | None) -> dict[str, Floa
 
 
 def weight_names(model: Estimator) -> tuple[str, ...]:
-    """Return the names by which weights reach a regression, those of other steps that ask too.
-
-    As scikit-learn names them where metadata is not routed; empty where they do not reach it.
-    """
+    """Return the names by which weights reach a regression, those of other steps that ask too."""
     if isinstance(model, Pipeline):
         *others, (name, final) = model.steps
         inside = tuple(f"{name}__{own}" for own in weight_names(final))

@@ -103,11 +103,7 @@ class Period:
 
 
 class Run:
-    """One command from its options to its last line.
-
-    ``ending`` is what follows the name of the data in that of the output folder, ``files`` are
-    those that will be written, ``perhaps`` patterns of others, ``also`` further tables.
-    """
+    """One command from its options to its last line."""
 
     def __init__(
         self,

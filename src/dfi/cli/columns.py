@@ -190,10 +190,7 @@ def _parts(name: str, column: pl.Series) -> dict[str, pl.Series]:
 def with_dates(
     frame: pl.DataFrame, names: Sequence[str], request: Request, console: Console
 ) -> tuple[pl.DataFrame, dict[str, list[str]]]:
-    """Make numbers of dates as ``--dates`` says; return the parts of each, in their place.
-
-    Without the option dates are left, for the library to refuse.
-    """
+    """Make numbers of dates as ``--dates`` says; return the parts of each, in their place."""
     blocks: dict[str, list[str]] = {}
     if request.dates is None:
         return frame, blocks

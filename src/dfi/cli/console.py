@@ -309,11 +309,7 @@ def print_lines(text: str) -> None:
 def print_table(
     rows: Rows, *, level: float, top: int, unit: str, null: str = "of variance"
 ) -> None:
-    """Print the leading units as an aligned table on standard output.
-
-    ``null`` is the heading of shares of what the mean outcome loses; it is left out where the
-    terminal is too narrow.
-    """
+    """Print the leading units as an aligned table on standard output."""
     from dfi.results.columns import UNITS, written
     from dfi.results.numbers import percent
     from dfi.results.text import BELOW_ZERO, SEEN, UNRELATED
@@ -338,11 +334,7 @@ def print_table(
 
 
 def print_changes(rows: Rows, *, level: float, top: int) -> None:
-    """Print the largest changes as an aligned table on standard output.
-
-    Where the terminal is too narrow, scores before and after are left out, then the intervals of
-    law and relation.
-    """
+    """Print the largest changes as an aligned table on standard output."""
     from dfi.results.columns import CHANGES, written
     from dfi.results.numbers import percent
 
@@ -454,12 +446,7 @@ def _files_of(name: str) -> Sequence[Path | int]:
 
 
 class OutputFolder:
-    """A folder that is filled beside its place and moved into it when everything is there.
-
-    Existing files are replaced only with ``force``, and never ``inputs`` or what is no file;
-    ``names`` are those known beforehand, ``perhaps`` patterns of others, and ``written`` those
-    that are in their place.
-    """
+    """A folder that is filled beside its place and moved into it when everything is there."""
 
     def __init__(
         self,
@@ -495,11 +482,7 @@ class OutputFolder:
 
     @contextmanager
     def filling(self) -> Iterator[Path]:
-        """Yield a folder to write into; at the end its files are in their place, all or none.
-
-        See :func:`dfi._files.folder_filled`: a run that ends in between (Ctrl-C, an error, a full
-        disk) leaves nothing behind, and what one that is killed leaves the next one removes.
-        """
+        """Yield a folder to write into; at the end its files are in their place, all or none."""
         names: list[str] = []
 
         def accept(found: Sequence[str]) -> None:

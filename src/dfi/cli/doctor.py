@@ -98,13 +98,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Examined:
-    """What is known of a table before anything is fitted.
-
-    ``rows``: its rows that have a target; None where the table is refused as a whole; ``target``:
-    the outcome's name, kind, classes and loss; ``correlated``: features that are strongly
-    correlated, with the largest correlation among them; ``plan``: what will be done; ``refused``:
-    why not, by column; under an empty name what is not about one column.
-    """
+    """What is known of a table before anything is fitted."""
 
     rows: int | None = None
     target: dict[str, object] = field(default_factory=dict)
@@ -284,10 +278,7 @@ def _with_duplicates(seen: Sequence[Seen], fits: Fits) -> list[Seen]:
 
 
 def correlated(table: Table) -> tuple[tuple[tuple[str, ...], float], ...]:
-    """Return the features that are connected by correlations of :data:`STRONG` or more.
-
-    Of a category, or of a column with missing values, the largest of its columns' correlations.
-    """
+    """Return the features that are connected by correlations of :data:`STRONG` or more."""
     varying = ~table.constant
     if table.matrix.shape[1] > WIDEST or varying.sum() < 2:
         return ()

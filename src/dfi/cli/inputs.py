@@ -34,12 +34,7 @@ def read_arguments(
     parts: bool = False,
     aside: dict[str, Aside] | None = None,
 ) -> dict[str, Any]:
-    """Return the arguments of a computation, the cheap ones read first.
-
-    ``doing`` begins the sentence that says how large the table is; ``refits`` refuses a model
-    that is fitted already; with ``parts`` large files are not read whole. Columns that are refused
-    are put ``aside``, where that is given and some are left; else they end the command.
-    """
+    """Return the arguments of a computation, the cheap ones read first."""
     if request.loss not in options.LOSSES:
         close = difflib.get_close_matches(request.loss, options.LOSSES, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""

@@ -444,10 +444,7 @@ class Request:
 
 
 def with_request(*, without: Sequence[str] = ()) -> Callable[[Command], Command]:
-    """Let a command take the options of a :class:`Request`, and hand them over as one.
-
-    Its own options come behind them; those of ``without`` it does not have.
-    """
+    """Let a command take the options of a :class:`Request`, and hand them over as one."""
     hints = get_type_hints(Request, include_extras=True)
     shared = {field.name: field for field in fields(Request) if field.name not in without}
 

@@ -101,12 +101,7 @@ _MISTAKEN = re.compile(r"could not parse `.*` as dtype `.*` at column '(.*)' \(c
 
 @dataclass(frozen=True)
 class Spelling:
-    """How texts are written: their encoding, and what stands before a fraction.
-
-    With ``dates`` those that may be read in two ways are refused, but for the columns ``without``;
-    with ``levels`` texts stay levels, also where they look like numbers. Columns that are ``named``
-    by an option other than the target's are no features that are numbers.
-    """
+    """How texts are written: their encoding, and what stands before a fraction."""
 
     encoding: str = "utf-8"
     decimal: Decimal = Decimal.point
@@ -135,13 +130,7 @@ def read_file(
     na_values: Sequence[str] = (),
     categorical: Sequence[str] = (),
 ) -> pl.DataFrame:
-    """Read a table from a file, or from standard input where the path is ``-``.
-
-    The format is told from the name, then from the first bytes, where it is not given. Texts in
-    ``na_values`` are missing in every column; the columns in ``categorical`` are classes whatever
-    they hold, and other text that was meant as numbers is read as such or refused. A file that is
-    compressed may take ``max_unpacked`` megabytes, by default 16 and 20 times its size.
-    """
+    """Read a table from a file, or from standard input where the path is ``-``."""
     label = "standard input" if path == "-" else path
     content = _content(path, label, max_unpacked)
     if not content.strip():
@@ -184,11 +173,7 @@ def column_as_classes(column: pl.Series, na_values: set[str]) -> pl.Series:
 
 
 def _as_meant(column: pl.Series, na_values: set[str], *, decided: bool, comma: bool) -> pl.Series:
-    """Return a column with blanks stripped, missing values marked, and numbers as numbers.
-
-    Text that is ``decided`` to be text stays that; with decimal commas, and where numbers have
-    marks, the options about numbers say what becomes of it.
-    """
+    """Return a column with blanks stripped, missing values marked, and numbers as numbers."""
     if column.dtype != pl.String:
         if not na_values or not column.dtype.is_numeric():
             return column

@@ -129,10 +129,7 @@ def _check_chunks(X: Native, role: str, given: Native) -> None:
 
 @dataclass(frozen=True, eq=False)
 class DaskParts(Partitions):
-    """A table of Dask.
-
-    ``others``: what is given beside an array.
-    """
+    """A table of Dask."""
 
     table: Native
     labels: Mapping[str, object]

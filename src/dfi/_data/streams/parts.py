@@ -54,10 +54,7 @@ class ArrayPart:
 
 
 class Work(Protocol[Answer]):
-    """What is done with a part, wherever it is: picklable, no callbacks.
-
-    It returns how many of the part's rows are used, and the state of these; None where it has none.
-    """
+    """What is done with a part, wherever it is: picklable, no callbacks."""
 
     def __call__(self, part: Frame, first: int, name: str) -> tuple[int, Answer | None]:
         """Work on a part that has a name and whose first used row has a place in the table."""
@@ -121,11 +118,7 @@ def plain_frame(batch: Native, names: list[str], library: Library) -> Frame:
 
 
 class Partitions(ABC):
-    """A table in parts, each of them a frame, in an order.
-
-    ``what``: what the table is, in words: ``"a LazyFrame"``; ``library``: whose frames the parts
-    are; ``labels``: the columns by name, as the table spells them.
-    """
+    """A table in parts, each of them a frame, in an order."""
 
     what: str
     library: Library

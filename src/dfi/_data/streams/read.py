@@ -43,10 +43,7 @@ def is_stream(X: object) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """A table in parts whose columns are known.
-
-    ``state``: what the first pass showed; ``rule``: what the outcome is.
-    """
+    """A table in parts whose columns are known."""
 
     source: StreamedSource
     state: SchemaState

@@ -347,10 +347,7 @@ class SchemaState:
         return np.asarray(wide <= 16 * np.finfo(np.float64).eps * largest)
 
     def span(self, columns: Sequence[Column], *, counted: bool = False) -> tuple[Floats, Floats]:
-        """Return the least and the largest value of each matrix column.
-
-        Of all rows, or of those of positive weight; of a level that all rows have 0 and 0.
-        """
+        """Return the least and the largest value of each matrix column."""
         lows: list[float] = []
         highs: list[float] = []
         for state, column in zip(self.columns, columns, strict=True):

@@ -71,11 +71,7 @@ class OutcomeBlock(RowBlock):
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """How the rows of a part become numbers; it goes to where the part is.
-
-    ``roles``: what the table's columns are; ``rule``: how the outcome is read; ``scale``: what
-    weights are multiplied by.
-    """
+    """How the rows of a part become numbers; it goes to where the part is."""
 
     columns: tuple[Column, ...]
     roles: Roles
@@ -204,11 +200,7 @@ class Gather:
 
 @dataclass(frozen=True, eq=False)
 class StreamedSource(RowSource):
-    """The rows of a table in parts.
-
-    ``encoder``: how they become numbers; ``starts``: the place of the first used row of each part;
-    ``n_rows``: the rows that are used.
-    """
+    """The rows of a table in parts."""
 
     partitions: Partitions
     encoder: Encoder
@@ -247,10 +239,7 @@ class StreamedSource(RowSource):
         return found.state
 
     def gather(self, places: Ints | None) -> Rows:
-        """Return the rows in some places, ascending (None: all), with weights and outcomes.
-
-        The rows that a transport will ask for are read in the same pass, and kept.
-        """
+        """Return the rows in some places, ascending (None: all), with weights and outcomes."""
         if places is None:
             return self.reduce(Gather(None), "gathering rows").rows()
         sample = sampled_places(self.n_rows, SAMPLE_ROWS, np.random.SeedSequence(SAMPLE_SEED))

@@ -74,10 +74,7 @@ def require(condition: object, reason: str) -> None:
 
 @dataclass(frozen=True)
 class LevelRule:
-    """A split by level: ``members`` of a column go left where ``left``, right where not.
-
-    All others go the other way; NaN too, unless ``missing_left`` says something else.
-    """
+    """A split by level: ``members`` of a column go left where ``left``, right where not."""
 
     column: int
     members: frozenset[int]

@@ -88,11 +88,7 @@ def lay_out(ensemble: TreeEnsemble, categories: Sequence[Category] = (), width: 
 def _places(
     n_features: int, categories: Sequence[Category], width: int
 ) -> tuple[NDArray[np.uint32], Floats, Integers]:
-    """Return what :class:`Nodes` needs to look levels up, and the new number of each feature.
-
-    In the rows the columns of the matrix are followed by levels, then by the columns that move with
-    another (:func:`dfi._lines.trees.ensemble.tree_rows`).
-    """
+    """Return what :class:`Nodes` needs to look levels up, and the new number of each feature."""
     number = np.arange(n_features, dtype=np.int32)
     physical = width + len(categories)
     for category in categories:
@@ -221,11 +217,7 @@ def predict_sums(
 
 
 class Arena(NamedTuple):
-    """Memory for a block of lines.
-
-    ``line`` and ``upper`` are the arena; ``at``, ``left_value`` and ``last`` are where each line
-    has come to, the value of the leaf that it has left, and the sum of its last leaves.
-    """
+    """Memory for a block of lines."""
 
     line: NDArray[np.uint32]
     upper: Floats
@@ -398,11 +390,7 @@ def arena_moments(
 
 
 class Jumps(NamedTuple):
-    """The jumps of the trees along a block of lines, as they come from the trees.
-
-    ``place`` and ``change`` (lines, capacity) are where the value of a tree changes and by how
-    much, ``owner`` the class that the tree adds to, and ``n_jumps`` (lines,) how many there are.
-    """
+    """The jumps of the trees along a block of lines, as they come from the trees."""
 
     place: Floats
     change: Floats

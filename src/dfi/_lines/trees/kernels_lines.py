@@ -67,12 +67,7 @@ class SortedDirections(NamedTuple):
 
 
 class Detours(NamedTuple):
-    """Memory for one row and all its directions.
-
-    ``own`` and ``first`` hold the two ends of every direction's own interval, now and at the root;
-    ``ends`` the law at the ends of the own interval (distribution and partial moment), ``moving``
-    that of a detour under way.
-    """
+    """Memory for one row and all its directions."""
 
     own_low: Floats
     own_high: Floats

@@ -78,11 +78,7 @@ def envelope(
     level: NDArray[np.int64],
     _sources: int = SOURCES,
 ) -> None:
-    """Write on which pieces which of ``origin + slope t`` is the largest, and how many they are.
-
-    ``origin`` (lines, k) holds the entries of each line at 0; ``low`` to ``high`` is a piece of
-    line ``line``.
-    """
+    """Write on which pieces which of ``origin + slope t`` is the largest, and how many they are."""
     filled = 0
     for i in range(line.size):
         entry = origin[line[i]]

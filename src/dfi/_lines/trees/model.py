@@ -148,13 +148,7 @@ def tree_lines(
     margin: bool = False,
     n_threads: int | None = None,
 ) -> TreeLines | None:
-    """Return a fitted model's exact line means, or None where it has none.
-
-    ``predict`` is the function to be averaged: the model's own, or the probability of class
-    ``column``, or its log-odds (``margin``). The trees are compared with it around the
-    ``sample_points``. Splits are moved between the ``levels`` that it decodes rows to. A model of
-    trees that cannot be followed exactly is warned of, with the reason.
-    """
+    """Return a fitted model's exact line means, or None where it has none."""
     ensemble, reason = read_trees(model, column=column, margin=margin)
     if ensemble is not None:
         try:
@@ -249,11 +243,7 @@ def _filled(ensemble: TreeEnsemble, levels: Levels) -> TreeEnsemble:
 def decoded_tree_lines(
     predictor: Predictor, sample: Floats, *, n_threads: int | None = None
 ) -> TreeLines | None:
-    """Return the exact line means of trees whose rows are decoded, or None with a warning.
-
-    The trees are compared with the model's own predictions at the rows of the ``sample``, between
-    and beyond them, and with the decoded columns moved off their levels.
-    """
+    """Return the exact line means of trees whose rows are decoded, or None with a warning."""
     try:
         owner = KEPT.owner(predictor.model)
         trees = replace(_read(predictor), n_threads=n_threads, owner=owner)
@@ -351,12 +341,7 @@ def _given_codes(
 
 @dataclass(frozen=True)
 class Levelled:
-    """Trees of which some splits are decided by levels.
-
-    ``levels`` are those of the table's column behind each column of the trees, ``given`` is what
-    the trees are given for rows of the numeric matrix, one of which is ``base``; ``table`` are the
-    levels of all columns of the matrix.
-    """
+    """Trees of which some splits are decided by levels."""
 
     ensemble: TreeEnsemble
     levels: Sequence[Grid | Block | None]

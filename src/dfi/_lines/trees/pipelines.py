@@ -73,11 +73,7 @@ def _width(step: TransformerMixin) -> int:
 
 
 def follow_columns(step: object, inputs: Ints, encodable: Bools) -> Ints:
-    """Return the column of the whole model's input that each output of a step comes from.
-
-    ``inputs`` are those of the columns that the step is given; ``encodable`` columns take few
-    values, so that an encoder, which need not keep their order, is a table of values.
-    """
+    """Return the column of the whole model's input that each output of a step comes from."""
     if isinstance(step, str):
         require(step == "passthrough", f"the step {step!r} is not followed")
         return inputs
