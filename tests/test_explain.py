@@ -30,7 +30,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEnc
 from sklearn.svm import SVR
 
 import dfi
-from dfi._models.fits import prepare
+from dfi._models.prepare import prepare
 from dfi.datasets import m1
 from dfi.methods import Disentangled
 

@@ -13,9 +13,10 @@ from dfi._data.outcome import Outcome
 from dfi._data.problem import read_data
 from dfi._data.streams.read import is_stream
 from dfi._data.treatment import read_treatment, refuse_copies
-from dfi._models.fits import fits_of
+from dfi._models.fits import Cache
 from dfi._models.learners import predicts_classes, resolve_learner
 from dfi._models.predictor import predict_once
+from dfi._models.prepare import fits_of
 from dfi._models.pseudo import Overlap, fit_nuisances
 from dfi._parameters import validated
 from dfi._run import importances
@@ -257,7 +258,7 @@ def effects(
             "clip": clip,
         }
         effect = Effect.estimated(fits, values, observed, arms, models, overlap, level)
-    fits = replace(fits, data=replace(fits.data, outcome=effect.outcome), _kept={})
+    fits = replace(fits, data=replace(fits.data, outcome=effect.outcome), cache=Cache())
     return effect.told(importances(fits, method, level, keep_rows=keep_rows)[method.name])
 
 
@@ -490,7 +491,7 @@ def _refuse_plug_in(fits: Fits) -> None:
     By the default learner, whatever the estimator is: a straight line does not see what a forest
     has predicted.
     """
-    judge = replace(fits, learner=resolve_learner("auto"), halvings=(), _kept={})
+    judge = replace(fits, learner=resolve_learner("auto"), halvings=(), cache=Cache())
     values = fits.outcome.values
     mass, error = 0.0, 0.0
     centre = float(fits.weights.mean(values)[0])

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from dfi._models.fits import prepare
 from dfi._models.learners import warn_of_refits
+from dfi._models.prepare import prepare
 from dfi._parameters import check, documented, named_only, validated
 from dfi._run import FittedSource, importance, importances, refusal
 from dfi.inference.influence import InfluenceRows

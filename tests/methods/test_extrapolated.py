@@ -9,7 +9,8 @@ import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 
 import dfi
-from dfi._models.fits import prepare
+from dfi._models.fits import Cache
+from dfi._models.prepare import prepare
 from dfi.methods import Disentangled
 
 SAMPLE = dfi.datasets.m1(150, d=4, rho=0.5, random_state=0)
@@ -21,9 +22,9 @@ class OfQuarters:
     """Fits whose halves are quarters: their cross form is that of the smaller models."""
 
     def __new__(cls, fits):
-        found = replace(fits, _kept={})
+        found = replace(fits, cache=Cache())
         fitted = type("Fitted", (), {"folds": fits.quarters, "weights": {}})
-        found._kept["fitted halves"] = None, fitted
+        found.cache.halves = None, fitted
         return found
 
 

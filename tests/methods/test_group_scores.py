@@ -14,7 +14,7 @@ from dfi._data.groups import read_groups
 from dfi._data.problem import covering, group_blocks
 from dfi._data.table import read_table
 from dfi._data.weights import Weights
-from dfi._models.fits import prepare
+from dfi._models.prepare import prepare
 from dfi._scoring.orders import draw_orders
 from dfi.methods.disentangled import Disentangled, with_spread
 from dfi.warnings import InferenceWarning

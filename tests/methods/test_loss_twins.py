@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import KFold
 
 import dfi
-from dfi._models.fits import prepare
+from dfi._models.prepare import prepare
 from dfi.methods import DLOCO, LOCO, PFI, Shapley
 from dfi.warnings import DFIWarning
 

@@ -38,8 +38,8 @@ from dfi._lines.quadrature import QuadratureLines
 from dfi._lines.trees.model import TreeLines
 from dfi._models.crossfit import seed_estimator
 from dfi._models.encoders import encoded_columns, reads_raw_columns, takes_missing
-from dfi._models.fits import prepare
 from dfi._models.predictor import learner_view, predictor_for
+from dfi._models.prepare import prepare
 from dfi._models.stack import VARIANCE_SHARE
 from dfi._models.submodels import submodel_learner
 from dfi._models.temperature import COOLEST, HOTTEST, ScaleRisk, TemperatureScaled, log_odds

@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold
 
 import dfi
 from dfi._data.weights import Weights
-from dfi._models.fits import prepare
+from dfi._models.prepare import prepare
 from dfi._scoring import forms
 from dfi._scoring.donors import Donors, joint_influence, joint_product, replaced
 from dfi._scoring.forms import calibrated, calibration_factor, change_product, influence

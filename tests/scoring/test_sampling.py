@@ -464,7 +464,7 @@ def test_results_of_large_tables_keep_moments(monkeypatch, tmp_path):
 
 
 def test_the_clock_starts_with_the_call():
-    from dfi._models.fits import prepare
+    from dfi._models.prepare import prepare
 
     X, y = table(100)
     before = time.monotonic()

@@ -102,7 +102,7 @@ def test_the_sample_is_the_split_that_it_says(numbers, same):
     fit = sampled_places(N, 1000, seeds.child("explained rows").sequence())
     options = {"estimator": "linear", "form": "loco", "diagnose": False, "explain_rows": 1500}
     streamed = dfi.explain(Slices(numbers, (1000, 2000)), "y", fit_rows=1000, **options)
-    alone = dfi._models.fits.prepare(numbers.iloc[fit], "y", estimator="linear")
+    alone = dfi._models.prepare.prepare(numbers.iloc[fit], "y", estimator="linear")
     others = np.setdiff1d(np.arange(N), fit)
     fold = tickets(others, seeds.child("folds of other rows").sequence()) % np.uint64(5)
     splits = [

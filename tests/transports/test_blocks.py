@@ -16,7 +16,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 import dfi
 from dfi._data.columns import Column
 from dfi._data.weights import Weights
-from dfi._models.fits import prepare
+from dfi._models.prepare import prepare
 from dfi.methods.disentangled import Disentangled
 from dfi.transports import Gaussian
 from dfi.transports.blocks import RARE, BlockTransport, rare_levels

@@ -20,6 +20,8 @@ from dfi._data.streams.streamed import StreamedSource
 from dfi._models.crossfit import CrossFit, FoldModels, seed_estimator
 from dfi._models.learners import predicts_classes
 from dfi._models.predictor import learner_view, predictor_for, rows_seen
+from dfi._parameters import argument
+from dfi.losses import LOG_LOSS
 
 if TYPE_CHECKING:
     from dfi._data.problem import Data
@@ -28,7 +30,19 @@ if TYPE_CHECKING:
     from dfi._models.crossfit import Training
     from dfi._models.predictor import Predictor, View
     from dfi._models.seeds import Seeds
-    from dfi._types import Advance, Array, Bools, Estimator, Floats, Frame, Ints, Native
+    from dfi._types import (
+        Advance,
+        Array,
+        Bools,
+        Estimator,
+        EstimatorLike,
+        Floats,
+        Frame,
+        Ints,
+        Native,
+        SplitsLike,
+    )
+    from dfi.losses import Loss
 
 
 def is_cluster_learner(estimator: object) -> bool:
@@ -211,3 +225,32 @@ def _local(model: Estimator) -> Estimator:
     local = local_twin(model)
     local.load_model(bytearray(model.get_booster().save_raw("ubj")))
     return local
+
+
+def cluster_split(
+    estimator: EstimatorLike,
+    data: Data,
+    cv: SplitsLike,
+    n_repeats: int | None,
+    loss: Loss,
+    seeds: Seeds,
+) -> Split:
+    """Return the folds of a learner of Dask, or raise for options that it does not honour."""
+    check_cluster(estimator, data)
+    name = type(estimator).__name__
+    if not isinstance(cv, int | np.integer) or isinstance(cv, bool) or cv < 2:
+        raise ValueError(
+            f"{argument('cv')} is {cv!r}, and folds of {name} are dealt on the workers: pass a "
+            "number of folds of 2 or more"
+        )
+    if n_repeats not in (None, 1):
+        raise ValueError(
+            f"{argument('n_repeats', n_repeats)} fits {name} that many times on all rows: leave it "
+            "at 1"
+        )
+    if loss.name == LOG_LOSS.name and predicts_classes(local_twin(estimator)):
+        raise ValueError(
+            f"{argument('loss', 'log-loss')} scales the margins of a classifier on further rows, "
+            f"and {name} is fitted on the workers: use {argument('loss', 'brier')}"
+        )
+    return Split.of(seeds, int(cv))

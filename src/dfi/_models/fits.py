@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 
 from dfi._data import source
 from dfi._data.dependence import FEW_CLUSTERS, Clusters, Ordered
-from dfi._data.folds import Fold, in_time_order, read_folds, split_halves, widened
-from dfi._data.problem import read_data, warn_constant
-from dfi._data.source import MatrixSource, tickets
-from dfi._data.streams.read import is_stream
-from dfi._models.cluster import (
-    Split,
-    check_cluster,
-    cluster_fit,
-    is_cluster_learner,
-    local_twin,
+from dfi._data.folds import Fold, in_time_order, split_halves
+from dfi._data.problem import warn_constant
+from dfi._data.source import MatrixSource
+from dfi._models.class_columns import (
+    check_class_order,
+    class_column,
+    of_one_class,
+    on_margin,
+    warn_of_classes,
 )
+from dfi._models.cluster import cluster_fit, cluster_split, is_cluster_learner, local_twin
 from dfi._models.crossfit import (
-    SHARED_FOLDS,
-    CrossFit,
     FoldModels,
-    Training,
     cross_fit,
     full_training,
     half_training,
@@ -36,65 +32,70 @@ from dfi._models.crossfit import (
 )
 from dfi._models.foreign import as_model
 from dfi._models.learners import check_learner_suits_outcome, predicts_classes, resolve_learner
+from dfi._models.loss_choice import family_of, loss_for, needs_scaling
 from dfi._models.parallel import Workers, progress_bar
 from dfi._models.predictor import learner_view, predict_once, predictor_for
 from dfi._models.quality import combined_quality, regression_quality
-from dfi._models.samples import Wanted, check_streamed, read_streamed, with_fit_rows
 from dfi._models.seeds import Seeds
+from dfi._models.splits import (
+    can_extrapolate,
+    check_sizes,
+    of_all_rows,
+    repeats_and_halvings,
+    split_data,
+)
 from dfi._models.stack import SuperLearner
 from dfi._models.steady import refuse_unsteady
-from dfi._models.temperature import TemperatureScaled, classes_in_order, final_step
-from dfi._parameters import TABLE, TARGET, InvalidParameterError, argument, validated, worded
-from dfi.losses import BRIER, GAMMA, LOG_LOSS, POISSON, SQUARED_ERROR, resolve_loss
-from dfi.warnings import InferenceWarning, OutcomeWarning, warn
+from dfi._models.temperature import TemperatureScaled
+from dfi._parameters import TABLE, InvalidParameterError, argument, worded
+from dfi.losses import BRIER, LOG_LOSS, SQUARED_ERROR
+from dfi.warnings import InferenceWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
-    from dfi._data.outcome import Outcome, Task
-    from dfi._data.problem import Data, Units, UnitsKind
+    from dfi._data.outcome import Outcome
+    from dfi._data.problem import Data, Units
     from dfi._data.source import RowSource
-    from dfi._data.table import Missing, Table
+    from dfi._data.table import Table
     from dfi._data.weights import Weights
-    from dfi._models.families import Family
+    from dfi._models.cluster import Split
+    from dfi._models.crossfit import CrossFit, Training
     from dfi._models.predictor import Predictor
     from dfi._models.quality import Quality
-    from dfi._types import (
-        Bools,
-        Estimator,
-        EstimatorLike,
-        Floats,
-        GroupsLike,
-        Ints,
-        Plain,
-        SplitsLike,
-        TableLike,
-        VectorLike,
-    )
-    from dfi.losses import Loss, LossLike
+    from dfi._types import Bools, Estimator, EstimatorLike, Floats, Ints, SplitsLike
+    from dfi.losses import Loss
 
 Scale = Literal["response", "margin"]
 
-NO_PROBABILITY = (-0.5, 1.5)
-"""Where a function does not predict a probability, not even as a straight line that overshoots."""
+Found = TypeVar("Found")
+P = ParamSpec("P")
 
-GROUP_REPEATS = 5
-"""Splits of the rows where groups are units: scores of weak models differ between splits."""
 
-HALVINGS = 3
-"""Halvings of four folds: two and two."""
+@dataclass
+class Cache:
+    """What was fitted for a table, and computed by :func:`once`; copies of fits share theirs."""
 
-MOST_ROWS = 5000
-"""Rows up to which the default learner's scores are averaged over halvings and extrapolated.
+    full: tuple[FoldModels, ...] | None = None
+    halves: tuple[Training, CrossFit] | None = None
+    seconds: float = 0.0
+    members: dict[int, Cache] = field(default_factory=dict)
+    computed: dict[Hashable, Any] = field(default_factory=dict)
 
-Beyond, a split's spread and a learner's bias are small against what it costs to explain every row
-by ten models more.
-"""
 
-FEWEST_ROWS = 200
-"""Rows from which a fifth of them is enough to fit a model, so that scores can be extrapolated."""
+def once(compute: Callable[Concatenate[Fits, P], Found]) -> Callable[Concatenate[Fits, P], Found]:
+    """Let a function of fits be computed once for each of its arguments, for all methods."""
+    name = f"{compute.__module__}.{compute.__qualname__}"
 
-Kept = TypeVar("Kept")
+    @wraps(compute)
+    def look_up(fits: Fits, /, *arguments: P.args, **options: P.kwargs) -> Found:
+        key = name, arguments, tuple(options.items())
+        if key not in fits.cache.computed:
+            fits.cache.computed[key] = compute(fits, *arguments, **options)
+        found: Found = fits.cache.computed[key]
+        return found
+
+    return look_up
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +141,8 @@ class Fits:
     cluster : tuple, optional
         An estimator of Dask that is fitted on all rows of a table on its workers, and how they are
         split; the ``learner`` is what it becomes here.
+    cache : Cache
+        What was fitted so far.
 
     Examples
     --------
@@ -167,7 +170,7 @@ class Fits:
     member: bool = False
     place: int = 0
     cluster: tuple[EstimatorLike, Split] | None = None
-    _kept: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    cache: Cache = field(default_factory=Cache, repr=False)
 
     @classmethod
     def cross(
@@ -209,38 +212,21 @@ class Fits:
         loss = loss_for(data.outcome, loss)
         asked, split = estimator, None
         if is_cluster_learner(estimator):
-            split = _cluster_split(estimator, data, cv, n_repeats, loss, seeds)
+            split = cluster_split(estimator, data, cv, n_repeats, loss, seeds)
             estimator = local_twin(estimator)
         learner = resolve_learner(estimator, family_of(data.outcome, loss), loss)
         check_learner_suits_outcome(learner, data.outcome)
         if loss.name == LOG_LOSS.name and needs_scaling(learner):
             learner = TemperatureScaled(estimator=learner)
-        _check_sizes(data, cv)
-        shares = is_default(learner) and isinstance(cv, int | np.integer) and cv == SHARED_FOLDS
-        if n_repeats is None:
-            n_repeats = HALVINGS if shares and data.n_fit <= MOST_ROWS else 1
-        halvings: tuple[int, ...] = ()
-        counted = isinstance(n_repeats, int | np.integer) and not isinstance(n_repeats, bool)
-        if shares and counted and n_repeats > 0:
-            whole, rest = divmod(int(n_repeats), HALVINGS)
-            halvings = (HALVINGS,) * whole + (rest,) * bool(rest)
-        fit: slice | Ints = slice(None) if data.fit is None else data.fit
+        check_sizes(data, cv)
+        n_repeats, halvings = repeats_and_halvings(learner, data, cv, n_repeats)
         repeats = (
             (split.folds(data.places_of(np.arange(data.table.n_rows))),)
             if split is not None
-            else read_folds(
-                cv,
-                data.n_fit,
-                matrix=data.matrix[fit],
-                y=data.y[fit],
-                groups=data.row_groups,
-                n_classes=max(2, data.outcome.n_classes),
-                n_repeats=len(halvings) or n_repeats,
-                random_state=seeds.child("split").sequence(),
-            )
+            else split_data(data, cv, len(halvings) or n_repeats, seeds)
         )
         if data.fit is not None:
-            repeats = _of_all_rows(repeats, data, seeds)
+            repeats = of_all_rows(repeats, data, seeds)
         elif data.row_groups is None and in_time_order(repeats):
             order = Ordered(np.arange(data.table.n_rows))
             data = replace(data, weights=replace(data.weights, dependence=order))
@@ -295,7 +281,7 @@ class Fits:
         seeds = Seeds.of(random_state) if seeds is None else seeds
         loss = loss_for(data.outcome, loss)
         if not data.outcome.named:
-            _warn_of_classes(model)
+            warn_of_classes(model)
         fold = Fold(np.empty(0, dtype=np.intp), np.arange(data.table.n_rows))
         settings = _settings(given, "prefit", 1, random_state)
         fits = cls(
@@ -315,27 +301,17 @@ class Fits:
         fits.warn_constant()
         fits.check_clusters()
         if scale == "margin":
-            predictor, response = _on_margin(predictor, fits)
+            predictor, response = on_margin(predictor, data)
             data, classes = replace(data, outcome=response), data.outcome
             fits = replace(fits, data=data, loss=SQUARED_ERROR, described=classes)
         elif data.outcome.is_classes:
-            _check_class_order(predictor, data.outcome)
+            check_class_order(predictor, data.outcome)
             if data.outcome.kind == "binary":
-                predictor = _of_one_class(predictor, data)
-        fits.keep(
-            "fitted full",
-            lambda: (
-                FoldModels(0, fold.test, (predictor,), seeds.child("fit", 0, "score").sequence()),
-            ),
+                predictor = of_one_class(predictor, data)
+        fits.cache.full = (
+            FoldModels(0, fold.test, (predictor,), seeds.child("fit", 0, "score").sequence()),
         )
         return fits
-
-    def keep(self, key: Hashable, build: Callable[[], Kept]) -> Kept:
-        """Return what was built for a key, and build it where nothing was."""
-        if key not in self._kept:
-            self._kept[key] = build()
-        found: Kept = self._kept[key]
-        return found
 
     @property
     def table(self) -> Table:
@@ -457,7 +433,7 @@ class Fits:
                 whole=self if together else None,
                 member=True,
                 place=place,
-                _kept=self.keep(("member", place), dict),
+                cache=self.cache.members.setdefault(place, Cache()),
             )
             for place, member in enumerate(outcome.members)
         )
@@ -482,11 +458,9 @@ class Fits:
         """
         found = {} if self._shrink is None else {"prediction_shrinkage": self._shrink[0]}
         source = self.whole or self
-        models: list[FoldModels] = []
-        if "fitted full" in source._kept:
-            models += source._fitted_full
-        if "fitted halves" in source._kept:
-            models += source._halves[1].folds
+        models = list(source.cache.full or ())
+        if source.cache.halves is not None:
+            models += source.cache.halves[1].folds
         scaled = [
             predictor.model.temperature_
             for fold in models
@@ -531,39 +505,40 @@ class Fits:
         return class_column(predictor.model, self.outcome.labels[-1], self.place)
 
     @property
+    @once
     def full(self) -> tuple[FoldModels, ...]:
         """For each fold the model fitted on all of its training rows."""
-        return self.keep("full", lambda: self._of_place((self.whole or self)._fitted_full))
+        return self._of_place((self.whole or self)._fitted_full)
 
     @property
+    @once
     def halves(self) -> tuple[FoldModels, ...]:
         """For each fold two models fitted on disjoint halves of its training rows."""
-        return self.keep("halves", lambda: self._of_place((self.whole or self)._halves[1].folds))
+        return self._of_place((self.whole or self)._halves[1].folds)
 
     @property
+    @once
     def quarters(self) -> tuple[FoldModels, ...]:
         """For each fold pairs of models fitted on halves of those halves, twice."""
-        return self.keep("quarters", lambda: self._of_place((self.whole or self)._fitted_quarters))
+        return self._of_place((self.whole or self)._fitted_quarters)
 
     @property
     def _fitted_full(self) -> tuple[FoldModels, ...]:
-        return self.keep(
-            "fitted full", lambda: self._fit(full_training(self.repeats), "fitting models").folds
-        )
+        if self.cache.full is None:
+            self.cache.full = self._fit(full_training(self.repeats), "fitting models").folds
+        return self.cache.full
 
     @property
+    @once
     def _fitted_quarters(self) -> tuple[FoldModels, ...]:
-        return self.keep("fitted quarters", self._fit_quarters)
+        halves, fitted = self._halves
+        label, weights = "fitting models on quarters", fitted.weights or None
+        return self._fit(self.quarter_training(halves), label, weights=weights).folds
 
     @property
     def extrapolates(self) -> bool:
         """Whether scores are extrapolated to more training rows unless something else is asked."""
-        return (
-            not self.given
-            and is_default(self.learner)
-            and FEWEST_ROWS <= self.data.n_fit <= MOST_ROWS
-            and min(map(len, self.repeats)) > 1
-        )
+        return not self.given and can_extrapolate(self.learner, self.data, self.repeats)
 
     @property
     def _halves(self) -> tuple[Training, CrossFit]:
@@ -573,7 +548,10 @@ class Fits:
                 "one: let the models be fitted here"
             )
         self.require_halves()
-        return self.keep("fitted halves", self._fit_halves)
+        if self.cache.halves is None:
+            training = self.half_training()
+            self.cache.halves = training, self._fit(training, "fitting models on halves")
+        return self.cache.halves
 
     def trained_on(self, *, halves: bool) -> tuple[tuple[Ints, ...], ...]:
         """Return the rows that each model of :attr:`halves`, or of :attr:`full`, was fitted on.
@@ -631,49 +609,32 @@ class Fits:
         )
         return [len(one.rows) for one in sets] * (len(self.outcome.members) if alone else 1)
 
-    def _fit_halves(self) -> tuple[Training, CrossFit]:
-        training = self.half_training()
-        return training, self._fit(training, "fitting models on halves")
-
-    def _fit_quarters(self) -> tuple[FoldModels, ...]:
-        halves, fitted = self._halves
-        training = self.quarter_training(halves)
-        label = "fitting models on quarters"
-        return self._fit(training, label, weights=fitted.weights or None).folds
-
     def _fit(
         self,
         training: Training,
         label: str,
         weights: Mapping[tuple[int, int], Floats] | None = None,
     ) -> CrossFit:
-        start = time.perf_counter()
-        workers = self.workers
+        start, workers, seeds = time.perf_counter(), self.workers, self.seeds.child("fit")
         sets = len(training.sets)
         with progress_bar(workers.progress, label, sets, workers.started) as advance:
             if self.cluster is not None:
                 estimator, split = self.cluster
-                found = cluster_fit(
-                    estimator,
+                models = cluster_fit(
+                    estimator, self.data, training, split, seeds=seeds, advance=advance
+                )
+            else:
+                models = cross_fit(
+                    self.learner,
                     self.data,
                     training,
-                    split,
-                    seeds=self.seeds.child("fit"),
+                    seeds=seeds,
+                    n_jobs=workers.n_jobs,
                     advance=advance,
+                    weights=weights,
                 )
-                self._kept["seconds"] = self.seconds + time.perf_counter() - start
-                return found
-            models = cross_fit(
-                self.learner,
-                self.data,
-                training,
-                seeds=self.seeds.child("fit"),
-                n_jobs=self.workers.n_jobs,
-                advance=advance,
-                weights=weights,
-            )
-        self._kept["seconds"] = self.seconds + time.perf_counter() - start
-        if not isinstance(self.learner, SuperLearner):
+        self.cache.seconds += time.perf_counter() - start
+        if self.cluster is None and not isinstance(self.learner, SuperLearner):
             first = models.folds[0]
             refuse_unsteady(first.predictors[0], self.data.matrix[first.test])
         return models
@@ -681,7 +642,7 @@ class Fits:
     @property
     def seconds(self) -> float:
         """Wall-clock seconds spent on fitting full and half models so far."""
-        return float(self._kept.get("seconds", 0.0))
+        return self.cache.seconds
 
     @cached_property
     def predictions(self) -> Floats:
@@ -774,377 +735,9 @@ class Fits:
         return np.asarray(values / values.sum())
 
 
-def loss_for(outcome: Outcome, loss: Loss | None) -> Loss:
-    """Return the loss of an outcome, by default Brier's score for classes.
-
-    Brier's score and not the log-loss: it survives models that are too sure of themselves.
-    """
-    if loss is None:
-        return BRIER if outcome.is_classes else SQUARED_ERROR
-    if loss.domain == "probability" and not outcome.is_classes:
-        raise ValueError(
-            f"{argument('loss', loss.name)} is about classes, and {TARGET} is a quantity: pass "
-            f"{argument('task', 'classification')}, or {argument('loss', 'squared-error')}"
-        )
-    if outcome.is_classes and loss.domain == "positive":
-        raise ValueError(
-            f"{argument('loss', loss.name)} is about counts or positive quantities, and {TARGET} "
-            "holds classes: use 'brier' or 'log-loss'"
-        )
-    if outcome.kind == "classes" and not loss.has_generator:
-        raise ValueError(
-            f"{argument('loss', loss.name)} is about one number, and {TARGET} has "
-            f"{len(outcome.classes)} classes: use 'brier' or 'log-loss', or "
-            f"{argument('pos_label', ...)} for one class against the rest"
-        )
-    if outcome.kind == "several" and not (loss.is_square and loss.domain == "real"):
-        raise ValueError(
-            "several outcomes are explained by their summed squared error, not by "
-            f"{argument('loss', loss.name)}: leave {argument('loss')} at 'auto', or explain one "
-            "outcome at a time"
-        )
-    if outcome.is_classes and loss.is_square:
-        return BRIER
-    if loss.domain == "positive":
-        least = float(outcome.values.min())
-        if least < 0 or (least == 0 and loss.name == GAMMA.name):
-            need = "positive" if loss.name == GAMMA.name else "non-negative"
-            raise ValueError(
-                f"{argument('loss', loss.name)} needs {need} outcomes, and the smallest value of "
-                f"{TARGET} is {least:g}: use 'squared-error'"
-            )
-    return loss
-
-
-def family_of(outcome: Outcome, loss: Loss) -> Family:
-    """Return the law whose likelihood the default learner is fitted by."""
-    if outcome.is_classes:
-        return "bernoulli"
-    if loss.name == POISSON.name:
-        return "poisson"
-    return "gamma" if loss.name == GAMMA.name else "gaussian"
-
-
-def needs_scaling(learner: EstimatorLike) -> bool:
-    """Return whether a learner may be too sure of its probabilities for the log-loss."""
-    if not predicts_classes(learner) or isinstance(learner, TemperatureScaled):
-        return False
-    return not isinstance(final_step(learner), LogisticRegression | LogisticRegressionCV)
-
-
-def class_column(model: EstimatorLike, label: object, place: int = 1) -> int:
-    """Return where the probabilities of a model fitted elsewhere have a class."""
-    known = getattr(model, "classes_", None)
-    if known is None:
-        return place
-    classes = classes_in_order(model) if predicts_classes(model) else np.asarray(known).tolist()
-    for column, name in enumerate(classes or ()):
-        if name == label or str(name) == str(label):
-            return column
-    shown = ", ".join(map(repr, (classes or [])[:5]))
-    raise ValueError(
-        f"this {type(model).__name__} tells {shown} apart, and {TARGET} has the class {label!r}: "
-        "pass the labels that the model was fitted on"
-    )
-
-
-def _of_one_class(predictor: Predictor, data: Data) -> Predictor:
-    """Return a fitted model of classes as what gives the probability of the explained one.
-
-    Functions, networks and sessions give a column for each class, in the order of the classes, or
-    the probability of one, which is known for 0 and 1 and must not be guessed elsewhere.
-    """
-    outcome, model = data.outcome, predictor.model
-    label, unnamed = outcome.labels[-1], not outcome.named and outcome.place == 1
-    if predicts_classes(model):
-        # scikit-learn numbers 0 and 1 alike, whatever it calls them
-        return predictor if unnamed else replace(predictor, column=class_column(model, label))
-    try:
-        answer = predictor.answer(data.matrix[:32])
-    except Exception:
-        # what cannot be predicted is reported where it is, with its reason
-        return predictor
-    shape = (1, *answer.shape[1:])
-    if shape in ((1,), (1, 1)):
-        least, most = NO_PROBABILITY
-        beyond = answer[(answer < least) | (answer > most)]
-        if len(beyond) and not hasattr(model, "predict"):
-            raise ValueError(
-                f"{predictor.name} predicts {float(beyond[0]):.4g}, and {TARGET} holds classes: "
-                f"one number is the probability of {label!r}, neither its log-odds nor a percentage"
-            )
-        if unnamed:
-            return predictor
-        raise ValueError(
-            f"{predictor.name} gives one number for each row, and the explained class of {TARGET} "
-            f"is {label!r}: pass y as 0 and 1, 1 for the class that the number is the probability "
-            f"of, and no {argument('pos_label')}; or a function that gives a column for each class"
-        )
-    if shape != (1, outcome.among):
-        raise ValueError(
-            f"{predictor.name} gives an array of shape {shape} for one row, and {TARGET} has "
-            f"{outcome.among} classes: a column for each class is needed"
-        )
-    column = class_column(model, label, outcome.place)
-    return replace(predictor, column=column, of_classes=True)
-
-
-def _check_class_order(predictor: Predictor, outcome: Outcome) -> None:
-    """Raise if nothing says which column of a function is of which class."""
-    model = predictor.model
-    if outcome.sorted or predicts_classes(model) or hasattr(model, "classes_"):
-        return
-    raise ValueError(
-        f"{predictor.name} does not say which of its columns is of which class, and the categories "
-        f"of {TARGET} are not in alphabetical order: pass labels in place of categories, e.g. "
-        "y.astype(str), and columns in the order of sorted(set(y))"
-    )
-
-
-def _check_sizes(data: Data, cv: SplitsLike) -> None:
-    """Raise if there are too few rows that count, or of a class, for the folds."""
-    if not isinstance(cv, int | np.integer) or isinstance(cv, bool):
-        return
-    fit = np.arange(data.table.n_rows) if data.fit is None else data.fit
-    counted = fit[data.weights.values[fit] > 0]
-    weighted = " of positive weight" if len(counted) < len(fit) else ""
-    if weighted and len(counted) < 2 * cv:
-        raise ValueError(
-            f"{TABLE} has {len(counted)} rows{weighted}, too few for {cv} folds: each fold needs "
-            "two or more. Give more rows a weight, or use fewer folds"
-        )
-    outcome = data.outcome
-    if not outcome.is_classes:
-        return
-    counts = np.bincount(outcome.values[counted].astype(np.intp), minlength=outcome.n_classes)
-    rare = int(counts.argmin())
-    if counts[rare] < cv:
-        n = int(counts[rare])
-        name = outcome.classes[rare] if outcome.classes else str(rare)
-        fewer = f"use {argument('cv', n)}{' or less' * (n > 2)}, " if n > 1 else ""
-        raise ValueError(
-            f"class {name!r} of {TARGET} has {n} row{'s' * (n != 1)}{weighted}, fewer than the "
-            f"{cv} folds: {fewer}leave its rows out, or join it with another class"
-        )
-
-
-def _of_all_rows(
-    repeats: tuple[tuple[Fold, ...], ...], data: Data, seeds: Seeds
-) -> tuple[tuple[Fold, ...], ...]:
-    """Return folds of the rows that models are fitted on with those that are only held out."""
-    if data.fit is None:
-        return repeats
-    if in_time_order(repeats):
-        raise ValueError(
-            f"{argument('cv')} splits along time, and {argument('fit_rows')} takes a random sample "
-            f"of the rows: leave {argument('fit_rows')} out, or pass a number of folds"
-        )
-    others = np.setdiff1d(np.arange(data.table.n_rows), data.fit)
-    numbers = tickets(data.places_of(others), seeds.child("folds of other rows").sequence())
-    return widened(repeats, data.fit, others, numbers)
-
-
-def _cluster_split(
-    estimator: EstimatorLike,
-    data: Data,
-    cv: SplitsLike,
-    n_repeats: int | None,
-    loss: Loss,
-    seeds: Seeds,
-) -> Split:
-    """Return the folds of a learner of Dask, or raise for options that it does not honour."""
-    check_cluster(estimator, data)
-    name = type(estimator).__name__
-    if not isinstance(cv, int | np.integer) or isinstance(cv, bool) or cv < 2:
-        raise ValueError(
-            f"{argument('cv')} is {cv!r}, and folds of {name} are dealt on the workers: pass a "
-            "number of folds of 2 or more"
-        )
-    if n_repeats not in (None, 1):
-        raise ValueError(
-            f"{argument('n_repeats', n_repeats)} fits {name} that many times on all rows: leave it "
-            "at 1"
-        )
-    if loss.name == LOG_LOSS.name and predicts_classes(local_twin(estimator)):
-        raise ValueError(
-            f"{argument('loss', 'log-loss')} scales the margins of a classifier on further rows, "
-            f"and {name} is fitted on the workers: use {argument('loss', 'brier')}"
-        )
-    return Split.of(seeds, int(cv))
-
-
-def _on_margin(predictor: Predictor, fits: Fits) -> tuple[Predictor, Outcome]:
-    r"""Return a classifier as its log-odds, with the working response for an outcome.
-
-    :math:`\tilde y = f + (y - p)/\{p (1 - p)\}`, ``p`` the probability and ``f`` its log-odds, has
-    the mean ``f`` where the model is right: squared errors of it are scores on this scale.
-    """
-    outcome = fits.outcome
-    if outcome.kind != "binary" or not predicts_classes(predictor.model):
-        raise ValueError(
-            "scale='margin' explains the log-odds of a classifier of two classes: pass such a "
-            "model, or leave scale at 'response'"
-        )
-    known = outcome.named or outcome.place != 1
-    column = class_column(predictor.model, outcome.labels[-1]) if known else 1
-    on_margin = replace(predictor, scale="margin", column=column)
-    margin = on_margin(fits.table.matrix)
-    chance = 1.0 / (1.0 + np.exp(-margin))
-    spread = np.maximum(chance * (1.0 - chance), 1e-12)
-    response = margin + (outcome.values - chance) / spread
-    return on_margin, replace(outcome, values=response, kind="real")
-
-
-def is_default(learner: EstimatorLike) -> bool:
-    """Return whether a learner is the default stack."""
-    return isinstance(learner, SuperLearner) and learner.members is None
-
-
 def _settings(
     estimator: EstimatorLike, cv: SplitsLike, n_repeats: int, random_state: int | None
 ) -> dict[str, object]:
     return {
         "estimator": estimator, "cv": cv, "n_repeats": n_repeats, "random_state": random_state
     }  # fmt: skip
-
-
-def _warn_of_classes(model: EstimatorLike) -> None:
-    """Say which class a probability is of, where the classes are not 0 and 1 themselves."""
-    classes = classes_in_order(model)
-    if classes is None or len(classes) != 2 or not predicts_classes(model):
-        return
-    if classes not in ([0, 1], [False, True]):
-        first, second = map(repr, classes)
-        warn(
-            f"this {type(model).__name__} tells {first} from {second}: the probability of {second} "
-            f"is explained, so {TARGET} must be 1 for {second} and 0 for {first}",
-            OutcomeWarning,
-        )
-
-
-@validated
-def prepare(
-    X: TableLike,
-    y: VectorLike,
-    *,
-    estimator: EstimatorLike = "auto",
-    cv: SplitsLike = 5,
-    n_repeats: int | None = None,
-    feature_groups: GroupsLike = None,
-    units: UnitsKind = "columns",
-    sample_weight: VectorLike = None,
-    frequency_weight: VectorLike = None,
-    clusters: VectorLike = None,
-    missing: Missing = "indicator",
-    loss: LossLike = "auto",
-    task: Task = "auto",
-    pos_label: object = None,
-    scale: Scale = "response",
-    n_jobs: int | None = None,
-    random_state: int | None = 0,
-    progress: bool | None = None,
-    fit_rows: int | None = None,
-    explain_rows: int | str | None = None,
-    samples: bool = False,
-) -> Fits:
-    """Read the data and split them once; models are fitted when a method asks for them.
-
-    What comes back is what every method of :mod:`dfi.methods` computes from:
-    ``LOCO().compute(prepare(X, y))``. Of a large table that is not in memory some rows are
-    gathered, for methods that are about such ``samples``. :func:`dfi.explain` says more of the
-    parameters.
-
-    Parameters
-    ----------
-    samples : bool, default=False
-        Whether the methods that will be asked take a sample of the rows of such a table.
-
-    Returns
-    -------
-    Fits
-        What ``compute`` of a method takes.
-
-    Examples
-    --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> fits = dfi.methods.prepare(sample.X, sample.y, estimator="linear", cv=2)
-    >>> dfi.methods.LOCO().compute(fits)["loco"].influence.shape
-    (200, 3)
-    """
-    chosen = resolve_loss(loss)
-    given = isinstance(cv, str) and cv == "prefit"
-    if scale == "margin" and not (given and chosen is None):
-        raise ValueError(
-            "scale='margin' describes a fitted classifier by squared errors of its log-odds: pass "
-            f"{argument('cv', 'prefit')} and leave {argument('loss')} at 'auto'"
-        )
-    seeds = Seeds.of(random_state)
-    reading: Plain = {
-        "groups": feature_groups,
-        "units": units,
-        "sample_weight": sample_weight,
-        "frequency_weight": frequency_weight,
-        "missing": missing,
-        "task": task,
-        "positive": pos_label,
-        "counted": chosen is not None and chosen.domain == "positive",
-    }
-    if is_stream(X):
-        cluster = is_cluster_learner(estimator) and not given
-        wanted = Wanted(fit_rows, explain_rows, given=given, samples=samples, cluster=cluster)
-        check_streamed(cv, clusters)
-        data = read_streamed(X, y, wanted, seeds, partial(progress_bar, progress), **reading)
-    else:
-        data = read_data(X, y, clusters=clusters, **reading)
-        data = with_fit_rows(data, fit_rows, seeds, cv=cv, given=given)
-    return fits_of(
-        data,
-        estimator=estimator,
-        cv=cv,
-        n_repeats=n_repeats,
-        loss=chosen,
-        scale=scale,
-        n_jobs=n_jobs,
-        random_state=random_state,
-        progress=progress,
-        seeds=seeds,
-    )
-
-
-def fits_of(
-    data: Data,
-    *,
-    estimator: EstimatorLike = "auto",
-    cv: SplitsLike = 5,
-    n_repeats: int | None = None,
-    loss: Loss | None = None,
-    scale: Scale = "response",
-    n_jobs: int | None = None,
-    random_state: int | None = 0,
-    progress: bool | None = None,
-    seeds: Seeds | None = None,
-) -> Fits:
-    """Split data that were read already, or take a fitted model for them, as ``cv`` says."""
-    if data.dropped and not (isinstance(cv, int | np.integer | str) or hasattr(cv, "split")):
-        raise ValueError(
-            f"{argument('missing', 'drop')} leaves out {data.dropped} rows, so that the row "
-            f"numbers in cv are no longer those of {TABLE}: pass a number of folds or a splitter, "
-            "or drop the rows first"
-        )
-    if isinstance(cv, str) and cv != "prefit":
-        raise ValueError(f"unknown cv {cv!r}: pass a number of folds, a splitter or 'prefit'")
-    if n_repeats is None:
-        n_repeats = GROUP_REPEATS if data.joint and isinstance(cv, int) else None
-    fit = partial(Fits.cross, cv=cv)
-    if isinstance(cv, str):
-        fit = partial(Fits.prefit, scale=scale)
-    return fit(
-        data,
-        estimator,
-        n_repeats=n_repeats,
-        loss=loss,
-        random_state=random_state,
-        workers=Workers(n_jobs, progress),
-        seeds=seeds,
-    )

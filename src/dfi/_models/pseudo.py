@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi._data.folds import Fold
-from dfi._models.fits import Fits, family_of, loss_for
+from dfi._models.fits import Fits
 from dfi._models.learners import (
     check_learner_suits_outcome,
     is_plain_regressor,
     resolve_learner,
 )
+from dfi._models.loss_choice import family_of, loss_for
 from dfi._models.predictor import predict_once
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from dfi._data.outcome import Outcome
 from dfi._data.table import Table
 from dfi._models.crossfit import fit_model
 from dfi._models.encoders import column_names, keeps_columns, reads_raw_columns, takes_levels
+from dfi._models.fits import once
 from dfi._models.predictor import forest_values, is_plain_forest, predict_once, predictor_for
 from dfi._models.stack import SuperLearner, fit_members, rows_for
 from dfi._models.temperature import TemperatureScaled
@@ -56,9 +57,10 @@ class Learner(Protocol):
         """Change some of its parameters."""
 
 
+@once
 def submodels(fits: Fits) -> Submodels:
     """Return the submodels of a table; whatever was fitted for one method serves the next."""
-    return fits.keep("submodels", lambda: Submodels(fits))
+    return Submodels(fits)
 
 
 @dataclass(eq=False)

@@ -1,7 +1,7 @@
 """``dfi doctor``: what is in a table and what ``dfi explain`` would do with it, before any fit.
 
 Everything is read by what ``explain`` reads with, and decided by what decides there
-(:func:`~dfi._models.fits.prepare`, :meth:`~dfi.methods.Disentangled.foreseen`): nothing is
+(:func:`~dfi._models.prepare.prepare`, :meth:`~dfi.methods.Disentangled.foreseen`): nothing is
 judged a second time.
 """
 
@@ -21,7 +21,7 @@ from dfi._data.outcome import Outcome
 from dfi._data.source import LARGE_ROWS
 from dfi._data.table import refused_columns
 from dfi._data.text import find_dates
-from dfi._models.fits import prepare
+from dfi._models.prepare import prepare
 from dfi._run import refusal
 from dfi._scoring.forms import CROSSED
 from dfi.cli.columns import is_time

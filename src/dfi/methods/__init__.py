@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable
 
-from dfi._models.fits import Fits, prepare
+from dfi._models.fits import Fits
+from dfi._models.prepare import prepare
 from dfi._parameters import validated
 from dfi.methods.base import Method, Part
 from dfi.methods.conditional import CPI

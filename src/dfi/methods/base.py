@@ -9,6 +9,7 @@ import numpy as np
 
 from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.closed_form import as_linear
+from dfi._models.fits import once
 from dfi._models.predictor import predict_once
 from dfi._models.quality import combined_quality
 from dfi._scoring.forms import explained_rows
@@ -197,8 +198,12 @@ def with_totals(part: Part, fits: Fits) -> Part:
     """Return a part with what the full models explain, where it has no totals of its own."""
     if part.totals is not None or not np.array_equal(part.rows, fits.rows):
         return part
-    totals = fits.keep("totals", lambda: loss_totals(fits, fits.full, "loco"))
-    return replace(part, totals=totals)
+    return replace(part, totals=_full_totals(fits))
+
+
+@once
+def _full_totals(fits: Fits) -> Floats:
+    return loss_totals(fits, fits.full, "loco")
 
 
 def summed(
@@ -283,16 +288,13 @@ class OneStep(Method):
         return self.corrected if self.debias else self.plain
 
 
+@once
 def full_lines(fits: Fits) -> tuple[LineModel, ...]:
     """Return the full model of each fold, read into closed form or trees where it can be."""
-
-    def read() -> tuple[LineModel, ...]:
-        found = []
-        for models in fits.full:
-            rows = fits.table.matrix[models.test]
-            sample = rows[:: max(1, len(rows) // SAMPLE_ROWS)]
-            model = line_model(models.predictors[0], sample, Quadrature())
-            found.append(as_linear(model) or model)
-        return tuple(found)
-
-    return fits.keep("full lines", read)
+    found = []
+    for models in fits.full:
+        rows = fits.table.matrix[models.test]
+        sample = rows[:: max(1, len(rows) // SAMPLE_ROWS)]
+        model = line_model(models.predictors[0], sample, Quadrature())
+        found.append(as_linear(model) or model)
+    return tuple(found)

@@ -37,6 +37,7 @@ from sklearn.preprocessing import StandardScaler
 from dfi._lines.closed_form import LINEAR_MODELS
 from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._models.crossfit import seed_estimator
+from dfi._models.fits import once
 from dfi._models.learners import predicts_classes
 from dfi._models.stack import SuperLearner
 from dfi._models.submodels import (
@@ -400,16 +401,13 @@ def is_linear(learner: Learner) -> bool:
     return isinstance(final, LINEAR_MODELS)
 
 
+@once
 def covariate_residuals(fits: Fits) -> dict[int, Floats]:
     """Return, for each unit that varies, what the others do not explain of its matrix columns.
 
     Out of fold, one array of shape (n, width of the unit) per unit, fitted once. Indicator columns
     of a categorical column are regressed too: this is a variance, not a draw.
     """
-    return fits.keep(("covariate residuals",), lambda: _covariate_residuals(fits))
-
-
-def _covariate_residuals(fits: Fits) -> dict[int, Floats]:
     learner = _covariate_learner(fits.learner)
     units, table, weights = fits.units, fits.table, fits.data.fit_weights
     places = [

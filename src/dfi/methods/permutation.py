@@ -63,6 +63,7 @@ import numpy as np
 
 from dfi._data.levels import constant_columns
 from dfi._lines.quadrature import DEFAULT_MEMORY
+from dfi._models.fits import once
 from dfi._parameters import validated_fields
 from dfi._scoring.forms import loco
 from dfi.methods.base import CONSERVATIVE, OneStep, Part, full_lines
@@ -284,20 +285,20 @@ class Swap:
 
 def swap(fits: Fits, f: int, unit: int, count: int) -> Swap:
     """Return the swapped predictions of a fold; small ones are kept for the next method."""
-
-    def make() -> Swap:
-        test = fits.folds[f].test
-        rows = fits.table.matrix[test]
-        generator = np.random.default_rng(fits.child("swaps", f))
-        donors = donor_rows(*choose_shifts(len(rows), count, generator))
-        values = swapped_predictions(
-            rows, fits.units.positions[unit], donors, full_lines(fits)[f].predict, DEFAULT_MEMORY
-        )
-        share = donor_shares(fits.weights.values[test], donors)
-        return Swap(values, donors, share, 1.0 - donors.shape[1] / (len(rows) - 1))
-
     small = 24 * len(fits.rows) * count * len(fits.units) <= KEPT_BYTES
-    return fits.keep(("swap", f, unit, count), make) if small else make()
+    return (once(_swap) if small else _swap)(fits, f, unit, count)
+
+
+def _swap(fits: Fits, f: int, unit: int, count: int) -> Swap:
+    test = fits.folds[f].test
+    rows = fits.table.matrix[test]
+    generator = np.random.default_rng(fits.child("swaps", f))
+    donors = donor_rows(*choose_shifts(len(rows), count, generator))
+    values = swapped_predictions(
+        rows, fits.units.positions[unit], donors, full_lines(fits)[f].predict, DEFAULT_MEMORY
+    )
+    share = donor_shares(fits.weights.values[test], donors)
+    return Swap(values, donors, share, 1.0 - donors.shape[1] / (len(rows) - 1))
 
 
 def choose_shifts(n: int, count: int, generator: np.random.Generator) -> tuple[Ints, Ints]:
@@ -409,15 +410,13 @@ def _model_term(fits: Fits, f: int, unit: int, swapped: Swap, factor: Floats) ->
     )[:, 0]
 
 
+@once
 def riesz_span(fits: Fits, f: int) -> RieszSpan:
-    """Return the span of a fold, made once."""
-    train = fits.folds[f].train
-    return fits.keep(
-        ("span", f),
-        lambda: RieszSpan(
-            fits.table.matrix[train], fits.weights.values[train], full_lines(fits)[f].predict
-        ),
+    """Return the span of a fold."""
+    rows, mass = (
+        values[fits.folds[f].train] for values in (fits.table.matrix, fits.weights.values)
     )
+    return RieszSpan(rows, mass, full_lines(fits)[f].predict)
 
 
 class RieszSpan:
