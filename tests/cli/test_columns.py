@@ -10,8 +10,9 @@ import pytest
 
 import dfi
 from dfi.cli.columns import block_groups, read_number
+from dfi.cli.delimited import Spelling
 from dfi.cli.options import Decimal
-from dfi.cli.tables import Spelling, read_file
+from dfi.cli.reading import read_file
 
 LINEAR = ("--model", "linear", "--folds", "3")
 

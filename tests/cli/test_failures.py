@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from dfi.cli import main
-from dfi.cli.console import Failure, OutputFolder
+from dfi.cli.console import Failure
+from dfi.cli.outputs import OutputFolder
 
 BASE = "a,b,y\n" + "".join(f"{k % 7},{k % 5},{k % 11 + 0.5}\n" for k in range(60))
 

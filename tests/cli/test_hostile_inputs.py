@@ -10,9 +10,10 @@ import polars as pl
 import pytest
 
 import dfi
-from dfi.cli import tables
+from dfi.cli import reading
 from dfi.cli.console import Failure, sentence
-from dfi.cli.tables import plain_cell, read_file
+from dfi.cli.outputs import plain_cell, write_tables
+from dfi.cli.reading import read_file
 
 ESCAPE = "\x1b]0;\x9b2J"
 TURNED = "a\u202egnp.exe\u2066"
@@ -67,7 +68,7 @@ def test_a_reader_in_rust_that_gives_up(run, place, monkeypatch, capfd):
         )
         raise PanicException("range end index 8 out of range for slice of length 4")
 
-    monkeypatch.setitem(tables._READERS, "arrow", panic)
+    monkeypatch.setitem(reading._READERS, "arrow", panic)
     one_sentence(run("explain", "data.arrow", "-y", "y"), 3, "data.arrow cannot be read as Arrow")
     assert "panicked" not in capfd.readouterr().err
 
@@ -89,7 +90,7 @@ def test_interruptions_are_not_taken_for_damage(run, place, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(tables._READERS, "csv", interrupt)
+    monkeypatch.setitem(reading._READERS, "csv", interrupt)
     assert run("explain", "data.csv", "-y", "y").exit_code == 130
 
 
@@ -115,7 +116,7 @@ def test_cells_that_a_spreadsheet_would_run(name, shown):
 
 def test_tables_for_people_are_neutral_and_those_for_programs_true(tmp_path):
     table = pl.DataFrame({"feature": ["=1+1", "b"], "@score": [-1.5, 2.0]})
-    tables.write_tables(table, tmp_path, "importance")
+    write_tables(table, tmp_path, "importance")
     assert (tmp_path / "importance.csv").read_text() == "feature,'@score\n'=1+1,-1.5\nb,2.0\n"
     assert pl.read_parquet(tmp_path / "importance.parquet").equals(table)
 

@@ -10,7 +10,7 @@ import pytest
 import dfi
 from dfi._data import source
 from dfi._data.streams.files import Files, find_files
-from dfi.cli import tables
+from dfi.cli import reading
 
 MEANT, OTHER = 30, 40
 """Rows of the file that is named, and of all that a pattern of its name would match."""
@@ -104,7 +104,7 @@ def test_every_command_reads_the_file_that_is_named(ending, seen, run, place):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_large_files_and_folders_of_odd_names(name, seen, place, monkeypatch):
-    monkeypatch.setattr(tables, "STREAMED_BYTES", 0)
+    monkeypatch.setattr(reading, "STREAMED_BYTES", 0)
     monkeypatch.setattr(source, "LARGE_ROWS", 0)
     for other in NAMES[name]:
         write(rows(OTHER), place / f"{other}.parquet")

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dfi.cli.tables import read_file
+from dfi.cli.reading import read_file
 
 N = 60
 RNG = np.random.default_rng(0)

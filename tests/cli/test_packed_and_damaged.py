@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dfi._data.streams.files import Files, parquet_batches
-from dfi.cli import tables
+from dfi.cli import reading
 from dfi.cli.console import Failure
-from dfi.cli.tables import read_file, scan_files
+from dfi.cli.reading import read_file, scan_files
 
 FRAME = pl.DataFrame({"a": [1.5, 2.5, 3.5], "b": [1, 2, 3], "y": [0.5, 1.0, 2.0]})
 
@@ -52,7 +52,7 @@ def test_packed_tables(packer, ending, tmp_path):
 
 @pytest.mark.parametrize("packer", PACKERS)
 def test_packed_tables_cannot_fill_the_memory(packer, tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "FREE_BYTES", 1000)
+    monkeypatch.setattr(reading, "FREE_BYTES", 1000)
     (tmp_path / "a.csv").write_bytes(PACKERS[packer](b"a,y\n" + b"1,2\n" * 50_000))
     with pytest.raises(Failure, match=r"unpacks to more than .* --max-unpacked"):
         read_file(str(tmp_path / "a.csv"))

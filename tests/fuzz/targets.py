@@ -22,7 +22,7 @@ import dfi
 from dfi._data.streams.files import Files
 from dfi._lines.trees.readers import read_trees
 from dfi.cli.console import INPUT, Failure, sentence
-from dfi.cli.tables import read_file
+from dfi.cli.reading import read_file
 from dfi.results.file import FileFormatError
 
 from .mutations import craft_result, mutate

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import dfi
-from dfi.cli import tables
+from dfi.cli import reading
 from dfi.cli.app import app
 
 
@@ -55,7 +55,7 @@ def test_folders_patterns_and_large_files_are_read_in_parts(folder, monkeypatch)
         done, out = run(data, *options)
         assert scores(done, out) == pytest.approx(whole, rel=1e-10)
         assert "7 rows without 'y' left out" in " ".join(json.loads(done.stdout)["warnings"])
-    monkeypatch.setattr(tables, "STREAMED_BYTES", 100)
+    monkeypatch.setattr(reading, "STREAMED_BYTES", 100)
     done, out = run(folder.parent / "all.parquet", "--fit-rows", "300", "--explain-rows", "400")
     scores(done, out)
     spec = dfi.load(out / "result.dfi").spec

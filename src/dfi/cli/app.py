@@ -18,12 +18,10 @@ from dfi._files import is_pattern
 from dfi.cli import options
 from dfi.cli.console import (
     CHANGED,
-    INPUT,
-    OUTPUT,
-    REFUSED,
     Console,
-    Failure,
-    OutputFolder,
+    Refused,
+    Unreadable,
+    Unwritable,
     guarded,
     leading,
     print_changes,
@@ -31,10 +29,10 @@ from dfi.cli.console import (
     print_lines,
     print_path,
     print_table,
-    refuse_inputs,
 )
 from dfi.cli.inputs import read_arguments, resolve_transport
 from dfi.cli.options import Request, UnitsKind, split_names, with_request
+from dfi.cli.outputs import OutputFolder, refuse_inputs
 from dfi.cli.reproduce import reproduce
 
 if TYPE_CHECKING:
@@ -145,7 +143,7 @@ class Run:
             return Period(arguments, None)
         X = arguments["X"]
         if row_id not in X.columns:
-            raise Failure(f"--id: {data} has no column {row_id!r}", REFUSED)
+            raise Refused(f"--id: {data} has no column {row_id!r}")
         return Period({**arguments, "X": X.drop(row_id)}, X.get_column(row_id))
 
     def named(self, result: dfi.Importance) -> dfi.Importance:
@@ -202,7 +200,7 @@ def explain(
     with console.warnings():
         arguments = run.read(f"explaining {request.target!r}", parts=True)
         from dfi._scoring.sampling import answers_interrupts
-        from dfi.cli.tables import write_tables
+        from dfi.cli.outputs import write_tables
         from dfi.results.views import finite, unit_rows
         from dfi.results.words import null_label, quality_text, sample_text
 
@@ -287,7 +285,7 @@ def compare(
     run = Run(context, request, "-comparison", COMPARE_FILES, perhaps=RESULTS)
     with run.console.warnings():
         arguments = run.read(f"comparing importances of {request.target!r}", refits=True)
-        from dfi.cli.tables import write_tables
+        from dfi.cli.outputs import write_tables
         from dfi.results.views import finite, unit_rows
 
         comparison = dfi.compare(
@@ -328,7 +326,7 @@ def sensitivity(
         arguments = run.read(f"explaining {request.target!r} under several transports")
         from matplotlib.figure import Figure
 
-        from dfi.cli.tables import write_tables
+        from dfi.cli.outputs import write_tables
         from dfi.results.views import shorten, unit_rows
 
         settings = dfi.sensitivity(
@@ -377,12 +375,12 @@ def change(
     folder. With --fail-on-change the exit code is 6 where a change was found.
     """
     if request.data == after == "-":
-        raise Failure("standard input holds one table: name a file for the other", INPUT)
+        raise Unreadable("standard input holds one table: name a file for the other")
     run = Run(context, request, "-change", CHANGE_FILES, also=(after,))
     console = run.console
     with console.warnings():
         from dfi._data.frames import ordered_like
-        from dfi.cli.tables import write_tables
+        from dfi.cli.outputs import write_tables
         from dfi.report.change import change_rows
 
         read = [run.read_table(table, row_id) for table in (request.data, after)]
@@ -447,7 +445,7 @@ def read_grid(
 ) -> tuple[list[str] | None, list[float] | None]:
     """Return the transports or the epsilons that :func:`dfi.sensitivity` is asked for."""
     if transports is not None and epsilons is not None:
-        raise Failure("give --transports or --epsilons, not both", REFUSED)
+        raise Refused("give --transports or --epsilons, not both")
     if transports is not None:
         return split_names([transports]), None
     values = []
@@ -455,7 +453,7 @@ def read_grid(
         try:
             values.append(float(text))
         except ValueError:
-            raise Failure(f"--epsilons: {text!r} is not a number", REFUSED) from None
+            raise Refused(f"--epsilons: {text!r} is not a number") from None
     return None, values
 
 
@@ -495,16 +493,16 @@ def read_result(path: Path) -> dfi.Importance:
     try:
         return dfi.load(file)
     except FileNotFoundError:
-        raise Failure(f"there is no file {file}", INPUT) from None
+        raise Unreadable(f"there is no file {file}") from None
     except PermissionError:
-        raise Failure(f"{file} may not be read: permission denied", INPUT) from None
+        raise Unreadable(f"{file} may not be read: permission denied") from None
 
 
 def read_groups(path: str | None) -> object:
     """Return the groups of a file, or None for those of the result."""
     if path is None:
         return None
-    from dfi.cli.tables import read_groups_file
+    from dfi.cli.reading import read_groups_file
 
     return read_groups_file(path)
 
@@ -553,7 +551,7 @@ def show(
         scores = scores.group(read_groups(groups))
     elif space is options.Space.latent:
         if scores.latent is None:
-            raise Failure(f"{result} holds no latent scores", REFUSED)
+            raise Refused(f"{result} holds no latent scores")
         scores = scores.latent
     from dfi.results.file import thaw
     from dfi.results.views import SPACES, finite, unit_rows
@@ -600,7 +598,7 @@ def report(
             loaded, out, title=title, target=target, groups=read_groups(groups), overwrite=force
         )
     except FileExistsError:
-        raise Failure(f"{out} exists already; replace it with --force", OUTPUT) from None
+        raise Unwritable(f"{out} exists already; replace it with --force") from None
     print_path(written)
 
 

@@ -6,13 +6,14 @@ Nothing is guessed: what could be read in two ways is refused with the options t
 from __future__ import annotations
 
 import datetime as dt
+import difflib
 import re
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from dfi._data.text import find_dates
-from dfi.cli.console import REFUSED, Failure, Refusals
+from dfi._data.text import find_dates, find_numbers, spelling
+from dfi.cli.console import ColumnsRefused, Refusals, Refused
 from dfi.cli.options import Dates, Decimal, Numbers
 
 if TYPE_CHECKING:
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
 
     from dfi.cli.console import Console
     from dfi.cli.options import Request
+
+MISSING = [
+    *("NA", "N/A", "n/a", "null", "NULL", "nan", "NaN", "NAN", "-nan", "-NaN"),
+    *("#N/A", "#NA", "<NA>", "#N/A N/A"),
+]
+"""What stands for a missing value in every column."""
+
+MISSING_NUMBERS = {"", "none", "?", "-", "--", ".", "..", "*"}
+"""What does so where all other values are numbers, in small letters; words are levels elsewhere."""
 
 POOLED = "(other)"
 TEXT_DATES = (
@@ -120,11 +130,10 @@ def _refuse_two_scales(name: str, values: Sequence[str], decimal: Decimal) -> No
     percent = [value for value in values if "%" in value]
     plain = [value for value in values if "%" not in value]
     if percent and [value for value in plain if read_number(value, decimal)]:
-        raise Failure(
+        raise Refused(
             f"column {name!r} has {percent[0]!r} and {plain[0]!r}: numbers with and without a "
             "percent sign are not of one scale; write them alike, or leave the column out with "
-            "--drop",
-            REFUSED,
+            "--drop"
         )
 
 
@@ -134,26 +143,23 @@ def _refuse_marks(name: str, values: Sequence[str], decimal: Decimal) -> None:
     text = "keep them as levels with --numbers text"
     if _holds(values, _THOUSANDS) and decimal is Decimal.point:
         example = min(value for value in values if "," in value)
-        raise Failure(
+        raise Refused(
             f"column {name!r} has texts such as {example!r}: thousands are read with "
-            f"--numbers marked, decimal commas with --decimal ,; or {text}",
-            REFUSED,
+            f"--numbers marked, decimal commas with --decimal ,; or {text}"
         )
     if _holds(values, _plain(other)):
         mark = "commas" if other is Decimal.comma else "points"
-        raise Failure(
+        raise Refused(
             f"column {name!r} has decimal {mark} ({min(values)!r}): read them with --decimal "
-            f"{other.value}, or {text}",
-            REFUSED,
+            f"{other.value}, or {text}"
         )
     for mark in (decimal, other):
         if values and all(read_number(value, mark) is not None for value in values):
             more = "" if mark is decimal else f" --decimal {mark.value}"
             marked = min(value for value in values if not _holds([value], _plain(mark)))
-            raise Failure(
+            raise Refused(
                 f"column {name!r} has numbers with marks ({marked!r}): read them with "
-                f"--numbers marked{more}, or {text}",
-                REFUSED,
+                f"--numbers marked{more}, or {text}"
             )
 
 
@@ -223,10 +229,9 @@ def with_dates(
         parts = _parts(name, frame[name])
         taken = [part for part in parts if part in frame.columns and part != name]
         if taken:
-            raise Failure(
+            raise Refused(
                 f"--dates parts makes a column {taken[0]!r} of {name!r}, and there is one already: "
-                "rename it, or use --dates days",
-                REFUSED,
+                "rename it, or use --dates days"
             )
         columns += parts.values()
         blocks[name] = list(parts)
@@ -251,10 +256,9 @@ def read_dates(column: pl.Series) -> pl.Series | None:
     if len(found) > 1:
         forms = ", ".join(re.sub(r"%(.)", lambda m: _LETTERS[m[1]], form) for form in found)
         example = column.drop_nulls()[0]
-        raise Failure(
+        raise Refused(
             f"column {column.name!r} has dates such as {example!r}, which may be read as {forms}: "
-            "write them as YYYY-MM-DD, or leave the column out with --drop",
-            REFUSED,
+            "write them as YYYY-MM-DD, or leave the column out with --drop"
         )
     return next(iter(found.values()), None)
 
@@ -279,10 +283,9 @@ def _refuse_mixed_dates(column: pl.Series) -> None:
     """Raise for texts that are dates, each in some way, and that no one way reads."""
     dates = find_dates(column.drop_nulls().to_list())
     if dates is not None and dates.odd is None:
-        raise Failure(
+        raise Refused(
             f"column {column.name!r} has dates that are not all written in one way, such as "
-            f"{dates.example!r}: write them as YYYY-MM-DD, or leave the column out with --drop",
-            REFUSED,
+            f"{dates.example!r}: write them as YYYY-MM-DD, or leave the column out with --drop"
         )
 
 
@@ -307,10 +310,9 @@ def with_fewer_levels(
             continue
         kept = counts[name].head(limit - 1)
         if POOLED in kept:
-            raise Failure(
+            raise Refused(
                 f"--max-levels makes a level {POOLED!r} of {name!r}, which has one of that name "
-                "already: rename it",
-                REFUSED,
+                "already: rename it"
             )
         common = texts.is_null() | texts.is_in(kept.implode())
         often = [int(count) for count in counts["count"].to_list()]
@@ -333,3 +335,99 @@ def block_groups(
     for feature in features:
         groups.setdefault(owner.get(feature, feature), []).append(feature)
     return groups
+
+
+def as_classes(column: pl.Series, na_values: set[str]) -> pl.Series:
+    """Return a column whose values are classes, whatever they are."""
+    return _with_gaps(column.cast(pl.String), na_values).cast(pl.Categorical)
+
+
+def as_meant(column: pl.Series, na_values: set[str], *, decided: bool, comma: bool) -> pl.Series:
+    """Return a column with blanks stripped, missing values marked, and numbers as numbers."""
+    if column.dtype != pl.String:
+        if not na_values or not column.dtype.is_numeric():
+            return column
+        absent = [number for number in map(_number, na_values) if number is not None]
+        return column.set(column.is_in(absent), None) if absent else column
+    column = _with_gaps(column, na_values)
+    if decided:
+        return column
+    bare = column.str.strip_chars()
+    marks = bare.str.to_lowercase().is_in(sorted(MISSING_NUMBERS))
+    numbers = bare.set(marks, None)
+    for kind in () if comma else (pl.Int64, pl.Float64):
+        found = numbers.cast(kind, strict=False)
+        if found.null_count() == numbers.null_count() < len(numbers):
+            return found
+    spelt = numbers.drop_nulls().unique().to_list()
+    return numbers if spelt and all(spelling(text) is not None for text in spelt) else bare
+
+
+def meant_lazily(name: str, dtype: pl.DataType, na_values: set[str], *, classes: bool) -> pl.Expr:
+    """Return a column of a table in parts as :func:`as_meant` does one with a type."""
+    column = pl.col(name)
+    if classes or dtype == pl.String:
+        column = column.cast(pl.String)
+        marks = column.str.strip_chars().is_in(sorted({*MISSING, *na_values}))
+        column = pl.when(~marks).then(column)
+        return (column.cast(pl.Categorical) if classes else column).alias(name)
+    absent = [number for number in map(_number, na_values) if number is not None]
+    if absent and dtype.is_numeric():
+        column = pl.when(~column.is_in(absent)).then(column)
+    return column.alias(name)
+
+
+def _with_gaps(column: pl.Series, na_values: set[str]) -> pl.Series:
+    bare = column.str.strip_chars()
+    return column.set(bare.is_in(sorted({*MISSING, *na_values})), None)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def text_features(features: pl.DataFrame, request: Request) -> pl.DataFrame:
+    """Return features whose text is no number, or is to be levels; raise for other text."""
+    levels: list[pl.Series] = []
+    reasons: dict[str, str] = {}
+    for column in features.get_columns():
+        if column.dtype != pl.String:
+            continue
+        found = find_numbers(column.drop_nulls().to_list())
+        if found is None:
+            continue
+        if request.numbers is Numbers.text:
+            levels.append(column.cast(pl.Categorical))
+            continue
+        odd = f"call {(found.odd or '')[:40]!r} missing with --na-values, "
+        first = "write all of it as numbers, " if found.odd is None or found.how else odd
+        reasons[column.name] = (
+            f"column {column.name!r} {found.words()}: {first}name the column with --categorical "
+            "if its values are classes, or leave it out with --drop"
+        )
+    if reasons:
+        raise ColumnsRefused(reasons)
+    return features.with_columns(levels) if levels else features
+
+
+def require_column(columns: Sequence[str], name: str, option: str) -> None:
+    """Raise where a table has no column of a name, with those that may be meant."""
+    if name in columns:
+        return
+    if len(columns) == 1 and name.lower() in columns[0].lower():
+        raise Refused(
+            f"{option}: there is no column {name!r}; the only column is {columns[0]!r}: separate "
+            "fields by commas, semicolons, tabs or |"
+        )
+    bare = name.strip().lower()
+    by_case = [column for column in columns if column.strip().lower() == bare]
+    close = by_case or difflib.get_close_matches(name, columns, n=3)
+    listed = close or columns[:10]
+    lead = "did you mean" if close else "the columns are"
+    end = "?" if close else ", ..." if len(columns) > len(listed) else ""
+    raise Refused(
+        f"{option}: there is no column {name!r}; {lead} {', '.join(map(repr, listed))}{end}"
+    )

@@ -21,13 +21,12 @@ import codecs
 import functools
 import io
 import json
-import os
 import re
 import signal
 import sys
 import threading
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
@@ -37,7 +36,7 @@ from rich.console import Console as RichConsole
 from rich.text import Text
 
 from dfi._checks import printable
-from dfi._files import folder_filled, is_pattern, outputs_noted, refuse_other_letters
+from dfi._files import outputs_noted, refuse_other_letters
 from dfi._parameters import messages_name_options
 
 if TYPE_CHECKING:
@@ -63,12 +62,28 @@ DEFECT, INPUT, REFUSED, OUTPUT, CHANGED, INTERRUPTED, TERMINATED = 1, 3, 4, 5, 6
 class Failure(Exception):
     """A foreseen failure: a sentence and an exit code."""
 
-    def __init__(self, sentence: str, code: int) -> None:
-        super().__init__(sentence)
-        self.code = code
+    code = DEFECT
 
 
-class ColumnsRefused(Failure):
+class Unreadable(Failure):
+    """An input could not be read."""
+
+    code = INPUT
+
+
+class Refused(Failure):
+    """The data or the options were refused."""
+
+    code = REFUSED
+
+
+class Unwritable(Failure):
+    """An output could not be written."""
+
+    code = OUTPUT
+
+
+class ColumnsRefused(Refused):
     """Columns that are refused, each with its sentence; the first is what a command ends with."""
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
@@ -77,7 +92,7 @@ class ColumnsRefused(Failure):
         if others:
             what = "another column is" if len(others) == 1 else f"{len(others)} more columns are"
             sentence += f" ({what} refused too: dfi doctor tells each)"
-        super().__init__(sentence, REFUSED)
+        super().__init__(sentence)
 
 
 class Refusals:
@@ -170,11 +185,10 @@ def refuse_small_limit() -> None:
 
     allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
     if allowed != resource.RLIM_INFINITY and allowed < LEAST_MEMORY:
-        raise Failure(
+        raise Refused(
             f"a process may take {allowed / 2**30:.2g} GB of addresses here, and the libraries of "
             f"numbers need {LEAST_MEMORY / 2**30:.2g}: raise the limit with ulimit -v unlimited, "
-            "or run dfi outside of it",
-            REFUSED,
+            "or run dfi outside of it"
         )
 
 
@@ -186,7 +200,7 @@ def _refuse_other_letters(options: Mapping[str, object]) -> None:
                 try:
                     refuse_other_letters(str(item))
                 except ValueError as error:
-                    raise Failure(str(error), OUTPUT if name == "out" else INPUT) from None
+                    raise (Unwritable if name == "out" else Unreadable)(str(error)) from None
 
 
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
@@ -405,103 +419,3 @@ def leading(rows: Rows) -> str:
         f"({number(row['ci_low'])} to {number(row['ci_high'])})"
         for row in rows[:3]
     )
-
-
-def refuse_inputs(places: Sequence[Path], given: Sequence[str | Path | None]) -> None:
-    """Raise if one of the files that a command would write is one that it reads.
-
-    They are compared by what they lead to: a file has several names through links.
-    """
-    outputs = {_identity(place): place for place in places if place.exists()}
-    for name in given if outputs else ():
-        for read in () if name is None else _files_of(str(name)):
-            with suppress(OSError):
-                place = outputs.get(_identity(read))
-                if place is not None:
-                    source = "standard input" if read == 0 else str(read)
-                    also = "" if source == str(place) else f", as {source}"
-                    raise Failure(
-                        f"{place} would be replaced, and is read{also}: choose another --out",
-                        OUTPUT,
-                    )
-
-
-def _identity(file: Path | int) -> tuple[int, int]:
-    status = os.stat(file)
-    return status.st_dev, status.st_ino
-
-
-def _files_of(name: str) -> Sequence[Path | int]:
-    """Return the files that an argument names, standard input as its descriptor."""
-    if name == "-":
-        return [0]
-    if not is_pattern(name) and not Path(name).is_dir():
-        return [Path(name)]
-    from dfi._data.streams.files import find_files
-
-    try:
-        return find_files(name)
-    except ValueError:  # who reads them says why
-        return []
-
-
-class OutputFolder:
-    """A folder that is filled beside its place and moved into it when everything is there."""
-
-    def __init__(
-        self,
-        path: Path,
-        names: Sequence[str],
-        *,
-        force: bool,
-        perhaps: Sequence[str] = (),
-        inputs: Sequence[str | Path | None] = (),
-    ) -> None:
-        self.path = path
-        self.written: list[str] = []
-        if path.exists() and not path.is_dir():
-            raise Failure(f"{path} is a file, not a folder; choose another --out", OUTPUT)
-        places = [place for pattern in (*names, *perhaps) for place in path.glob(pattern)]
-        for place in places:
-            if place.exists() and not place.is_file():
-                what = "a folder" if place.is_dir() else "a pipe or a device"
-                raise Failure(
-                    f"{place} is {what}, and a file of that name would be written: move it, or "
-                    "choose another --out",
-                    OUTPUT,
-                )
-        refuse_inputs(places, inputs)
-        if not force:
-            self._refuse_to_replace([name for name in names if (path / name).exists()])
-        self._protected = set() if force or not path.exists() else {f.name for f in path.iterdir()}
-        parent = path.parent
-        if not parent.is_dir():
-            raise Failure(f"the folder {parent} does not exist; create it first", OUTPUT)
-        if not os.access(path if path.is_dir() else parent, os.W_OK | os.X_OK):
-            raise Failure(f"nothing may be written in {parent}: permission denied", OUTPUT)
-
-    @contextmanager
-    def filling(self) -> Iterator[Path]:
-        """Yield a folder to write into; at the end its files are in their place, all or none."""
-        names: list[str] = []
-
-        def accept(found: Sequence[str]) -> None:
-            # some names are known only when the files are there
-            self._refuse_to_replace(sorted(self._protected.intersection(found)))
-            names.extend(found)
-
-        with folder_filled(self.path, accept) as stage:
-            yield stage
-        self.written += [name for name in names if name not in self.written]
-
-    def outputs(self) -> dict[str, str]:
-        """Return the files that were written, by name; not what else is in the folder."""
-        return {name: str(self.path / name) for name in sorted(self.written)}
-
-    def _refuse_to_replace(self, names: Sequence[str]) -> None:
-        if names:
-            raise Failure(
-                f"{self.path} already has {', '.join(names)}; choose another --out, or replace "
-                "them with --force",
-                OUTPUT,
-            )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dfi.cli import options
-from dfi.cli.console import INPUT, REFUSED, ColumnsRefused, Failure
+from dfi.cli.console import ColumnsRefused, Refused, Unreadable
 from dfi.cli.options import UnitsKind, split_names
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dfi._types import TransportLike
     from dfi.cli.console import Console
     from dfi.cli.options import Request
-    from dfi.cli.tables import Selection
+    from dfi.cli.roles import Selection
 
     Aside = tuple[pl.Series, str]
     """A column that is refused, and why."""
@@ -39,20 +39,15 @@ def read_arguments(
         close = difflib.get_close_matches(request.loss, options.LOSSES, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         known = ", ".join(options.LOSSES)
-        raise Failure(f"unknown loss {request.loss!r}; {hint}known are {known}", REFUSED)
+        raise Refused(f"unknown loss {request.loss!r}; {hint}known are {known}")
     if request.weights is not None and request.frequency_weights is not None:
-        raise Failure("pass --weights or --frequency-weights, not both", REFUSED)
+        raise Refused("pass --weights or --frequency-weights, not both")
     if request.units is UnitsKind.groups and request.groups is None:
-        raise Failure("--units groups makes groups the units: name them with --groups", REFUSED)
+        raise Refused("--units groups makes groups the units: name them with --groups")
     model, fitted = resolve_model(request, console)
-    from dfi.cli.tables import (
-        Spelling,
-        read_file,
-        read_groups_file,
-        scan_files,
-        select,
-        select_lazily,
-    )
+    from dfi.cli.delimited import Spelling
+    from dfi.cli.reading import read_file, read_groups_file, scan_files
+    from dfi.cli.roles import select, select_lazily
 
     groups = None if request.groups is None else read_groups_file(request.groups)
     console.say(f"reading {'standard input' if request.data == '-' else request.data}")
@@ -102,10 +97,9 @@ def read_arguments(
     if rows.blocks:
         rest |= _blocks_of_parts(rows, groups, request)
     if fitted and refits:
-        raise Failure(
+        raise Refused(
             f"{request.model} is fitted already, but comparing methods needs refits without "
-            "features: give an unfitted model or a name",
-            REFUSED,
+            "features: give an unfitted model or a name"
         )
     n, d = rows.features.shape
     console.say(f"{doing}: {n} rows, {d} features")
@@ -139,10 +133,9 @@ def _blocks_of_parts(
             "units": "groups",
         }
     if not isinstance(groups, dict) or request.units is not UnitsKind.groups:
-        raise Failure(
+        raise Refused(
             "--dates parts makes one unit of the parts of a date, and --groups adds up columns: "
-            "use --dates days, or --units groups with groups as features and their groups",
-            REFUSED,
+            "use --dates days, or --units groups with groups as features and their groups"
         )
     known = {
         group: [part for name in members for part in rows.blocks.get(name, [name])]
@@ -155,7 +148,7 @@ def _blocks_of_parts(
 
 def _about_outcome(request: Request, target: pl.Series | None) -> dict[str, object]:
     """Return what was said of the target; the library decides about the rest."""
-    from dfi.cli.tables import label
+    from dfi.cli.roles import label
 
     said: dict[str, object] = {}
     if request.task is not options.Task.auto:
@@ -185,7 +178,7 @@ def resolve_transport(
     known = inspect.signature(kind).parameters
     for option in settings:
         if option not in known:
-            raise Failure(f"the transport {transport!r} has no --{option}", REFUSED)
+            raise Refused(f"the transport {transport!r} has no --{option}")
     return kind(**settings)
 
 
@@ -198,16 +191,13 @@ def resolve_model(request: Request, console: Console) -> tuple[object, bool]:
         close = difflib.get_close_matches(model, options.MODELS, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         known = ", ".join(options.MODELS)
-        raise Failure(
-            f"unknown model {model!r}; {hint}known are {known}, or a .joblib file", REFUSED
-        )
+        raise Refused(f"unknown model {model!r}; {hint}known are {known}, or a .joblib file")
     if not Path(model).is_file():
-        raise Failure(f"there is no file {model}", INPUT)
+        raise Unreadable(f"there is no file {model}")
     if not request.trust_model:
-        raise Failure(
+        raise Refused(
             f"loading {model} runs the code that is stored in it: if you trust whoever wrote it, "
-            "add --trust-model",
-            REFUSED,
+            "add --trust-model"
         )
     console.warn(f"loading {model} runs the code that is stored in it")
     import joblib
@@ -215,12 +205,12 @@ def resolve_model(request: Request, console: Console) -> tuple[object, bool]:
     try:
         loaded = joblib.load(model)
     except (ImportError, AttributeError) as error:
-        raise Failure(f"{model} needs code that is not installed here: {error}", INPUT) from error
+        raise Unreadable(f"{model} needs code that is not installed here: {error}") from error
     except Exception as error:
         # bytes that are no pickle make its reader raise almost anything
-        raise Failure(f"{model} is not a model that joblib can load ({error})", INPUT) from error
+        raise Unreadable(f"{model} is not a model that joblib can load ({error})") from error
     if not any(hasattr(loaded, name) for name in ("predict", "predict_proba", "run")):
-        raise Failure(f"{model} holds a {type(loaded).__name__}, which has no predict", REFUSED)
+        raise Refused(f"{model} holds a {type(loaded).__name__}, which has no predict")
     return loaded, _is_fitted(loaded)
 
 

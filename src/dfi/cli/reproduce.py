@@ -10,17 +10,16 @@ from types import ModuleType
 
 from dfi.cli import options
 from dfi.cli.console import (
-    INTERRUPTED,
-    OUTPUT,
-    REFUSED,
-    TERMINATED,
     Console,
     Failure,
-    OutputFolder,
+    Refused,
     Terminated,
+    Unwritable,
+    exit_code,
     guarded,
     print_path,
 )
+from dfi.cli.outputs import OutputFolder
 
 RECORDS = "records"
 PAPER = "paper"
@@ -42,7 +41,7 @@ def find_paper() -> tuple[ModuleType, ModuleType]:
     except ModuleNotFoundError as error:
         if error.name not in (PAPER, f"{PAPER}.catalogue"):
             raise
-        raise Failure(ELSEWHERE, REFUSED) from None
+        raise Refused(ELSEWHERE) from None
 
 
 @guarded
@@ -76,10 +75,9 @@ def reproduce(
     records = out / RECORDS
     recorded = [study.name for study in studies if (records / study.kept_in).is_dir()]
     if recorded and not (resume or force):
-        raise Failure(
+        raise Unwritable(
             f"{records} has records of {', '.join(recorded)}: go on with them by --resume, or "
-            "start anew with --force",
-            OUTPUT,
+            "start anew with --force"
         )
     for study in studies:
         study.tasks(size)  # fail on missing data now, not after hours
@@ -94,12 +92,12 @@ def reproduce(
                     resume=resume or study.kept_in in begun, progress=console.progress,
                 )  # fmt: skip
         except (KeyboardInterrupt, Terminated) as error:
-            code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else TERMINATED
-            raise Failure(
+            failure = Failure(
                 f"interrupted in {study.name}: finished replications are kept in {records}; the "
-                "same command with --resume goes on",
-                code,
-            ) from None
+                "same command with --resume goes on"
+            )
+            failure.code = exit_code(error)
+            raise failure from None
         begun.add(study.kept_in)
         console.say(f"{study.name}: {clock.monotonic() - started:.0f} s")
         print_path(out / f"{study.name}.md")

@@ -1,0 +1,235 @@
+"""CSV and TSV as people write them: separators, headers, ragged lines, codes, dates.
+
+polars reads the fields; what it would read silently as something else is found or refused here.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from dfi._data.streams.files import SEPARATOR_LINE, kind_told
+from dfi.cli.columns import MISSING, read_dates
+from dfi.cli.console import Failure, Unreadable
+from dfi.cli.options import Decimal, Numbers, split_names
+from dfi.warnings import IdentifierWarning, warn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from dfi.cli.options import Request
+
+SEPARATORS = ",;\t|"
+ROWS_OF_CODES = 1000
+"""Rows that are looked at for leading zeros."""
+
+_CODE = re.compile(r"\s*0\d")
+_MISTAKEN = re.compile(r"could not parse `.*` as dtype `.*` at column '(.*)' \(column number \d+\)")
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How texts are written: their encoding, and what stands before a fraction."""
+
+    encoding: str = "utf-8"
+    decimal: Decimal = Decimal.point
+    dates: bool = False
+    without: tuple[str, ...] = ()
+    levels: bool = False
+    named: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, request: Request) -> Spelling:
+        """Return what a request says."""
+        dates = request.dates is not None or request.time is not None
+        without = tuple(split_names(request.drop))
+        levels = request.numbers is Numbers.text
+        roles = (request.weights, request.frequency_weights, request.time, request.clusters)
+        named = {*without, *split_names(request.categorical), *filter(None, roles)}
+        return cls(request.encoding, request.decimal, dates, without, levels, tuple(named))
+
+
+def decoded(content: bytes, label: str, encoding: str) -> bytes:
+    """Return text as UTF-8 without a byte order mark."""
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")) and encoding == "utf-8":
+        encoding = "utf-16"
+    try:
+        text = content.decode("utf-8-sig" if encoding == "utf-8" else encoding)
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        if not kind_told(content):
+            raise Unreadable(
+                f"{label} is no text, and of no format that is read: write it as CSV or Parquet"
+            ) from None
+        raise Unreadable(
+            f"{label} is not {encoding.upper()} (line {line}); say what it is with --encoding, "
+            "for instance --encoding latin-1"
+        ) from None
+    except LookupError:
+        raise Unreadable(f"there is no encoding called {encoding!r}") from None
+    if encoding == "utf-8":
+        return content.removeprefix(b"\xef\xbb\xbf")
+    return text.encode("utf-8")
+
+
+def read_delimited(own: str, content: bytes, label: str, written: Spelling) -> pl.DataFrame:
+    """Read a table whose fields are separated by what the format has, or by what they show."""
+    text = decoded(content, label, written.encoding)
+    if b"\0" in text:
+        line = text[: text.index(b"\0")].count(b"\n") + 1
+        raise Unreadable(
+            f"{label} is no text (line {line} has NUL bytes): say how it is encoded with "
+            "--encoding, for instance --encoding utf-16, or what it is with --format"
+        )
+    if b"\r" in text and b"\n" not in text:
+        # lines of old spreadsheets end in CR alone
+        text = text.replace(b"\r", b"\n")
+    separator = _separator(text, own, label)
+    header = next(_rows(text, separator, label), (0, []))[1]
+    _check_header(header, label)
+    try:
+        frame = _read_csv(text, separator)
+        if written.decimal is Decimal.comma:
+            # a point would have been read as a decimal one: what it is, is decided later
+            fractions = [name for name, dtype in frame.schema.items() if dtype.is_float()]
+            frame = _read_csv(text, separator, dict.fromkeys(fractions, pl.String()))
+        if written.dates:
+            frame = _with_sure_dates(frame, text, separator, written.without)
+    except pl.exceptions.PolarsError:
+        _refuse_ragged(text, separator, len(header), label)
+        raise
+    # polars fills short lines with missing values: they would show in the last column
+    if frame.height and frame[:, -1].null_count():
+        _refuse_ragged(text, separator, len(header), label)
+    if spelt := _codes(frame, text, separator, label, written.named):
+        name, code = next(iter(spelt.items()))
+        warn(
+            f"column {name!r} has leading zeros ({code!r}), as codes have, and is read as numbers: "
+            "name it with --categorical if its values are classes",
+            IdentifierWarning,
+        )
+    return frame
+
+
+def _codes(
+    frame: pl.DataFrame, text: bytes, separator: str, label: str, named: Sequence[str]
+) -> dict[str, str]:
+    """Return columns of whole numbers that have leading zeros in the first rows, with one each."""
+    whole = {
+        place: name
+        for place, (name, dtype) in enumerate(frame.schema.items())
+        if dtype.is_integer() and name not in named
+    }
+    found: dict[str, str] = {}
+    rows = itertools.islice(_rows(text, separator, label), 1, ROWS_OF_CODES) if whole else ()
+    try:
+        for _, row in rows:
+            for place, name in whole.items():
+                if place < len(row) and _CODE.match(row[place]):
+                    found.setdefault(name, row[place].strip())
+    except Failure:  # a field larger than the module takes
+        pass
+    return found
+
+
+def _read_csv(
+    text: bytes, separator: str, kinds: Mapping[str, pl.DataType] | None = None
+) -> pl.DataFrame:
+    """Read fields as what they look like; as text where the reader trips over its own guess."""
+    overrides = dict(kinds or {})
+    told = SEPARATOR_LINE.match(text)
+    while True:
+        try:
+            return pl.read_csv(
+                text if told is None else text[told.end() :],
+                separator=separator,
+                infer_schema_length=None,
+                null_values=MISSING,
+                try_parse_dates=True,
+                schema_overrides=overrides,
+            )
+        except pl.exceptions.ComputeError as error:
+            found = _MISTAKEN.search(str(error))
+            if found is None or found[1] in overrides:
+                raise
+            overrides[found[1]] = pl.String()
+
+
+def _with_sure_dates(
+    frame: pl.DataFrame, text: bytes, separator: str, without: Sequence[str]
+) -> pl.DataFrame:
+    """Read dates again that do not begin with the year: polars takes the day for the first."""
+    times = [name for name, dtype in frame.schema.items() if dtype in (pl.Date, pl.Datetime)]
+    times = [name for name in times if name not in without]
+    if not times:
+        return frame
+    texts = _read_csv(text, separator, dict.fromkeys(times, pl.String())).select(times)
+    other = [
+        column for column in texts.get_columns() if not column.str.contains(r"^\s*\d{4}").all()
+    ]
+    return frame.with_columns(
+        [found for column in other if (found := read_dates(column)) is not None]
+    )
+
+
+def _separator(text: bytes, own: str, label: str) -> str:
+    """Return what separates the fields: what gives the header most, and the first lines as many."""
+    told = SEPARATOR_LINE.match(text)
+    if told is not None:
+        return told[1].decode()
+    chosen, most = own, 1
+    for mark in (own, *SEPARATORS.replace(own, "")):
+        try:
+            widths = [len(row) for _, row in itertools.islice(_rows(text, mark, label), 20) if row]
+        except Failure:  # a field larger than the module takes
+            continue
+        if widths and widths[0] > most and set(widths) == {widths[0]}:
+            chosen, most = mark, widths[0]
+    return chosen
+
+
+def _rows(text: bytes, separator: str, label: str) -> Iterator[tuple[int, list[str]]]:
+    stream = io.TextIOWrapper(io.BytesIO(text), encoding="utf-8", newline="")
+    reader = csv.reader(stream, delimiter=separator)
+    if SEPARATOR_LINE.match(text):
+        next(reader)
+    try:
+        for row in reader:
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise Unreadable(
+            f"{label}: line {reader.line_num + 1} cannot be read ({error}): are names and values "
+            "separated, and quotes closed?"
+        ) from None
+
+
+def _check_header(header: list[str], label: str) -> None:
+    seen: set[str] = set()
+    for position, name in enumerate(header):
+        if not name.strip():
+            raise Unreadable(
+                f"{label}: column {position + 1} has no name; the first line must name the columns"
+            )
+        if name in seen:
+            raise Unreadable(f"{label}: the column name {name!r} appears more than once")
+        seen.add(name)
+
+
+def _refuse_ragged(text: bytes, separator: str, width: int, label: str) -> None:
+    before = 0
+    for line, row in _rows(text, separator, label):
+        if row and len(row) != width:
+            found = f"{len(row)} field{'s' * (len(row) != 1)} where the header has {width}"
+            if line > before + 1:
+                raise Unreadable(
+                    f"{label}: lines {before + 1} to {line} are one row in quotes, with {found}: "
+                    f"close the quote that opens in line {before + 1}"
+                )
+            raise Unreadable(f"{label}: line {line} has {found}")
+        before = line

@@ -1,0 +1,283 @@
+"""A table taken apart by the roles of its columns: target, weights, time, clusters, features."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+from sklearn.model_selection import TimeSeriesSplit
+
+from dfi._data.frames import is_stored_index
+from dfi._data.text import find_numbers, spelling
+from dfi.cli.columns import (
+    days,
+    is_time,
+    meant_lazily,
+    require_column,
+    text_features,
+    with_dates,
+    with_fewer_levels,
+    with_numbers,
+)
+from dfi.cli.console import Refused
+from dfi.cli.options import Dates, Missing, Numbers, Task, split_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfi.cli.console import Console
+    from dfi.cli.options import Request
+
+FEW_CLASSES = 10
+"""Different values up to which numbers that are written as text are names of classes."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A table taken apart by the roles of its columns."""
+
+    features: pl.DataFrame
+    target: pl.Series
+    weights: pl.Series | None
+    frequency_weights: pl.Series | None
+    row_groups: pl.Series | None
+    cv: int | TimeSeriesSplit
+    blocks: dict[str, list[str]]
+    """The columns of the parts of each date that is one unit."""
+
+
+def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection:
+    """Take a table apart: what is neither dropped nor named by a role is a feature."""
+    target, weights, counts, time, row_groups = roles = (
+        request.target, request.weights, request.frequency_weights, request.time,
+        request.clusters,
+    )  # fmt: skip
+    drop = _check_names(frame.columns, request)
+    special = {name for name in roles if name is not None}
+    left_out = {*drop, *special, *filter(is_stored_index, frame.columns)}
+    features = [name for name in frame.columns if name not in left_out]
+    if not features:
+        raise Refused("no feature is left: every column is the target or left out")
+    named = list(dict.fromkeys(name for name in roles if name is not None))
+    frame = with_numbers(frame.select([*features, *named]), [*features, *named], request)
+    _check_roles(frame, request)
+    floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
+    frame = frame.with_columns(pl.col(floats).fill_nan(None)) if floats else frame
+    if request.missing is Missing.error:
+        _refuse_missing(frame, frame.columns)
+    # what has no outcome cannot be explained; a row's weight, time or label may not be guessed
+    frame = _without(frame, [target] if request.missing is Missing.indicator else named, console)
+    _refuse_missing(frame, named)
+    if time is not None:
+        frame = frame.sort(time, maintain_order=True)
+    table, blocks = with_dates(
+        text_features(frame.select(features), request), features, request, console
+    )
+    if not table.width:
+        raise Refused("no feature is left: every column holds dates, and they are dropped")
+    _refuse_text_target(frame[target], request)
+    return Selection(
+        features=with_fewer_levels(table, table.columns, request, console),
+        target=_explainable(frame[target]),
+        weights=None if weights is None else frame[weights],
+        frequency_weights=None if counts is None else frame[counts],
+        row_groups=None if row_groups is None else frame[row_groups],
+        cv=request.folds if time is None else TimeSeriesSplit(n_splits=request.folds),
+        blocks=blocks,
+    )
+
+
+def select_lazily(frame: pl.LazyFrame, request: Request, console: Console) -> pl.LazyFrame:
+    """Leave out columns and rows of a table that is not in memory, as :func:`select` does."""
+    for option, name in (("--time", request.time), ("--clusters", request.clusters)):
+        if name is not None:
+            raise Refused(
+                f"{option} needs all rows at once, and {request.data} is read in parts: give one "
+                "file of some of the rows"
+            )
+    for option, asked in (
+        ("--dates parts", request.dates is Dates.parts),
+        ("--numbers marked", request.numbers is Numbers.marked),
+        ("--max-levels", request.max_levels is not None),
+    ):
+        if asked:
+            raise Refused(
+                f"{option} looks at all values first, and {request.data} is read in parts: give "
+                "one file of some of the rows, or write the column as you want it"
+            )
+    schema = frame.collect_schema()
+    named = [request.target, request.weights, request.frequency_weights]
+    drop = _check_names(schema.names(), request)
+    classes, na_values = split_names(request.categorical), set(split_names(request.na_values))
+    for name in classes:
+        require_column(schema.names(), name, "--categorical")
+    frame = frame.with_columns(
+        meant_lazily(name, schema[name], na_values, classes=name in classes)
+        for name in schema.names()
+    )
+    kept = [name for name in schema.names() if name not in drop]
+    if not set(kept) - set(named):
+        raise Refused("no feature is left: every column is the target or left out")
+    floats = [name for name in kept if schema[name].is_float()]
+    frame = frame.select(kept).with_columns(pl.col(floats).fill_nan(None))
+    times = [name for name in kept if is_time(schema[name]) and name not in named]
+    if request.dates is Dates.drop:
+        frame = frame.drop(times)
+    elif request.dates is Dates.days:
+        frame = frame.with_columns([days(name, schema[name]) for name in times])
+    target = pl.col(request.target)
+    absent = int(frame.select(target.null_count()).collect().item())
+    if absent and request.missing is Missing.error:
+        raise Refused(
+            f"column {request.target!r} has {absent} missing values: leave such rows out with "
+            "--missing drop, or fill them first"
+        )
+    if absent:
+        console.warn(f"{absent} row{'s' * (absent > 1)} without {request.target!r} left out")
+        frame = frame.filter(target.is_not_null())
+    return frame
+
+
+def _check_names(columns: Sequence[str], request: Request) -> list[str]:
+    """Return the columns to drop; raise for a name that there is not, or a role of the target's."""
+    drop, others = split_names(request.drop), _other_roles(request)
+    for option, name in {"target": request.target, **others}.items():
+        if name is not None:
+            require_column(columns, name, f"--{option}")
+    for name in drop:
+        require_column(columns, name, "--drop")
+    if request.target in drop:
+        raise Refused(f"the target {request.target!r} is also named by --drop")
+    for option, name in others.items():
+        if name == request.target:
+            raise Refused(
+                f"--{option} names the target {name!r}, which is what is explained: name another "
+                "column"
+            )
+    return drop
+
+
+def _other_roles(request: Request) -> dict[str, str | None]:
+    return {
+        "weights": request.weights,
+        "frequency-weights": request.frequency_weights,
+        "time": request.time,
+        "clusters": request.clusters,
+    }
+
+
+def _check_roles(frame: pl.DataFrame, request: Request) -> None:
+    """Raise if a column has two roles that exclude each other, or no values for its role."""
+    others = _other_roles(request)
+    for option in ("weights", "frequency-weights"):
+        name = others[option]
+        if name is not None and not frame[name].dtype.is_numeric():
+            raise Refused(
+                f"--{option}: column {name!r} is no column of numbers (for instance "
+                f"{_first_odd(frame[name])!r})"
+            )
+    if request.time is None:
+        return
+    time = frame[request.time]
+    if not (time.dtype.is_numeric() or time.dtype.is_temporal()):
+        raise Refused(
+            f"--time: column {request.time!r} is no column of numbers or dates (for instance "
+            f"{_first_odd(time)!r}), and text has no order in time: "
+            "write dates as 2024-01-31, or number the rows"
+        )
+    if time.drop_nulls().n_unique() < 2:
+        raise Refused(f"--time: column {request.time!r} has one value only")
+
+
+def _first_odd(column: pl.Series) -> str:
+    """Return the first value of a column that is no number, shortened."""
+    texts = map(str, column.drop_nulls().to_list())
+    return next((text for text in texts if spelling(text) != ""), "")[:30]
+
+
+def _refuse_text_target(target: pl.Series, request: Request) -> None:
+    """Raise if a target of text was meant as numbers."""
+    if (
+        target.dtype != pl.String
+        or request.task is not Task.auto
+        or target.n_unique() <= FEW_CLASSES
+    ):
+        return
+    found = find_numbers(target.drop_nulls().to_list())
+    if found is not None:
+        first = (
+            "write it as numbers"
+            if found.odd is None or found.how
+            else (f"call {found.odd!r} missing with --na-values")
+        )
+        raise Refused(
+            f"the target {target.name!r} {found.words()}: {first}, or say --task classification "
+            "if its values are classes"
+        )
+
+
+def _explainable(target: pl.Series) -> pl.Series:
+    """Return a target of numbers or labels; dates, lists and the like are neither."""
+    labels = (pl.String, pl.Categorical, pl.Enum)
+    if target.dtype == pl.Boolean or target.dtype.is_numeric() or target.dtype in labels:
+        return target
+    example = target.drop_nulls().head(1).to_list()
+    shown = f" (for instance {str(example[0])[:30]!r})" if example else ""
+    raise Refused(
+        f"the target {target.name!r} is of type {target.dtype}{shown}: it must be a quantity, or "
+        "labels of classes"
+    )
+
+
+def label(target: pl.Series, text: str) -> object:
+    """Return the value of a target that a text of the command line means."""
+    values = target.drop_nulls().unique().to_list()
+    for value in values:
+        if str(value) == text or (isinstance(value, bool) and str(value).lower() == text.lower()):
+            return value
+    if target.dtype.is_numeric():
+        try:
+            return next(value for value in values if float(value) == float(text))
+        except (ValueError, StopIteration):
+            pass
+    if target.dtype.is_float() and len(values) > FEW_CLASSES:
+        raise Refused(
+            f"--pos-label {text} names a class, and {target.name!r} is a quantity: leave it out"
+        )
+    shown = sorted(map(str, values))[:10]
+    close = difflib.get_close_matches(text, map(str, values), n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"its labels are {', '.join(shown)}"
+    more = ", ..." if not close and len(values) > len(shown) else ""
+    raise Refused(f"--pos-label: {target.name!r} has no label {text!r}; {hint}{more}")
+
+
+def _without(frame: pl.DataFrame, names: list[str], console: Console) -> pl.DataFrame:
+    """Return the rows in which none of some columns is missing, and say how many are not there."""
+    for name in names:
+        absent = frame[name].null_count()
+        if absent == frame.height:
+            raise Refused(f"column {name!r} is missing in every row")
+        if absent:
+            console.warn(f"{absent} row{'s' * (absent > 1)} without {name!r} left out")
+            frame = frame.filter(pl.col(name).is_not_null())
+    return frame
+
+
+def _refuse_missing(frame: pl.DataFrame, columns: list[str]) -> None:
+    """Raise if some columns have missing values, with their names and numbers."""
+    counts = frame.select(columns).null_count().row(0, named=True)
+    holes = {name: count for name, count in counts.items() if count}
+    if not holes:
+        return
+    worst, *others = sorted(holes, key=lambda name: -holes[name])
+    named = [f"{name!r} has {holes[name]}" for name in others[:3]]
+    if len(others) > 3:
+        named.append(f"{len(others) - 3} more columns have some")
+    more = f" ({', '.join(named)})" if named else ""
+    values = "value" if holes[worst] == 1 else "values"
+    raise Refused(
+        f"column {worst!r} has {holes[worst]} missing {values}{more}: "
+        "leave such rows out with --missing drop, columns with --drop, or fill them first"
+    )
