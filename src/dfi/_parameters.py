@@ -246,6 +246,10 @@ def _type_of(one: Constraint) -> str:
     return one.kind if isinstance(one, Named) else TYPES[type(one)]
 
 
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f'``"{name}"``' for name in names)
+
+
 FEWEST_ROWS = 50
 """Rows below which a sample has no standard errors worth the name, and is too small for models."""
 
@@ -264,6 +268,12 @@ CORRELATION = Real("a number from -1 to 1", -1.0, 1.0, with_low=True, with_high=
 FUNCTION = Function()
 IMPORTANCE = Named("Importance", "a dfi.Importance", "pass what explain returns")
 LOCAL = Named("LocalAttributions", "a dfi.LocalAttributions", "pass what result.local returns")
+LEARNERS = ("auto", "linear", "ridge", "boosting", "forest", "extra_trees")
+TRANSPORTS = ("gaussian", "copula", "entropic", "knothe-rosenblatt", "semicontinuous", "auto")
+LOSSES = (
+    *("auto", "squared-error", "brier", "log-loss", "poisson", "gamma"),
+    *("absolute", "pinball", "zero-one"),
+)
 FORMS = ("auto", "extrapolated", "cross", "calibrated", "loco", "cpi")
 TRANSPORT_ERRORS = (
     *("auto", "derived", "covariance"),
@@ -328,12 +338,11 @@ COMMON: Mapping[str, Parameter] = {
     "estimate_variance": Parameter((FLAG,)),
     "estimator": Parameter(
         text=(
-            'The regression: a name (``"auto"``, ``"linear"``, ``"ridge"``, ``"boosting"``, '
-            '``"forest"``, ``"extra_trees"``), any scikit-learn regressor, a classifier with '
-            'probabilities, or a pipeline on the raw columns. ``"auto"`` averages ridge, a '
-            "quadratic polynomial, small networks and boosting, with weights tuned for the "
-            'scores. With ``cv="prefit"`` a fitted model or a function of ``X``, which gives a '
-            "column for each class, in their order, or of 0 and 1 the probability of 1."
+            f"The regression: a name ({_quoted(LEARNERS)}), any scikit-learn regressor, a "
+            'classifier with probabilities, or a pipeline on the raw columns. ``"auto"`` averages '
+            "ridge, a quadratic polynomial, small networks and boosting, with weights tuned for "
+            'the scores. With ``cv="prefit"`` a fitted model or a function of ``X``, which gives '
+            "a column for each class, in their order, or of 0 and 1 the probability of 1."
         ),
         kind="str, estimator or callable",
         option="--model",
@@ -571,10 +580,9 @@ COMMON: Mapping[str, Parameter] = {
     ),
     "transport": Parameter(
         text=(
-            'The geometry that disentangles the features; part of the estimand: ``"gaussian"``, '
-            '``"copula"``, ``"entropic"``, ``"knothe-rosenblatt"``, ``"semicontinuous"`` (see '
-            ':mod:`dfi.transports`), ``"auto"``, or any object with ``fit``, ``encode`` and '
-            "``decode``."
+            f"The geometry that disentangles the features; part of the estimand: "
+            f"{_quoted(TRANSPORTS)} (see :mod:`dfi.transports`), or any object with ``fit``, "
+            "``encode`` and ``decode``."
         ),
         kind="str or transport",
         option="--transport",

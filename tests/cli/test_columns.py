@@ -11,7 +11,6 @@ import pytest
 import dfi
 from dfi.cli.columns import block_groups, read_number
 from dfi.cli.delimited import Spelling
-from dfi.cli.options import Decimal
 from dfi.cli.reading import read_file
 
 LINEAR = ("--model", "linear", "--folds", "3")
@@ -57,7 +56,7 @@ def test_a_header_with_commas_inside_of_names_is_split_by_what_all_lines_agree_o
     ],
 )  # fmt: skip
 def test_numbers_with_marks(text, decimal, value):
-    assert read_number(text, Decimal(decimal)) == value
+    assert read_number(text, decimal) == value
 
 
 def marked(frame, name, texts):
@@ -105,7 +104,7 @@ def test_what_may_be_thousands_or_decimals_is_not_guessed(run, frame):
 
 def test_points_are_not_decimal_where_commas_are(place):
     (place / "t.csv").write_text("a;b\n1.500;2,5\n2.300;3,5\n")
-    frame = read_file("t.csv", spelling=Spelling(decimal=Decimal.comma))
+    frame = read_file("t.csv", spelling=Spelling(decimal=","))
     assert frame["a"].to_list() == ["1.500", "2.300"]
 
 

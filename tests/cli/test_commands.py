@@ -212,7 +212,7 @@ def test_help_and_completion_know_the_names_of_the_library():
     from dfi.cli import options
     from dfi.transports import TRANSPORTS
 
-    assert tuple(LEARNERS) == options.MODELS
+    assert tuple(LEARNERS) == options.LEARNERS
     assert tuple(TRANSPORTS) == options.TRANSPORTS
 
 

@@ -1,6 +1,7 @@
 """Moments of rows in blocks against numpy, for any partition of the rows."""
 
 import pickle
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -11,13 +12,26 @@ from hypothesis import strategies as st
 from dfi._data.levels import constant_columns
 from dfi._data.moments import (
     GroupedMomentsOf,
-    KnownGroups,
     MomentsOf,
     TicketGroups,
 )
 from dfi._data.source import MatrixSource, RowBlock
 from dfi._data.weights import Weights
 from dfi.transports.margins import count_rows
+
+
+@dataclass(frozen=True, eq=False)
+class KnownGroups:
+    """Groups that are given for every place."""
+
+    groups: object
+
+    @property
+    def count(self):
+        return int(self.groups.max()) + 1
+
+    def __call__(self, places):
+        return self.groups[places]
 
 
 def blocks_of(matrix, mass, cuts):

@@ -43,21 +43,6 @@ def test_results_come_in_the_order_of_the_tasks(n_jobs, threads):
     assert list(in_parallel(tasks, n_jobs, threads=threads)) == [1_999_999_000_000, 3, 6, 10]
 
 
-def test_or_in_the_order_in_which_they_are_done():
-    seen = threading.Event()
-
-    def task(k):
-        # the first waits until another's result is here; it gives up only where none comes
-        assert k > 0 or seen.wait(300)
-        return k
-
-    results = in_parallel((delayed(task)(k) for k in range(3)), 2, threads=True, ordered=False)
-    first = next(results)
-    seen.set()
-    assert first != 0
-    assert sorted([first, *results]) == [0, 1, 2]
-
-
 def test_threads_share_the_objects_of_the_caller():
     seen = []
     list(in_parallel([delayed(seen.append)(k) for k in range(3)], 2, threads=True))

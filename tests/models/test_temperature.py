@@ -273,7 +273,7 @@ def test_line_means_of_scaled_trees_are_exact(name, around):
     assert inner.temperature_ < 0.9 or inner.shrinkage_ > 0
     lines = some_lines(x)
     for k in range(n_classes):
-        predictor = predictor_for(model, read_table(x), prefit=True, column=k)
+        predictor = replace(predictor_for(model, read_table(x), prefit=True), column=k)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             found = line_model(predictor, x, Quadrature())
@@ -288,7 +288,7 @@ def test_line_means_of_scaled_margins_are_exact():
     x, y = sample(250, 12)
     model = TemperatureScaled(HistGradientBoostingClassifier(max_iter=30), random_state=0)
     model.fit(x, y)
-    predictor = predictor_for(model, read_table(x), prefit=True, scale="margin")
+    predictor = replace(predictor_for(model, read_table(x), prefit=True), scale="margin")
     found = line_model(predictor, x, Quadrature())
     assert found.ensemble.link == "identity"
     lines = some_lines(x)
@@ -345,7 +345,7 @@ def test_missing_values_and_categories_inside():
     inside = HistGradientBoostingClassifier(max_iter=20, categorical_features="from_dtype")
     model = TemperatureScaled(inside, random_state=0).fit(frame, y)
     table = read_table(frame)
-    predictor = predictor_for(model, table, prefit=True, column=0)
+    predictor = replace(predictor_for(model, table, prefit=True), column=0)
     lines = some_lines(table.matrix)
     total = 0.0
     for k in range(3):

@@ -11,9 +11,9 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import dfi
 from dfi._data.source import sampled_places, tickets
-from dfi._data.streams.parts import Slices
 from dfi._data.streams.read import open_stream
 from dfi._models.seeds import Seeds
+from tests.streams.slices import Slices
 
 from .conftest import GROUPS, N
 

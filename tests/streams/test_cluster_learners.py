@@ -11,9 +11,9 @@ import xgboost.dask
 from distributed import Client, LocalCluster
 
 import dfi
-from dfi._data.streams.parts import Slices
 from dfi._models.cluster import Split
 from dfi._models.seeds import Seeds
+from tests.streams.slices import Slices
 
 from .conftest import N
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dfi._data import read_table
 from dfi._data import source as home
-from dfi._data.moments import KnownGroups, TicketGroups
+from dfi._data.moments import TicketGroups
 from dfi._data.source import MatrixSource, RowBlock, RowSource
 from dfi._data.weights import Weights
 from dfi._lines.base import Reference
@@ -20,6 +20,21 @@ from dfi.transports import Copula, Gaussian, Semicontinuous
 from dfi.transports import gaussian as linear
 from dfi.transports.blocks import BlockTransport
 from dfi.transports.cells import CELLS, LawCellsOf, cell_edges, lowered
+
+
+@dataclass(frozen=True, eq=False)
+class KnownGroups:
+    """Groups that are given for every place."""
+
+    groups: object
+
+    @property
+    def count(self):
+        return int(self.groups.max()) + 1
+
+    def __call__(self, places):
+        return self.groups[places]
+
 
 N = 900
 

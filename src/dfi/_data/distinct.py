@@ -192,11 +192,7 @@ def levels_of(
 
 
 def summed_levels(
-    matrix: Floats,
-    columns: Sequence[Column],
-    present: Bools | None = None,
-    *,
-    always: Collection[str] = (),
+    matrix: Floats, columns: Sequence[Column], present: Bools | None = None
 ) -> Levels:
     """Return the levels of a large table in memory, without a copy of it."""
     found: list[Found] | None = None
@@ -210,7 +206,7 @@ def summed_levels(
         if rows.found is not None:
             bits = (number_bits(block[:, j]) for j in range(block.shape[1]))
             rows = rows.merge(Rows.of(hashed(bits, len(block))))
-    return levels_of(columns, found or [], rows, always=always)
+    return levels_of(columns, found or [], rows)
 
 
 def _found(block: Floats, column: Column) -> Found:

@@ -192,22 +192,6 @@ class TicketGroups:
 
 
 @dataclass(frozen=True, eq=False)
-class KnownGroups:
-    """Groups that are given for every place, for rows in memory."""
-
-    groups: Ints
-
-    @property
-    def count(self) -> int:
-        """How many groups there are."""
-        return int(self.groups.max()) + 1
-
-    def __call__(self, places: Ints) -> Ints:
-        """Return the group of the rows in some places."""
-        return np.asarray(self.groups[places])
-
-
-@dataclass(frozen=True, eq=False)
 class GroupedMoments:
     """The moments of each group of rows."""
 

@@ -169,15 +169,13 @@ def in_parallel(
     *,
     threads: bool = False,
     here: bool = False,
-    ordered: bool = True,
     advance: Advance | None = None,
     steps: Iterable[int] = (),
 ) -> Iterator[Any]:
     """Run delayed calls through joblib and return their results one by one.
 
     ``threads`` where tasks only predict: the models stay where they are, unless the caller has
-    chosen a backend; ``here`` where tasks must not leave this process at all. Unless ``ordered``,
-    results come in the order in which they are done.
+    chosen a backend; ``here`` where tasks must not leave this process at all.
 
     Tasks may tell a progress bar how far they are only while they are in its process.
     ``advance`` is told the ``steps`` of each result that comes back from elsewhere. A few steps
@@ -207,7 +205,7 @@ def in_parallel(
     lists = not backend.supports_return_generator and not isinstance(
         backend, BACKENDS["sequential"]
     )
-    kind = "list" if lists else "generator" if ordered else "generator_unordered"
+    kind = "list" if lists else "generator"
     parallel = Parallel(n_jobs=n_jobs, prefer=prefer, require=require, return_as=kind)
     # joblib runs the tasks of a single worker in its caller
     shares = n_workers == 1 or getattr(backend, "supports_sharedmem", False)

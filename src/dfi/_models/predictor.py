@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -272,14 +272,7 @@ def brief(error: Exception) -> str:
     return text if len(text) <= 300 else text[:297] + "..."
 
 
-def predictor_for(
-    model: Estimator,
-    table: Table,
-    *,
-    prefit: bool,
-    column: int | None = None,
-    scale: Scale = "probability",
-) -> Predictor:
+def predictor_for(model: Estimator, table: Table, *, prefit: bool) -> Predictor:
     """Decide how a fitted model reads its rows.
 
     A model that knows column names, one built around a pipeline, and a plain function get a table
@@ -294,7 +287,6 @@ def predictor_for(
     else:
         open_to_gaps = table.gaps and (prefit or takes_missing(model))
         predictor = Predictor(model, table, "values" if open_to_gaps else "matrix")
-    predictor = replace(predictor, column=column, scale=scale)
     if prefit and table.missing:
         _check_missing(predictor)
     return predictor

@@ -383,7 +383,7 @@ def calibration_table(y: Floats, predictions: Floats, mass: Floats) -> tuple[Cal
     return tuple(found)
 
 
-def combined_quality(parts: Mapping[str, Quality], *, warns: bool = True) -> Quality:
+def combined_quality(parts: Mapping[str, Quality]) -> Quality:
     r"""Return the fit of several classes, or of several outcomes, from that of each.
 
     Losses, null losses, squared errors and variances add up, and skill and R2 are of the sums.
@@ -412,8 +412,7 @@ def combined_quality(parts: Mapping[str, Quality], *, warns: bool = True) -> Qua
         skill_by_fold=_folds_of([(part.null_loss, part.skill_by_fold) for part in held]),
         by_outcome=dict(parts),
     )
-    if warns:
-        _warn_where_weak(quality)
+    _warn_where_weak(quality)
     return quality
 
 

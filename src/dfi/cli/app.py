@@ -31,7 +31,7 @@ from dfi.cli.console import (
     print_table,
 )
 from dfi.cli.inputs import read_arguments, resolve_transport
-from dfi.cli.options import Request, UnitsKind, split_names, with_request
+from dfi.cli.options import Request, split_names, with_request
 from dfi.cli.outputs import OutputFolder, refuse_inputs
 from dfi.cli.reproduce import reproduce
 
@@ -178,7 +178,7 @@ def explain(
     transport: options.Transport = "gaussian",
     epsilon: options.Epsilon = None,
     components: options.Components = None,
-    form: options.Form = options.ScoreForm.auto,
+    form: options.Form = "auto",
     repeats: options.Repeats = None,
     explain_rows: options.RowsToExplain = "default",
     max_seconds: options.MaxSeconds = None,
@@ -193,7 +193,7 @@ def explain(
     importance.parquet, result.dfi, report.html and log.txt into a folder, for three classes and
     more also classes.csv and classes.parquet.
     """
-    summed = request.groups is not None and request.units is UnitsKind.columns
+    summed = request.groups is not None and request.units == "columns"
     files = EXPLAIN_FILES + (GROUP_FILES if summed else ())
     run = Run(context, request, "", files, perhaps=CLASS_FILES)
     console = run.console
@@ -208,7 +208,7 @@ def explain(
         result = run.named(
             dfi.explain(
                 transport=resolve_transport(transport, epsilon, components),
-                form=form.value,
+                form=form,
                 n_repeats=repeats,
                 explain_rows=options.rows_to_explain(explain_rows),
                 max_seconds=max_seconds,
@@ -314,7 +314,7 @@ def sensitivity(
     transports: options.Transports = None,
     epsilons: options.Epsilons = None,
     solved: options.Solved = False,
-    form: options.Form = options.ScoreForm.auto,
+    form: options.Form = "auto",
 ) -> None:
     """Explain the same fitted models under several transports, or several epsilons.
 
@@ -330,7 +330,7 @@ def sensitivity(
         from dfi.results.views import shorten, unit_rows
 
         settings = dfi.sensitivity(
-            transports=names, epsilons=values, solved=solved, form=form.value, **arguments
+            transports=names, epsilons=values, solved=solved, form=form, **arguments
         )
         results = settings.results
         title = f"How the answer about {request.target} depends on the transport"
@@ -362,7 +362,7 @@ def change(
     row_id: options.RowId = None,
     transport: options.Transport = "gaussian",
     components: options.Components = None,
-    form: options.Form = options.ScoreForm.auto,
+    form: options.Form = "auto",
     repeats: options.Repeats = None,
     fail_on_change: options.FailOnChange = False,
     alpha: options.Alpha = 0.05,
@@ -389,7 +389,7 @@ def change(
             run.named(
                 dfi.explain(
                     transport=resolve_transport(transport, None, components),
-                    form=form.value,
+                    form=form,
                     n_repeats=repeats,
                     **table.arguments,
                 )
@@ -514,7 +514,7 @@ def doctor(
     transport: options.Transport = "gaussian",
     epsilon: options.Epsilon = None,
     components: options.Components = None,
-    form: options.Form = options.ScoreForm.auto,
+    form: options.Form = "auto",
     repeats: options.Repeats = None,
     explain_rows: options.RowsToExplain = "default",
     fit_rows: options.FitRows = None,
@@ -528,7 +528,7 @@ def doctor(
 
     settings = {
         "transport": resolve_transport(transport, epsilon, components),
-        "form": form.value,
+        "form": form,
         "explain_rows": options.rows_to_explain(explain_rows),
         "n_repeats": repeats,
         "fit_rows": fit_rows,
@@ -539,7 +539,7 @@ def doctor(
 @guarded
 def show(
     result: options.Result,
-    space: options.ScoreSpace = options.Space.attributed,
+    space: options.ScoreSpace = "attributed",
     groups: options.Groups = None,
     top: options.Top = 20,
     as_json: options.AsJson = False,
@@ -547,9 +547,9 @@ def show(
 ) -> None:
     """Print the scores of a saved result."""
     scores = read_result(result)
-    if groups is not None or space is options.Space.group:
+    if groups is not None or space == "group":
         scores = scores.group(read_groups(groups))
-    elif space is options.Space.latent:
+    elif space == "latent":
         if scores.latent is None:
             raise Refused(f"{result} holds no latent scores")
         scores = scores.latent

@@ -14,7 +14,7 @@ import polars as pl
 
 from dfi._data.text import find_dates, find_numbers, spelling
 from dfi.cli.console import ColumnsRefused, Refusals, Refused
-from dfi.cli.options import Dates, Decimal, Numbers
+from dfi.cli.options import Decimal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ _EXPONENT = r"(?:[eE][+-]?\d+)?"
 
 def _marked(decimal: Decimal) -> re.Pattern[str]:
     """Return what a number with marks looks like: ``-$17,000.50``, ``(17)``, ``17 %``."""
-    mark, thousands = (r"\.", ",") if decimal is Decimal.point else (",", r"\.")
+    mark, thousands = (r"\.", ",") if decimal == "." else (",", r"\.")
     digits = rf"(?:\d{{1,3}}(?:[{thousands}'{_SPACES}]\d{{3}})+|\d+)(?:{mark}\d+)?|{mark}\d+"
     return re.compile(
         rf"(?P<open>\()?(?P<sign>[+\-−])?\s*{_CURRENCY}?\s*(?P<inner>[+\-−])?"
@@ -55,7 +55,7 @@ def _marked(decimal: Decimal) -> re.Pattern[str]:
 
 
 def _plain(decimal: Decimal) -> re.Pattern[str]:
-    mark = r"\." if decimal is Decimal.point else ","
+    mark = r"\." if decimal == "." else ","
     return re.compile(rf"[+\-−]?(?:\d+(?:{mark}\d*)?|{mark}\d+){_EXPONENT}")
 
 
@@ -68,7 +68,7 @@ def read_number(text: str, decimal: Decimal) -> float | None:
     if found is None or bool(found["open"]) != text.strip().endswith(")"):
         return None
     digits = re.sub(rf"['{_SPACES}]", "", found["digits"])
-    if decimal is Decimal.point:
+    if decimal == ".":
         digits = digits.replace(",", "")
     else:
         digits = digits.replace(".", "").replace(",", ".")
@@ -96,7 +96,7 @@ def _holds(values: Sequence[str], pattern: re.Pattern[str]) -> bool:
 
 def with_numbers(frame: pl.DataFrame, names: Sequence[str], request: Request) -> pl.DataFrame:
     """Read texts that are numbers, or refuse those with marks, as ``--numbers`` says."""
-    if request.numbers is Numbers.text:
+    if request.numbers == "text":
         return frame
     read: list[pl.Series] = []
     refusals = Refusals()
@@ -116,7 +116,7 @@ def _with_numbers(column: pl.Series, request: Request) -> pl.Series | None:
     name, values = column.name, _values(column)
     if _holds(values, _plain(request.decimal)):  # with spaces around them, or decimal commas
         return _converted(column, request.decimal)
-    if request.numbers is Numbers.marked:
+    if request.numbers == "marked":
         _refuse_two_scales(name, values, request.decimal)
         return _converted(column, request.decimal)
     _refuse_marks(name, values, request.decimal)
@@ -139,23 +139,23 @@ def _refuse_two_scales(name: str, values: Sequence[str], decimal: Decimal) -> No
 
 def _refuse_marks(name: str, values: Sequence[str], decimal: Decimal) -> None:
     """Raise for a column of texts that are all numbers with marks."""
-    other = Decimal.comma if decimal is Decimal.point else Decimal.point
+    other: Decimal = "," if decimal == "." else "."
     text = "keep them as levels with --numbers text"
-    if _holds(values, _THOUSANDS) and decimal is Decimal.point:
+    if _holds(values, _THOUSANDS) and decimal == ".":
         example = min(value for value in values if "," in value)
         raise Refused(
             f"column {name!r} has texts such as {example!r}: thousands are read with "
             f"--numbers marked, decimal commas with --decimal ,; or {text}"
         )
     if _holds(values, _plain(other)):
-        mark = "commas" if other is Decimal.comma else "points"
+        marks = "commas" if other == "," else "points"
         raise Refused(
-            f"column {name!r} has decimal {mark} ({min(values)!r}): read them with --decimal "
-            f"{other.value}, or {text}"
+            f"column {name!r} has decimal {marks} ({min(values)!r}): read them with --decimal "
+            f"{other}, or {text}"
         )
     for mark in (decimal, other):
         if values and all(read_number(value, mark) is not None for value in values):
-            more = "" if mark is decimal else f" --decimal {mark.value}"
+            more = "" if mark == decimal else f" --decimal {mark}"
             marked = min(value for value in values if not _holds([value], _plain(mark)))
             raise Refused(
                 f"column {name!r} has numbers with marks ({marked!r}): read them with "
@@ -212,12 +212,12 @@ def with_dates(
     frame = frame.with_columns(read)
     times = [name for name in names if is_time(frame.schema[name])]
     if not times:
-        console.warn(f"--dates {request.dates.value}: there is no column of dates or times")
+        console.warn(f"--dates {request.dates}: there is no column of dates or times")
         return frame, blocks
-    if request.dates is Dates.drop:
+    if request.dates == "drop":
         console.say(f"left out: {', '.join(map(repr, times))}")
         return frame.drop(times), blocks
-    if request.dates is Dates.days:
+    if request.dates == "days":
         frame = frame.with_columns([days(name, frame.schema[name]) for name in times])
         console.say(f"as days since 1970-01-01: {', '.join(map(repr, times))}")
         return frame, blocks
@@ -399,7 +399,7 @@ def text_features(features: pl.DataFrame, request: Request) -> pl.DataFrame:
         found = find_numbers(column.drop_nulls().to_list())
         if found is None:
             continue
-        if request.numbers is Numbers.text:
+        if request.numbers == "text":
             levels.append(column.cast(pl.Categorical))
             continue
         odd = f"call {(found.odd or '')[:40]!r} missing with --na-values, "

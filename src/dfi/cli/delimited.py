@@ -17,7 +17,7 @@ import polars as pl
 from dfi._data.streams.files import SEPARATOR_LINE, kind_told
 from dfi.cli.columns import MISSING, read_dates
 from dfi.cli.console import Failure, Unreadable
-from dfi.cli.options import Decimal, Numbers, split_names
+from dfi.cli.options import Decimal, split_names
 from dfi.warnings import IdentifierWarning, warn
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Spelling:
     """How texts are written: their encoding, and what stands before a fraction."""
 
     encoding: str = "utf-8"
-    decimal: Decimal = Decimal.point
+    decimal: Decimal = "."
     dates: bool = False
     without: tuple[str, ...] = ()
     levels: bool = False
@@ -49,7 +49,7 @@ class Spelling:
         """Return what a request says."""
         dates = request.dates is not None or request.time is not None
         without = tuple(split_names(request.drop))
-        levels = request.numbers is Numbers.text
+        levels = request.numbers == "text"
         roles = (request.weights, request.frequency_weights, request.time, request.clusters)
         named = {*without, *split_names(request.categorical), *filter(None, roles)}
         return cls(request.encoding, request.decimal, dates, without, levels, tuple(named))
@@ -95,7 +95,7 @@ def read_delimited(own: str, content: bytes, label: str, written: Spelling) -> p
     _check_header(header, label)
     try:
         frame = _read_csv(text, separator)
-        if written.decimal is Decimal.comma:
+        if written.decimal == ",":
             # a point would have been read as a decimal one: what it is, is decided later
             fractions = [name for name, dtype in frame.schema.items() if dtype.is_float()]
             frame = _read_csv(text, separator, dict.fromkeys(fractions, pl.String()))

@@ -40,16 +40,16 @@ GROUPS = {
 }
 
 
-def demo_result(progress: bool | None = None) -> Importance:
+def demo_result() -> Importance:
     """Return the explanation of the diabetes data, with readable names and groups."""
     data = load_diabetes(scaled=False)
     names = tuple(LABELS.get(name, name) for name in data.feature_names)
     table = as_frame(dict(zip(names, data.data.T, strict=True)), "numpy")
     if isinstance(table, dict):  # no dataframe library: plain arrays, named afterwards
         places = {group: [names.index(m) for m in members] for group, members in GROUPS.items()}
-        result = explain(data.data, data.target, feature_groups=places, progress=progress)
+        result = explain(data.data, data.target, feature_groups=places)
     else:
-        result = explain(table, data.target, feature_groups=GROUPS, progress=progress)
+        result = explain(table, data.target, feature_groups=GROUPS)
     spec = {**result.spec, "target": "disease progression"}
     latent = None if result.latent is None else replace(result.latent, names=names, spec=spec)
     return replace(result, names=names, spec=spec, latent=latent)

@@ -7,9 +7,10 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dfi._parameters import LEARNERS, LOSSES
 from dfi.cli import options
 from dfi.cli.console import ColumnsRefused, Refused, Unreadable
-from dfi.cli.options import UnitsKind, split_names
+from dfi.cli.options import split_names
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,14 +36,14 @@ def read_arguments(
     aside: dict[str, Aside] | None = None,
 ) -> dict[str, Any]:
     """Return the arguments of a computation, the cheap ones read first."""
-    if request.loss not in options.LOSSES:
-        close = difflib.get_close_matches(request.loss, options.LOSSES, n=1)
+    if request.loss not in LOSSES:
+        close = difflib.get_close_matches(request.loss, LOSSES, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        known = ", ".join(options.LOSSES)
+        known = ", ".join(LOSSES)
         raise Refused(f"unknown loss {request.loss!r}; {hint}known are {known}")
     if request.weights is not None and request.frequency_weights is not None:
         raise Refused("pass --weights or --frequency-weights, not both")
-    if request.units is UnitsKind.groups and request.groups is None:
+    if request.units == "groups" and request.groups is None:
         raise Refused("--units groups makes groups the units: name them with --groups")
     model, fitted = resolve_model(request, console)
     from dfi.cli.delimited import Spelling
@@ -54,8 +55,8 @@ def read_arguments(
     rest = {
         "estimator": model,
         "feature_groups": groups,
-        "units": request.units.value,
-        "missing": request.missing.value,
+        "units": request.units,
+        "missing": request.missing,
         "level": request.level,
         "random_state": request.seed,
         "n_jobs": request.jobs,
@@ -132,7 +133,7 @@ def _blocks_of_parts(
             "feature_groups": block_groups(rows.features.columns, rows.blocks),
             "units": "groups",
         }
-    if not isinstance(groups, dict) or request.units is not UnitsKind.groups:
+    if not isinstance(groups, dict) or request.units != "groups":
         raise Refused(
             "--dates parts makes one unit of the parts of a date, and --groups adds up columns: "
             "use --dates days, or --units groups with groups as features and their groups"
@@ -151,8 +152,8 @@ def _about_outcome(request: Request, target: pl.Series | None) -> dict[str, obje
     from dfi.cli.roles import label
 
     said: dict[str, object] = {}
-    if request.task is not options.Task.auto:
-        said["task"] = request.task.value
+    if request.task != "auto":
+        said["task"] = request.task
     positive = request.pos_label
     if positive is not None:
         said["pos_label"] = positive if target is None else label(target, positive)
@@ -169,7 +170,7 @@ def resolve_transport(
     if epsilon is not None:
         settings["epsilon"] = epsilon
     if components is not None:
-        settings["components"] = "auto" if components is options.Dependence.auto else None
+        settings["components"] = "auto" if components == "auto" else None
     if not settings:
         return transport
     from dfi.transports import resolve_transport
@@ -185,12 +186,12 @@ def resolve_transport(
 def resolve_model(request: Request, console: Console) -> tuple[object, bool]:
     """Return a learner's name or a loaded model, and whether it is already fitted."""
     model = request.model
-    if model in options.MODELS:
+    if model in LEARNERS:
         return model, False
     if not model.lower().endswith(MODEL_FILES):
-        close = difflib.get_close_matches(model, options.MODELS, n=1)
+        close = difflib.get_close_matches(model, LEARNERS, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        known = ", ".join(options.MODELS)
+        known = ", ".join(LEARNERS)
         raise Refused(f"unknown model {model!r}; {hint}known are {known}, or a .joblib file")
     if not Path(model).is_file():
         raise Unreadable(f"there is no file {model}")

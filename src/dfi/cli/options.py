@@ -6,12 +6,13 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
 
 import typer
+
+from dfi._parameters import LEARNERS, LOSSES, TRANSPORTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,22 +21,6 @@ if TYPE_CHECKING:
 
 Command = Callable[..., None]
 
-MODELS = ("auto", "linear", "ridge", "boosting", "forest", "extra_trees")
-TRANSPORTS = ("gaussian", "copula", "entropic", "knothe-rosenblatt", "semicontinuous", "auto")
-"""The library's own names, written again so that help and completion need not load it."""
-
-LOSSES = (
-    "auto",
-    "squared-error",
-    "brier",
-    "log-loss",
-    "poisson",
-    "gamma",
-    "absolute",
-    "pinball",
-    "zero-one",
-)
-
 EPSILONS = "0,0.01,0.1,0.5,1"
 
 _reading = partial(typer.Option, rich_help_panel="Reading")
@@ -43,88 +28,24 @@ _method = partial(typer.Option, rich_help_panel="Method")
 _running = partial(typer.Option, rich_help_panel="Running and writing")
 
 
-class Missing(StrEnum):
-    """What happens to missing values."""
-
-    indicator = "indicator"
-    error = "error"
-    drop = "drop"
-
-
-class Dates(StrEnum):
-    """What dates and times become."""
-
-    days = "days"
-    parts = "parts"
-    drop = "drop"
+Missing = Literal["indicator", "error", "drop"]
+Dates = Literal["days", "parts", "drop"]
+Numbers = Literal["plain", "marked", "text"]
+Decimal = Literal[".", ","]
+Dependence = Literal["auto", "none"]
+UnitsKind = Literal["columns", "groups"]
+ScoreForm = Literal["auto", "extrapolated", "cross", "calibrated", "loco", "cpi"]
+Task = Literal["auto", "classification", "regression"]
+Space = Literal["attributed", "latent", "group"]
 
 
-class Numbers(StrEnum):
-    """What becomes of texts that are numbers with marks."""
+def _names(known: Sequence[str]) -> Callable[[str], list[str]]:
+    """Return what completes one of some names."""
 
-    plain = "plain"
-    marked = "marked"
-    text = "text"
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in known if name.startswith(incomplete)]
 
-
-class Decimal(StrEnum):
-    """What stands before the fraction of a number."""
-
-    point = "."
-    comma = ","
-
-
-class Dependence(StrEnum):
-    """How dependence components are found."""
-
-    auto = "auto"
-    none = "none"
-
-
-class UnitsKind(StrEnum):
-    """What is given a score."""
-
-    columns = "columns"
-    groups = "groups"
-
-
-class ScoreForm(StrEnum):
-    """The estimator of the scores."""
-
-    auto = "auto"
-    extrapolated = "extrapolated"
-    cross = "cross"
-    calibrated = "calibrated"
-    loco = "loco"
-    cpi = "cpi"
-
-
-class Task(StrEnum):
-    """What the target is."""
-
-    auto = "auto"
-    classification = "classification"
-    regression = "regression"
-
-
-class Space(StrEnum):
-    """Which scores to show."""
-
-    attributed = "attributed"
-    latent = "latent"
-    group = "group"
-
-
-def _models(incomplete: str) -> list[str]:
-    return [name for name in MODELS if name.startswith(incomplete)]
-
-
-def _losses(incomplete: str) -> list[str]:
-    return [name for name in LOSSES if name.startswith(incomplete)]
-
-
-def _transports(incomplete: str) -> list[str]:
-    return [name for name in TRANSPORTS if name.startswith(incomplete)]
+    return complete
 
 
 Data = Annotated[
@@ -301,7 +222,10 @@ Solved = Annotated[
 Model = Annotated[
     str,
     _method(
-        "--model", "-m", help=f"{', '.join(MODELS)}, or a .joblib file", autocompletion=_models
+        "--model",
+        "-m",
+        help=f"{', '.join(LEARNERS)}, or a .joblib file",
+        autocompletion=_names(LEARNERS),
     ),
 ]
 Trust = Annotated[
@@ -310,7 +234,8 @@ Trust = Annotated[
 Transport = Annotated[
     str,
     _method(
-        help=f"how features are disentangled: {', '.join(TRANSPORTS)}", autocompletion=_transports
+        help=f"how features are disentangled: {', '.join(TRANSPORTS)}",
+        autocompletion=_names(TRANSPORTS),
     ),
 ]
 Epsilon = Annotated[float | None, _method(min=0.0, help="entropy weight of the transport")]
@@ -346,7 +271,7 @@ ScoreLoss = Annotated[
         "--loss",
         help=f"what scores are differences of: {', '.join(LOSSES)}; auto: squared-error for "
         "quantities, brier for classes",
-        autocompletion=_losses,
+        autocompletion=_names(LOSSES),
     ),
 ]
 Level = Annotated[float, _method(help="level of the intervals")]
@@ -410,22 +335,22 @@ class Request:
 
     data: Data
     target: Target
-    task: OutcomeTask = Task.auto
+    task: OutcomeTask = "auto"
     pos_label: Positive = None
     loss: ScoreLoss = "auto"
     groups: Groups = None
-    units: Units = UnitsKind.columns
+    units: Units = "columns"
     drop: Drop = None
     weights: Weights = None
     frequency_weights: FrequencyWeights = None
     time: Time = None
     clusters: RowGroups = None
-    missing: MissingValues = Missing.indicator
+    missing: MissingValues = "indicator"
     na_values: NaValues = None
     categorical: Categorical = None
     dates: DateColumns = None
-    numbers: NumberTexts = Numbers.plain
-    decimal: DecimalMark = Decimal.point
+    numbers: NumberTexts = "plain"
+    decimal: DecimalMark = "."
     max_levels: MaxLevels = None
     file_format: Format = None
     encoding: Encoding = "utf-8"

@@ -29,7 +29,6 @@ from dfi._files import is_pattern
 from dfi.cli.columns import as_classes, as_meant, require_column
 from dfi.cli.console import Failure, Terminated, Unreadable, is_panic
 from dfi.cli.delimited import Spelling, decoded, read_delimited
-from dfi.cli.options import Decimal
 from dfi.warnings import DFIWarning
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ def read_file(
     for name in categorical:
         require_column(frame.columns, name, "--categorical")
     decided = kind in TYPED or (spelling is not None and spelling.levels)
-    comma = spelling is not None and spelling.decimal is Decimal.comma
+    comma = spelling is not None and spelling.decimal == ","
     return frame.with_columns(
         as_classes(column, set(na_values))
         if column.name in categorical

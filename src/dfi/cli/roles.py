@@ -22,7 +22,7 @@ from dfi.cli.columns import (
     with_numbers,
 )
 from dfi.cli.console import Refused
-from dfi.cli.options import Dates, Missing, Numbers, Task, split_names
+from dfi.cli.options import split_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,10 +65,10 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     _check_roles(frame, request)
     floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
     frame = frame.with_columns(pl.col(floats).fill_nan(None)) if floats else frame
-    if request.missing is Missing.error:
+    if request.missing == "error":
         _refuse_missing(frame, frame.columns)
     # what has no outcome cannot be explained; a row's weight, time or label may not be guessed
-    frame = _without(frame, [target] if request.missing is Missing.indicator else named, console)
+    frame = _without(frame, [target] if request.missing == "indicator" else named, console)
     _refuse_missing(frame, named)
     if time is not None:
         frame = frame.sort(time, maintain_order=True)
@@ -98,8 +98,8 @@ def select_lazily(frame: pl.LazyFrame, request: Request, console: Console) -> pl
                 "file of some of the rows"
             )
     for option, asked in (
-        ("--dates parts", request.dates is Dates.parts),
-        ("--numbers marked", request.numbers is Numbers.marked),
+        ("--dates parts", request.dates == "parts"),
+        ("--numbers marked", request.numbers == "marked"),
         ("--max-levels", request.max_levels is not None),
     ):
         if asked:
@@ -123,13 +123,13 @@ def select_lazily(frame: pl.LazyFrame, request: Request, console: Console) -> pl
     floats = [name for name in kept if schema[name].is_float()]
     frame = frame.select(kept).with_columns(pl.col(floats).fill_nan(None))
     times = [name for name in kept if is_time(schema[name]) and name not in named]
-    if request.dates is Dates.drop:
+    if request.dates == "drop":
         frame = frame.drop(times)
-    elif request.dates is Dates.days:
+    elif request.dates == "days":
         frame = frame.with_columns([days(name, schema[name]) for name in times])
     target = pl.col(request.target)
     absent = int(frame.select(target.null_count()).collect().item())
-    if absent and request.missing is Missing.error:
+    if absent and request.missing == "error":
         raise Refused(
             f"column {request.target!r} has {absent} missing values: leave such rows out with "
             "--missing drop, or fill them first"
@@ -199,11 +199,7 @@ def _first_odd(column: pl.Series) -> str:
 
 def _refuse_text_target(target: pl.Series, request: Request) -> None:
     """Raise if a target of text was meant as numbers."""
-    if (
-        target.dtype != pl.String
-        or request.task is not Task.auto
-        or target.n_unique() <= FEW_CLASSES
-    ):
+    if target.dtype != pl.String or request.task != "auto" or target.n_unique() <= FEW_CLASSES:
         return
     found = find_numbers(target.drop_nulls().to_list())
     if found is not None:

@@ -327,7 +327,7 @@ NATIVE = {
 def test_categories_that_a_model_takes_itself(name, holes):
     frame, y = table_of_categories(4, holes=holes)
     model = NATIVE[name]().fit(frame, classes_of(y, 3))
-    predictor = predictor_for(model, read_table(frame), prefit=True, column=0)
+    predictor = replace(predictor_for(model, read_table(frame), prefit=True), column=0)
     assert_classes_exact(predictor, 3)
 
 

@@ -6,7 +6,6 @@ import importlib
 from abc import ABC, abstractmethod
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 import narwhals as nw
@@ -182,45 +181,3 @@ def merged(one: State | None, other: State | None) -> State | None:
     if one is None or other is None:
         return other if one is None else one
     return one.merge(other)
-
-
-@dataclass(frozen=True, eq=False)
-class Slices(InOrder):
-    """A frame in memory, cut between some rows."""
-
-    frame: Frame
-    cuts: tuple[int, ...] = ()
-
-    what = "a frame in slices"
-
-    @property
-    def library(self) -> Library:  # type: ignore[override]
-        """Whose frame it is."""
-        opened = open_frame(self.frame)
-        if opened is None:
-            raise TypeError(f"X is a {type(self.frame).__name__}, and no frame.")
-        return opened[0]
-
-    @property
-    def labels(self) -> Mapping[str, object]:  # type: ignore[override]
-        """Its columns."""
-        return open_part(self.frame).labels
-
-    def header(self, features: Sequence[str]) -> object:
-        """Return the column index of a pandas frame."""
-        if self.library != "pandas":
-            return None
-        return self.frame[[self.labels[name] for name in features]].columns
-
-    def frames(self, columns: Sequence[str]) -> Iterator[tuple[str, Frame]]:
-        """Yield the slices."""
-        labels = [self.labels[name] for name in columns]
-        frame = self.frame[labels] if self.library == "pandas" else self.frame.select(labels)
-        ends = [0, *self.cuts, len(open_part(frame).columns[columns[0]])]
-        for number, (start, stop) in enumerate(pairwise(ends)):
-            rows = (
-                frame.iloc[start:stop]
-                if self.library == "pandas"
-                else frame.slice(start, stop - start)
-            )
-            yield f"slice {number}", rows

@@ -193,9 +193,7 @@ def _quick(
     return lambda rows: forest_values(model, levels.nearest(rows) if levels else rows)
 
 
-def gap_tree_lines(
-    predictor: Predictor, sample: Floats, *, n_threads: int | None = None
-) -> TreeLines | None:
+def gap_tree_lines(predictor: Predictor, sample: Floats) -> TreeLines | None:
     """Return the exact line means of trees on a table with missing values, or None with a warning.
 
     A model that takes NaN says at every split where it goes; for one that is given the mean of the
@@ -212,7 +210,7 @@ def gap_tree_lines(
     try:
         require(ensemble is not None, reason)
         trees = _on_matrix(ensemble, model, sample, levels)  # type: ignore[arg-type]
-        trees = replace(trees, n_threads=n_threads, owner=KEPT.owner(model))
+        trees = replace(trees, owner=KEPT.owner(model))
         error = verify(trees.ensemble, predictor, sample, read=trees.predict)
         require(
             error <= trees.ensemble.tolerance,
@@ -240,13 +238,11 @@ def _filled(ensemble: TreeEnsemble, levels: Levels) -> TreeEnsemble:
     return replace(ensemble, default_left=fill[ensemble.feature] <= ensemble.threshold)
 
 
-def decoded_tree_lines(
-    predictor: Predictor, sample: Floats, *, n_threads: int | None = None
-) -> TreeLines | None:
+def decoded_tree_lines(predictor: Predictor, sample: Floats) -> TreeLines | None:
     """Return the exact line means of trees whose rows are decoded, or None with a warning."""
     try:
         owner = KEPT.owner(predictor.model)
-        trees = replace(_read(predictor), n_threads=n_threads, owner=owner)
+        trees = replace(_read(predictor), owner=owner)
         error = largest_error(trees, predictor, sample)
         require(
             error <= trees.ensemble.tolerance,
