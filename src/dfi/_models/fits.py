@@ -30,6 +30,7 @@ from dfi._models.crossfit import (
     quarter_training,
     shared_training,
 )
+from dfi._models.determinism import refuse_nondeterministic
 from dfi._models.foreign import as_model
 from dfi._models.learners import check_learner_suits_outcome, predicts_classes, resolve_learner
 from dfi._models.loss_choice import family_of, loss_for, needs_scaling
@@ -45,7 +46,6 @@ from dfi._models.splits import (
     split_data,
 )
 from dfi._models.stack import SuperLearner
-from dfi._models.steady import refuse_unsteady
 from dfi._models.temperature import TemperatureScaled
 from dfi._parameters import TABLE, InvalidParameterError, argument, worded
 from dfi.losses import BRIER, LOG_LOSS, SQUARED_ERROR
@@ -296,7 +296,7 @@ class Fits:
             scale=scale,
         )
         predictor = predictor_for(model, data.table, prefit=True)
-        refuse_unsteady(predictor, data.matrix)
+        refuse_nondeterministic(predictor, data.matrix)
         check_learner_suits_outcome(model, data.outcome)
         fits.warn_constant()
         fits.check_clusters()
@@ -636,7 +636,7 @@ class Fits:
         self.cache.seconds += time.perf_counter() - start
         if self.cluster is None and not isinstance(self.learner, SuperLearner):
             first = models.folds[0]
-            refuse_unsteady(first.predictors[0], self.data.matrix[first.test])
+            refuse_nondeterministic(first.predictors[0], self.data.matrix[first.test])
         return models
 
     @property

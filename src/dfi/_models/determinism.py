@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from dfi._types import Floats, Ints
 
 ROWS_ASKED = 32
-UNSTEADY = 1e-3
+TOLERATED = 1e-3
 """Of the spread of predictions, beyond which a difference is none of rounding."""
 
 SINGLE = 64 * 2.0**-24
 """Of the largest prediction: rounding of models that work in single precision."""
 
 
-def refuse_unsteady(predictor: Predictor, matrix: Floats) -> None:
+def refuse_nondeterministic(predictor: Predictor, matrix: Floats) -> None:
     r"""Raise if a model predicts the same rows differently in another order or batch.
 
     Scores are averages of :math:`f(x)` over rows that are moved one coordinate at a time. A model
@@ -70,7 +70,7 @@ def _refuse_apart(
         return
     with np.errstate(all="ignore"):
         spread = np.ptp(known, axis=0)
-        room = UNSTEADY * spread + SINGLE * np.abs(known).max(axis=0)
+        room = TOLERATED * spread + SINGLE * np.abs(known).max(axis=0)
         apart = np.abs(first - second)
         beyond = apart > room
     if not beyond.any():
