@@ -14,6 +14,7 @@ from dfi._data.dependence import FEW_CLUSTERS, Clusters, Ordered
 from dfi._data.folds import Fold, in_time_order, split_halves
 from dfi._data.problem import warn_constant
 from dfi._data.source import MatrixSource
+from dfi._models.adapters import as_model
 from dfi._models.class_columns import (
     check_class_order,
     class_column,
@@ -31,7 +32,6 @@ from dfi._models.crossfit import (
     shared_training,
 )
 from dfi._models.determinism import refuse_nondeterministic
-from dfi._models.foreign import as_model
 from dfi._models.learners import check_learner_suits_outcome, predicts_classes, resolve_learner
 from dfi._models.loss_choice import family_of, loss_for, needs_scaling
 from dfi._models.parallel import Workers, progress_bar
