@@ -31,7 +31,7 @@ from dfi._data import read_table, read_weights
 from dfi._lines.base import Lines, Reference
 from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.quadrature import QuadratureLines
-from dfi._lines.trees import kept
+from dfi._lines.trees import cache
 from dfi._lines.trees.ensemble import add_ensembles, single_tree, softmax_of
 from dfi._lines.trees.model import TreeLines, tree_lines
 from dfi._models.predictor import Predictor, learner_view, predictor_for, rows_seen
@@ -367,8 +367,8 @@ def test_several_targets_are_refused(data):
 @pytest.fixture
 def sweeps(monkeypatch):
     """Count the sweeps of lines, with an empty store of moments."""
-    store = kept.KeptMoments()
-    monkeypatch.setattr("dfi._lines.trees.model.KEPT", store)
+    store = cache.MomentCache()
+    monkeypatch.setattr("dfi._lines.trees.model.MOMENTS", store)
     count = []
     own = TreeLines._moments
 

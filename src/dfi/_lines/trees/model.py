@@ -21,6 +21,7 @@ from sklearn.pipeline import Pipeline
 
 from dfi._data.columns import Column
 from dfi._data.levels import BEYOND, Block, Grid
+from dfi._lines.trees.cache import MOMENTS, digest_of_lines, digest_of_trees, of_class
 from dfi._lines.trees.ensemble import (
     OUTSIDE,
     NotTrees,
@@ -30,7 +31,6 @@ from dfi._lines.trees.ensemble import (
     follow_gaps,
     require,
 )
-from dfi._lines.trees.kept import KEPT, digest_of_lines, digest_of_trees, of_class
 from dfi._lines.trees.pipelines import active_steps, follow_columns, pull_back
 from dfi._lines.trees.readers import known_levels, read_trees, verify
 from dfi._models.predictor import brief, forest_values, is_plain_forest
@@ -66,7 +66,7 @@ class TreeLines:
     """Exact moments of a tree ensemble along lines; ``categories`` are decoded for the trees.
 
     ``owner`` is the number of the model under which moments of all its classes are kept, for those
-    that are asked for next (:mod:`dfi._lines.trees.kept`); without one they are not.
+    that are asked for next (:mod:`dfi._lines.trees.cache`); without one they are not.
     """
 
     ensemble: TreeEnsemble
@@ -121,7 +121,7 @@ class TreeLines:
             found = self._moments(lines)
         else:
             key = self.owner, self._digest, digest_of_lines(lines)
-            found = KEPT.moments(key, lambda: self._moments(lines))
+            found = MOMENTS.moments(key, lambda: self._moments(lines))
         return of_class(found, classes.explained, classes.count)
 
     def _moments(self, lines: Lines) -> LineMoments:
@@ -153,7 +153,7 @@ def tree_lines(
     if ensemble is not None:
         try:
             trees = _on_matrix(ensemble, model, sample_points, levels)
-            trees = replace(trees, n_threads=n_threads, owner=KEPT.owner(model))
+            trees = replace(trees, n_threads=n_threads, owner=MOMENTS.owner(model))
             own = _quick(model, predict, levels)
             error = verify(ensemble, own, sample_points, read=trees.predict)
             if error <= ensemble.tolerance:
@@ -210,7 +210,7 @@ def gap_tree_lines(predictor: Predictor, sample: Floats) -> TreeLines | None:
     try:
         require(ensemble is not None, reason)
         trees = _on_matrix(ensemble, model, sample, levels)  # type: ignore[arg-type]
-        trees = replace(trees, owner=KEPT.owner(model))
+        trees = replace(trees, owner=MOMENTS.owner(model))
         error = verify(trees.ensemble, predictor, sample, read=trees.predict)
         require(
             error <= trees.ensemble.tolerance,
@@ -241,7 +241,7 @@ def _filled(ensemble: TreeEnsemble, levels: Levels) -> TreeEnsemble:
 def decoded_tree_lines(predictor: Predictor, sample: Floats) -> TreeLines | None:
     """Return the exact line means of trees whose rows are decoded, or None with a warning."""
     try:
-        owner = KEPT.owner(predictor.model)
+        owner = MOMENTS.owner(predictor.model)
         trees = replace(_read(predictor), owner=owner)
         error = largest_error(trees, predictor, sample)
         require(

@@ -75,7 +75,7 @@ def _digest_of_law(reference: Reference) -> bytes:
 
 
 @dataclass
-class KeptMoments:
+class MomentCache:
     """Moments by what they were computed from, up to a number of bytes; safe among threads."""
 
     most_bytes: int = MOST_BYTES
@@ -150,4 +150,4 @@ def of_class(moments: LineMoments, k: int, n_classes: int) -> LineMoments:
     return LineMoments(part(moments.mean), part(moments.hermite))
 
 
-KEPT = KeptMoments()
+MOMENTS = MomentCache()
