@@ -12,7 +12,7 @@ from dfi._data.streams.read import is_stream
 from dfi._models.cluster import is_cluster_learner
 from dfi._models.fits import Fits
 from dfi._models.parallel import Workers, progress_bar
-from dfi._models.samples import Wanted, check_streamed, read_streamed, with_fit_rows
+from dfi._models.samples import SampleSizes, check_streamed, read_streamed, with_fit_rows
 from dfi._models.seeds import Seeds
 from dfi._parameters import TABLE, argument, validated
 from dfi.losses import resolve_loss
@@ -99,9 +99,9 @@ def prepare(
     }
     if is_stream(X):
         cluster = is_cluster_learner(estimator) and not given
-        wanted = Wanted(fit_rows, explain_rows, given=given, samples=samples, cluster=cluster)
+        sizes = SampleSizes(fit_rows, explain_rows, given=given, samples=samples, cluster=cluster)
         check_streamed(cv, clusters)
-        data = read_streamed(X, y, wanted, seeds, partial(progress_bar, progress), **reading)
+        data = read_streamed(X, y, sizes, seeds, partial(progress_bar, progress), **reading)
     else:
         data = read_data(X, y, clusters=clusters, **reading)
         data = with_fit_rows(data, fit_rows, seeds, cv=cv, given=given)

@@ -50,7 +50,7 @@ FEWEST_FIT = 50
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SampleSizes:
     """How many rows of a table are asked for."""
 
     fit_rows: int | None = None
@@ -77,7 +77,7 @@ def check_streamed(cv: SplitsLike, clusters: VectorLike) -> None:
 def read_streamed(
     X: TableLike,
     y: VectorLike,
-    wanted: Wanted,
+    sizes: SampleSizes,
     seeds: Seeds,
     watch: Watch,
     **reading: Unpack[Reading],
@@ -100,30 +100,30 @@ def read_streamed(
         watch=watch,
     )
     n = stream.n_rows
-    fit = FIT_ROWS if wanted.fit_rows is None else whole("fit_rows", wanted.fit_rows, FEWEST_FIT)
+    fit = FIT_ROWS if sizes.fit_rows is None else whole("fit_rows", sizes.fit_rows, FEWEST_FIT)
     if not stream.large:
         data = stream.gathered(groups=groups, units=units)
-        return with_fit_rows(data, wanted.fit_rows, seeds)
-    if not wanted.samples:
+        return with_fit_rows(data, sizes.fit_rows, seeds)
+    if not sizes.samples:
         raise ValueError(
             f"{TABLE} has {n} rows that are not in memory, and only explain works on samples of "
             "them: take a table of some of the rows"
         )
-    asked = wanted.explain_rows
+    asked = sizes.explain_rows
     if asked is None and fit < n:
         raise ValueError(
             f"{argument('explain_rows', None)} explains all {n} rows, and {TABLE} is not in "
             f"memory: pass a number or 'auto', or {argument('fit_rows', n)} to gather them"
         )
     count = fit if asked is None or isinstance(asked, str) else max(fit, int(asked))
-    if wanted.cluster:
+    if sizes.cluster:
         count = min(count, n)
     elif count >= n:
         data = stream.gathered(groups=groups, units=units)
         return with_fit_rows(data, fit, seeds)
     places = sampled_places(n, count, seeds.child(ORDER).sequence())
     data = stream.gathered(places, groups=groups, units=units)
-    if wanted.given or wanted.cluster:
+    if sizes.given or sizes.cluster:
         return data
     first = sampled_places(n, fit, seeds.child(ORDER).sequence())
     return replace(data, fit=np.searchsorted(places, first))
