@@ -120,14 +120,14 @@ class Rows:
         return MOST_ROWS if self.found is None else len(self.found)
 
 
-class Found(NamedTuple):
+class ColumnValues(NamedTuple):
     """What a column takes in the rows that count: different numbers, or codes of levels."""
 
     values: Values | None = None
     codes: Ints | None = None
     n_missing: int = 0
 
-    def merge(self, other: Found) -> Found:
+    def merge(self, other: ColumnValues) -> ColumnValues:
         """Return what the rows of both take."""
         values = self.values
         if values is not None and other.values is not None:
@@ -135,7 +135,7 @@ class Found(NamedTuple):
         codes = self.codes
         if codes is not None and other.codes is not None:
             codes = np.union1d(codes, other.codes)
-        return Found(values, codes, self.n_missing + other.n_missing)
+        return ColumnValues(values, codes, self.n_missing + other.n_missing)
 
 
 def hashed(columns: Iterable[Hashes], n_rows: int) -> Hashes:
@@ -162,7 +162,7 @@ def number_bits(numbers: Floats) -> Hashes:
 
 def levels_of(
     columns: Sequence[Column],
-    found: Sequence[Found],
+    found: Sequence[ColumnValues],
     rows: Rows,
     *,
     always: Collection[str] = (),
@@ -195,7 +195,7 @@ def summed_levels(
     matrix: Floats, columns: Sequence[Column], present: Bools | None = None
 ) -> Levels:
     """Return the levels of a large table in memory, without a copy of it."""
-    found: list[Found] | None = None
+    found: list[ColumnValues] | None = None
     rows = Rows(np.empty(0, dtype=np.uint64))
     for start in range(0, len(matrix), BLOCK_ROWS):
         block = matrix[start : start + BLOCK_ROWS]
@@ -209,13 +209,13 @@ def summed_levels(
     return levels_of(columns, found or [], rows)
 
 
-def _found(block: Floats, column: Column) -> Found:
+def _found(block: Floats, column: Column) -> ColumnValues:
     numbers = block[:, column.positions[0]]
     if column.kind == "categorical":
         if column.width > 1:
-            return Found(codes=np.flatnonzero(block[:, list(column.positions)].any(axis=0)))
-        return Found(codes=np.unique(numbers).astype(np.intp))
+            return ColumnValues(codes=np.flatnonzero(block[:, list(column.positions)].any(axis=0)))
+        return ColumnValues(codes=np.unique(numbers).astype(np.intp))
     if column.fill is None:
-        return Found(Values.of(numbers))
+        return ColumnValues(Values.of(numbers))
     seen = block[:, column.positions[1]] == 0.0
-    return Found(Values.of(numbers[seen]), n_missing=int(np.count_nonzero(~seen)))
+    return ColumnValues(Values.of(numbers[seen]), n_missing=int(np.count_nonzero(~seen)))

@@ -109,7 +109,7 @@ def read_outcome(
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class OutcomeStats:
     """What all rows of an outcome's column show, from which its kind follows."""
 
     name: str
@@ -149,7 +149,7 @@ class OutcomeRule:
 
 
 def outcome_rule(
-    shown: Shown, *, task: Task = "auto", positive: object = None, counted: bool = False
+    shown: OutcomeStats, *, task: Task = "auto", positive: object = None, counted: bool = False
 ) -> OutcomeRule:
     """Decide whether a column holds classes, counts or a quantity; parameters as read_outcome."""
     one_of("task", task, get_args(Task))
@@ -199,7 +199,7 @@ def outcome_rule(
     return OutcomeRule(shown.name, "count" if counts else "real")
 
 
-def _shown(vector: Vector, kept: Bools | None) -> Shown:
+def _shown(vector: Vector, kept: Bools | None) -> OutcomeStats:
     reading = vector.reading
     used = np.ones(len(reading), dtype=bool) if kept is None else kept
     if reading.numbers is None:
@@ -208,13 +208,13 @@ def _shown(vector: Vector, kept: Bools | None) -> Shown:
         labels = tuple(
             level for level in reading.levels() if level is not None and level in present
         )
-        return Shown(vector.name, reading.kind, int(gaps.sum()), int(gaps.argmax()), labels)
+        return OutcomeStats(vector.name, reading.kind, int(gaps.sum()), int(gaps.argmax()), labels)
     bad = ~np.isfinite(reading.numbers) & used
     if bad.any():
-        return Shown(vector.name, reading.kind, int(bad.sum()), int(bad.argmax()))
+        return OutcomeStats(vector.name, reading.kind, int(bad.sum()), int(bad.argmax()))
     distinct = np.unique(reading.numbers[used])
     low, high = float(distinct[0]), float(distinct[-1])
-    return Shown(vector.name, reading.kind, 0, 0, (), low, high, distinct)
+    return OutcomeStats(vector.name, reading.kind, 0, 0, (), low, high, distinct)
 
 
 def _several(y: object) -> list[tuple[str, object]] | None:
@@ -265,7 +265,7 @@ def _read_several(
     return Outcome(members[0].values, " + ".join(names), "several", members=tuple(members))
 
 
-def _label_rule(shown: Shown, task: Task, positive: object) -> OutcomeRule:
+def _label_rule(shown: OutcomeStats, task: Task, positive: object) -> OutcomeRule:
     if task == "regression":
         levels = [repr(level) for level in sorted(shown.labels, key=str)]
         listed = ", ".join(levels[:5]) + (", ..." if len(levels) > 5 else "")
@@ -289,7 +289,7 @@ def _label_rule(shown: Shown, task: Task, positive: object) -> OutcomeRule:
     return OutcomeRule(shown.name, "labels", shown.labels, None, positive, named=True)
 
 
-def _number_rule(shown: Shown, distinct: Floats, positive: object) -> OutcomeRule:
+def _number_rule(shown: OutcomeStats, distinct: Floats, positive: object) -> OutcomeRule:
     labels: tuple[object, ...]
     if shown.kind == "boolean":
         labels = tuple(bool(value) for value in distinct)

@@ -67,7 +67,7 @@ OUTCOMES = {
 
 
 @dataclass(frozen=True)
-class Seen:
+class ColumnReport:
     """One column: what it holds and what is worth knowing about it."""
 
     name: str
@@ -97,18 +97,18 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Examined:
+class TableReport:
     """What is known of a table before anything is fitted."""
 
     rows: int | None = None
     target: dict[str, object] = field(default_factory=dict)
-    columns: tuple[Seen, ...] = ()
+    columns: tuple[ColumnReport, ...] = ()
     correlated: tuple[tuple[tuple[str, ...], float], ...] = ()
     plan: dict[str, object] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
 
 
-def examine(request: Request, console: Console, settings: dict[str, Any]) -> Examined:
+def examine(request: Request, console: Console, settings: dict[str, Any]) -> TableReport:
     """Read a table and say what explaining it would do; ``settings`` are those of the method."""
     aside: dict[str, tuple[pl.Series, str]] = {}
     doing = f"looking at {request.target!r}"
@@ -117,14 +117,14 @@ def examine(request: Request, console: Console, settings: dict[str, Any]) -> Exa
     except ColumnsRefused:
         if not aside:
             raise
-        return Examined(refused={name: text for name, (_, text) in aside.items()})
+        return TableReport(refused={name: text for name, (_, text) in aside.items()})
     refused = {name: text for name, (_, text) in aside.items()}
     X = arguments["X"]
     if not _is_lazy(X):
         found = refused_columns(X)
         refused |= found
         if len(found) == X.width:
-            return Examined(refused=refused)
+            return TableReport(refused=refused)
         arguments["X"] = X.drop(list(found))
         arguments["feature_groups"] = _without(arguments["feature_groups"], refused)
     fits: Fits | None = None
@@ -149,14 +149,14 @@ def examine(request: Request, console: Console, settings: dict[str, Any]) -> Exa
         refused[""] = " ".join(str(error).split())
         ahead = None
     if fits is None:
-        return Examined(refused=refused)
+        return TableReport(refused=refused)
     pools = ahead is None or ahead.choice.design.disentangles_units
     seen = _with_duplicates([_seen(fits, column, pools) for column in fits.table.columns], fits)
     if not _is_lazy(X):
         known = {one.name: one for one in seen}
         seen = [known.get(name) or _refused(X[name]) for name in X.columns]
         seen += [_refused(column) for column, _ in aside.values()]
-    return Examined(
+    return TableReport(
         fits.n_rows,
         _target(fits),
         tuple(seen),
@@ -196,17 +196,19 @@ def _target(fits: Fits) -> dict[str, object]:
     return found
 
 
-def _refused(column: pl.Series) -> Seen:
+def _refused(column: pl.Series) -> ColumnReport:
     kind = "date or time" if is_time(column.dtype) else str(column.dtype).lower()
     if kind == "string":
         dates = find_dates(column.drop_nulls().to_list())
         kind = "text" if dates is None else "date or time"
     distinct = column.drop_nulls().n_unique() if kind == "text" else None
     values = "refused" if distinct is None else f"{distinct:,} different"
-    return Seen(column.name, kind, distinct, values, column.null_count() / max(1, len(column)))
+    return ColumnReport(
+        column.name, kind, distinct, values, column.null_count() / max(1, len(column))
+    )
 
 
-def _seen(fits: Fits, column: Column, pools: bool) -> Seen:
+def _seen(fits: Fits, column: Column, pools: bool) -> ColumnReport:
     table = fits.table
     gap = table.where_missing(column)
     missing = fits.data.missing_shares.get(column.name, 0.0)
@@ -233,7 +235,7 @@ def _seen(fits: Fits, column: Column, pools: bool) -> Seen:
         text = "true or false"
     elif with_levels and len(values):
         text = f"{len(distinct):,}: {text}"
-    return Seen(
+    return ColumnReport(
         column.name, kind, len(distinct), text, missing, tuple(notes),
         constant=constant, identifier=identifier,
     )  # fmt: skip
@@ -241,7 +243,7 @@ def _seen(fits: Fits, column: Column, pools: bool) -> Seen:
 
 def _seen_category(
     fits: Fits, column: Column, pools: bool, missing: float, notes: list[str]
-) -> Seen:
+) -> ColumnReport:
     codes = column.decode(fits.table.matrix[:, list(column.positions)])
     inside = (codes[:, None] == np.arange(len(column.levels))).astype(np.float64)
     rows = fits.rows
@@ -257,13 +259,13 @@ def _seen_category(
             "transport, never for the model"
         )
     known = [level for level in column.levels if level is not None]
-    return Seen(
+    return ColumnReport(
         column.name, KINDS["categorical"], len(known), f"{len(known):,} levels", missing,
         tuple(notes), constant="does not vary" in " ".join(notes), pooled=pooled,
     )  # fmt: skip
 
 
-def _with_duplicates(seen: Sequence[Seen], fits: Fits) -> list[Seen]:
+def _with_duplicates(seen: Sequence[ColumnReport], fits: Fits) -> list[ColumnReport]:
     """Return the columns, those that repeat an earlier one with its name."""
     first: dict[bytes, str] = {}
     found = []
@@ -378,7 +380,7 @@ def short(value: float) -> str:
     return f"{value:.0f}" if whole else f"{value:.4g}"
 
 
-def doctor_text(examined: Examined, request: Request, top: int, width: int) -> str:
+def doctor_text(examined: TableReport, request: Request, top: int, width: int) -> str:
     """Return what was found as text for people, in lines of at most ``width`` characters."""
     lines: list[str] = []
     if examined.rows is not None:
@@ -396,7 +398,7 @@ def doctor_text(examined: Examined, request: Request, top: int, width: int) -> s
     return "\n".join(lines).lstrip("\n")
 
 
-def _facts(examined: Examined, request: Request, width: int) -> list[str]:
+def _facts(examined: TableReport, request: Request, width: int) -> list[str]:
     target, rows = examined.target, examined.rows or 0
     kind = OUTCOMES.get(str(target["kind"]), str(target["kind"]))
     classes = target.get("classes")
@@ -423,7 +425,7 @@ def _facts(examined: Examined, request: Request, width: int) -> list[str]:
     ]
 
 
-def _column_lines(examined: Examined, top: int, width: int) -> list[str]:
+def _column_lines(examined: TableReport, top: int, width: int) -> list[str]:
     shown = examined.columns[:top]
     gaps = any(one.missing for one in shown)
     names = [shorten(one.name, max(12, width - 52)) for one in shown]
@@ -446,7 +448,7 @@ def _block_text(names: Sequence[str], size: float) -> str:
     return f"{shown} are correlated (up to {size:.2f}): their shared signal is divided among them"
 
 
-def _intentions(examined: Examined, request: Request) -> list[str]:
+def _intentions(examined: TableReport, request: Request) -> list[str]:
     plan = examined.plan
     models, rows, of = (int(str(plan[key])) for key in ("models", "explained_rows", "of"))
     why = plan["why"]

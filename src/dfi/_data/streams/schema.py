@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from dfi._data.columns import EXACT_WHOLE, levels_that_occur
-from dfi._data.distinct import MOST_ROWS, Found, Rows, Values, hashed, levels_of, number_bits
-from dfi._data.outcome import Shown
+from dfi._data.distinct import MOST_ROWS, ColumnValues, Rows, Values, hashed, levels_of, number_bits
+from dfi._data.outcome import OutcomeStats
 from dfi._data.streams.parts import BATCH_ROWS, open_part
 from dfi._data.table import Known, check_levels, identifier_error, missing_remedy, refuse_text
 from dfi._data.weights import LARGEST_WEIGHT, refuse_impossible
@@ -317,7 +317,7 @@ class SchemaState:
         """The same as one part: slices of a part are no parts."""
         return replace(self, counts=(self.used,))
 
-    def shown(self, name: str) -> Shown:
+    def shown(self, name: str) -> OutcomeStats:
         """Return what decides what the outcome is."""
         column = self.target
         kind = column.kind or "real"
@@ -325,9 +325,9 @@ class SchemaState:
         if kind == "categorical":
             present = column.levels or frozenset()
             labels = tuple(level for level in column.ordered_levels() if level in present)
-            return Shown(name, kind, gaps.count, gaps.first, labels)
+            return OutcomeStats(name, kind, gaps.count, gaps.first, labels)
         low, high = column.span
-        return Shown(name, kind, gaps.count, gaps.first, (), low, high, column.values.found)
+        return OutcomeStats(name, kind, gaps.count, gaps.first, (), low, high, column.values.found)
 
     def known(self, columns: Sequence[Column]) -> Known:
         """Return what all rows showed, for a table of only some of them."""
@@ -508,15 +508,15 @@ def _listed(found: Sequence[str]) -> str:
     return ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
 
 
-def _found(state: ColumnState, column: Column) -> Found:
+def _found(state: ColumnState, column: Column) -> ColumnValues:
     if column.kind != "categorical":
-        return Found(state.values, n_missing=state.counted_missing)
+        return ColumnValues(state.values, n_missing=state.counted_missing)
     codes = [
         code
         for code, level in enumerate(column.levels)
         if (state.counted_missing > 0 if level is None else level in state.counted_levels)
     ]
-    return Found(codes=np.array(codes, dtype=np.intp))
+    return ColumnValues(codes=np.array(codes, dtype=np.intp))
 
 
 def _span(numbers: Floats) -> tuple[float, float]:

@@ -179,7 +179,7 @@ def _on_matrix(
     if ensemble.rules:
         columns = [Column(f"x{k}", k, "real", (), (k,)) for k in range(ensemble.n_features)]
         given = _given_codes(known_levels(model, columns), columns, levels)
-    trees = Levelled(ensemble, of_columns, given, sample[0], levels)
+    trees = LevelTrees(ensemble, of_columns, given, sample[0], levels)
     return trees.lines(at_midpoints(trees.plain(), levels))
 
 
@@ -289,7 +289,7 @@ def _read(predictor: Predictor) -> TreeLines:
     # A row of the data: every level in it is one that the encoders know.
     base = predictor.table.matrix[0]
     levels = [_levels_of(position, predictor.levels) for position in positions]
-    trees = Levelled(ensemble, levels, given, base, predictor.levels)
+    trees = LevelTrees(ensemble, levels, given, base, predictor.levels)
     plain = trees.plain()
     codes = {k for k, column in enumerate(columns) if column.kind == "categorical"}
     if has_steps or codes & set(plain.feature.tolist()):
@@ -336,7 +336,7 @@ def _given_codes(
 
 
 @dataclass(frozen=True)
-class Levelled:
+class LevelTrees:
     """Trees of which some splits are decided by levels."""
 
     ensemble: TreeEnsemble
