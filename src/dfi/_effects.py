@@ -187,7 +187,7 @@ def effects(
         explain_rows=explain_rows,
         max_seconds=max_seconds,
     )
-    method.check(given=False)
+    method.check(prefit=False)
     _check_given(y, treatment, pseudo_outcome)
     if pseudo_outcome is not None:
         _check_unused(treated, outcome_model, propensity_model)

@@ -126,7 +126,7 @@ def explain(
         explain_rows=explain_rows,
         max_seconds=max_seconds,
     )
-    method.check(given=isinstance(cv, str) and cv == "prefit")
+    method.check(prefit=isinstance(cv, str) and cv == "prefit")
     fits = prepare(
         X,
         y,
@@ -216,7 +216,7 @@ def compare(
         )
     for method in chosen:
         if isinstance(method, Disentangled):
-            method.check(given=False)
+            method.check(prefit=False)
     fits = prepare(
         X,
         y,
@@ -336,7 +336,7 @@ def sensitivity(
         for label, transport in _settings(transports, epsilons, solved).items()
     }
     warn_of_refits(estimator, cv)
-    next(iter(settings.values())).check(given=isinstance(cv, str) and cv == "prefit")
+    next(iter(settings.values())).check(prefit=isinstance(cv, str) and cv == "prefit")
     fits = prepare(
         X,
         y,
@@ -463,7 +463,7 @@ class FittedSource:
                 "outcome": (fits.described or fits.outcome).as_dict(),
                 "loss": fits.loss.name,
                 "models": found.models,
-                "spread": SPREAD_WORDS if fits.given is False and found.paired else NO_SPREAD,
+                "spread": SPREAD_WORDS if fits.prefit is False and found.paired else NO_SPREAD,
                 "transport": resolve_transport(self.method.transport).specification(),
                 "background": background,
                 "refine": refine,

@@ -176,7 +176,7 @@ class DFI(BaseEstimator):
             explain_rows=self.explain_rows,
             max_seconds=self.max_seconds,
         )
-        method.check(given=isinstance(self.cv, str) and self.cv == "prefit")
+        method.check(prefit=isinstance(self.cv, str) and self.cv == "prefit")
         fits = prepare(
             X,
             y,

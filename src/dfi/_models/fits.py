@@ -102,8 +102,8 @@ def once(compute: Callable[Concatenate[Fits, P], Found]) -> Callable[Concatenate
 class Fits:
     """Cross-fitted regressions of one table, or a model that was fitted elsewhere.
 
-    Made by :meth:`cross` or :meth:`prefit`. Every method of a call reads from the same object, so
-    that nothing is fitted twice: a method costs only what no method before it has asked for.
+    Made by :meth:`cross` or :meth:`of_fitted`. Every method of a call reads from the same object:
+    nothing is fitted twice, and a method costs only what no method before it has asked for.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class Fits:
         Estimator, cv, n_repeats and random_state as they were passed, for the specification.
     workers : Workers
         Parallel tasks and progress bars.
-    given : bool
+    prefit : bool
         Whether the model was fitted elsewhere: there is one fold, all rows held out.
     halvings : tuple of int
         For each split in how many ways its training rows are halved, where folds share models
@@ -161,7 +161,7 @@ class Fits:
     seeds: Seeds
     settings: Mapping[str, object] = field(default_factory=dict)
     workers: Workers = field(default_factory=Workers)
-    given: bool = False
+    prefit: bool = False
     halvings: tuple[int, ...] = ()
     loss: Loss = SQUARED_ERROR
     scale: Scale = "response"
@@ -247,7 +247,7 @@ class Fits:
         return fits
 
     @classmethod
-    def prefit(
+    def of_fitted(
         cls,
         data: Data,
         model: EstimatorLike,
@@ -272,7 +272,7 @@ class Fits:
                 f"{argument('cv', 'prefit')} explains a fitted model: pass it (or a function of "
                 f"{TABLE}) as estimator, not the name {model!r}"
             )
-        given, model = model, as_model(model)
+        asked, model = model, as_model(model)
         if n_repeats not in (None, 1):
             raise ValueError(
                 f"{argument('n_repeats', n_repeats)} repeats the split of the rows, and "
@@ -283,7 +283,7 @@ class Fits:
         if not data.outcome.named:
             warn_of_classes(model)
         fold = Fold(np.empty(0, dtype=np.intp), np.arange(data.table.n_rows))
-        settings = _settings(given, "prefit", 1, random_state)
+        settings = _settings(asked, "prefit", 1, random_state)
         fits = cls(
             data,
             model,
@@ -291,7 +291,7 @@ class Fits:
             seeds,
             settings,
             workers or Workers(),
-            given=True,
+            prefit=True,
             loss=loss,
             scale=scale,
         )
@@ -341,7 +341,7 @@ class Fits:
             return {}
         view = (
             self.full[0].predictors[0].view
-            if self.given
+            if self.prefit
             else learner_view(self.learner, self.table)
         )
         filled = view == "matrix" and self.table.gaps
@@ -424,7 +424,7 @@ class Fits:
         """
         outcome = self.outcome
         classes = outcome.kind == "classes"
-        together = self.given or (classes and predicts_classes(self.learner))
+        together = self.prefit or (classes and predicts_classes(self.learner))
         return tuple(
             replace(
                 self,
@@ -500,7 +500,7 @@ class Fits:
 
     def _column(self, predictor: Predictor) -> int:
         """Return where a model that predicts all outcomes has this one."""
-        if not self.given or self.outcome.kind != "binary":
+        if not self.prefit or self.outcome.kind != "binary":
             return self.place
         return class_column(predictor.model, self.outcome.labels[-1], self.place)
 
@@ -538,11 +538,11 @@ class Fits:
     @property
     def extrapolates(self) -> bool:
         """Whether scores are extrapolated to more training rows unless something else is asked."""
-        return not self.given and can_extrapolate(self.learner, self.data, self.repeats)
+        return not self.prefit and can_extrapolate(self.learner, self.data, self.repeats)
 
     @property
     def _halves(self) -> tuple[Training, CrossFit]:
-        if self.given:
+        if self.prefit:
             raise ValueError(
                 f"two models fitted on disjoint rows are needed; {argument('cv', 'prefit')} has "
                 "one: let the models be fitted here"
@@ -558,7 +558,7 @@ class Fits:
 
         A model that was fitted elsewhere has seen other rows: those here stand for them.
         """
-        if self.given:
+        if self.prefit:
             return ((self.rows,),)
         if not halves:
             return tuple((fold.train,) for fold in self.folds)
@@ -598,7 +598,7 @@ class Fits:
         quarters : bool
             Whether models are also fitted on halves of the halves.
         """
-        if self.given:
+        if self.prefit:
             return []
         training = self.half_training() if halves else full_training(self.repeats)
         sets = list(training.sets)
@@ -683,7 +683,7 @@ class Fits:
             predictions,
             self.data.y,
             self.weights,
-            prefit=self.given,
+            prefit=self.prefit,
             loss=self.loss,
             warns=not self.member,
         )

@@ -80,8 +80,8 @@ def prepare(
     (200, 3)
     """
     chosen = resolve_loss(loss)
-    given = isinstance(cv, str) and cv == "prefit"
-    if scale == "margin" and not (given and chosen is None):
+    prefit = isinstance(cv, str) and cv == "prefit"
+    if scale == "margin" and not (prefit and chosen is None):
         raise ValueError(
             "scale='margin' describes a fitted classifier by squared errors of its log-odds: pass "
             f"{argument('cv', 'prefit')} and leave {argument('loss')} at 'auto'"
@@ -98,13 +98,13 @@ def prepare(
         "counted": chosen is not None and chosen.domain == "positive",
     }
     if is_stream(X):
-        cluster = is_cluster_learner(estimator) and not given
-        sizes = SampleSizes(fit_rows, explain_rows, given=given, samples=samples, cluster=cluster)
+        cluster = is_cluster_learner(estimator) and not prefit
+        sizes = SampleSizes(fit_rows, explain_rows, prefit=prefit, samples=samples, cluster=cluster)
         check_streamed(cv, clusters)
         data = read_streamed(X, y, sizes, seeds, partial(progress_bar, progress), **reading)
     else:
         data = read_data(X, y, clusters=clusters, **reading)
-        data = with_fit_rows(data, fit_rows, seeds, cv=cv, given=given)
+        data = with_fit_rows(data, fit_rows, seeds, cv=cv, prefit=prefit)
     return fits_of(
         data,
         estimator=estimator,
@@ -145,7 +145,7 @@ def fits_of(
         n_repeats = GROUP_REPEATS if data.joint and isinstance(cv, int) else None
     fit = partial(Fits.cross, cv=cv)
     if isinstance(cv, str):
-        fit = partial(Fits.prefit, scale=scale)
+        fit = partial(Fits.of_fitted, scale=scale)
     return fit(
         data,
         estimator,

@@ -55,7 +55,7 @@ class SampleSizes:
 
     fit_rows: int | None = None
     explain_rows: int | str | None = None
-    given: bool = False
+    prefit: bool = False
     samples: bool = False
     cluster: bool = False
 
@@ -123,20 +123,20 @@ def read_streamed(
         return with_fit_rows(data, fit, seeds)
     places = sampled_places(n, count, seeds.child(ORDER).sequence())
     data = stream.gathered(places, groups=groups, units=units)
-    if sizes.given or sizes.cluster:
+    if sizes.prefit or sizes.cluster:
         return data
     first = sampled_places(n, fit, seeds.child(ORDER).sequence())
     return replace(data, fit=np.searchsorted(places, first))
 
 
 def with_fit_rows(
-    data: Data, fit_rows: int | None, seeds: Seeds, *, cv: SplitsLike = 5, given: bool = False
+    data: Data, fit_rows: int | None, seeds: Seeds, *, cv: SplitsLike = 5, prefit: bool = False
 ) -> Data:
     """Return a table in memory with the rows that models are fitted on: by default all."""
     if fit_rows is None:
         return data
     count = whole("fit_rows", fit_rows, FEWEST_FIT)
-    if given:
+    if prefit:
         raise ValueError(
             f"{argument('fit_rows')} is about models that are fitted here, and "
             f"{argument('cv', 'prefit')} fits none: leave it out"

@@ -133,7 +133,7 @@ def examine(request: Request, console: Console, settings: dict[str, Any]) -> Tab
         fit_rows = settings.pop("fit_rows")
         repeats = settings.pop("n_repeats")
         method = Disentangled(**settings)
-        method.check(given=arguments["cv"] == "prefit")
+        method.check(prefit=arguments["cv"] == "prefit")
         fits = prepare(
             **arguments,
             fit_rows=fit_rows,
@@ -334,7 +334,7 @@ def seconds(fits: Fits, sizes: Sequence[int], explained: int) -> float | None:
     Measured on one core for 300 to 10,000 rows and 5 to 40 columns: within a factor of two there,
     levels of categories counted as columns. Extra trees are taken for a forest.
     """
-    if fits.given:
+    if fits.prefit:
         return None
     width = fits.table.matrix.shape[1]
     name = fits.settings["estimator"]

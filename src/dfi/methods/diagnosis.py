@@ -267,7 +267,7 @@ def small_sample(fits: Fits, form: ScoreForm) -> str | None:
     if n >= FEW_ROWS:
         return None
     learned = ""
-    if not fits.given:
+    if not fits.prefit:
         counted = fits.weights.values > 0
         trained = min(int(counted[fold.train].sum()) for fold in fits.folds)
         rows = trained // 2 if form in CROSSED else trained
@@ -277,7 +277,7 @@ def small_sample(fits: Fits, form: ScoreForm) -> str | None:
         "told from noise, a score of 0 does not say that a feature has no signal, and intervals "
         "are rough"
     )
-    if not fits.given:
+    if not fits.prefit:
         warn(f"{text}. Use more rows or fewer columns", InferenceWarning)
     return text
 
@@ -290,7 +290,7 @@ def two_folds(fits: Fits, totals: object) -> str | None:
     at 5 %, .09 with three folds, .04 with five.
     """
     rigid = isinstance(totals, dict) and bool(totals.get("additive"))
-    if fits.given or not rigid or min(map(len, fits.repeats)) > 2:
+    if fits.prefit or not rigid or min(map(len, fits.repeats)) > 2:
         return None
     return (
         "two folds are few for so rigid a model: features without signal are called significant "

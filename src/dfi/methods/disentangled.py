@@ -180,15 +180,15 @@ class Disentangled(Method):
             )
         return Quadrature()
 
-    def check(self, *, given: bool) -> None:
+    def check(self, *, prefit: bool) -> None:
         """Raise if parameters contradict each other, before any data are read.
 
         Parameters
         ----------
-        given : bool
+        prefit : bool
             Whether the model was fitted elsewhere.
         """
-        self._form(resolve_transport(self.transport), given=given)
+        self._form(resolve_transport(self.transport), prefit=prefit)
 
     def _plan(self, fits: Fits) -> Plan | None:
         """Return which rows are explained and when to stop; None for all of them at once."""
@@ -234,8 +234,8 @@ class Disentangled(Method):
             reason = "all rows in memory"
         return Plan(order, n, reason, precise=asked == "auto", deadline=deadline)
 
-    def _form(self, design: Transport, loss: Loss = SQUARED_ERROR, *, given: bool) -> ScoreForm:
-        form = resolve_form(self.form, prefit=given, square=loss.is_square and not self.additive)
+    def _form(self, design: Transport, loss: Loss = SQUARED_ERROR, *, prefit: bool) -> ScoreForm:
+        form = resolve_form(self.form, prefit=prefit, square=loss.is_square and not self.additive)
         design.check(transport_error=self.transport_error, integration=self.quadrature)
         return form
 
@@ -245,7 +245,7 @@ class Disentangled(Method):
         reason = self.refuses(fits)
         if reason is not None:
             raise ValueError(reason)
-        given = fits.given or not loss.has_generator
+        prefit = fits.prefit or not loss.has_generator
         if not loss.has_generator and self.form not in ("auto", "loco"):
             raise ValueError(
                 f"{argument('loss', loss.name)} has no generator, so that two models cannot be "
@@ -272,7 +272,7 @@ class Disentangled(Method):
                     f"{argument('loss', loss.name)} is none: use how='joint', or "
                     f"{argument('loss', 'squared-error')} ('brier' for classes)"
                 )
-        return self._form(design, loss, given=given)
+        return self._form(design, loss, prefit=prefit)
 
     def _check_units(self, design: Transport, columns: Sequence[Column], constant: Bools) -> None:
         """Raise if an own error along lines is asked for where units are replaced as a whole."""

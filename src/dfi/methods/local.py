@@ -149,7 +149,7 @@ def explain_locally(
     parts = [(use, [next(found) for _ in use.models]) for use in uses]
     told = (
         "the model that was given"
-        if fits.given
+        if fits.prefit
         else ("models that did not see the row" if held_out is not None else "all models")
     )
     return _pooled(parts, len(matrix), tuple(unit.name for unit in blocks.columns), told)

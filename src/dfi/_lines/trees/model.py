@@ -175,11 +175,11 @@ def _on_matrix(
     if not levels:
         return TreeLines(ensemble)
     of_columns = [_levels_of(position, levels) for position in range(ensemble.n_features)]
-    given: Callable[[Floats], Floats] = levels.nearest
+    encode: Callable[[Floats], Floats] = levels.nearest
     if ensemble.rules:
         columns = [Column(f"x{k}", k, "real", (), (k,)) for k in range(ensemble.n_features)]
-        given = _given_codes(known_levels(model, columns), columns, levels)
-    trees = LevelTrees(ensemble, of_columns, given, sample[0], levels)
+        encode = _given_codes(known_levels(model, columns), columns, levels)
+    trees = LevelTrees(ensemble, of_columns, encode, sample[0], levels)
     return trees.lines(at_midpoints(trees.plain(), levels))
 
 
@@ -269,31 +269,31 @@ def _read(predictor: Predictor) -> TreeLines:
         raise Unreadable(reason.removeprefix(f"{type(final).__name__}: ")) if reason else NotTrees
     columns = _input_columns(model, predictor, ensemble.n_features)
     has_steps = isinstance(model, Pipeline) and bool(active_steps(model))
-    given: Callable[[Floats], Floats]
+    encode: Callable[[Floats], Floats]
     if has_steps:
         if predictor.levels.gaps:
             raise NotTrees
         decoded = np.array([_is_decoded(column, predictor) for column in columns])
         sources = follow_columns(model[:-1], np.arange(len(columns)), decoded)
         columns = [columns[source] for source in sources]
-        given = _decoded_transform(model, predictor)
+        encode = _decoded_transform(model, predictor)
         require(
             ensemble.n_features == len(columns), "the steps' columns are not those of the trees"
         )
         for out in np.unique(ensemble.feature[ensemble.feature >= 0]):
             if out < len(columns) and columns[out].name in predictor.exact:
-                _require_one_switch(ensemble, int(out), columns[out], given, predictor.table)
+                _require_one_switch(ensemble, int(out), columns[out], encode, predictor.table)
     else:
-        given = _given_codes(known_levels(final, columns), columns, predictor.levels)
+        encode = _given_codes(known_levels(final, columns), columns, predictor.levels)
     positions = np.array([column.positions[0] for column in columns], dtype=np.intp)
     # A row of the data: every level in it is one that the encoders know.
     base = predictor.table.matrix[0]
     levels = [_levels_of(position, predictor.levels) for position in positions]
-    trees = LevelTrees(ensemble, levels, given, base, predictor.levels)
+    trees = LevelTrees(ensemble, levels, encode, base, predictor.levels)
     plain = trees.plain()
     codes = {k for k, column in enumerate(columns) if column.kind == "categorical"}
     if has_steps or codes & set(plain.feature.tolist()):
-        return trees.lines(pull_back(given, plain, positions, base))
+        return trees.lines(pull_back(encode, plain, positions, base))
     return trees.lines(at_midpoints(plain.with_columns(positions, len(base)), predictor.levels))
 
 
@@ -341,7 +341,7 @@ class LevelTrees:
 
     ensemble: TreeEnsemble
     levels: Sequence[Grid | Block | None]
-    given: Callable[[Floats], Floats]
+    encode: Callable[[Floats], Floats]
     base: Floats
     table: Levels
 
@@ -374,7 +374,7 @@ class LevelTrees:
             if levels is None:
                 raise Unreadable("a column of numbers without levels is split by level")
             if out not in codes:
-                codes[out] = self.given(_at_levels(self.base, levels))[:, out]
+                codes[out] = self.encode(_at_levels(self.base, levels))[:, out]
             if rule is None:
                 # A level without a code is sent where missing values are.
                 to_left = nodes & (default if default is not None else False)
