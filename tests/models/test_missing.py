@@ -13,6 +13,7 @@ from sklearn.ensemble import (
     BaggingRegressor,
     ExtraTreesRegressor,
     GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     RandomForestRegressor,
     VotingRegressor,
@@ -328,3 +329,22 @@ def test_cpi_draws_a_missing_level():
     frame = FULL[["a", "b"]].assign(word=HOLES["word"])
     found = dfi.compare(frame, Y, "cpi", estimator="linear", cv=2)
     assert np.isfinite(found["cpi"].scores).all()
+
+
+@pytest.mark.parametrize("as_function", [False, True])
+def test_fitted_models_of_several_classes_take_missing_values(as_function):
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(150, 2))
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    X[generator.random(X.shape) < 0.1] = np.nan
+    model = HistGradientBoostingClassifier(max_iter=3).fit(X, y)
+    result = dfi.explain(
+        X,
+        y,
+        model.predict_proba if as_function else model,
+        cv="prefit",
+        task="classification",
+        diagnose=False,
+    )
+    assert set(result.by_outcome) == {"0", "1", "2"}
+    assert result.scores[0] > result.scores[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -305,6 +305,12 @@ def _check_missing(predictor: Predictor) -> None:
     absent = np.column_stack([table.where_missing(column) for column in columns])
     count = absent.sum(axis=1)
     complete = table.matrix[count == 0][:1]
+    try:
+        several = predictor.answer(complete if len(complete) else table.matrix[:1]).ndim > 1
+    except Exception:  # said below, by the column that it is about
+        several = False
+    if several:  # which class or outcome is explained is not known here, and does not matter
+        predictor = replace(predictor, column=0)
     if len(complete):
         predictor(complete)  # what fails here is not for missing values
     # for each column the row that lacks least beside it: the message names what it is about
