@@ -9,10 +9,13 @@ from sklearn.base import clone
 
 import dfi
 from dfi import _parameters
+from dfi._data.problem import read_data
+from dfi._models.prepare import fits_of
 from dfi._scoring.forms import AskedForm
 from dfi._scoring.scores import TransportError
 from dfi.inference.intervals import Alternative, Expansion
 from dfi.inference.tests import Adjustment
+from dfi.methods import Disentangled, prepare
 from dfi.methods.shapley import Sampling
 from dfi.results.importance import GroupScores
 from dfi.results.tables import ShareOf
@@ -402,3 +405,25 @@ def test_simultaneous_levels_beyond_what_the_draws_can_tell_are_refused(result):
             call(level=0.9999, simultaneous=True)
     assert np.isfinite(result.interval(0.9999)["ci_high"]).all()
     assert len(result.ranks(0.9999)) == 3
+
+
+PASSED_ON = {
+    dfi.explain: ((Disentangled, prepare), "level keep_rows"),
+    dfi.sensitivity: ((Disentangled, prepare), "level keep_rows transports epsilons solved"),
+    dfi.compare: ((prepare,), "level keep_rows methods"),
+    dfi.effects: (
+        (Disentangled, read_data, fits_of),
+        "level keep_rows clip treated treatment pseudo_outcome outcome_model propensity_model",
+    ),
+    dfi.change: ((dfi.explain,), "before after id ids rows"),
+    dfi.DFI: ((Disentangled, prepare), "level keep_rows"),
+    prepare: ((read_data, fits_of), "fit_rows explain_rows samples"),
+}
+
+
+@pytest.mark.parametrize("function", PASSED_ON, ids=lambda function: function.__name__)
+def test_every_parameter_is_used_by_the_function_or_passed_on_by_name(function):
+    """What is passed on by name would be ignored, silently, where nobody takes it."""
+    takers, own = PASSED_ON[function]
+    taken = {name for taker in takers for name in inspect.signature(taker).parameters}
+    assert set(inspect.signature(function).parameters) - taken == set(own.split())

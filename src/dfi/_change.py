@@ -11,7 +11,7 @@ import numpy as np
 from dfi._data.columns import read_vector
 from dfi._data.frames import is_table, ordered_like, split_column
 from dfi._data.streams.read import is_stream
-from dfi._parameters import argument, validated, worded
+from dfi._parameters import argument, taken_by, validated, worded
 from dfi._run import FittedSource, explain
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
@@ -214,33 +214,9 @@ def change(
         if form == "auto" and isinstance(cv, str) and cv == "prefit":
             # only scores whose regression errors enter squared have a law and a relation
             form = "loco"
+        given |= {"form": form, "level": 0.95 if level is None else level}
         first, last = (
-            explain(
-                period.X,
-                period.y,
-                estimator,
-                transport=transport,
-                feature_groups=feature_groups,
-                units=units,
-                cv=cv,
-                n_repeats=n_repeats,
-                form=form,
-                transport_error=transport_error,
-                integration=integration,
-                diagnose=diagnose,
-                keep_rows=keep_rows,
-                sample_weight=period.vectors.get("sample_weight"),
-                frequency_weight=period.vectors.get("frequency_weight"),
-                clusters=period.vectors.get("clusters"),
-                missing=missing,
-                loss=loss,
-                task=task,
-                pos_label=pos_label,
-                level=0.95 if level is None else level,
-                n_jobs=n_jobs,
-                random_state=random_state,
-                progress=progress,
-            )
+            explain(**taken_by(explain, {**given, **period.vectors, "X": period.X, "y": period.y}))
             for period in (one, two)
         )
     if level is not None:

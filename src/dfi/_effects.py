@@ -18,7 +18,7 @@ from dfi._models.learners import predicts_classes, resolve_learner
 from dfi._models.predictor import predict_once
 from dfi._models.prepare import fits_of
 from dfi._models.pseudo import Overlap, fit_nuisances
-from dfi._parameters import validated
+from dfi._parameters import taken_by, validated
 from dfi._run import importances
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
@@ -176,17 +176,10 @@ def effects(
     >>> int(result.scores.argmax())
     0
     """
+    arguments = dict(locals())
     level = check_level(level)
     _check_settings(estimator, cv, form)
-    method = Disentangled(
-        transport=transport,
-        form=form,
-        transport_error=transport_error,
-        integration=integration,
-        diagnose=diagnose,
-        explain_rows=explain_rows,
-        max_seconds=max_seconds,
-    )
+    method = Disentangled(**taken_by(Disentangled, arguments))
     method.check(prefit=False)
     _check_given(y, treatment, pseudo_outcome)
     if pseudo_outcome is not None:
@@ -203,19 +196,9 @@ def effects(
     name = treatment if isinstance(treatment, str) else None
     if name is not None:
         X, treatment = split_column(X, name, "treatment", "the treatment's column")
-    data = read_data(
-        X,
-        pseudo_outcome if given else y,
-        groups=feature_groups,
-        units=units,
-        sample_weight=sample_weight,
-        frequency_weight=frequency_weight,
-        clusters=clusters,
-        missing=missing,
-        task=task,
-        positive=pos_label,
-        beside={"treatment": treatment, "propensity_model": propensity_model},
-    )
+    arguments |= {"X": X, "y": pseudo_outcome if given else y, "task": task}
+    beside = {"treatment": treatment, "propensity_model": propensity_model}
+    data = read_data(**taken_by(read_data, arguments), beside=beside)
     observed = data.outcome
     arms = None
     if not given:
@@ -226,15 +209,7 @@ def effects(
         refuse_copies(data.table, arms)
         # rows are split by arm: a fold without one could not be compared
         data = replace(data, outcome=Outcome(arms.values, arms.name, "real"))
-    fits = fits_of(
-        data,
-        estimator=estimator,
-        cv=cv,
-        n_repeats=n_repeats,
-        n_jobs=n_jobs,
-        random_state=random_state,
-        progress=progress,
-    )
+    fits = fits_of(**taken_by(fits_of, {**arguments, "data": data}))
     if arms is None:
         _refuse_plug_in(fits)
         effect = Effect.given(fits, level)

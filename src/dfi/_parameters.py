@@ -25,7 +25,7 @@ import shlex
 import textwrap
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from dfi._checks import did_you_mean
 
@@ -791,6 +791,11 @@ def shown(value: object) -> str:
         return f"a {type(value).__name__} of shape {value.shape}"
     text = " ".join(repr(value).split())
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
+
+
+def taken_by(function: Callable[..., object], given: Mapping[str, object]) -> dict[str, Any]:
+    """Return those of some arguments that a function takes, by name, to pass them on to it."""
+    return {name: given[name] for name in inspect.signature(function).parameters if name in given}
 
 
 def constraints_of(owner: str, name: str) -> Constraints:

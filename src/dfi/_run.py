@@ -16,7 +16,7 @@ from dfi._data.frames import is_table
 from dfi._data.groups import read_groups
 from dfi._models.learners import no_learner_of, warn_of_refits
 from dfi._models.prepare import prepare
-from dfi._parameters import EPSILONS, argument, check_one, one_of, validated, worded
+from dfi._parameters import EPSILONS, argument, check_one, one_of, taken_by, validated, worded
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
 from dfi.methods import resolve_methods
@@ -115,41 +115,12 @@ def explain(
     >>> bool(result.scores[0] > result.scores[1] > 4)
     True
     """
+    given = dict(locals())
     level = check_level(level)
     warn_of_refits(estimator, cv)
-    method = Disentangled(
-        transport=transport,
-        form=form,
-        transport_error=transport_error,
-        integration=integration,
-        diagnose=diagnose,
-        explain_rows=explain_rows,
-        max_seconds=max_seconds,
-    )
+    method = Disentangled(**taken_by(Disentangled, given))
     method.check(prefit=isinstance(cv, str) and cv == "prefit")
-    fits = prepare(
-        X,
-        y,
-        estimator=estimator,
-        cv=cv,
-        n_repeats=n_repeats,
-        feature_groups=feature_groups,
-        units=units,
-        sample_weight=sample_weight,
-        frequency_weight=frequency_weight,
-        clusters=clusters,
-        missing=missing,
-        loss=loss,
-        task=task,
-        pos_label=pos_label,
-        scale=scale,
-        n_jobs=n_jobs,
-        random_state=random_state,
-        progress=progress,
-        fit_rows=fit_rows,
-        explain_rows=explain_rows,
-        samples=True,
-    )
+    fits = prepare(**taken_by(prepare, given), samples=True)
     return importances(fits, method, level, keep_rows=keep_rows)[method.name]
 
 
@@ -205,6 +176,7 @@ def compare(
     >>> bool(both["loco"].scores[1] < 0.1 < both["dfi"].scores[1])
     True
     """
+    given = dict(locals())
     level = check_level(level)
     everything = isinstance(methods, str) and methods == "all"
     chosen = resolve_methods(methods)
@@ -217,25 +189,8 @@ def compare(
     for method in chosen:
         if isinstance(method, Disentangled):
             method.check(prefit=False)
-    fits = prepare(
-        X,
-        y,
-        estimator=estimator,
-        cv=cv,
-        n_repeats=1 if units == "groups" else None,
-        feature_groups=feature_groups,
-        units=units,
-        sample_weight=sample_weight,
-        frequency_weight=frequency_weight,
-        clusters=clusters,
-        missing=missing,
-        loss=loss,
-        task=task,
-        pos_label=pos_label,
-        n_jobs=n_jobs,
-        random_state=random_state,
-        progress=progress,
-    )
+    n_repeats = 1 if units == "groups" else None
+    fits = prepare(**taken_by(prepare, given), n_repeats=n_repeats)
     fits.require_one_split()
     results: dict[str, Importance] = {}
     records: list[MethodRecord] = []
@@ -322,40 +277,15 @@ def sensitivity(
     >>> found.labels
     ('epsilon = 0', 'epsilon = 0.5')
     """
+    given = dict(locals())
     level = check_level(level)
     settings = {
-        label: Disentangled(
-            transport=transport,
-            form=form,
-            transport_error=transport_error,
-            integration=integration,
-            diagnose=diagnose,
-            explain_rows=explain_rows,
-            max_seconds=max_seconds,
-        )
+        label: Disentangled(**taken_by(Disentangled, {**given, "transport": transport}))
         for label, transport in _settings(transports, epsilons, solved).items()
     }
     warn_of_refits(estimator, cv)
     next(iter(settings.values())).check(prefit=isinstance(cv, str) and cv == "prefit")
-    fits = prepare(
-        X,
-        y,
-        estimator=estimator,
-        cv=cv,
-        n_repeats=n_repeats,
-        feature_groups=feature_groups,
-        units=units,
-        sample_weight=sample_weight,
-        frequency_weight=frequency_weight,
-        clusters=clusters,
-        missing=missing,
-        loss=loss,
-        task=task,
-        pos_label=pos_label,
-        n_jobs=n_jobs,
-        random_state=random_state,
-        progress=progress,
-    )
+    fits = prepare(**taken_by(prepare, given))
     results: dict[str, Importance] = {}
     skipped: dict[str, str] = {}
     for label, method in settings.items():

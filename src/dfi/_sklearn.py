@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dfi._models.learners import warn_of_refits
 from dfi._models.prepare import prepare
-from dfi._parameters import check, documented, named_only, validated
+from dfi._parameters import check, documented, named_only, taken_by, validated
 from dfi._run import FittedSource, importance, importances, refusal
 from dfi.inference.influence import InfluenceRows
 from dfi.methods.disentangled import Disentangled
@@ -165,38 +165,12 @@ class DFI(BaseEstimator):
         >>> explainer.result_.names
         ('x0', 'x1', 'x2')
         """
-        check("DFI", self.get_params(deep=False), optional=OPTIONAL)
+        given, settings = dict(locals()), self.get_params(deep=False)
+        check("DFI", settings, optional=OPTIONAL)
         warn_of_refits(self.estimator, self.cv)
-        method = Disentangled(
-            transport=self.transport,
-            form=self.form,
-            transport_error=self.transport_error,
-            integration=self.integration,
-            diagnose=self.diagnose,
-            explain_rows=self.explain_rows,
-            max_seconds=self.max_seconds,
-        )
+        method = Disentangled(**taken_by(Disentangled, settings))
         method.check(prefit=isinstance(self.cv, str) and self.cv == "prefit")
-        fits = prepare(
-            X,
-            y,
-            estimator=self.estimator,
-            cv=self.cv,
-            n_repeats=self.n_repeats,
-            feature_groups=self.feature_groups,
-            units=self.units,
-            sample_weight=sample_weight,
-            frequency_weight=frequency_weight,
-            clusters=clusters,
-            missing=self.missing,
-            loss=self.loss,
-            task=self.task,
-            pos_label=self.pos_label,
-            scale=self.scale,
-            n_jobs=self.n_jobs,
-            random_state=self.random_state,
-            progress=self.progress,
-        )
+        fits = prepare(**taken_by(prepare, {**given, **settings}))
         self.n_features_in_ = len(fits.table.columns)
         if fits.table.library != "numpy":
             self.feature_names_in_ = np.asarray(fits.table.names, dtype=object)

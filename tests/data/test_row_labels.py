@@ -13,8 +13,13 @@ DRAWN = [7, 3, 40, 11, 0, 25, 8, 13, 31, 2, 19, 5]
 
 
 def read(X, y, **options):
-    given = {"groups": None, "units": "columns", "missing": "indicator", "sample_weight": None}
-    given |= {"frequency_weight": None, "clusters": None, "task": "auto", "positive": None}
+    given = {
+        "feature_groups": None,
+        "units": "columns",
+        "missing": "indicator",
+        "sample_weight": None,
+    }
+    given |= {"sample_weight": None, "frequency_weight": None, "clusters": None, "task": "auto"}
     return read_data(X, y, **{**given, **options, "counted": False})
 
 

@@ -289,14 +289,14 @@ def read_data(
     X: TableLike,
     y: VectorLike,
     *,
-    groups: GroupsLike = None,
+    feature_groups: GroupsLike = None,
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     clusters: VectorLike = None,
     units: UnitsKind = "columns",
     missing: Missing = "indicator",
     task: Task = "auto",
-    positive: object = None,
+    pos_label: object = None,
     counted: bool = False,
     beside: Mapping[str, object] | None = None,
 ) -> Data:
@@ -304,9 +304,9 @@ def read_data(
     if y is None:
         raise ValueError("DFI requires y to be passed, but the target y is None")
     one_of("units", units, get_args(UnitsKind))
-    if units == "groups" and groups is None:
+    if units == "groups" and feature_groups is None:
         raise InvalidParameterError(
-            f"{argument('units', 'groups')} makes groups the units", "groups", name_groups()
+            f"{argument('units', 'groups')} makes groups the units", "feature_groups", name_groups()
         )
     vectors = {
         "y": y,
@@ -333,7 +333,7 @@ def read_data(
         X, y = split_column(X, target)
     table, kept = read_complete(X, missing=missing)
     n_rows = table.n_rows if kept is None else len(kept)
-    outcome = read_outcome(y, n_rows, kept, task=task, positive=positive, counted=counted)
+    outcome = read_outcome(y, n_rows, kept, task=task, positive=pos_label, counted=counted)
     if target is not None:
         # columns of pyarrow do not know their names
         outcome = replace(outcome, name=target)
@@ -360,7 +360,7 @@ def read_data(
         outcome,
         weights,
         weighted=sample_weight is not None or frequency_weight is not None,
-        groups=None if groups is None else read_groups(groups, table.names),
+        groups=None if feature_groups is None else read_groups(feature_groups, table.names),
         row_groups=row_groups,
         dropped=n_rows - table.n_rows,
         joint=units == "groups",

@@ -14,7 +14,7 @@ from dfi._models.fits import Fits
 from dfi._models.parallel import Workers, progress_bar
 from dfi._models.samples import SampleSizes, check_streamed, read_streamed, with_fit_rows
 from dfi._models.seeds import Seeds
-from dfi._parameters import TABLE, argument, validated
+from dfi._parameters import TABLE, argument, taken_by, validated
 from dfi.losses import resolve_loss
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dfi._data.problem import Data, UnitsKind
     from dfi._data.table import Missing
     from dfi._models.fits import Scale
-    from dfi._types import EstimatorLike, GroupsLike, Plain, SplitsLike, TableLike, VectorLike
+    from dfi._types import EstimatorLike, GroupsLike, SplitsLike, TableLike, VectorLike
     from dfi.losses import Loss, LossLike
 
 GROUP_REPEATS = 5
@@ -79,6 +79,7 @@ def prepare(
     >>> dfi.methods.LOCO().compute(fits)["loco"].influence.shape
     (200, 3)
     """
+    given = dict(locals())
     chosen = resolve_loss(loss)
     prefit = isinstance(cv, str) and cv == "prefit"
     if scale == "margin" and not (prefit and chosen is None):
@@ -87,36 +88,16 @@ def prepare(
             f"{argument('cv', 'prefit')} and leave {argument('loss')} at 'auto'"
         )
     seeds = Seeds.of(random_state)
-    reading: Plain = {
-        "groups": feature_groups,
-        "units": units,
-        "sample_weight": sample_weight,
-        "frequency_weight": frequency_weight,
-        "missing": missing,
-        "task": task,
-        "positive": pos_label,
-        "counted": chosen is not None and chosen.domain == "positive",
-    }
+    given["counted"] = chosen is not None and chosen.domain == "positive"
     if is_stream(X):
         cluster = is_cluster_learner(estimator) and not prefit
         sizes = SampleSizes(fit_rows, explain_rows, prefit=prefit, samples=samples, cluster=cluster)
         check_streamed(cv, clusters)
-        data = read_streamed(X, y, sizes, seeds, partial(progress_bar, progress), **reading)
+        data = read_streamed(given, sizes, seeds, partial(progress_bar, progress))
     else:
-        data = read_data(X, y, clusters=clusters, **reading)
+        data = read_data(**taken_by(read_data, given))
         data = with_fit_rows(data, fit_rows, seeds, cv=cv, prefit=prefit)
-    return fits_of(
-        data,
-        estimator=estimator,
-        cv=cv,
-        n_repeats=n_repeats,
-        loss=chosen,
-        scale=scale,
-        n_jobs=n_jobs,
-        random_state=random_state,
-        progress=progress,
-        seeds=seeds,
-    )
+    return fits_of(**taken_by(fits_of, {**given, "data": data, "loss": chosen, "seeds": seeds}))
 
 
 def fits_of(

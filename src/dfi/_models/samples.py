@@ -9,36 +9,21 @@ table in parts give the same samples.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dfi._data.source import sampled_places
 from dfi._data.streams.read import open_stream
-from dfi._parameters import TABLE, InvalidParameterError, argument, name_groups, whole
+from dfi._parameters import TABLE, InvalidParameterError, argument, name_groups, taken_by, whole
 
 if TYPE_CHECKING:
-    from typing import TypedDict
+    from collections.abc import Mapping
 
-    from dfi._data.outcome import Task
-    from dfi._data.problem import Data, UnitsKind
+    from dfi._data.problem import Data
     from dfi._data.streams.parts import Watch
-    from dfi._data.table import Missing
     from dfi._models.seeds import Seeds
-    from dfi._types import GroupsLike, SplitsLike, TableLike, VectorLike
-
-    class Reading(TypedDict):
-        """What belongs to a table, as it was passed."""
-
-        groups: GroupsLike
-        units: UnitsKind
-        sample_weight: VectorLike
-        frequency_weight: VectorLike
-        missing: Missing
-        task: Task
-        positive: object
-        counted: bool
-
+    from dfi._types import SplitsLike, VectorLike
 
 FIT_ROWS = 200_000
 """Rows that models are fitted on, and that can be explained, of a table that is not in memory."""
@@ -74,31 +59,14 @@ def check_streamed(cv: SplitsLike, clusters: VectorLike) -> None:
         )
 
 
-def read_streamed(
-    X: TableLike,
-    y: VectorLike,
-    sizes: SampleSizes,
-    seeds: Seeds,
-    watch: Watch,
-    **reading: Unpack[Reading],
-) -> Data:
+def read_streamed(given: Mapping[str, Any], sizes: SampleSizes, seeds: Seeds, watch: Watch) -> Data:
     """Read a table in parts: all rows where they are few, else the first of a random order."""
-    groups, units = reading["groups"], reading["units"]
+    groups, units = given["feature_groups"], given["units"]
     if units == "groups" and groups is None:
         raise InvalidParameterError(
-            f"{argument('units', 'groups')} makes groups the units", "groups", name_groups()
+            f"{argument('units', 'groups')} makes groups the units", "feature_groups", name_groups()
         )
-    stream = open_stream(
-        X,
-        y,
-        sample_weight=reading["sample_weight"],
-        frequency_weight=reading["frequency_weight"],
-        missing=reading["missing"],
-        task=reading["task"],
-        positive=reading["positive"],
-        counted=reading["counted"],
-        watch=watch,
-    )
+    stream = open_stream(**taken_by(open_stream, given), watch=watch)
     n = stream.n_rows
     fit = FIT_ROWS if sizes.fit_rows is None else whole("fit_rows", sizes.fit_rows, FEWEST_FIT)
     if not stream.large:

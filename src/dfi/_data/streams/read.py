@@ -124,7 +124,7 @@ def open_stream(
     frequency_weight: VectorLike = None,
     missing: Missing = "indicator",
     task: Task = "auto",
-    positive: object = None,
+    pos_label: object = None,
     counted: bool = False,
     watch: Watch = unwatched,
 ) -> Stream:
@@ -148,7 +148,7 @@ def open_stream(
     rule = outcome_rule(
         state.shown(y if isinstance(y, str) else str(getattr(y, "name", None) or "y")),
         task=task,
-        positive=positive,
+        positive=pos_label,
         counted=counted,
     )
     # the classes themselves are looked at before the rows are read again
