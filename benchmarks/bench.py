@@ -47,7 +47,7 @@ def warm_up() -> None:
     for X in (dense, rare.astype(float)):  # where many directions cross a split, and where few do
         forest = RandomForestRegressor(3, random_state=0).fit(X, X.sum(axis=1))
         trees = tree_lines(forest, forest.predict, X)
-        latent_scores([trees], X, X[:, 0], np.ones(60), fit_transport(X), form="loco")
+        latent_scores([trees], X, X[:, 0], np.ones(60), fit_transport(X).geometry, form="loco")
 
 
 def forest_case(name: str, simulate: Any, rho: float, n: int, trees: int) -> list[dict[str, Any]]:
@@ -73,11 +73,11 @@ def forest_case(name: str, simulate: Any, rho: float, n: int, trees: int) -> lis
 
         def ours(forest: Any = forest, X: Any = X, y: Any = y, mass: Any = mass) -> Any:
             exact = tree_lines(forest, forest.predict, X[:200])
-            return latent_scores([exact], X, y, mass, transport, form="loco")
+            return latent_scores([exact], X, y, mass, transport.geometry, form="loco")
 
         def draws(forest: Any = forest, X: Any = X, y: Any = y, mass: Any = mass) -> Any:
             sampled = QuadratureLines(forest.predict, "draws", 50, seed=np.random.SeedSequence(0))
-            return latent_scores([sampled], X, y, mass, transport, form="loco")
+            return latent_scores([sampled], X, y, mass, transport.geometry, form="loco")
 
         cost = cpu(ours)
         add("dfi, exact", cost, cost.value.influence.mean(axis=0))
@@ -122,7 +122,7 @@ def wide_case(name: str, X: np.ndarray, y: np.ndarray, trees: int) -> list[dict[
     transport = fit_transport(X)
     offsets, _ = transport.offsets()
     exact = tree_lines(forest, forest.predict, X)
-    latent, directions = transport.encode(X), transport.directions
+    latent, directions = transport.encode(X), transport.geometry.directions
 
     def walk(shifts: np.ndarray) -> Any:
         lines = Lines(X, latent, directions, transport.reference, shifts)
@@ -173,7 +173,7 @@ def lightgbm_case(n: int, d: int, trees: int) -> list[dict[str, Any]]:
     transport = fit_transport(X)
     seconds, memory, _ = peak_growth(
         lambda: latent_scores(
-            [exact], X, y, np.ones(n), transport, form="loco", passes=Passes(1024)
+            [exact], X, y, np.ones(n), transport.geometry, form="loco", passes=Passes(1024)
         )
     )
     rows = 1000
@@ -181,7 +181,7 @@ def lightgbm_case(n: int, d: int, trees: int) -> list[dict[str, Any]]:
     lines = Lines(
         X[:rows],
         transport.encode(X[:rows]),
-        transport.directions,
+        transport.geometry.directions,
         transport.reference,
         np.zeros((1, d)),
     )
@@ -209,7 +209,7 @@ def growth_point(n: int, d: int, trees: int) -> tuple[float, float]:
     transport = fit_transport(X)
     seconds, memory, _ = peak_growth(
         lambda: latent_scores(
-            [exact], X, y, np.ones(n), transport, form="loco", passes=Passes(1024)
+            [exact], X, y, np.ones(n), transport.geometry, form="loco", passes=Passes(1024)
         )
     )
     return seconds, memory

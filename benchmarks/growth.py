@@ -84,7 +84,9 @@ def seconds(model: LineModel, n: int, repeats: int) -> float:
         )
         passes = Passes(rows_at_once(transport))
         return cpu(
-            lambda: latent_scores([model], X, y, mass, transport, form="loco", passes=passes)
+            lambda: latent_scores(
+                [model], X, y, mass, transport.geometry, form="loco", passes=passes
+            )
         ).cpu
 
     return min(once() for _ in range(repeats * min(8, SIZES[-1] // n)))

@@ -240,7 +240,7 @@ def test_time_splitter_leaves_out_rows_that_are_never_held_out(sample):
     assert result.quality.n_rows == 300
     assert np.array_equal(explainer.pooled_.rows, np.arange(100, 400))
     held_out = sample.X[100:]
-    assert np.allclose(explainer.transport_.center, held_out.mean(axis=0))
+    assert np.allclose(explainer.transport_.geometry.center, held_out.mean(axis=0))
 
 
 def test_repeats_are_averaged_and_their_spread_reported(sample):
@@ -489,7 +489,7 @@ def test_attribution_adds_over_the_columns_that_receive_and_averages_over_those_
     # the published form has a coordinate for each column of a category
     explainer = dfi.DFI(estimator="linear", transport="semicontinuous", cv=2, diagnose=False)
     explainer.fit(table, y)
-    squared = explainer.transport_.attribution**2
+    squared = explainer.transport_.geometry.attribution**2
     found = explainer.result_.attribution
     assert squared.shape == (4, 4)
     assert found[0, 0] == pytest.approx(squared[0, 0])

@@ -16,6 +16,8 @@ from dfi._run import FittedSource, importance, importances, refusal
 from dfi.inference.influence import InfluenceRows
 from dfi.methods.disentangled import Disentangled
 from dfi.methods.local import BACKGROUND, LocalScale
+from dfi.transports.blocks import BlockTransport
+from dfi.transports.gaussian import LinearTransport
 from dfi.transports.linear_error import FIXED
 
 if TYPE_CHECKING:
@@ -298,7 +300,8 @@ class DFI(BaseEstimator):
             )
         if self.transport_error == "ignore":
             return self.result_
-        if self.transport_.attribution is None and self.transport_.blocked is None:
+        linear = isinstance(self.transport_, LinearTransport | BlockTransport)
+        if not linear:
             raise ValueError(
                 f"with_fixed_transport needs a linear transport ('gaussian' or 'semicontinuous'), "
                 f"this one is {self.result_.spec['transport']!r}: fit again with "

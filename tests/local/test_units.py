@@ -75,11 +75,11 @@ def test_what_a_linear_unit_carries_goes_along_its_direction():
     model = explainer.models_[0].predictors[0].model
     given_ = dfi.DFI(estimator=model, cv="prefit", **QUIET).fit(X, y)
     local = given_.result_.local()
-    transport = given_.transport_.blocked
+    transport = given_.transport_
     latent = transport.encode(given_.models_[0].predictors[0].table.matrix)
     centred = local.prediction - local.prediction.mean()
     gamma = latent.T @ centred / len(X)
-    root, places = transport.linear.attribution, transport.inner.places
+    root, places = transport.geometry.attribution, transport.inner.places
     truth = [
         sum(float(np.sum((root[np.ix_(a, b)] @ gamma[b]) ** 2)) for b in places) for a in places
     ]

@@ -138,7 +138,7 @@ def test_shapley_twin_over_all_orders():
     method = Disentangled(additive=True, diagnose=False, transport_error="ignore")
     explained = method.explain(fits)
     latent = explained.transport.draw(X, np.random.default_rng(0))
-    gamma = explained.transport.inner.directions(explained.transport.linear.decoder).T @ beta
+    gamma = explained.transport.inner.directions(explained.transport.geometry.decoder).T @ beta
     owner = explained.transport.inner.owner
     effect = np.stack([latent[:, owner == b] @ gamma[owner == b] for b in range(3)], axis=1)
     effect -= effect.mean(axis=0)

@@ -126,10 +126,10 @@ def test_bikeshare_wrapped_in_a_function():
 def line_means_over_all_values(explainer, X, function):
     """Replace the latent coordinate by every observed value in turn: an independent slow twin."""
     transport = explainer.transport_
-    latent = (X - transport.center) / transport.scale @ transport.encoder
+    latent = (X - transport.geometry.center) / transport.geometry.scale @ transport.geometry.encoder
     means = np.empty(latent.shape)
     for i, j in np.ndindex(*latent.shape):
-        rows = X[i] + np.outer(latent[:, j] - latent[i, j], transport.directions[:, j])
+        rows = X[i] + np.outer(latent[:, j] - latent[i, j], transport.geometry.directions[:, j])
         means[i, j] = function(rows).mean()
     return means
 

@@ -38,9 +38,11 @@ MODELS = [QuadratureLines(first, "gauss", 12), QuadratureLines(second, "gauss", 
 
 def test_cross_form_multiplies_the_errors_of_two_models():
     transport = fitted(dfi.transports.Gaussian())
-    found = latent_scores(MODELS, X, Y, MASS, transport, form="cross")
+    found = latent_scores(MODELS, X, Y, MASS, transport.geometry, form="cross")
     offsets = np.zeros((1, 3))
-    lines = Lines(X, transport.encode(X), transport.directions, transport.reference, offsets)
+    lines = Lines(
+        X, transport.encode(X), transport.geometry.directions, transport.reference, offsets
+    )
     errors, line_errors = [], []
     for model in MODELS:
         errors.append(Y - model.predict(X))
@@ -55,8 +57,8 @@ def test_cross_form_multiplies_the_errors_of_two_models():
 
 def test_cross_form_of_one_model_twice_is_loco():
     transport = fitted(dfi.transports.Gaussian())
-    twice = latent_scores([MODELS[0]] * 2, X, Y, MASS, transport, form="cross")
-    loco = latent_scores(MODELS[:1], X, Y, MASS, transport, form="loco")
+    twice = latent_scores([MODELS[0]] * 2, X, Y, MASS, transport.geometry, form="cross")
+    loco = latent_scores(MODELS[:1], X, Y, MASS, transport.geometry, form="loco")
     assert np.allclose(twice.influence, loco.influence)
     assert np.allclose(twice.sensitivity, loco.sensitivity)
 
@@ -66,9 +68,9 @@ def test_blocks_of_rows_do_not_matter(form):
     transport = fitted(dfi.transports.Gaussian())
     models = MODELS if form == "cross" else MODELS[:1]
     steps = []
-    whole = latent_scores(models, X, Y, MASS, transport, form=form)
+    whole = latent_scores(models, X, Y, MASS, transport.geometry, form=form)
     parts = latent_scores(
-        models, X, Y, MASS, transport, form=form, passes=Passes(20), advance=steps.append
+        models, X, Y, MASS, transport.geometry, form=form, passes=Passes(20, advance=steps.append)
     )
     assert np.allclose(whole.influence, parts.influence)
     assert np.allclose(whole.sensitivity, parts.sensitivity)
@@ -82,7 +84,7 @@ def test_cpi_and_loco_agree_in_the_population():
     y = first(big) + generator.standard_normal(20_000)
     transport = fitted(dfi.transports.Gaussian(reference="gaussian"), big)
     loco, cpi = (
-        latent_scores(MODELS[:1], big, y, np.ones(20_000), transport, form=form)
+        latent_scores(MODELS[:1], big, y, np.ones(20_000), transport.geometry, form=form)
         for form in ("loco", "cpi")
     )
     assert np.allclose(loco.influence.mean(axis=0), cpi.influence.mean(axis=0), rtol=0.05)
@@ -93,10 +95,12 @@ def test_random_kernel_averages_over_the_random_part():
     twin = np.column_stack([X[:, 0], X[:, 0], X[:, 2]])
     transport = fitted(dfi.transports.Gaussian(reference="gaussian"), twin)
     model = QuadratureLines(lambda rows: np.sin(rows[:, 0]) + rows[:, 1], "gauss", 24)
-    found = latent_scores([model], twin, Y, MASS, transport, form="loco")
+    found = latent_scores([model], twin, Y, MASS, transport.geometry, form="loco")
     nodes, weights = np.polynomial.hermite_e.hermegauss(20)
-    offsets = nodes[:, None] * np.sqrt(transport.kernel_variance)
-    lines = Lines(twin, transport.encode(twin), transport.directions, transport.reference, offsets)
+    offsets = nodes[:, None] * np.sqrt(transport.geometry.kernel_variance)
+    lines = Lines(
+        twin, transport.encode(twin), transport.geometry.directions, transport.reference, offsets
+    )
     squares = (Y[:, None] - model.moments(lines).mean) ** 2
     expected = np.tensordot(weights / weights.sum(), squares, axes=1)
     expected = expected - (Y - model.predict(twin))[:, None] ** 2
@@ -115,13 +119,13 @@ def test_bridge_of_a_linear_model_row_by_row():
     """Averaged over many draws, u tends to its closed form in the whitened row."""
     slope, transport = np.array([1.0, -2.0, 0.5]), fitted(dfi.transports.Gaussian(epsilon=1.0))
     found = latent_scores(
-        [LinearLines(slope, 3.0)], X, Y, MASS, transport, form="loco",
+        [LinearLines(slope, 3.0)], X, Y, MASS, transport.geometry, form="loco",
         passes=Passes(n_draws=4000, n_smoothing=2, seed=np.random.SeedSequence(0)),
     )  # fmt: skip
-    s = transport.smoothing
+    s = transport.geometry.smoothing
     c2 = 1 - s**2
-    b, white = slope @ transport.directions, transport.encode(X)
-    level = 3.0 + slope @ transport.center
+    b, white = slope @ transport.geometry.directions, transport.encode(X)
+    level = 3.0 + slope @ transport.geometry.center
     eta_error = Y[:, None] - level - s**2 * (white @ b)[:, None]
     expected = 2 * s**2 * b * white * eta_error - 2 * s**2 * c2 * b**2
     expected += s**2 * b**2 * (s**2 * white**2 + c2)
@@ -152,8 +156,8 @@ def test_both_ways_to_the_sensitivity(function, tolerance):
     transport = design.fit_matrix(rows, Weights(mass, "sampling"), np.zeros(3, dtype=bool))
     model = QuadratureLines(function, "gauss", 12)
     y = function(rows)
-    covariance = latent_scores([model], rows, y, mass, transport, form="loco").sensitivity
-    tilt = tilt_sensitivity([model], rows, y, mass, transport)
+    covariance = latent_scores([model], rows, y, mass, transport.geometry, form="loco").sensitivity
+    tilt = tilt_sensitivity([model], rows, y, mass, transport.geometry)
     np.fill_diagonal(covariance, 0.0)
     assert np.abs(covariance - tilt).max() < tolerance * np.abs(tilt).max()
 
@@ -188,7 +192,7 @@ def test_bridge_in_many_dimensions_is_not_lowered_by_its_smoothing():
 def test_cpi_form_row_by_row():
     """What is left of the outcome by the mean over replacement values, times what that changes."""
     transport = fitted(dfi.transports.Gaussian(reference="gaussian"))
-    found = latent_scores(MODELS[:1], X, Y, MASS, transport, form="cpi")
+    found = latent_scores(MODELS[:1], X, Y, MASS, transport.geometry, form="cpi")
     nodes, weights = np.polynomial.hermite_e.hermegauss(12)
     latent = transport.encode(X)
     for j in range(3):
@@ -202,7 +206,7 @@ def test_cpi_form_row_by_row():
 
 def pair_of_moments(transport):
     latent, offsets = transport.encode(X), np.zeros((1, 3))
-    lines = Lines(X, latent, transport.directions, transport.reference, offsets)
+    lines = Lines(X, latent, transport.geometry.directions, transport.reference, offsets)
     return latent, [model.moments(lines) for model in MODELS]
 
 
@@ -210,7 +214,7 @@ def test_covariance_short_cut_pairs_one_model_with_the_other():
     """The noise of a model must not meet itself: h of one goes with m of the other."""
     transport = fitted(dfi.transports.Gaussian())
     found = latent_scores(
-        MODELS, X, Y, MASS, transport, form="cross", shortcut="covariance"
+        MODELS, X, Y, MASS, transport.geometry, form="cross", shortcut="covariance"
     ).sensitivity
     latent, (one, other) = pair_of_moments(transport)
     share = MASS / MASS.sum()
@@ -232,7 +236,7 @@ def test_hermite_short_cut_entry_by_entry(rows_at_once):
     """hbar_j E[z_k m_j] + sum_l a_lj E[z_k z_l m_j], m centred, h and m of different models."""
     transport = fitted(dfi.transports.Gaussian())
     found = latent_scores(
-        MODELS, X, Y, MASS, transport, form="cross", passes=Passes(rows_at_once)
+        MODELS, X, Y, MASS, transport.geometry, form="cross", passes=Passes(rows_at_once)
     ).sensitivity
     latent, pair = pair_of_moments(transport)
     share = MASS / MASS.sum()
@@ -259,7 +263,7 @@ def test_rows_without_weight_do_not_count(epsilon):
     other = np.where(mass[:, None] > 0, X, 7.0)
     plain, moved = (
         latent_scores(
-            MODELS, rows, Y, mass, transport, form="cross",
+            MODELS, rows, Y, mass, transport.geometry, form="cross",
             passes=Passes(n_draws=2, n_smoothing=8, seed=np.random.SeedSequence(0)),
         )
         for rows in (X, other)

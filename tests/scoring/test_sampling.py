@@ -18,7 +18,7 @@ import dfi
 from dfi._data import source
 from dfi._data.source import sampled_order, sampled_places, tickets
 from dfi._data.weights import Weights
-from dfi._scoring import sampling
+from dfi.methods import stages
 from dfi._scoring.sampling import of_sample
 from dfi.warnings import WeakModelWarning
 
@@ -105,7 +105,7 @@ def test_running_sums_are_means_and_errors_of_all_rows(kind):
     task = SimpleNamespace(weights=weights)
     parts = np.array_split(generator.permutation(300), 4)
     running = [
-        sampling.Running.of(
+        stages.Running.of(
             SimpleNamespace(rows=rows, known=SimpleNamespace(attributed=values[rows])),
             task,
             np.eye(2),
@@ -169,7 +169,7 @@ def test_the_transport_and_models_are_those_of_all_rows():
     every = dfi.DFI(estimator=LinearRegression(), diagnose=False).fit(X, y)
     some = dfi.DFI(estimator=LinearRegression(), diagnose=False, explain_rows=500).fit(X, y)
     np.testing.assert_array_equal(
-        some.transport_.whitening.decoder, every.transport_.whitening.decoder
+        some.transport_.geometry.decoder, every.transport_.geometry.decoder
     )
     place = np.searchsorted(every.pooled_.rows, some.pooled_.rows)
     # influence values with the transport taken as known: the same rows, the same numbers
@@ -189,7 +189,7 @@ def test_stages_make_no_difference_to_the_values(monkeypatch):
     learner = HistGradientBoostingRegressor(max_iter=20)
     options = {"cv": 2, "diagnose": False, "explain_rows": 1200, "transport_error": "ignore"}
     at_once = dfi.explain(X, y, learner, **options)
-    monkeypatch.setattr(sampling, "BLOCK", 100)
+    monkeypatch.setattr(stages, "BLOCK", 100)
     by_stages = dfi.explain(X, y, learner, **options)
     np.testing.assert_allclose(by_stages.influence, at_once.influence, rtol=1e-10, atol=1e-12)
     aware = dict(options, transport_error="auto")
@@ -207,7 +207,7 @@ def test_categories_and_missing_values_take_a_sample(monkeypatch):
     frame = pd.DataFrame(X, columns=list("abcd"))
     frame["group"] = np.where(X[:, 3] > 0.5, "high", np.where(X[:, 3] < -0.5, "low", "mid"))
     frame.loc[::7, "b"] = np.nan
-    monkeypatch.setattr(sampling, "BLOCK", 256)
+    monkeypatch.setattr(stages, "BLOCK", 256)
     found = dfi.explain(frame, y, "linear", explain_rows=700, cv=3)
     every = dfi.explain(frame, y, "linear", cv=3)
     assert found.influence.shape == (700, 5)
@@ -215,7 +215,7 @@ def test_categories_and_missing_values_take_a_sample(monkeypatch):
 
 
 def test_the_automatic_sample_stops_where_it_is_precise(monkeypatch):
-    monkeypatch.setattr(sampling, "BLOCK", 512)
+    monkeypatch.setattr(stages, "BLOCK", 512)
     X, _ = table(30_000)
     y = X[:, 0] + X[:, 2] + 0.1 * np.random.default_rng(1).standard_normal(30_000)
     found = dfi.explain(X, y, "linear", explain_rows="auto", diagnose=False, keep_rows=True)
@@ -239,7 +239,7 @@ def test_noise_takes_all_rows():
 
 
 def test_a_time_limit_gives_the_answer_so_far(monkeypatch):
-    monkeypatch.setattr(sampling, "BLOCK", 64)
+    monkeypatch.setattr(stages, "BLOCK", 64)
     X, y = table(1200)
     found = dfi.explain(X, y, "linear", max_seconds=1e-9, diagnose=False)
     assert (found.spec["explained_rows"], found.spec["why"]) == (64, "time")
@@ -252,17 +252,17 @@ def test_a_time_limit_gives_the_answer_so_far(monkeypatch):
 def test_an_interrupt_gives_the_answer_so_far(monkeypatch, answered):
     """Where somebody asked for that: else it ends the run, as anywhere."""
     X, y = table(1200)
-    add = sampling.Running.__add__
+    add = stages.Running.__add__
 
     def interrupted(so_far, stage):
         signal.raise_signal(signal.SIGINT)
         return add(so_far, stage)
 
-    monkeypatch.setattr(sampling, "BLOCK", 64)
-    monkeypatch.setattr(sampling, "BLOCKS_AT_ONCE", 1)
-    monkeypatch.setattr(sampling.Running, "__add__", interrupted)
+    monkeypatch.setattr(stages, "BLOCK", 64)
+    monkeypatch.setattr(stages, "BLOCKS_AT_ONCE", 1)
+    monkeypatch.setattr(stages.Running, "__add__", interrupted)
     before = signal.getsignal(signal.SIGINT)
-    token = sampling.answers_interrupts.set(answered)
+    token = stages.answers_interrupts.set(answered)
     try:
         if answered:
             found = dfi.explain(X, y, "linear", explain_rows=1000, diagnose=False)
@@ -272,20 +272,20 @@ def test_an_interrupt_gives_the_answer_so_far(monkeypatch, answered):
             with pytest.raises(KeyboardInterrupt):
                 dfi.explain(X, y, "linear", explain_rows=1000, diagnose=False)
     finally:
-        sampling.answers_interrupts.reset(token)
+        stages.answers_interrupts.reset(token)
     assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_memory_ends_the_automatic_sample(monkeypatch):
-    monkeypatch.setattr(sampling, "BLOCK", 64)
-    monkeypatch.setattr(sampling, "MOST_CELLS", 4 * 128)
+    monkeypatch.setattr(stages, "BLOCK", 64)
+    monkeypatch.setattr(stages, "MOST_CELLS", 4 * 128)
     X, y = table(3000)
     found = dfi.explain(X, y, "linear", explain_rows="auto", diagnose=False)
     assert (found.spec["explained_rows"], found.spec["why"]) == (128, "memory")
 
 
 def test_a_watcher_sees_the_leading_scores_settle(monkeypatch, capsys):
-    monkeypatch.setattr(sampling, "BLOCK", 128)
+    monkeypatch.setattr(stages, "BLOCK", 128)
     X, y = table(1500)
     dfi.explain(X, y, "linear", explain_rows=1000, diagnose=False, progress=True)
     shown = capsys.readouterr().err
@@ -304,7 +304,7 @@ def test_words_for_a_sample():
 
 
 def test_classes_are_explained_on_the_same_rows(monkeypatch):
-    monkeypatch.setattr(sampling, "BLOCK", 128)
+    monkeypatch.setattr(stages, "BLOCK", 128)
     X, y = table(1500)
     labels = np.digitize(y, [-0.5, 1.0])
     found = dfi.explain(
@@ -361,9 +361,9 @@ def test_large_scores_have_errors_of_their_own():
     mean = np.array([0.5, 0.4, 0.1, 1.0])
     square = np.array([0.03**2, 0.001**2, 0.0, 0.001**2])
     running = SimpleNamespace(mean=mean, variance=square)
-    assert sampling._rows_needed(running, 1000, None) == pytest.approx(1000 * (0.03 / 0.025) ** 2)
+    assert stages._rows_needed(running, 1000, None) == pytest.approx(1000 * (0.03 / 0.025) ** 2)
     small = SimpleNamespace(mean=np.array([0.04, 0.96, 1.0]), variance=square[[0, 1, 3]])
-    assert sampling._rows_needed(small, 1000, None) < 1000
+    assert stages._rows_needed(small, 1000, None) < 1000
 
 
 def test_groups_of_explained_rows_are_those_that_refits_leave_out(monkeypatch):
@@ -398,8 +398,8 @@ def test_groups_of_explained_rows_are_those_that_refits_leave_out(monkeypatch):
 
 
 def test_classes_stop_together(monkeypatch):
-    monkeypatch.setattr(sampling, "BLOCK", 128)
-    monkeypatch.setattr(sampling, "OF_TOTAL", 0.1)
+    monkeypatch.setattr(stages, "BLOCK", 128)
+    monkeypatch.setattr(stages, "OF_TOTAL", 0.1)
     X, _ = table(4000)
     # the third class is rare and takes many more rows than the first for the same precision
     labels = np.where(X[:, 2] > 2.2, 2, (X[:, 0] > 0).astype(int))

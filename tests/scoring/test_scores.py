@@ -36,7 +36,9 @@ def test_rows_are_averaged_over_repeats_and_folds_by_their_mass(form):
         assert np.array_equal(fold.test, test)
         models = [line_model(p, X[test], Quadrature()) for p in fold.predictors]
         assert len(models) == (2 if form == "cross" else 1)
-        found = latent_scores(models, X[test], Y[test], mass[test], explainer.transport_, form=form)
+        found = latent_scores(
+            models, X[test], Y[test], mass[test], explainer.transport_.geometry, form=form
+        )
         influence[test] += found.influence / 2
         prediction[test] += found.prediction / 2
         sums[fold.repeat] += mass[test] @ found.influence / 70
@@ -45,7 +47,7 @@ def test_rows_are_averaged_over_repeats_and_folds_by_their_mass(form):
     np.testing.assert_allclose(pooled.lines.prediction, prediction)
     np.testing.assert_allclose(pooled.latent_by_repeat, sums)
     np.testing.assert_allclose(pooled.lines.sensitivity, sensitivity)
-    squared = explainer.transport_.attribution**2
+    squared = explainer.transport_.geometry.attribution**2
     spread = (sums @ squared.T).std(axis=0, ddof=1)
     np.testing.assert_allclose(explainer.result_.spread, spread)
 
@@ -74,13 +76,13 @@ def test_prediction_beside_the_scores_is_that_of_the_models():
     explainer = dfi.DFI(estimator="ridge", cv=HALVES[:2], diagnose=False).fit(X, Y)
     fold = explainer.models_[0]
     models = [line_model(p, X, Quadrature()) for p in fold.predictors]
-    found = latent_scores(models, X, Y, np.ones(70), explainer.transport_, form="cross")
+    found = latent_scores(models, X, Y, np.ones(70), explainer.transport_.geometry, form="cross")
     expected = np.mean([predictor(X) for predictor in fold.predictors], axis=0)
     np.testing.assert_allclose(found.prediction, expected)
 
 
 def test_many_rows_share_a_block_unless_blocks_have_seeds():
     explainer = dfi.DFI(estimator="ridge", cv=HALVES[:2], diagnose=False).fit(X, Y)
-    whitening = explainer.transport_.whitening
+    whitening = explainer.transport_.geometry
     assert scores_module.rows_at_once(whitening) == 16_384
     assert scores_module.rows_at_once(replace(whitening, smoothing=0.5)) == 1024

@@ -47,9 +47,13 @@ def one_coordinate_at_a_time(models, transport, matrix, mass):
     latent = transport.encode(matrix)
 
     def moments(model, shift):
-        points = matrix + shift @ transport.directions.T
+        points = matrix + shift @ transport.geometry.directions.T
         lines = Lines(
-            points, latent + shift, transport.directions, transport.reference, np.zeros((1, d))
+            points,
+            latent + shift,
+            transport.geometry.directions,
+            transport.reference,
+            np.zeros((1, d)),
         )
         return model.moments(lines)
 
@@ -67,8 +71,8 @@ def one_coordinate_at_a_time(models, transport, matrix, mass):
 
 
 def differences(models, transport, matrix, mass):
-    scores = latent_scores(models, matrix, matrix[:, 0], mass, transport, form="loco")
-    return differenced_sensitivity(models, scores.regressions, matrix, mass, transport)
+    scores = latent_scores(models, matrix, matrix[:, 0], mass, transport.geometry, form="loco")
+    return differenced_sensitivity(models, scores.regressions, matrix, mass, transport.geometry)
 
 
 def test_differences_are_the_derivative_within_their_noise():
@@ -109,7 +113,7 @@ def test_collinear_columns():
 
     model = [QuadratureLines(regression, "gauss", 8)]
     curved, linear = differences(model, transport, matrix, mass).groups()
-    scores = latent_scores(model, matrix, rows[:, 0], mass, transport, form="loco")
+    scores = latent_scores(model, matrix, rows[:, 0], mass, transport.geometry, form="loco")
     groups = curved + linear
     error = groups.std(axis=0, ddof=1) / np.sqrt(N_GROUPS)
     off = ~np.eye(3, dtype=bool)

@@ -370,8 +370,8 @@ def test_given_components_are_taken_and_others_stand_alone():
         X, Weights(np.ones(120), "frequency"), np.zeros(4, bool), columns=read_table(X).columns
     )
     assert fitted.labels.tolist() == [0, 1, 0, 2]
-    assert np.all(fitted.decoder[[0, 2]][:, [1, 3]] == 0.0)
-    assert fitted.decoder[0, 2] != 0.0
+    assert np.all(fitted.geometry.decoder[[0, 2]][:, [1, 3]] == 0.0)
+    assert fitted.geometry.decoder[0, 2] != 0.0
     assert table_partition(X, dfi.transports.Copula(components=(("x1", "x3"),))) == {
         frozenset({"x0"}), frozenset({"x1", "x3"}), frozenset({"x2"}),
     }  # fmt: skip
@@ -455,14 +455,16 @@ def test_each_component_is_whitened_by_itself(standardize, shrinkage):
     fitted = design.fit_matrix(X, weights, np.zeros(5, bool))
     assert fitted.labels.tolist() == [0, 1, 2, 0, 1]
     mask = fitted.labels[:, None] == fitted.labels[None, :]
-    assert np.all(fitted.decoder[~mask] == 0.0)
-    assert np.all(fitted.encoder[~mask] == 0.0)
-    rows = fitted.standardize(X)
+    assert np.all(fitted.geometry.decoder[~mask] == 0.0)
+    assert np.all(fitted.geometry.encoder[~mask] == 0.0)
+    rows = fitted.geometry.standardize(X)
     masked = np.where(mask, (rows * weights.values[:, None]).T @ rows / weights.total, 0.0)
-    a = fitted.shrinkage
+    a = fitted.correlations.shrinkage
     shrunken = (1 - a) * masked + a * np.trace(masked) / 5 * np.eye(5)
-    assert np.allclose(fitted.decoder @ fitted.decoder, shrunken, atol=1e-10 * shrunken.max())
-    assert np.allclose(fitted.decoder @ fitted.encoder, np.eye(5), atol=1e-9)
+    assert np.allclose(
+        fitted.geometry.decoder @ fitted.geometry.decoder, shrunken, atol=1e-10 * shrunken.max()
+    )
+    assert np.allclose(fitted.geometry.decoder @ fitted.geometry.encoder, np.eye(5), atol=1e-9)
     if shrinkage == "ledoit-wolf":
         share = weights.values / weights.total
         spread = np.sum((masked - np.trace(masked) / 5 * np.eye(5)) ** 2)
@@ -478,8 +480,8 @@ def test_shrinkage_of_single_columns_is_none():
     X = np.random.default_rng(23).standard_normal((50, 3))
     design = dfi.transports.Gaussian(shrinkage="ledoit-wolf", components=[["x0"]])
     fitted = design.fit_matrix(X, Weights(np.ones(50), "frequency"), np.zeros(3, bool))
-    assert fitted.shrinkage == 0.0
-    assert np.allclose(fitted.decoder, np.eye(3))
+    assert fitted.correlations.shrinkage == 0.0
+    assert np.allclose(fitted.geometry.decoder, np.eye(3))
 
 
 def test_one_component_is_the_same_bits_as_none():
@@ -488,7 +490,7 @@ def test_one_component_is_the_same_bits_as_none():
     all_names = [[f"x{k}" for k in range(5)]]
     one = dfi.transports.Gaussian(components=all_names).fit_matrix(X, weights, constant)
     none = dfi.transports.Gaussian(components=None).fit_matrix(X, weights, constant)
-    assert np.array_equal(one.decoder, none.decoder)
+    assert np.array_equal(one.geometry.decoder, none.geometry.decoder)
     assert np.array_equal(one.reference.values, none.reference.values)
     assert none.labels is None
 
@@ -501,8 +503,8 @@ def test_collinear_columns_within_a_component_keep_their_random_kernel():
         X, Weights(np.ones(300), "frequency"), np.zeros(4, bool)
     )
     assert fitted.rank == 3
-    assert fitted.kernel_variance[2] == 0.0
-    variance = fitted.encode(X).var(axis=0) + fitted.kernel_variance
+    assert fitted.geometry.kernel_variance[2] == 0.0
+    variance = fitted.encode(X).var(axis=0) + fitted.geometry.kernel_variance
     assert np.allclose(variance, 1.0)
 
 

@@ -15,7 +15,6 @@ from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.trees.model import TreeLines
 from dfi._models.crossfit import FoldModels
 from dfi._models.predictor import predictor_for
-from dfi._scoring.scores import pooled_scores
 from dfi.datasets.simulations import correlated_gaussian, symmetric_root
 from dfi.transports.copula import Cells, Copula, Tables, slope_terms, through_margins
 from dfi.transports.curved import curve_scores
@@ -233,7 +232,7 @@ def fold_of(model, X, seed=0):
 def copula_scores(X, y, model, *, fixed=True):
     n, d = X.shape
     transport = Copula().fit_matrix(X, ones(n), np.zeros(d, bool))
-    pooled = pooled_scores(task_of(fold_of(model, X), X, y, ones(n)), transport)
+    pooled = transport._pooled(task_of(fold_of(model, X), X, y, ones(n)))
     influence = None if fixed else transport.influence(X)
     found = transport.attributed(pooled.lines, X, ones(n), influence=influence)
     return transport, pooled, (found.latent, found.attributed, found.jacobian)
@@ -254,7 +253,7 @@ def test_trees_are_exact_in_score_space(kind):
     moved = through_margins(plain, transport)
     np.testing.assert_allclose(moved.predict(transport.scores(X)), forest.predict(X), rtol=1e-9)
     latent = transport.encode(X)[:5]
-    pooled = pooled_scores(task_of(fold_of(forest, X), X, y, ones(400)), transport)
+    pooled = transport._pooled(task_of(fold_of(forest, X), X, y, ones(400)))
     assert pooled.rule.startswith("exact")
     t = ndtri((np.arange(20_000) + 0.5) / 20_000)
     for i in range(5):
@@ -347,7 +346,7 @@ def test_collinear_columns_and_constant_columns():
     assert transport.linear.rank == 1
     np.testing.assert_allclose(transport.decode(transport.encode(X)), X, rtol=1e-9)
     function = lambda X: 3.0 * np.log(X[:, 0])  # noqa: E731
-    pooled = pooled_scores(task_of(fold_of(function, X), X, y, ones(n)), transport)
+    pooled = transport._pooled(task_of(fold_of(function, X), X, y, ones(n)))
     latent = transport.attributed(pooled.lines, X, ones(n)).latent.mean(axis=0)
     # equal columns share the signal equally
     assert latent[0] == pytest.approx(latent[1], rel=1e-6)

@@ -21,9 +21,9 @@ def test_every_part_is_in_its_place():
     model = QuadratureLines(lambda rows: np.log(rows[:, 0]) - 0.3 * rows[:, 1], "gauss", 8)
     rows, linear = transport.scores(matrix), transport.linear
     scores = latent_scores(
-        [through_margins(model, transport)], rows, y, weights.values, linear, form="loco"
+        [through_margins(model, transport)], rows, y, weights.values, linear.geometry, form="loco"
     )
-    influence, L = MapInfluence(linear, linear.standardize(rows)), linear.decoder
+    influence, L = MapInfluence(linear, linear.geometry.standardize(rows)), linear.geometry.decoder
     aware = transport.attributed(scores, matrix, weights, influence=influence)
     latent, attributed, squared = aware.latent, aware.attributed, aware.jacobian
     fixed = transport.attributed(scores, matrix, weights)

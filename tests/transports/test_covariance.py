@@ -136,10 +136,10 @@ def test_fewer_rows_than_columns_need_no_random_kernel(transport, kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fitted = design.fit(X).fitted_
-    linear = fitted.straight.whitening
-    assert linear.factors in ((1, 2, 3) if kind == "factor" else (None,))
+    linear = fitted.whitening
+    assert linear.correlations.factors in ((1, 2, 3) if kind == "factor" else (None,))
     assert linear.rank == 60
-    assert not linear.kernel_variance.any()
+    assert not linear.geometry.kernel_variance.any()
     if kind == "factor":
         assert np.allclose(fitted.decode(fitted.encode(X)), X)
     else:
@@ -161,11 +161,11 @@ def test_a_refit_keeps_what_was_chosen():
     constant = np.zeros(60, dtype=bool)
     for design in (Gaussian(components=None), Copula(components=None)):
         whole = design.fit_matrix(X, counts(100), constant)
-        linear = whole.straight.whitening
+        linear = whole.whitening
         for pretend in (7, "qis"):
             object.__setattr__(linear, "ranks", (pretend,))
             part = design.fit_matrix(X[:80], counts(80), constant, like=whole)
-            assert part.straight.whitening.ranks == (pretend,)
+            assert part.correlations.ranks == (pretend,)
 
 
 def published_qis(rows):
@@ -384,8 +384,8 @@ def test_ledoit_wolf_has_two_names():
     X = sample(factor_model(10, 2), 60)
     one = Gaussian(covariance="ledoit-wolf").fit(X).fitted_
     other = Gaussian(shrinkage="ledoit-wolf").fit(X).fitted_
-    assert 0 < one.shrinkage == other.shrinkage
-    assert np.array_equal(one.decoder, other.decoder)
+    assert 0 < one.correlations.shrinkage == other.correlations.shrinkage
+    assert np.array_equal(one.geometry.decoder, other.geometry.decoder)
 
 
 def test_an_unknown_covariance_is_refused():

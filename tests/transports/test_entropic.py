@@ -32,9 +32,9 @@ def one_fold(n, *predictors):
 def scores(design, X, y, *predictors, form="loco"):
     n = len(X)
     transport = design.fit_matrix(X, ones(n), np.zeros(X.shape[1], bool))
-    halves = [(transport.without(part, 1e-6), part) for part in design.halves(n)]
+    halves = [(transport.without(part, 1e-6).kernel, part) for part in design.halves(n)]
     task = task_of(one_fold(n, *predictors), X, y, ones(n), form=form)
-    return entropic_scores(task, transport, atom_rows=np.arange(n), halves=halves)
+    return entropic_scores(task, transport.kernel, atom_rows=np.arange(n), halves=halves)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,10 @@ def small():
 
 def test_weights_sum_to_one_and_meet_both_margins(small):
     X, transport = small
-    forward, backward = transport.forward(X), transport.backward(transport.targets)
+    forward, backward = (
+        transport.kernel.forward(X),
+        transport.kernel.backward(transport.kernel.targets),
+    )
     np.testing.assert_allclose(forward.sum(axis=1), 1.0)
     np.testing.assert_allclose(backward.sum(axis=1), 1.0)
     assert np.abs(forward.mean(axis=0) - 1 / 512).sum() < 1e-5
@@ -55,9 +58,9 @@ def test_weights_sum_to_one_and_meet_both_margins(small):
 def test_both_kernels_are_one_coupling(small):
     """E[h(Z) | X_i] = n E_Z[alpha_i(Z) h(Z)]."""
     X, transport = small
-    h = np.sin(transport.targets).sum(axis=1)
-    left = transport.forward(X) @ h
-    right = 300 * transport.backward(transport.targets).T @ h / 512
+    h = np.sin(transport.kernel.targets).sum(axis=1)
+    left = transport.kernel.forward(X) @ h
+    right = 300 * transport.kernel.backward(transport.kernel.targets).T @ h / 512
     np.testing.assert_allclose(left, right, atol=1e-4)
 
 
@@ -77,18 +80,18 @@ def test_jacobian_is_the_derivative_of_the_decoder(small):
 def test_one_matrix_product_per_coordinate_is_the_naive_average(small, epsilon):
     """Also where the kernel underflows and the log domain takes over (epsilon = 0.02)."""
     X, transport = small
-    transport = replace(transport, epsilon=epsilon)
+    transport = replace(transport, kernel=replace(transport.kernel, epsilon=epsilon))
     value = np.column_stack([X[:, 0], X[:, 1] ** 2])
-    points = transport.targets[:7]
-    found = line_averages([transport], [value], points)
+    points = transport.kernel.targets[:7]
+    found = line_averages([transport.kernel], [value], points)
     nodes, weights = nodes_and_weights()
-    np.testing.assert_allclose(found.eta[0], transport.backward(points) @ value, rtol=1e-9)
+    np.testing.assert_allclose(found.eta[0], transport.kernel.backward(points) @ value, rtol=1e-9)
     for j in range(3):
         curve, slope = [], []
         for t in nodes:
             moved = points.copy()
             moved[:, j] = t
-            curve.append(transport.backward(moved) @ value)
+            curve.append(transport.kernel.backward(moved) @ value)
             slope.append(transport.jacobian(moved)[:, :, j])
         mean = np.tensordot(weights, curve, axes=1)
         np.testing.assert_allclose(found.mean[0, j], mean, rtol=1e-7, atol=1e-9)
@@ -104,10 +107,10 @@ def test_scores_are_averages_over_draws_of_the_latent_row(small):
     X, transport = small
     y = X[:, 0] + 0.1 * X[:, 1]
     task = task_of(one_fold(300, lambda X: X[:, 0]), X, y, ones(300))
-    result = entropic_scores(task, transport, atom_rows=np.arange(300))
-    found = line_averages([transport], [X[:, :1]], transport.targets)
+    result = entropic_scores(task, transport.kernel, atom_rows=np.arange(300))
+    found = line_averages([transport.kernel], [X[:, :1]], transport.kernel.targets)
     eta, mean, jacobian = found.eta[0, :, 0], found.mean[0, :, :, 0], found.jacobian
-    forward = transport.forward(X[:5])
+    forward = transport.kernel.forward(X[:5])
     for i in range(5):
         per_point = (y[i] - mean) ** 2 - (y[i] - eta) ** 2
         np.testing.assert_allclose(result.latent[i], per_point @ forward[i], rtol=1e-8)
@@ -181,7 +184,7 @@ def test_draws_of_fresh_rows_are_nearly_independent_on_m4(largest_distance_corre
     assert raw > 0.45
     assert largest_distance_correlation(drawn) <= 0.12
     # the conditional mean is not independent: only draws are
-    mean = transport.forward(fresh) @ transport.targets
+    mean = transport.kernel.forward(fresh) @ transport.kernel.targets
     assert largest_distance_correlation(mean) > 0.2
 
 
@@ -202,7 +205,7 @@ def test_weights_count_rows():
 def test_rule_predicts_the_effective_size_from_below(n, d, epsilon):
     X = np.random.default_rng(0).standard_normal((n, d))
     transport = EntropicOT(epsilon=epsilon, n_targets=512).fit_matrix(X, ones(n), np.zeros(d, bool))
-    measured = np.median(transport.effective_sizes(transport.targets))
+    measured = np.median(transport.effective_sizes(transport.kernel.targets))
     assert 0.6 < measured / (n * kappa(epsilon) ** d) < 3.0
 
 

@@ -251,7 +251,7 @@ def test_rows_that_the_kernel_sees_go_by_counts():
     sizes = []
     for rows, mass in ((X, counts.astype(float)), (repeated, np.ones(len(repeated)))):
         fitted = design.fit_matrix(rows, Weights(mass, "frequency"), np.zeros(3, dtype=bool))
-        sizes.append(np.median(fitted.effective_sizes(fitted.targets, mass)))
+        sizes.append(np.median(fitted.effective_sizes(fitted.kernel.targets, mass)))
     assert sizes[0] == pytest.approx(sizes[1], rel=1e-4)
 
 

@@ -33,9 +33,9 @@ def test_latent_rows_are_white_and_decode_to_the_rows(standardize, weighted):
 
 def test_decoder_is_the_symmetric_root_of_the_correlation():
     transport = fit(dfi.transports.Gaussian())
-    assert np.allclose(transport.decoder, linalg.sqrtm(np.corrcoef(X.T)), atol=1e-10)
-    assert np.allclose(transport.decoder, transport.decoder.T)
-    assert np.allclose(transport.attribution, transport.decoder)
+    assert np.allclose(transport.geometry.decoder, linalg.sqrtm(np.corrcoef(X.T)), atol=1e-10)
+    assert np.allclose(transport.geometry.decoder, transport.geometry.decoder.T)
+    assert np.allclose(transport.geometry.attribution, transport.geometry.decoder)
 
 
 def test_directions_are_the_change_of_a_row_per_latent_unit():
@@ -45,7 +45,7 @@ def test_directions_are_the_change_of_a_row_per_latent_unit():
         moved = latent.copy()
         moved[:, j] += 0.5
         step = transport.decode(moved) - transport.decode(latent)
-        assert np.allclose(step, 0.5 * transport.directions[:, j], rtol=1e-8)
+        assert np.allclose(step, 0.5 * transport.geometry.directions[:, j], rtol=1e-8)
 
 
 def test_constant_columns_have_no_latent_coordinate():
@@ -53,8 +53,8 @@ def test_constant_columns_have_no_latent_coordinate():
     transport = fit(dfi.transports.Gaussian(), matrix, constant=np.arange(5) == 2)
     assert transport.n_latent == 4
     assert np.allclose(transport.decode(transport.encode(matrix)), matrix)
-    assert np.all(transport.directions[2] == 0)
-    assert np.allclose(transport.decoder, fit(dfi.transports.Gaussian()).decoder)
+    assert np.all(transport.geometry.directions[2] == 0)
+    assert np.allclose(transport.geometry.decoder, fit(dfi.transports.Gaussian()).geometry.decoder)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e8])
@@ -64,12 +64,12 @@ def test_random_kernel_of_a_duplicated_column_restores_the_law(scale):
     transport = fit(dfi.transports.Gaussian(), matrix)
     assert transport.rank == 4
     variance = transport.encode(matrix).var(axis=0)
-    assert np.allclose(variance + transport.kernel_variance, 1)
-    assert transport.kernel_variance[0] == pytest.approx(0.5)
-    assert transport.kernel_variance[1] == 0.0
-    nodes, weights = transport.offsets()
-    assert np.allclose(weights @ nodes**2, transport.kernel_variance)
-    assert transport.kernel_loadings[4, 0] == pytest.approx(-1.0)
+    assert np.allclose(variance + transport.geometry.kernel_variance, 1)
+    assert transport.geometry.kernel_variance[0] == pytest.approx(0.5)
+    assert transport.geometry.kernel_variance[1] == 0.0
+    nodes, weights = transport.geometry.offsets
+    assert np.allclose(weights @ nodes**2, transport.geometry.kernel_variance)
+    assert transport.geometry.kernel_loadings[4, 0] == pytest.approx(-1.0)
     assert np.isfinite(transport.condition)
 
 
@@ -77,7 +77,7 @@ def test_more_columns_than_rows():
     matrix = GENERATOR.standard_normal((20, 35))
     transport = fit(dfi.transports.Gaussian(components=None, covariance="sample"), matrix)
     assert transport.rank == 19
-    variance = transport.encode(matrix).var(axis=0) + transport.kernel_variance
+    variance = transport.encode(matrix).var(axis=0) + transport.geometry.kernel_variance
     assert np.allclose(variance, 1)
     assert np.allclose(transport.decode(transport.encode(matrix)), matrix)
 
@@ -93,10 +93,10 @@ def test_nearly_collinear_columns_are_not_called_collinear():
 @pytest.mark.parametrize("amount", [0.25, "ledoit-wolf"])
 def test_shrinkage_mixes_in_the_identity(amount):
     transport = fit(dfi.transports.Gaussian(shrinkage=amount))
-    share = transport.shrinkage
+    share = transport.correlations.shrinkage
     assert 0 < share < 1
     shrunken = (1 - share) * np.corrcoef(X.T) + share * np.eye(4)
-    assert np.allclose(transport.decoder @ transport.decoder, shrunken)
+    assert np.allclose(transport.geometry.decoder @ transport.geometry.decoder, shrunken)
     raw = transport.eigenvectors @ np.diag(transport.raw_eigenvalues) @ transport.eigenvectors.T
     assert np.allclose(raw, np.corrcoef(X.T))
 
@@ -105,7 +105,7 @@ def test_shrinkage_fills_the_rank():
     matrix = np.column_stack([X, X[:, 0]])
     transport = fit(dfi.transports.Gaussian(shrinkage=0.1), matrix)
     assert transport.rank == 5
-    assert not transport.kernel_variance.any()
+    assert not transport.geometry.kernel_variance.any()
 
 
 def test_reference_laws():
@@ -164,13 +164,15 @@ def test_published_attribution_matrix(epsilon):
     white = transport.encode(X)
     covariance = white.T @ white / len(X)
     M = s * covariance @ np.linalg.inv(tau * np.eye(4) + s**2 * covariance)
-    assert np.allclose(transport.attribution, transport.decoder @ M, atol=1e-8)
-    assert transport.smoothing == 1.0
+    assert np.allclose(transport.geometry.attribution, transport.geometry.decoder @ M, atol=1e-8)
+    assert transport.geometry.smoothing == 1.0
 
 
 def test_bridge_attribution_is_s_times_the_root():
     transport = fit(dfi.transports.Gaussian(epsilon=1.0))
-    assert np.allclose(transport.attribution, transport.smoothing * transport.decoder)
+    assert np.allclose(
+        transport.geometry.attribution, transport.geometry.smoothing * transport.geometry.decoder
+    )
 
 
 def test_transports_by_name():

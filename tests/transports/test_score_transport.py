@@ -113,7 +113,7 @@ def test_scores_under_refitted_kernels_are_weighted_by_the_rows_explained(kind):
         return design.fit_matrix(X[kept], task.weights.take(kept), task.constant)
 
     def scored(kept):
-        return entropic_scores(task, solved(kept), atom_rows=kept, halves=[])
+        return entropic_scores(task, solved(kept).kernel, atom_rows=kept, halves=[])
 
     def means(kept):
         result, mass = scored(kept), task.weights.values[rows, None]

@@ -24,11 +24,11 @@ def fitted(design, X, mass):
 
 def refitted_matrices(design, X, mass, row):
     """Return D and A of a row by fitting the transport again with a little more weight on it."""
-    base, step, ends = fitted(design, X, mass), 1e-5, []
+    base, step, ends = fitted(design, X, mass).geometry, 1e-5, []
     for sign in (1.0, -1.0):
         moved = mass * (1.0 - sign * step)
         moved[row] += sign * step * mass.sum()
-        ends.append(fitted(design, X, moved))
+        ends.append(fitted(design, X, moved).geometry)
     D = (ends[0].decoder - ends[1].decoder) / (2 * step)
     turned = (ends[0].directions - ends[1].directions) / (2 * step)
     return D, np.linalg.pinv(base.directions, rcond=1e-6) @ turned
@@ -69,7 +69,7 @@ def test_squares_equal_loops_over_matrices_of_refitted_transports(name, kind):
     X, mass, design = twin_case(name)
     transport = fitted(design, X, mass)
     root = np.random.default_rng(7).standard_normal((4, 4))
-    influence = MapInfluence(transport, transport.standardize(X))
+    influence = MapInfluence(transport, transport.geometry.standardize(X))
     found = squared_influence(influence, root @ root.T, Weights(mass, kind))
     n = mass.sum() if kind == "frequency" else len(mass)
     share = mass / (n * (n - 1)) if kind == "frequency" else mass**2 / mass.sum() ** 2 * n / (n - 1)
@@ -83,7 +83,7 @@ def test_large_tables_are_sampled(monkeypatch):
     generator = np.random.default_rng(0)
     X = generator.standard_normal((4000, 4)) @ generator.standard_normal((4, 4))
     transport = fitted(Gaussian(), X, np.ones(4000))
-    influence = MapInfluence(transport, transport.standardize(X))
+    influence = MapInfluence(transport, transport.geometry.standardize(X))
     weights, gradients = Weights(np.ones(4000), "frequency"), np.eye(4) + 0.5
     whole = squared_influence(influence, gradients, weights)
     monkeypatch.setattr("dfi.transports.linear_error.WORK", 800 * 4**3)
@@ -116,8 +116,8 @@ def test_gradients_are_those_of_one_model_times_those_of_the_other():
     mass = generator.uniform(0.5, 2.0, 200)
     transport = fitted(Gaussian(), X, mass)
     models = [QuadratureLines(two, "gauss", 8), QuadratureLines(other, "gauss", 8)]
-    found = gradient_products(models, X, mass, transport, step=0.02)
-    a, b = (f(X) @ transport.directions for f in (two_gradient, other_gradient))
+    found = gradient_products(models, X, mass, transport.geometry, step=0.02)
+    a, b = (f(X) @ transport.geometry.directions for f in (two_gradient, other_gradient))
     product = (a * mass[:, None]).T @ b / mass.sum()
     assert not found.rough
     assert found.mean() == pytest.approx(0.5 * (product + product.T), abs=1e-3 * product.max())
@@ -128,7 +128,7 @@ def test_jumps_are_seen_and_differenced_across_a_wide_step():
     X = np.random.default_rng(2).standard_normal((400, 2))
     transport = fitted(Gaussian(), X, np.ones(400))
     jump = QuadratureLines(lambda rows: 2.0 * (rows[:, 0] > 0.1) + rows[:, 1], "equal", 8)
-    found = gradient_products([jump], X, np.ones(400), transport, step=0.01)
+    found = gradient_products([jump], X, np.ones(400), transport.geometry, step=0.01)
     assert found.rough
     assert np.trace(found.mean()) < 0.3 * np.trace(found.fine) / found.mass
 
@@ -269,7 +269,7 @@ def test_coordinates_of_different_components_have_no_share_in_each_other(shrinka
     X = generator.standard_normal((40, 6)) @ generator.standard_normal((6, 6))
     weights = Weights(np.ones(40), "frequency")
     transport = design.fit_matrix(X, weights, np.zeros(6, dtype=bool))
-    influence = MapInfluence(transport, transport.standardize(X))
+    influence = MapInfluence(transport, transport.geometry.standardize(X))
     root = generator.standard_normal((6, 6))
     gradients, unit = root @ root.T, np.eye(6)
     found = squared_influence(influence, gradients, weights)

@@ -135,7 +135,7 @@ def known_parts(curved, noise):
     transport = dfi.transports.Gaussian(components=None).fit_matrix(
         X, weights, np.zeros(3, dtype=bool)
     )
-    influence = MapInfluence(transport, transport.standardize(X))
+    influence = MapInfluence(transport, transport.geometry.standardize(X))
     G = np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.2, 0.1, 1.0]])
     zero = np.zeros((3, 3))
     values = 0.1 * generator.standard_normal((300, 3))

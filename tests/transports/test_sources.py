@@ -116,16 +116,18 @@ WEIGHTS = {
 
 def same_map(found, expected, rows, tolerance=1e-10):
     """Compare two fits by what does not depend on the basis within a unit."""
-    one, two = found.between, expected.between
+    one, two = (getattr(it, "linear", it) for it in (found, expected))
     assert type(found) is type(expected)
     assert one.rank == two.rank
-    assert one.ranks == two.ranks
+    assert one.correlations.ranks == two.correlations.ranks
     if two.labels is None:
         assert one.labels is None
     else:
         np.testing.assert_array_equal(one.labels, two.labels)
         np.testing.assert_allclose(one.missed, two.missed, rtol=1e-8, atol=1e-10)
-    assert one.shrinkage == pytest.approx(two.shrinkage, rel=1e-10, abs=1e-12)
+    assert one.correlations.shrinkage == pytest.approx(
+        two.correlations.shrinkage, rel=1e-10, abs=1e-12
+    )
     np.testing.assert_allclose(
         np.sort(one.eigenvalues), np.sort(two.eigenvalues), rtol=tolerance, atol=1e-12
     )
@@ -138,8 +140,12 @@ def same_map(found, expected, rows, tolerance=1e-10):
             assert ours.rare == theirs.rare
             assert ours.rank == theirs.rank
     else:
-        np.testing.assert_allclose(found.decoder, expected.decoder, atol=tolerance)
-        np.testing.assert_allclose(found.encoder, expected.encoder, rtol=1e-8, atol=tolerance)
+        np.testing.assert_allclose(
+            found.geometry.decoder, expected.geometry.decoder, atol=tolerance
+        )
+        np.testing.assert_allclose(
+            found.geometry.encoder, expected.geometry.encoder, rtol=1e-8, atol=tolerance
+        )
 
 
 @pytest.mark.parametrize("weighted", WEIGHTS)
@@ -213,7 +219,7 @@ def test_the_cut_does_not_matter(cuts, name, seed):
     finally:
         home.LARGE_ROWS = before
     np.testing.assert_allclose(found.encode(table.matrix), expected.encode(table.matrix), atol=1e-9)
-    np.testing.assert_allclose(found.between.edges, expected.between.edges, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(found.edges, expected.edges, rtol=1e-10, atol=1e-10)
     for one, two in (
         (found.reference.values, expected.reference.values),
         (found.reference.cumulative, expected.reference.cumulative),
@@ -258,7 +264,7 @@ def test_refits_from_moments_are_fits_without_the_group(name, weighted, large):
         )
         same_map(refit, direct, table.matrix[:50])
         # the law's own error is of second order: refits keep that of all rows
-        assert refit.between.edges is like.between.edges
+        assert refit.edges is like.edges
         np.testing.assert_array_equal(refit.reference.values, like.reference.values)
 
 
@@ -276,7 +282,7 @@ def test_refits_of_a_small_table_are_fitted_to_rows(large):
     direct = Gaussian().fit_matrix(
         table.matrix[kept], weights.take(kept), table.constant, columns=table.columns, like=like
     )
-    np.testing.assert_array_equal(refits[1].decoder, direct.decoder)
+    np.testing.assert_array_equal(refits[1].geometry.decoder, direct.geometry.decoder)
 
 
 def test_a_refit_of_other_coordinates_has_a_law_of_its_own(large):
@@ -295,7 +301,7 @@ def test_a_refit_of_other_coordinates_has_a_law_of_its_own(large):
     direct = LawCellsOf(refit, found.edges).of(
         table.matrix[np.ix_(kept, fewer)], np.ones(len(kept))
     )
-    expected = lowered(direct.reference(found.edges, *refit.offsets()))
+    expected = lowered(direct.reference(found.edges, *refit.geometry.offsets))
     np.testing.assert_allclose(found.reference.values, expected.values, rtol=1e-12, atol=1e-12)
 
 
@@ -313,7 +319,9 @@ def test_shrinkage_of_refits_leaves_their_group_out(large):
         direct = design.fit_matrix(
             table.matrix[kept], weights.take(kept), table.constant, columns=table.columns, like=like
         )
-        assert refit.shrinkage == pytest.approx(direct.shrinkage, rel=1e-10)
+        assert refit.correlations.shrinkage == pytest.approx(
+            direct.correlations.shrinkage, rel=1e-10
+        )
 
 
 def test_some_rows_of_a_matrix_are_a_source(large):
@@ -326,7 +334,7 @@ def test_some_rows_of_a_matrix_are_a_source(large):
     expected = Gaussian().fit_matrix(
         table.matrix[rows], weights.take(rows), table.constant, columns=table.columns
     )
-    np.testing.assert_array_equal(found.decoder, expected.decoder)
+    np.testing.assert_array_equal(found.geometry.decoder, expected.geometry.decoder)
     np.testing.assert_array_equal(found.reference.values, expected.reference.values)
 
 

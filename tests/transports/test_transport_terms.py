@@ -56,25 +56,25 @@ def scores_of(design, X, y, mass, function):
     """Return both scores of a known regression at given row weights."""
     transport = fitted(design, X, mass)
     model = QuadratureLines(function, "gauss", 12)
-    found = latent_scores([model], X, y, mass, transport, form="loco")
+    found = latent_scores([model], X, y, mass, transport.geometry, form="loco")
     latent = mass @ found.influence / mass.sum()
-    return latent, (transport.attribution**2) @ latent
+    return latent, (transport.geometry.attribution**2) @ latent
 
 
 def influence_of(design, X, y, mass, function, G):
     transport = fitted(design, X, mass)
     model = QuadratureLines(function, "gauss", 12)
     shortcut = "covariance" if G == "covariance" else "hermite"
-    found = latent_scores([model], X, y, mass, transport, form="loco", shortcut=shortcut)
+    found = latent_scores([model], X, y, mass, transport.geometry, form="loco", shortcut=shortcut)
     if G == "tilt":
-        sensitivity = tilt_sensitivity([model], X, y, mass, transport)
+        sensitivity = tilt_sensitivity([model], X, y, mass, transport.geometry)
         np.fill_diagonal(sensitivity, np.diag(found.sensitivity))
         found = replace(found, sensitivity=sensitivity)
     scores = mass @ found.influence / mass.sum()
-    on_map = MapInfluence(transport, transport.standardize(X))
+    on_map = MapInfluence(transport, transport.geometry.standardize(X))
     latent = found.influence + latent_terms(on_map, found)
-    attributed = attributed_influence(latent, scores, transport, on_map)
-    return latent - scores, attributed - (transport.attribution**2) @ scores
+    attributed = attributed_influence(latent, scores, transport.geometry, on_map)
+    return latent - scores, attributed - (transport.geometry.attribution**2) @ scores
 
 
 def weight_derivative(function_of_mass, mass, row):
@@ -178,7 +178,7 @@ def test_hermite_terms_are_close_to_the_numerical_derivative(function, correlati
     y = function(X)
     transport = fitted(Gaussian(), X, mass)
     found = latent_scores(
-        [QuadratureLines(function, "gauss", 12)], X, y, mass, transport, form="loco"
+        [QuadratureLines(function, "gauss", 12)], X, y, mass, transport.geometry, form="loco"
     )
     scores = mass @ found.influence / mass.sum()
     heavy = np.flatnonzero(mass > 1e-3 * mass.max())
@@ -259,14 +259,14 @@ class QuadraticBridge:
         return 5.0 + X @ self.slope + np.einsum("ia,ab,ib->i", X, self.curve, X)
 
     def coefficients(self, transport):
-        directions, center = transport.directions, transport.center
+        directions, center = transport.geometry.directions, transport.geometry.center
         b = directions.T @ (self.slope + 2 * self.curve @ center)
         return self.regression(center[None])[0], b, directions.T @ self.curve @ directions
 
     def latent_values(self, mass):
         """Return the transport and the expected influence values of each row at known map."""
         transport = fitted(self.design, self.X, mass)
-        s = transport.smoothing
+        s = transport.geometry.smoothing
         c = np.sqrt(1 - s**2)
         a, b, M = self.coefficients(transport)
         a = a + c**2 * np.trace(M)
@@ -284,10 +284,10 @@ class QuadraticBridge:
     def scores(self, mass):
         transport, values = self.latent_values(mass)
         latent = mass @ values / mass.sum()
-        return latent, (transport.attribution**2) @ latent
+        return latent, (transport.geometry.attribution**2) @ latent
 
     def exact_moments(self, transport, values):
-        s = transport.smoothing
+        s = transport.geometry.smoothing
         _, b, M = self.coefficients(transport)
         G = np.zeros((3, 3))
         for j in range(3):
@@ -304,10 +304,10 @@ def test_bridge_influence_is_the_infinitesimal_jackknife(epsilon, curved, standa
     transport, values = bridge.latent_values(bridge.mass)
     found = bridge.exact_moments(transport, values)
     scores = bridge.mass @ values / bridge.mass.sum()
-    on_map = MapInfluence(transport, transport.standardize(bridge.X))
+    on_map = MapInfluence(transport, transport.geometry.standardize(bridge.X))
     latent = values + latent_terms(on_map, found)
-    attributed = attributed_influence(latent, scores, transport, on_map)
-    influence = latent - scores, attributed - (transport.attribution**2) @ scores
+    attributed = attributed_influence(latent, scores, transport.geometry, on_map)
+    influence = latent - scores, attributed - (transport.geometry.attribution**2) @ scores
     assert max(worst_errors(bridge.scores, influence, bridge.mass)) < 1e-7
 
 
@@ -324,7 +324,7 @@ def test_bridge_moments_come_out_of_the_rows():
     for intercept in (0.0, 1e4):
         model = QuadratureLines(lambda rows, a=intercept: a + bridge.regression(rows), "gauss", 8)
         found = latent_scores(
-            [model], X, bridge.y + intercept, np.ones(len(X)), transport,
+            [model], X, bridge.y + intercept, np.ones(len(X)), transport.geometry,
             form="loco", passes=Passes(n_draws=4, n_smoothing=32),
         )  # fmt: skip
         off_diagonal = ~np.eye(3, dtype=bool)
@@ -341,7 +341,7 @@ def test_bridge_moments_come_out_of_the_rows():
 
 def slow_matrices(transport, x):
     """Return D and A of one standardised row by the definitions, matrix by matrix."""
-    L, R = transport.decoder, None
+    L, R = transport.geometry.decoder, None
     d = len(x)
     w, V = transport.raw_eigenvalues, transport.eigenvectors
     R = V @ np.diag(w) @ V.T
@@ -350,7 +350,7 @@ def slow_matrices(transport, x):
         on_correlation = np.outer(x, x) - 0.5 * (square @ R + R @ square)
     else:
         on_correlation = np.outer(x, x) - R
-    a = transport.shrinkage
+    a = transport.correlations.shrinkage
     change = (1 - a) * on_correlation + a * np.trace(on_correlation) / d * np.eye(d)
     if transport.rank == d:
         D = linalg.solve_sylvester(L, L, change)
@@ -372,8 +372,8 @@ def slow_influence(transport, rows, values, scores, G):
     """Return both influence matrices by loops over rows and coordinates."""
     n, d = rows.shape
     latent, attributed = np.array(values), np.zeros((n, d))
-    W = transport.attribution
-    P = transport.decoder @ np.linalg.pinv(transport.decoder, rcond=1e-6)
+    W = transport.geometry.attribution
+    P = transport.geometry.decoder @ np.linalg.pinv(transport.geometry.decoder, rcond=1e-6)
     for i in range(n):
         D, A = slow_matrices(transport, rows[i])
         turn = (
@@ -386,7 +386,7 @@ def slow_influence(transport, rows, values, scores, G):
             for j in range(d):
                 attributed[i, unit] += W[unit, j] ** 2 * latent[i, j]
                 attributed[i, unit] += (
-                    2 * W[unit, j] * transport.weight_factor * D[unit, j] * scores[j]
+                    2 * W[unit, j] * transport.geometry.weight_factor * D[unit, j] * scores[j]
                 )
     return latent, attributed
 
@@ -423,12 +423,12 @@ def test_contractions_equal_loops_over_explicit_matrices(name):
     generator = np.random.default_rng(4)
     values, G = generator.standard_normal(X.shape), generator.standard_normal((4, 4))
     scores = mass @ values / mass.sum()
-    rows = transport.standardize(X)
+    rows = transport.geometry.standardize(X)
     on_map = MapInfluence(transport, rows)
     latent = values + latent_terms(
         on_map, LineScores(values, np.zeros(len(X)), G, np.zeros(4), np.zeros((4, 4)))
     )
-    attributed = attributed_influence(latent, scores, transport, on_map)
+    attributed = attributed_influence(latent, scores, transport.geometry, on_map)
     slow_latent, slow_attributed = slow_influence(transport, rows, values, scores, G)
     assert np.allclose(latent, slow_latent, rtol=1e-10, atol=1e-10 * np.abs(slow_latent).max())
     assert np.allclose(
@@ -440,8 +440,8 @@ def test_fixed_transport_leaves_the_plain_influence_values():
     X, mass, design = twin_case("full")
     transport = fitted(design, X, mass)
     values = np.random.default_rng(5).standard_normal(X.shape)
-    plain = attributed_influence(values, values.mean(axis=0), transport, None)
-    assert np.allclose(plain, values @ (transport.decoder**2).T, rtol=1e-12)
+    plain = attributed_influence(values, values.mean(axis=0), transport.geometry, None)
+    assert np.allclose(plain, values @ (transport.geometry.decoder**2).T, rtol=1e-12)
 
 
 def test_terms_have_mean_zero():
@@ -449,7 +449,7 @@ def test_terms_have_mean_zero():
     X, mass, design = twin_case("weighted")
     transport = fitted(design, X, mass)
     G = np.random.default_rng(6).standard_normal((4, 4))
-    on_map = MapInfluence(transport, transport.standardize(X))
+    on_map = MapInfluence(transport, transport.geometry.standardize(X))
     zero = LineScores(np.zeros(X.shape), np.zeros(len(X)), G, np.zeros(4), np.zeros((4, 4)))
     terms = latent_terms(on_map, zero)
     assert np.abs(mass @ terms / mass.sum()).max() < 1e-12 * np.abs(terms).max()
@@ -482,7 +482,7 @@ def test_contractions_are_those_of_the_masked_influence(design, collinear):
         X[:, 3] = 2 * X[:, 0]
         X[:, 4] = X[:, 1] - X[:, 2]
     transport = design.fit_matrix(X, Weights(np.ones(40), "frequency"), np.zeros(6, dtype=bool))
-    rows = transport.standardize(X)
+    rows = transport.geometry.standardize(X)
     mask = transport.labels[:, None] == transport.labels[None, :]
     raw = np.where(mask, rows.T @ rows / 40, 0.0)
     product = rows[:, :, None] * rows[:, None, :]
@@ -492,18 +492,18 @@ def test_contractions_are_those_of_the_masked_influence(design, collinear):
     else:
         change = product - raw
     change = np.where(mask, change, 0.0)
-    a = transport.shrinkage
+    a = transport.correlations.shrinkage
     identity = np.eye(6) * np.trace(change, axis1=1, axis2=2)[:, None, None] / 6
     change = (1 - a) * change + a * (0.0 if transport.standardized else 1.0) * identity
-    values, vectors = np.linalg.eigh(transport.decoder)
+    values, vectors = np.linalg.eigh(transport.geometry.decoder)
     values = np.where(values > 1e-9, values, 0.0)
     total = values[:, None] + values[None, :]
     kernel = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
     D = vectors @ ((vectors.T @ change @ vectors) * kernel) @ vectors.T
-    A = transport.encoder @ D
+    A = transport.geometry.encoder @ D
     if transport.standardized:
-        scaled = (rows**2 - 1)[:, :, None] * transport.decoder
-        A = A + 0.5 * transport.encoder @ scaled
+        scaled = (rows**2 - 1)[:, :, None] * transport.geometry.decoder
+        A = A + 0.5 * transport.geometry.encoder @ scaled
     left, right = g.standard_normal((2, 6, 4))
     influence = MapInfluence(transport, rows)
     expected = np.einsum("iab,ao,bo->io", D, left, right)
@@ -524,10 +524,10 @@ def test_contractions_are_derivatives_of_the_fitted_map(design):
 
     def maps(w):
         fitted = design.fit_matrix(X, Weights(w, "sampling"), constant, like=transport)
-        return fitted.decoder, fitted.directions
+        return fitted.geometry.decoder, fitted.geometry.directions
 
     mass = mass / mass.sum()
-    influence = MapInfluence(transport, transport.standardize(X))
+    influence = MapInfluence(transport, transport.geometry.standardize(X))
     first, second = (part.ravel() for part in np.indices((6, 6)))
     units = np.eye(6)
     on_decoder = influence.on_decoder(units[:, first], units[:, second]).reshape(-1, 6, 6)
@@ -535,7 +535,7 @@ def test_contractions_are_derivatives_of_the_fitted_map(design):
     for row in (0, 7, 21):
         decoder, directions = weight_derivative(maps, mass, row)
         assert np.allclose(on_decoder[row], decoder, atol=1e-6 * np.abs(decoder).max())
-        change = np.linalg.solve(transport.directions, directions)
+        change = np.linalg.solve(transport.geometry.directions, directions)
         assert np.allclose(on_map[row], change, atol=1e-6 * np.abs(change).max())
 
 
@@ -563,21 +563,21 @@ def test_influence_within_components_is_the_infinitesimal_jackknife(reference, s
     def scores(w):
         transport = fit(w)
         model = QuadratureLines(function, "gauss", 12)
-        found = latent_scores([model], X, y, w, transport, form="loco")
+        found = latent_scores([model], X, y, w, transport.geometry, form="loco")
         latent = w @ found.influence / w.sum()
-        return latent, (transport.attribution**2) @ latent
+        return latent, (transport.geometry.attribution**2) @ latent
 
     transport = fit(mass)
     model = QuadratureLines(function, "gauss", 12)
-    found = latent_scores([model], X, y, mass, transport, form="loco")
-    tilted = tilt_sensitivity([model], X, y, mass, transport)
+    found = latent_scores([model], X, y, mass, transport.geometry, form="loco")
+    tilted = tilt_sensitivity([model], X, y, mass, transport.geometry)
     np.fill_diagonal(tilted, np.diag(found.sensitivity))
     found = replace(found, sensitivity=tilted)
     phi = mass @ found.influence / mass.sum()
-    on_map = MapInfluence(transport, transport.standardize(X))
+    on_map = MapInfluence(transport, transport.geometry.standardize(X))
     latent = found.influence + latent_terms(on_map, found)
-    attributed = attributed_influence(latent, phi, transport, on_map)
-    centred = latent - phi, attributed - (transport.attribution**2) @ phi
+    attributed = attributed_influence(latent, phi, transport.geometry, on_map)
+    centred = latent - phi, attributed - (transport.geometry.attribution**2) @ phi
     assert max(worst_errors(scores, centred, mass)) < 1e-7
 
 
@@ -588,7 +588,7 @@ def test_many_rows_are_contracted_in_parts(options, monkeypatch):
     fitted = Gaussian(**options).fit_matrix(
         X, Weights(np.ones(500), "frequency"), np.zeros(4, bool)
     )
-    influence = MapInfluence(fitted, fitted.standardize(X))
+    influence = MapInfluence(fitted, fitted.geometry.standardize(X))
     left, right = generator.standard_normal((2, 4, 3))
     at_once = influence.on_map(left, right), influence.on_decoder(left, right)
     monkeypatch.setattr(source, "LARGE_ROWS", 100)

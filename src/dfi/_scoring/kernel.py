@@ -16,6 +16,7 @@ that by :math:`w_{jl}(Z_{-j}) = E_t[(\partial S_l/\partial z_j)^2]`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,13 +29,84 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._scoring.forms import Pair, ScoreForm
+    from dfi._scoring.geometry import Geometry
     from dfi._types import Floats, Ints
-    from dfi.transports.entropic import EntropicTransport
 
 N_NODES = 32
 NEGLIGIBLE_WEIGHT = 1e-9
 UNDERFLOW = 1e-250
 BLOCK_ENTRIES = 2**21
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A solved coupling of rows with normal points.
+
+    ``atoms`` (n, d) are the encoded rows, of shares ``mass``, ``targets`` (m, d) the points;
+    ``rows`` and ``columns`` the potentials of both.
+    """
+
+    geometry: Geometry
+    epsilon: float
+    atoms: Floats
+    mass: Floats
+    targets: Floats
+    rows: Floats
+    columns: Floats
+
+    @property
+    def n_latent(self) -> int:
+        """The number of latent coordinates."""
+        return self.geometry.n_latent
+
+    @cached_property
+    def log_weights(self) -> Floats:
+        """The part of the logarithm of ``alpha_i(z)`` that does not depend on ``z``."""
+        with np.errstate(divide="ignore"):
+            return self.rows / self.epsilon + np.log(self.mass)
+
+    def backward(self, latent: Floats) -> Floats:
+        """Return the weights of the rows given each latent row, shape (k, n), rows summing to 1."""
+        value = exponents(
+            latent, self.atoms, np.zeros(len(latent)), self.epsilon * self.log_weights, self.epsilon
+        )
+        return _softmax(value)
+
+    def log_kernel(self, latent: Floats, coordinates: Ints) -> Floats:
+        """Return the logarithm of the rows' weights in some coordinates alone, up to a constant."""
+        return exponents(
+            latent[:, coordinates],
+            np.ascontiguousarray(self.atoms[:, coordinates]),
+            np.zeros(len(latent)),
+            self.epsilon * self.log_weights,
+            self.epsilon,
+        )
+
+    def forward(self, matrix: Floats) -> Floats:
+        """Return the weights of the normal points given rows (new ones too), shape (k, m)."""
+        rows = self.geometry.encode(matrix)
+        value = exponents(rows, self.targets, np.zeros(len(rows)), self.columns, self.epsilon)
+        return _softmax(value)
+
+
+def exponents(
+    rows: Floats, targets: Floats, f: Floats, g: Floats | float, epsilon: float
+) -> Floats:
+    r"""Return :math:`(f_i + g_m - \|x_i - z_m\|^2)/\varepsilon`, (n, m), by one matrix product."""
+    d = rows.shape[1]
+    left, right = np.empty((len(rows), d + 2)), np.empty((d + 2, len(targets)))
+    left[:, :d], right[:d] = rows * (2.0 / epsilon), targets.T
+    left[:, d], right[d] = (f - np.einsum("ij,ij->i", rows, rows)) / epsilon, 1.0
+    left[:, d + 1] = 1.0
+    right[d + 1] = (g - np.einsum("ij,ij->i", targets, targets)) / epsilon
+    return np.asarray(left @ right)
+
+
+def _softmax(value: Floats) -> Floats:
+    value -= value.max(axis=1, keepdims=True)
+    np.exp(value, out=value)
+    value /= value.sum(axis=1, keepdims=True)
+    return value
 
 
 @dataclass(frozen=True)
@@ -60,7 +132,7 @@ def nodes_and_weights() -> tuple[Floats, Floats]:
     return nodes[keep], weights[keep] / weights[keep].sum()
 
 
-def latent_regression(kernel: EntropicTransport, values: Floats, points: Floats) -> Floats:
+def latent_regression(kernel: Kernel, values: Floats, points: Floats) -> Floats:
     r"""Return :math:`\eta(z) = \sum_i \alpha_i(z) \mu(X_i)` of each model at points, (m, k)."""
     eta = np.empty((len(points), values.shape[1]))
     for part in blocks(len(points), BLOCK_ENTRIES // len(kernel.atoms)):
@@ -69,7 +141,7 @@ def latent_regression(kernel: EntropicTransport, values: Floats, points: Floats)
 
 
 def line_averages(
-    kernels: Sequence[EntropicTransport], values: Sequence[Floats], points: Floats
+    kernels: Sequence[Kernel], values: Sequence[Floats], points: Floats
 ) -> LineAverages:
     """Average the latent regressions and the Jacobian along every line through latent points."""
     m, d = points.shape
@@ -97,11 +169,11 @@ def line_averages(
 class _Line:
     """One coordinate of one kernel: everything that a replacement value changes."""
 
-    def __init__(self, kernel: EntropicTransport, value: Floats, j: int, nodes: Floats) -> None:
+    def __init__(self, kernel: Kernel, value: Floats, j: int, nodes: Floats) -> None:
         self.kernel, self.j, self.nodes = kernel, j, nodes
         self.others = np.delete(np.arange(kernel.n_latent), j)
         own = kernel.atoms[:, j]
-        features = kernel.atoms @ kernel.linear.decoder
+        features = kernel.atoms @ kernel.geometry.decoder
         self.columns = np.column_stack(
             [np.ones(len(own)), own, features, features * own[:, None], value]
         )
@@ -132,22 +204,22 @@ class _Line:
 
 def entropic_scores(
     task: Task,
-    transport: EntropicTransport,
+    kernel: Kernel,
     *,
     atom_rows: Ints,
-    halves: Sequence[tuple[EntropicTransport, Ints]] = (),
+    halves: Sequence[tuple[Kernel, Ints]] = (),
 ) -> Scores:
-    """Score held-out rows under a transport with atoms ``atom_rows``, or across two ``halves``."""
+    """Score held-out rows under a kernel with atoms ``atom_rows``, or across two ``halves``."""
     matrix = task.matrix
     predictors = [predictor for fold in task.folds for predictor in fold.predictors]
     predicted = np.column_stack([predictor(matrix) for predictor in predictors])
-    parts = halves or ((transport, atom_rows),)
+    parts = halves or ((kernel, atom_rows),)
     averages = line_averages(
-        [kernel for kernel, _ in parts], [predicted[rows] for _, rows in parts], transport.targets
+        [part for part, _ in parts], [predicted[rows] for _, rows in parts], kernel.targets
     )
     whole = averages.eta[0]
     if halves:
-        whole = latent_regression(transport, predicted[atom_rows], transport.targets)
+        whole = latent_regression(kernel, predicted[atom_rows], kernel.targets)
     scores, products, position = [], [], 0
     places: list[Ints] = []
     for fold in task.folds:
@@ -155,7 +227,7 @@ def entropic_scores(
         position += len(models)
         places.append(models)
         latent, attributed = _held_out(
-            transport,
+            kernel,
             matrix[fold.test],
             task.y[fold.test],
             _score_functions(averages, whole, models, task.form),
@@ -169,7 +241,7 @@ def entropic_scores(
             of_rows = np.zeros(len(fold.test))
             pieces = (nothing, product)
             products.append(
-                _held_out(transport, matrix[fold.test], of_rows, pieces, averages.jacobian)[0]
+                _held_out(kernel, matrix[fold.test], of_rows, pieces, averages.jacobian)[0]
             )
     calibration = calibrate(task, [score.latent for score in scores], products)
     if calibration is not None:
@@ -181,7 +253,7 @@ def entropic_scores(
                 calibration.factors[k],
             )
             rows, y = matrix[fold.test], task.y[fold.test]
-            both = _held_out(transport, rows, y, pieces, averages.jacobian)
+            both = _held_out(kernel, rows, y, pieces, averages.jacobian)
             scores[k] = FoldScores(*both, scores[k].prediction)
     return put_together(
         task,
@@ -226,7 +298,7 @@ def _pairs(averages: LineAverages, models: Ints) -> list[Pair]:
 
 
 def _held_out(
-    transport: EntropicTransport,
+    kernel: Kernel,
     rows: Floats,
     y: Floats,
     pieces: tuple[Floats, Floats],
@@ -238,8 +310,8 @@ def _held_out(
     weighted = (np.einsum("mj,jml->ml", piece, jacobian) for piece in (p, q))
     functions = np.hstack([p, q, *weighted])
     mean = np.empty((len(rows), 4 * d))
-    for part in blocks(len(rows), BLOCK_ENTRIES // len(transport.targets)):
-        mean[part] = transport.forward(rows[part]) @ functions
+    for part in blocks(len(rows), BLOCK_ENTRIES // len(kernel.targets)):
+        mean[part] = kernel.forward(rows[part]) @ functions
     p, q, attributed_p, attributed_q = np.hsplit(mean, 4)
     outcome = y[:, None]
     return outcome * p + q, outcome * attributed_p + attributed_q

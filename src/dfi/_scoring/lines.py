@@ -37,9 +37,9 @@ from dfi.losses import SQUARED_ERROR
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from dfi._scoring.geometry import Geometry
     from dfi._types import Advance, Bools, Floats, Ints
     from dfi.losses import Loss
-    from dfi.transports.gaussian import LinearTransport
 
 TILT = 0.1
 """Step of a tilted line."""
@@ -172,6 +172,11 @@ class Passes:
     n_draws: int = 1
     n_smoothing: int = 1
     seed: np.random.SeedSequence | None = None
+    advance: Advance | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        # A progress bar stays with its terminal.
+        return {**self.__dict__, "advance": None}
 
 
 def latent_scores(
@@ -179,32 +184,31 @@ def latent_scores(
     matrix: Floats,
     y: Floats,
     mass: Floats,
-    transport: LinearTransport,
+    geometry: Geometry,
     *,
     form: ScoreForm,
     loss: Loss = SQUARED_ERROR,
     shortcut: Shortcut = "hermite",
     passes: Passes | None = None,
-    advance: Advance | None = None,
 ) -> LineScores:
     """Return influence values of held-out rows under their fold's models, two if crossed."""
     passes = passes or Passes()
-    n, d, step = len(matrix), transport.n_latent, passes.rows_at_once
+    n, d, step = len(matrix), geometry.n_latent, passes.rows_at_once
     values, prediction = np.empty((n, d)), np.empty(n)
     product = np.empty((n, d)) if form == "calibrated" else None
     sums = _Sums(SensitivityMoments(d, shortcut), HermiteCoefficients(d))
     seeds = (passes.seed or np.random.SeedSequence(0)).spawn(max(1, -(-n // step)))
     for rows, seed in zip(blocks(n, step), seeds, strict=True):
-        block = _Block(models, matrix[rows], y[rows], mass[rows], transport, form, loss)
-        if transport.smoothing < 1.0:
+        block = _Block(models, matrix[rows], y[rows], mass[rows], geometry, form, loss)
+        if geometry.smoothing < 1.0:
             prediction[rows] = np.mean([model.predict(matrix[rows]) for model in models], axis=0)
             values[rows], both = block.under_bridge(passes, seed, sums)
         else:
             values[rows], both, prediction[rows] = block.under_map(sums)
         if product is not None:
             product[rows] = both
-        if advance is not None:
-            advance(rows.stop - rows.start)
+        if passes.advance is not None:
+            passes.advance(rows.stop - rows.start)
     return LineScores(
         values,
         prediction,
@@ -241,7 +245,7 @@ class _Block:
     matrix: Floats
     y: Floats
     mass: Floats
-    transport: LinearTransport
+    geometry: Geometry
     form: ScoreForm
     loss: Loss
 
@@ -251,14 +255,14 @@ class _Block:
         Returns influence values, the changes' products where the form asks for them, and the
         models' mean prediction.
         """
-        transport, latent = self.transport, self.transport.encode(self.matrix)
-        offsets, weights = transport.offsets()
-        lines = Lines(self.matrix, latent, transport.directions, transport.reference, offsets)
+        geometry, latent = self.geometry, self.geometry.encode(self.matrix)
+        offsets, weights = geometry.offsets
+        lines = Lines(self.matrix, latent, geometry.directions, geometry.reference, offsets)
         evaluations = _evaluated(self.models, lines)
         for evaluation in evaluations:
             self.loss.check(evaluation.value, evaluation.moments.mean)
         pair = self._slopes(evaluations)
-        sums.sensitivity.add(latent, self.mass, pair, weights, offsets, transport.kernel_loadings)
+        sums.sensitivity.add(latent, self.mass, pair, weights, offsets, geometry.kernel_loadings)
         if self.loss.is_square and self.form != "cpi":
             sums.overlaps.append(_overlap(evaluations, weights, self.mass))
         if self.form == "calibrated":
@@ -302,17 +306,17 @@ class _Block:
         the same for every row (scrambled Sobol, in antithetic pairs), unless they are few for so
         many dimensions; the rows' own draws are independent.
         """
-        transport, count, n = self.transport, passes.n_smoothing, len(self.matrix)
-        s, d = transport.smoothing, transport.n_latent
+        geometry, count, n = self.geometry, passes.n_smoothing, len(self.matrix)
+        s, d = geometry.smoothing, geometry.n_latent
         c = np.sqrt(1.0 - s**2)
         generator = np.random.default_rng(seed)
         points = smoothing_points(count, d)
-        null = transport.eigenvectors[:, transport.eigenvalues <= 0]
+        null = geometry.null
         total, products = np.zeros((n, d)), np.zeros((n, d))
         # too few points to match all second moments
         few = 4 * d > count >= 4 and self.loss.has_generator
         for _ in range(passes.n_draws):
-            whitened = transport.encode(self.matrix)
+            whitened = geometry.encode(self.matrix)
             if null.shape[1]:
                 whitened = whitened + generator.standard_normal((n, null.shape[1])) @ null.T
             latent = s * whitened + c * generator.standard_normal((n, d))
@@ -349,18 +353,18 @@ class _Block:
 
     def _smoothed(self, model: LineModel, latent: Floats, points: Iterable[Floats]) -> _Evaluation:
         """Average values and line moments over smoothing points, shared or the rows' own."""
-        transport = self.transport
-        s = transport.smoothing
+        geometry = self.geometry
+        s = geometry.smoothing
         c = np.sqrt(1.0 - s**2)
-        offsets = np.zeros((1, transport.n_latent))
+        offsets = np.zeros((1, geometry.n_latent))
         value = np.zeros(len(latent))
         mean, hermite = (np.zeros((1, *latent.shape)) for _ in range(2))
         k = 0
         for point in points:
             k += 1
             shifted = s * latent + c * point
-            rows = transport.decode(shifted)
-            lines = Lines(rows, shifted, transport.directions, transport.reference, offsets)
+            rows = geometry.decode(shifted)
+            lines = Lines(rows, shifted, geometry.directions, geometry.reference, offsets)
             moments = model.moments(lines)
             value += model.predict(rows)
             mean += moments.mean
@@ -460,7 +464,7 @@ def tilt_sensitivity(
     matrix: Floats,
     y: Floats,
     mass: Floats,
-    transport: LinearTransport,
+    geometry: Geometry,
     *,
     loss: Loss = SQUARED_ERROR,
     rows_at_once: int = 1024,
@@ -475,11 +479,11 @@ def tilt_sensitivity(
     by central differences: it holds for every :math:`\eta`, at the price of ``2 d`` further passes
     over all lines.
     """
-    d = transport.n_latent
-    directions = transport.directions
-    offsets, weights = transport.offsets()
-    latent = transport.encode(matrix)
-    lines = Lines(matrix, latent, directions, transport.reference, offsets)
+    d = geometry.n_latent
+    directions = geometry.directions
+    offsets, weights = geometry.offsets
+    latent = geometry.encode(matrix)
+    lines = Lines(matrix, latent, directions, geometry.reference, offsets)
     sensitivity = np.zeros((d, d))
     for k in range(d):
         for sign in (1.0, -1.0):

@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add, mul
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from joblib import delayed
@@ -46,13 +46,10 @@ if TYPE_CHECKING:
     from dfi._models.predictor import Predictor
     from dfi._scoring.error import Nodes
     from dfi._scoring.forms import ScoreForm, Stretch
+    from dfi._scoring.geometry import Geometry
     from dfi._types import Advance, Bools, Floats, Ints
     from dfi.losses import Loss
-    from dfi.transports.base import FittedTransport, Transport
-    from dfi.transports.gaussian import LinearTransport
-    from dfi.transports.straight import StraightTransport
 
-Fitted = TypeVar("Fitted", bound="FittedTransport")
 TransportError = Literal[
     "auto", "derived", "covariance", "finite-difference", "jackknife", "ignore"
 ]
@@ -221,15 +218,6 @@ class Task:
     def child(self, number: int) -> np.random.SeedSequence:
         """Return a child of the seed, the same however often it is asked for."""
         return np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, number))
-
-    def fit(self, design: Transport, keep: Ints, like: Fitted) -> Fitted:
-        """Fit a design again to some of the explained rows, to what it was for all (``like``)."""
-        rows = self.rows[keep]
-        weights = self.weights.take(rows)
-        found = design.fit_matrix(
-            self.matrix[rows], weights, self.constant, columns=self.columns, like=like
-        )
-        return cast("Fitted", found)
 
 
 @dataclass(frozen=True)
@@ -473,42 +461,43 @@ class FoldLines:
 
 def pooled_scores(
     task: Task,
-    transport: StraightTransport,
+    geometry: Geometry,
+    prepared: list[FoldLines],
+    points: Floats,
     *,
     gradient_step: float | None = None,
     check: bool = True,
-    prepared: list[FoldLines] | None = None,
     n_draws: int = 1,
     n_smoothing: int = 1,
 ) -> Scores:
     """Score the held-out rows of every fold along straight lines and average over repeats.
 
-    Scores are attributed to the columns of the space where lines are straight: features, or under a
-    copula their normal scores. ``gradient_step`` asks for the mean product of the regression's
+    ``points`` are the rows of the task's matrix in the space of the ``geometry``, ``prepared`` the
+    folds' models as functions of it, and scores are attributed to its columns: features, or under
+    a copula their normal scores. ``gradient_step`` asks for the mean product of the regression's
     latent gradients by differences of this step; ``check`` measures the error of quadrature, and
-    takes more nodes where it is large; ``prepared`` are the folds' models, where they have been
-    read before.
+    takes more nodes where it is large.
     """
-    if prepared is None:
-        # Prediction releases the interpreter's lock.
-        read = (delayed(fold_lines)(fold, task, transport) for fold in task.folds)
-        prepared = list(in_parallel(read, task.n_jobs, here=True))
     # A model that is asked for every node may be slow, and the progress bar moves by blocks.
     asked = _most_nodes(prepared) > 0
-    together = ROWS_AT_ONCE if asked else rows_at_once(transport.whitening)
-    passes = Passes(together, n_draws, n_smoothing)
+    together = ROWS_AT_ONCE if asked else rows_at_once(geometry)
+    passes = Passes(together, n_draws, n_smoothing, advance=task.advance)
     error: LineError | None = None
     if check:
-        prepared, error = _settled(prepared, task, transport, passes)
-    sizes = sample_sizes(task.folds, task.weights, transport.n_latent)
-    sent, tests = task.only(np.unique(np.concatenate([fold.test for fold in task.folds])))
-    tasks = (
-        delayed(_score_fold)(lines, test, size, sent, transport, gradient_step, passes)
-        for lines, test, size in zip(prepared, tests, sizes, strict=True)
-    )
+        prepared, error = _settled(prepared, task, geometry, points, passes)
+    sizes = sample_sizes(task.folds, task.weights, geometry.n_latent)
+    mass = task.weights.values
+    jobs = (
+        delayed(_score_fold)(
+            lines, points[lines.fold.test], task.y[lines.fold.test], mass[lines.fold.test], size,
+            geometry, passes, form=task.form, loss=task.loss, error=task.transport_error,
+            gradient_step=gradient_step,
+        )
+        for lines, size in zip(prepared, sizes, strict=True)
+    )  # fmt: skip
     results = list(
         in_parallel(
-            tasks, task.n_jobs, threads=True, advance=task.advance, steps=rows_held_out(task.folds)
+            jobs, task.n_jobs, threads=True, advance=task.advance, steps=rows_held_out(task.folds)
         )
     )
     calibration = calibrate(
@@ -521,7 +510,7 @@ def pooled_scores(
             for result, factor in zip(results, calibration.factors, strict=True)
         ]
     rows, lines, by_repeat = _pooled_lines(task, results)
-    squared = transport.whitening.attribution**2
+    squared = geometry.attribution**2
     nodes = None if error is None else _most_nodes(prepared)
     return Scores(
         rows=rows,
@@ -541,15 +530,15 @@ def pooled_scores(
     )
 
 
-def rows_at_once(transport: LinearTransport) -> int:
+def rows_at_once(geometry: Geometry) -> int:
     """Return how many rows are scored together.
 
     The tables of a large law are read from memory once for every block of rows, so many rows share
     a block where columns are few. Under the bridge blocks have seeds of their own, and stay.
     """
-    if transport.smoothing < 1.0:
+    if geometry.smoothing < 1.0:
         return ROWS_AT_ONCE
-    lines = transport.n_latent * len(transport.offsets()[0])
+    lines = geometry.n_latent * len(geometry.offsets[0])
     return int(np.clip(CELLS_AT_ONCE // max(1, lines), ROWS_AT_ONCE, MOST_ROWS_AT_ONCE))
 
 
@@ -602,18 +591,10 @@ def _most_nodes(prepared: Sequence[FoldLines]) -> int:
     return max(most_nodes(model) for lines in prepared for model in lines.models)
 
 
-def fold_lines(fold: FoldModels, task: Task, transport: StraightTransport) -> FoldLines:
-    kernel_seed, *draw_seeds = unspent(fold.seed).spawn(1 + len(fold.predictors))
-    models = _read(fold, task, draw_seeds)
-    return FoldLines(
-        fold, tuple(transport.line_model(model, task.options) for model in models), kernel_seed
-    )
-
-
-def read_fold(fold: FoldModels, task: Task) -> list[LineModel]:
+def fold_lines(fold: FoldModels, task: Task) -> FoldLines:
     """Read the models of a fold into their best form, with seeds of their own."""
-    _, *draw_seeds = unspent(fold.seed).spawn(1 + len(fold.predictors))
-    return _read(fold, task, draw_seeds)
+    kernel_seed, *draw_seeds = unspent(fold.seed).spawn(1 + len(fold.predictors))
+    return FoldLines(fold, tuple(_read(fold, task, draw_seeds)), kernel_seed)
 
 
 def _read(fold: FoldModels, task: Task, seeds: Sequence[np.random.SeedSequence]) -> list[LineModel]:
@@ -627,20 +608,20 @@ def _read(fold: FoldModels, task: Task, seeds: Sequence[np.random.SeedSequence])
 
 
 def _settled(
-    prepared: list[FoldLines], task: Task, space: StraightTransport, passes: Passes
+    prepared: list[FoldLines], task: Task, geometry: Geometry, points: Floats, passes: Passes
 ) -> tuple[list[FoldLines], LineError | None]:
     """Return the folds with as many nodes as their scores need, and the error that is left."""
     if not _most_nodes(prepared):
         return prepared, None
     matrix, weights, options = task.matrix, task.weights, task.options
     folds = [lines.fold for lines in prepared]
-    held_out = [space.points(matrix[fold.test]) for fold in folds]
     predictions = [
-        np.asarray(np.mean([model.predict(points) for model in lines.models], axis=0))
-        for lines, points in zip(prepared, held_out, strict=True)
+        np.asarray(
+            np.mean([model.predict(points[lines.fold.test]) for model in lines.models], axis=0)
+        )
+        for lines in prepared
     ]
-    checked = CheckedRows.of(folds, predictions, matrix, task.y, weights, space.whitening.n_latent)
-    points = [space.points(matrix[rows]) for rows in checked.rows]
+    checked = CheckedRows.of(folds, predictions, matrix, task.y, weights, geometry.n_latent)
 
     def taken(nodes: Nodes) -> list[FoldLines]:
         return [
@@ -651,12 +632,12 @@ def _settled(
     def evaluate(nodes: Nodes) -> Floats:
         tasks = (
             delayed(latent_scores)(
-                lines.models, rows, prediction, weights.values[which], space.whitening,
+                lines.models, points[which], prediction, weights.values[which], geometry,
                 form=task.form, loss=task.loss,
-                passes=replace(passes, seed=unspent(lines.kernel_seed)),
+                passes=replace(passes, seed=unspent(lines.kernel_seed), advance=None),
             )
-            for lines, rows, prediction, which in zip(
-                taken(nodes), points, checked.prediction, checked.rows, strict=True
+            for lines, prediction, which in zip(
+                taken(nodes), checked.prediction, checked.rows, strict=True
             )
         )  # fmt: skip
         steps = [len(rows) for rows in checked.rows]
@@ -676,49 +657,51 @@ def _settled(
 
 def _score_fold(
     lines: FoldLines,
-    test: Ints,
+    points: Floats,
+    y: Floats,
+    mass: Floats,
     size: int,
-    task: Task,
-    space: StraightTransport,
-    gradient_step: float | None,
+    geometry: Geometry,
     passes: Passes,
+    *,
+    form: ScoreForm,
+    loss: Loss,
+    error: TransportError,
+    gradient_step: float | None,
 ) -> LineScores:
-    """Score the rows ``test`` of one fold; ``size`` of them are differenced, where asked for."""
-    models, transport = lines.models, space.whitening
-    points, y, mass = space.points(task.matrix[test]), task.y[test], task.weights.values[test]
-    error = task.transport_error
+    """Score the rows of one fold; ``size`` of them are differenced, where asked for."""
+    models = lines.models
     scores = latent_scores(
         models,
         points,
         y,
         mass,
-        transport,
-        form=task.form,
-        loss=task.loss,
+        geometry,
+        form=form,
+        loss=loss,
         shortcut="covariance" if error == "covariance" else "hermite",
         passes=replace(passes, seed=lines.kernel_seed),
-        advance=task.advance,
     )
     if error == "finite-difference":
         # the CPI form is LOCO with outcomes half way to the predictions
-        against = 0.5 * (y + models[0].predict(points)) if task.form == "cpi" else y
+        against = 0.5 * (y + models[0].predict(points)) if form == "cpi" else y
         tilted = tilt_sensitivity(
-            models, points, against, mass, transport, loss=task.loss, rows_at_once=ROWS_AT_ONCE
+            models, points, against, mass, geometry, loss=loss, rows_at_once=ROWS_AT_ONCE
         )
         np.fill_diagonal(tilted, np.diag(scores.sensitivity))
         scores = replace(scores, sensitivity=tilted)
     if not size or (error != "auto" and gradient_step is None):
         return scores
-    sample = row_sample(transport.standardize(points), mass, size)
+    sample = row_sample(geometry.standardize(points), mass, size)
     rows = points[sample.rows]
     if error == "auto":
         differences = differenced_sensitivity(
-            models, scores.regressions, rows, sample.mass, transport, task.loss
+            models, scores.regressions, rows, sample.mass, geometry, loss
         )
         scores = replace(scores, differences=differences)
     if gradient_step is not None:
         gradients = gradient_products(
-            models, rows, sample.mass, transport, step=gradient_step, loss=task.loss
+            models, rows, sample.mass, geometry, step=gradient_step, loss=loss
         )
         scores = replace(scores, gradients=gradients)
     return scores

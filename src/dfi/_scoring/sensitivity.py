@@ -59,9 +59,9 @@ from dfi.losses import SQUARED_ERROR
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dfi._scoring.geometry import Geometry
     from dfi._types import Floats, Ints
     from dfi.losses import Loss
-    from dfi.transports.gaussian import LinearTransport
 
 Shortcut = Literal["hermite", "covariance"]
 
@@ -338,15 +338,15 @@ def differenced_sensitivity(
     regressions: Sequence[LatentRegression],
     matrix: Floats,
     mass: Floats,
-    transport: LinearTransport,
+    geometry: Geometry,
     loss: Loss = SQUARED_ERROR,
 ) -> Differences:
     """Return the parts of ``G`` of some rows, given the linear parts of the models' ``h``."""
-    d = transport.n_latent
-    offsets, weights = transport.offsets()
-    directions = transport.directions
+    d = geometry.n_latent
+    offsets, weights = geometry.offsets
+    directions = geometry.directions
     n = len(matrix)
-    latent = transport.encode(matrix)
+    latent = geometry.encode(matrix)
     # a row and its direction must be unrelated, and so must rows and groups; the sample is in an
     # order of its own
     shuffled = np.random.default_rng(20240613).permutation(n)
@@ -362,7 +362,7 @@ def differenced_sensitivity(
         np.tile(matrix, (2, 1)) + move @ directions.T,
         np.tile(latent, (2, 1)) + move,
         directions,
-        transport.reference,
+        geometry.reference,
         offsets,
     )
     straight = [regression(latent, offsets) for regression in regressions]
@@ -406,7 +406,7 @@ def gradient_products(
     models: Sequence[LineModel],
     matrix: Floats,
     mass: Floats,
-    transport: LinearTransport,
+    geometry: Geometry,
     *,
     step: float,
     loss: Loss = SQUARED_ERROR,
@@ -423,22 +423,22 @@ def gradient_products(
         value = np.mean([model.predict(matrix) for model in models], axis=0)
         mass = mass * loss.half_curvature(value)
     fine, coarse = (
-        _products([_gradients(model, matrix, transport, width) for model in models], mass)
+        _products([_gradients(model, matrix, geometry, width) for model in models], mass)
         for width in (step, COARSE_STEP)
     )
     stepwise = sum(has_trees(model) for model in models)
     return Gradients(fine, coarse, total, stepwise)
 
 
-def _gradients(model: LineModel, matrix: Floats, transport: LinearTransport, step: float) -> Floats:
+def _gradients(model: LineModel, matrix: Floats, geometry: Geometry, step: float) -> Floats:
     """Return a model's derivative along each latent direction, (n, d), by central differences.
 
     Lines of a component of one column have no tilt: their derivatives are not asked for, and 0.
     """
     n, p = matrix.shape
-    directions, labels = transport.directions, transport.labels
-    gradient = np.zeros((n, transport.n_latent))
-    joined = np.arange(transport.n_latent)
+    directions, labels = geometry.directions, geometry.labels
+    gradient = np.zeros((n, geometry.n_latent))
+    joined = np.arange(geometry.n_latent)
     if labels is not None:
         joined = np.flatnonzero(np.bincount(labels)[labels] > 1)
     # a model pays for every call: many directions share one

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._lines.base import LineModel
+    from dfi._scoring.geometry import Geometry
     from dfi._types import Floats
-    from dfi.transports.gaussian import LinearTransport
 
 COLLINEAR = 1e-8
 """Share of the largest eigenvalue of a span's correlations below which a direction is rounding."""
@@ -72,17 +72,15 @@ class Changes:
 
 
 def changes_along(
-    models: Sequence[LineModel], points: Floats, transport: LinearTransport, rows_at_once: int
+    models: Sequence[LineModel], points: Floats, geometry: Geometry, rows_at_once: int
 ) -> Changes:
     """Return what replacing each latent coordinate changes, by means along straight lines."""
-    n, d = len(points), transport.n_latent
+    n, d = len(points), geometry.n_latent
     values, moved, product = np.empty((2, n)), np.empty((2, n, d)), np.empty((n, d))
-    offsets, weights = transport.offsets()
+    offsets, weights = geometry.offsets
     for part in blocks(n, rows_at_once):
         rows = points[part]
-        lines = Lines(
-            rows, transport.encode(rows), transport.directions, transport.reference, offsets
-        )
+        lines = Lines(rows, geometry.encode(rows), geometry.directions, geometry.reference, offsets)
         pair = models[0], models[-1]
         predicted = [model.predict(rows) for model in pair]
         means = [model.moments(lines).mean for model in pair]

@@ -199,8 +199,8 @@ def explain(
     console = run.console
     with console.warnings():
         arguments = run.read(f"explaining {request.target!r}", parts=True)
-        from dfi._scoring.sampling import answers_interrupts
         from dfi.cli.outputs import write_tables
+        from dfi.methods.stages import answers_interrupts
         from dfi.results.views import finite, unit_rows
         from dfi.results.words import null_label, quality_text, sample_text
 

@@ -36,12 +36,12 @@ import numpy as np
 from dfi._models.seeds import named_seed
 from dfi._parameters import argument, worded
 from dfi._scoring.forms import CROSSED
-from dfi._scoring.scores import Fitted, ReadFold, read_some_folds
+from dfi._scoring.scores import ReadFold, read_some_folds
 from dfi.inference.influence import standard_errors
 from dfi.inference.tests import adjust_p_values, p_values
 from dfi.methods.noise_floor import NoiseFloor, Probe, noise_floor, probed_table, why_not
 from dfi.transports.auto import LatentDiagnostics, alternative_to, latent_diagnostics
-from dfi.transports.base import thin
+from dfi.transports.base import Fitted, thin
 from dfi.warnings import (
     ImplausibleScoreWarning,
     InferenceWarning,
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport, Transport
-    from dfi.transports.gaussian import LinearTransport
+    from dfi.transports.covariance import Estimated
 
     Predict: TypeAlias = Callable[[Floats], Floats]
 
@@ -197,9 +197,9 @@ def keeping_variance(
     correlation that does not keep it either (HIV-1, 611 rows of 832 columns: .37, factors .30) has
     to be :data:`MUCH_NEARER`.
     """
-    design, linear = transport.design, transport.between
+    design, estimate = transport.design, transport.correlations
     asked = design.specification().get("covariance")
-    if asked != "auto" or linear is None or linear.of_sample:
+    if asked != "auto" or estimate.of_sample:
         return transport, ""
     ratio = _variance_ratio(transport, task, seed)
     if 1.0 / KEPT_VARIANCE <= ratio <= KEPT_VARIANCE:
@@ -210,7 +210,7 @@ def keeping_variance(
     if abs(np.log(nearer)) + np.log(NEARER if keeps else MUCH_NEARER) >= abs(np.log(ratio)):
         return transport, ""
     return sample, (
-        f"the sample correlation, noisy as it is: under {linear.estimator} predictions would have "
+        f"the sample correlation, noisy as it is: under {estimate.used} predictions would have "
         f"{ratio:.3g} times the variance that they have at the rows, and scores with them"
     )
 
@@ -238,8 +238,7 @@ def warn_of_few_rows(n: int, transport: FittedTransport, instead: str = "") -> s
     d, design = transport.n_dependent, transport.design
     if n > ROWS_PER_COLUMN * d:
         return f"more than {ROWS_PER_COLUMN} rows for each column"
-    linear = transport.between
-    bias, advice = _bias_of_few_rows(linear), ""
+    bias, advice = _bias_of_few_rows(transport.correlations), ""
     if instead:
         advice = f". The transport takes {instead}"
     elif design.shrinkage is not None and not design.published and bias == CHANCE:
@@ -416,20 +415,20 @@ def score_membership(transport: FittedTransport, task: Task) -> Floats:
     return np.eye(len(kept))[kept]
 
 
-def _bias_of_few_rows(linear: LinearTransport | None) -> str:
+def _bias_of_few_rows(estimate: Estimated) -> str:
     """Return in which way, by how the correlations were estimated."""
-    if linear is not None and linear.factors is not None:
+    if estimate.factors is not None:
         return (
-            f"because correlations are those of {linear.factors} common factors (covariance="
+            f"because correlations are those of {estimate.factors} common factors (covariance="
             "'factor'): what columns share beside them, in pairs or with neighbours, is left out "
             "and counted for the wrong ones"
         )
-    if linear is not None and not linear.of_sample:
+    if not estimate.of_sample:
         return (
             "because correlations are shrunken (covariance='qis'): columns that are related get "
             "some of each other's score"
         )
-    if linear is not None and linear.shrinkage > 0:
+    if estimate.shrinkage > 0:
         return "towards 0, because correlations are shrunken"
     return CHANCE
 

@@ -18,7 +18,7 @@ from dfi._models.samples import ORDER
 from dfi._parameters import TABLE, argument, validated_fields, worded
 from dfi._scoring.forms import CROSSED, Stretch
 from dfi._scoring.orders import ORDERS
-from dfi._scoring.sampling import BLOCK, Plan, restricted, sampled_scores
+from dfi._scoring.sampling import restricted
 from dfi._scoring.scores import Readings, Task
 from dfi.losses import SQUARED_ERROR
 from dfi.methods.base import Method, Part, joined_diagnostics, loss_totals
@@ -35,6 +35,7 @@ from dfi.methods.diagnosis import (
     undetected_scores,
     unit_components,
 )
+from dfi.methods.stages import BLOCK, Plan, sampled_scores
 from dfi.transports import resolve_transport
 from dfi.transports.base import STRAIGHT_ONLY, TransportChoice, resolve_form
 
@@ -50,10 +51,10 @@ if TYPE_CHECKING:
     from dfi._models.fits import Fits
     from dfi._models.parallel import Bar
     from dfi._scoring.forms import AskedForm, ScoreForm
-    from dfi._scoring.sampling import Running, Sampled, Told
     from dfi._scoring.scores import Scores, TransportError
     from dfi._types import Bools, Floats, Ints, TransportLike
     from dfi.losses import Loss
+    from dfi.methods.stages import Running, Sampled, Told
     from dfi.transports.base import FittedTransport, Transport
 
 
@@ -402,7 +403,7 @@ class Disentangled(Method):
                 targets=blocks.targets,
                 orders=ORDERS if self.additive else 0,
                 loss=fits.loss,
-                population=population if fits.is_large and transport.between is not None else None,
+                population=population if fits.is_large and design.straight else None,
                 place_of=fits.data.places,
             )
             transport, instead = keeping_variance(transport, task, fits.child("kept"), fit)

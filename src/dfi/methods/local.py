@@ -32,7 +32,7 @@ from dfi._parameters import argument
 from dfi._scoring.forms import CROSSED
 from dfi._scoring.scores import SAMPLE_ROWS
 from dfi.transports import resolve_transport
-from dfi.transports.local import explain_rows, players_of
+from dfi.transports.players import explain_rows, players_of
 from dfi.warnings import ExactnessWarning
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from dfi._types import Floats, Ints
     from dfi.methods.disentangled import Disentangled
     from dfi.transports.base import FittedTransport, Transport
-    from dfi.transports.local import LocalRows
+    from dfi.transports.players import LocalRows
 
 LocalScale = Literal["response", "margin"]
 
@@ -197,8 +197,7 @@ class _Transports:
         self.fits, self.design, self.columns = fits, design, columns
         source = MatrixSource(fits.data.matrix, fits.weights, fits.rows)
         self.whole = design.fit_source(source, fits.constant, columns=columns)
-        linear = self.whole.between
-        if linear is not None and "qis" in linear.ranks:
+        if "qis" in self.whole.correlations.ranks:
             # rows do not return to themselves under QIS, nor would contributions to predictions
             self.design = design.by_sample()
             self.whole = self.design.fit_source(source, fits.constant, columns=columns)
@@ -213,7 +212,7 @@ class _Transports:
             constant, like = self.fits.constant, self.whole
             still = constant | constant_columns(data.matrix, rows[data.weights.values[rows] > 0])
             known: FittedTransport | None = like
-            if like.blocked is None and np.any(still != constant):
+            if not like.takes_constant and np.any(still != constant):
                 # a column that does not vary here has no coordinate, and others no number of theirs
                 constant, known = still, None
             self._made[key] = self.design.fit_matrix(

@@ -25,7 +25,7 @@ scores are then exactly 0, and no model is asked.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from scipy import stats
@@ -38,18 +38,19 @@ from dfi._scoring.sensitivity import hermite_sensitivity
 from dfi.inference.influence import standard_errors
 from dfi.inference.tests import adjust_p_values, p_values
 from dfi.transports.base import dealt, group_influence, with_transport_error
+from dfi.transports.blocks import BlockTransport
+from dfi.transports.linear_error import MapInfluence
+from dfi.transports.straight import StraightTransport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.table import Table
     from dfi._data.weights import Weights
+    from dfi._scoring.geometry import Geometry
     from dfi._scoring.scores import ReadFold, Task
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport
-    from dfi.transports.blocks import BlockTransport
-    from dfi.transports.gaussian import LinearTransport
-    from dfi.transports.straight import StraightTransport
 
 LEVEL = 0.01
 """Probability of calling a probe's score significant where it is chance, over all probes (Holm)."""
@@ -147,14 +148,13 @@ class ProbedTable:
 
 def why_not(transport: FittedTransport, task: Task) -> str | None:
     """Return why probes are not scored under a fitted transport; None where they are."""
-    straight = transport.straight
-    if transport.blocked is not None:
+    if isinstance(transport, BlockTransport):
         # the transport is taken as known, which with few rows would call noise significant
         wide = FEWEST_ROWS * transport.n_latent > len(task.explained)
         return f"there are fewer than {FEWEST_ROWS} rows for each column" if wide else None
-    if straight is None:
+    if not isinstance(transport, StraightTransport):
         return "a second fit of this transport would cost as much as the first"
-    if straight.whitening.smoothing < 1.0:
+    if transport.geometry.smoothing < 1.0:
         return "the entropic bridge averages many lines for every row"
     return None
 
@@ -257,37 +257,34 @@ def noise_floor(
     rows, weights, points = task.explained, task.weights, probed.table.matrix
     explained = weights.take(rows)
     design, constant = transport.design, probed.constant
-    if transport.blocked is not None:
-        fitted = design.fit_blocks(points, explained, constant, probed.units)
-    else:
-        fitted = design.fit_matrix(points, explained, constant, columns=probed.units)
-    if fitted.blocked is not None:
+    if isinstance(transport, BlockTransport):
+        blocks = design.fit_blocks(points, explained, constant, probed.units)
         return _among_units(
-            fitted.blocked, probed, latent_influence, folds, task, variance, stretch
+            cast("BlockTransport", blocks), probed, latent_influence, folds, task, variance, stretch
         )
-    space, straight = fitted.straight, transport.straight
-    if space is None or straight is None:
+    fitted = design.fit_matrix(points, explained, constant, columns=probed.units)
+    if not isinstance(transport, StraightTransport) or not isinstance(fitted, StraightTransport):
         raise TypeError("probes are scored along straight lines")
-    linear, points = space.whitening, space.points(points)
+    geometry, points = fitted.geometry, fitted.points(points)
     used = np.searchsorted(rows, np.concatenate([fold.rows for fold in folds]))
     chosen = weights.take(rows[used])
-    coordinates = np.flatnonzero(linear.active >= task.matrix.shape[1])
-    latent = linear.encode(points[used])
-    along = _along_probes(linear, straight, latent, coordinates, folds, task)
+    coordinates = np.flatnonzero(geometry.active >= task.matrix.shape[1])
+    latent = geometry.encode(points[used])
+    along = _along_probes(geometry, transport, latent, coordinates, folds, task)
     probe_influence, sensitivity = (stretch * part for part in along)
     phi = np.concatenate([explained.mean(latent_influence), chosen.mean(probe_influence)])
     influence = np.concatenate([latent_influence[used], probe_influence], axis=1)
-    identity = np.eye(linear.n_latent)[:, coordinates]
-    own = linear.attribution[coordinates]
+    identity = np.eye(geometry.n_latent)[:, coordinates]
+    own = geometry.attribution[coordinates]
     attributed = np.zeros((len(used), len(coordinates)))
     if not task.fixed:
-        moved = linear.influence(points[used])
+        moved = MapInfluence(fitted.whitening, geometry.standardize(points[used]))
         influence[:, coordinates] += 2.0 * moved.on_map(sensitivity, identity)
-        attributed += 2.0 * linear.weight_factor * moved.on_decoder(identity, (own * phi).T)
+        attributed += 2.0 * geometry.weight_factor * moved.on_decoder(identity, (own * phi).T)
     attributed += influence @ (own**2).T
-    attributed *= space.margin_slopes(latent, coordinates, chosen)
+    attributed *= fitted.margin_slopes(latent, coordinates, chosen)
     largest_error = explained.standard_error(latent_influence).max()
-    positions = linear.active[coordinates]
+    positions = geometry.active[coordinates]
     membership = np.array(
         [[place in places for _, _, places in probed.probes] for place in positions], dtype=float
     )
@@ -345,9 +342,7 @@ def _among_units(
             matrix[keep], explained.take(keep), probed.constant,
             columns=probed.units, like=transport,
         )  # fmt: skip
-        if fitted.blocked is None:
-            raise TypeError("units of several columns are blocks, whatever the rows")
-        changes.append(scored(fitted.blocked) - both)
+        changes.append(scored(cast("BlockTransport", fitted)) - both)
         return chosen.mean(changes[-1])
 
     # every group is to have rows that are scored
@@ -362,7 +357,7 @@ def _among_units(
 
 
 def _along_probes(
-    linear: LinearTransport,
+    geometry: Geometry,
     space: StraightTransport,
     latent: Floats,
     coordinates: Ints,
@@ -371,17 +366,17 @@ def _along_probes(
 ) -> tuple[Floats, Floats]:
     """Return the probes' latent influence values, and the sensitivities of their line means.
 
-    ``linear`` is the transport with the probes, ``space`` that of the one without.
+    ``geometry`` is of the transport with the probes, ``space`` the one without.
     """
     matrix = task.matrix
-    directions = linear.directions[: matrix.shape[1], coordinates]
+    directions = geometry.directions[: matrix.shape[1], coordinates]
     moving = np.flatnonzero(np.any(directions != 0.0, axis=0))
     influence = np.zeros((len(latent), len(coordinates)))
-    sensitivity = np.zeros((linear.n_latent, len(coordinates)))
+    sensitivity = np.zeros((geometry.n_latent, len(coordinates)))
     if len(moving) == 0:
         return influence, sensitivity
     chosen = coordinates[moving]
-    offsets, nodes = linear.offsets()
+    offsets, nodes = geometry.offsets
     found: list[list[LineMoments]] = []
     start = 0
     for fold in folds:
@@ -391,7 +386,7 @@ def _along_probes(
             space.points(matrix[fold.rows]),
             np.ascontiguousarray(latent[part][:, chosen]),
             np.ascontiguousarray(directions[:, moving]),
-            linear.reference.only(chosen),
+            geometry.reference.only(chosen),
             np.ascontiguousarray(offsets[:, chosen]),
         )
         models = [space.line_model(model) for model in fold.models]

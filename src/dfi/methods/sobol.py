@@ -137,7 +137,7 @@ class Sobol(Method):
         transport = Gaussian(covariance="sample").by_column(
             table.matrix[rows], fits.weights.take(rows), table.constant, columns=table.columns
         )
-        if transport.kernel_variance.any():
+        if transport.geometry.kernel_variance.any():
             return {}  # collinear columns: latent rows are random, which DFI integrates
         d = transport.n_latent
         indices = self._pooled(fits, [np.array([j], dtype=np.intp) for j in range(d)], transport)
@@ -199,7 +199,7 @@ def _decompose(
     span = riesz_span(fits, f)
     coordinates = rows if transport is None else transport.encode(rows)
     if isinstance(model, LinearLines):
-        directions = np.eye(rows.shape[1]) if transport is None else transport.directions
+        directions = np.eye(rows.shape[1]) if transport is None else transport.geometry.directions
         indices, derivative = _linear_indices(
             model.coefficients, coordinates, directions, blocks, mass, span
         )

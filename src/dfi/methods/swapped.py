@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -189,15 +189,12 @@ def swapped(
 def _fitted(
     design: Transport, law: Fits, table: Table, constant: Bools, columns: Sequence[Column]
 ) -> StraightTransport | BlockTransport:
-    """Fit a transport that is scored along lines or by donors."""
+    """Fit a transport of :data:`TRANSPORTS`."""
     rows = law.rows
     fitted = design.fit_matrix(
         table.matrix[rows], law.weights.take(rows), constant, columns=columns
     )
-    transport = fitted.straight or fitted.blocked
-    if transport is None:
-        raise TypeError(f"{type(fitted).__name__} is not scored along lines or by donors")
-    return transport
+    return cast("StraightTransport | BlockTransport", fitted)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ import dataclasses
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeVar, cast, get_args
 
 import numpy as np
 from scipy import sparse
@@ -43,7 +43,8 @@ from dfi._data.weights import read_weights
 from dfi._models.seeds import Seeds
 from dfi._parameters import TABLE, argument, one_of, worded
 from dfi._scoring.forms import CROSSED, AskedForm, ScoreForm
-from dfi._scoring.scores import Fitted, TransportError
+from dfi._scoring.scores import TransportError
+from dfi.transports.covariance import Estimated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -60,9 +61,8 @@ if TYPE_CHECKING:
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Frame, Ints, Plain, VectorLike
-    from dfi.transports.blocks import BlockTransport
-    from dfi.transports.gaussian import LinearTransport
-    from dfi.transports.straight import StraightTransport
+
+Fitted = TypeVar("Fitted", bound="FittedTransport")
 
 N_GROUPS, WIDE_GROUPS, WIDE_COLUMNS = 20, 8, 1000
 """Groups that refits leave out, and those of tables with more coordinates than the last number."""
@@ -430,6 +430,14 @@ class FittedTransport(ABC):
             """The dependence component of each coordinate; None where there are none."""
 
         @property
+        def edges(self) -> Floats | None:
+            """Those of the cells that the law of a large table is in; None for a law of rows."""
+
+        @property
+        def correlations(self) -> Estimated:
+            """How correlations were estimated, where there are any."""
+
+        @property
         def missed(self) -> Floats | None:
             """How much each coordinate's component may depend on the rest without being found.
 
@@ -437,9 +445,11 @@ class FittedTransport(ABC):
             """
 
     else:
-        labels = None
-        missed = None
+        labels = missed = edges = None
+        correlations = Estimated()
 
+    takes_constant: ClassVar[bool] = False
+    """Whether a refit, ``like`` this one, keeps coordinates of columns that do not vary there."""
     returns_rows: ClassVar[bool] = True
     """Whether the decoder gives the row that belongs to a latent row, not an average of rows."""
 
@@ -491,33 +501,12 @@ class FittedTransport(ABC):
     @property
     def shares_variance(self) -> bool:
         """Whether attributed scores are averages of latent ones, so shares of the variance."""
-        straight = self.straight
-        return straight is not None and straight.whitening.smoothing == 1.0
+        return False
 
     @property
     def n_dependent(self) -> int:
         """The largest number of latent coordinates that are mixed with each other."""
         return self.n_latent if self.labels is None else int(np.bincount(self.labels).max())
-
-    @property
-    def straight(self) -> StraightTransport | None:
-        """Itself where latent lines are straight, in feature or in score space, else None."""
-        return None
-
-    @property
-    def blocked(self) -> BlockTransport | None:
-        """Itself where units are blocks, each scored as one, else None."""
-        return None
-
-    @property
-    def between(self) -> LinearTransport | None:
-        """The linear map between columns or units; None for a transport without one."""
-        return None if self.straight is None else self.straight.whitening
-
-    @property
-    def attribution(self) -> Floats | None:
-        """The matrix ``W`` with attributed influence ``sum_j W_lj^2 u_j``; None where rows vary."""
-        return None
 
     @abstractmethod
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
@@ -675,7 +664,7 @@ def jackknifed(
             return scores
         groups = of_all[np.searchsorted(task.rows, task.explained)]
         kept = (np.flatnonzero(of_all != g) for g in range(int(of_all.max()) + 1))
-        refits = ((task.fit(design, keep, like), keep) for keep in kept)
+        refits = ((refitted(design, task, keep, like), keep) for keep in kept)
     base = rescore(None, None)
     psi = influence_of_groups((rescore(*refit) for refit in refits), base)
     d = scores.latent.shape[1]
@@ -685,6 +674,15 @@ def jackknifed(
         with_transport_error(scores.attributed, weights, groups, psi[:, d:], extra[d:]),
         f"transport jackknife ({len(psi)} groups, models kept)",
     )
+
+
+def refitted(design: Transport, task: Task, keep: Ints, like: Fitted) -> Fitted:
+    """Fit a design again to some of the rows, to what it was for all (``like``)."""
+    rows = task.rows[keep]
+    found = design.fit_matrix(
+        task.matrix[rows], task.weights.take(rows), task.constant, columns=task.columns, like=like
+    )
+    return cast("Fitted", found)
 
 
 def _ticket_groups(task: Task, seed: np.random.SeedSequence) -> TicketGroups | None:

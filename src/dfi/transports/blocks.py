@@ -52,7 +52,7 @@ Where the indicator is correlated with another unit beyond chance, it has a coor
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 import numpy as np
 from joblib import delayed
@@ -90,7 +90,7 @@ from dfi._scoring.orders import (
     draw_orders,
     order_influence,
 )
-from dfi._scoring.scores import Scores, calibrate, pool, read_fold, rows_held_out
+from dfi._scoring.scores import Scores, calibrate, fold_lines, pool, rows_held_out
 from dfi._scoring.swapped import Changes
 from dfi.transports.base import FittedTransport, jackknifed, kept_factors, thin
 from dfi.transports.cells import TIE
@@ -104,11 +104,13 @@ if TYPE_CHECKING:
     from dfi._lines.base import LineModel, Reference
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.error import LineError, Nodes
+    from dfi._scoring.geometry import Geometry
     from dfi._scoring.scores import Task
     from dfi._scoring.swapped import Corrected
     from dfi._types import Bools, Floats, Ints, Plain
     from dfi.losses import Loss
     from dfi.transports.base import Transport
+    from dfi.transports.covariance import Estimated
     from dfi.transports.gaussian import LinearTransport
 
 RARE = 0.01
@@ -596,6 +598,8 @@ class BlockTransport(FittedTransport):
     linear: LinearTransport
     isotropic: bool = False
 
+    takes_constant: ClassVar[bool] = True
+
     @property
     def n_latent(self) -> int:
         """The number of latent coordinates."""
@@ -623,14 +627,23 @@ class BlockTransport(FittedTransport):
         return np.arange(len(first)) * 0 if self.labels is None else self.labels[first]
 
     @property
-    def blocked(self) -> BlockTransport:
-        """Itself."""
-        return self
+    def geometry(self) -> Geometry:
+        """The space of rows that are whitened within units."""
+        return self.linear.geometry
 
     @property
-    def between(self) -> LinearTransport:
-        """The linear map between units."""
-        return self.linear
+    def edges(self) -> Floats | None:
+        """Those of the cells that the law of a large table is in."""
+        return self.linear.edges
+
+    @property
+    def correlations(self) -> Estimated:
+        """How the correlations between units were estimated."""
+        return self.linear.correlations
+
+    def with_law(self, reference: Reference, edges: Floats | None = None) -> BlockTransport:
+        """Return the same map with another law."""
+        return replace(self, linear=self.linear.with_law(reference, edges))
 
     @property
     def drawn_as_one(self) -> Ints:
@@ -655,7 +668,7 @@ class BlockTransport(FittedTransport):
     @property
     def directions(self) -> Floats:
         """The change of a row of the matrix for each latent coordinate, (p, d)."""
-        return self.inner.directions(self.linear.decoder)
+        return self.inner.directions(self.geometry.decoder)
 
     def owner(self, columns: Sequence[Column]) -> Ints:
         """Return the unit of each coordinate."""
@@ -685,11 +698,11 @@ class BlockTransport(FittedTransport):
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
         """Return the deterministic part of the latent coordinates."""
         del generator
-        return self.linear.encode(self.inner.encode(matrix))
+        return self.geometry.encode(self.inner.encode(matrix))
 
     def decode(self, latent: Floats) -> Floats:
         """Return the rows of the matrix that belong to latent rows."""
-        return self.inner.decode(self.linear.decode(latent))
+        return self.inner.decode(self.geometry.decode(latent))
 
     def draw(self, matrix: Floats, generator: np.random.Generator) -> Floats:
         """Return latent rows, the random part of collinear units included."""
@@ -749,8 +762,8 @@ class BlockTransport(FittedTransport):
         """
         rows = task.matrix[task.explained] if rows is None else rows
         whitened = self.inner.encode(rows)
-        encoded = self.linear.encode(whitened)
-        latent = self.linear.filled(encoded, np.random.default_rng(task.child(2)))
+        encoded = self.geometry.encode(whitened)
+        latent = self.geometry.filled(encoded, np.random.default_rng(task.child(2)))
         mass = task.weights.values[task.explained]
         share, walked = mass / mass.sum(), DONORS_OF_ORDER * task.orders
         giving, given, shares = latent, rows, share
@@ -791,7 +804,7 @@ class BlockTransport(FittedTransport):
         directions = self.directions[:width]
         places = self.inner.places
         below = None
-        if self.linear.edges is not None:
+        if self.edges is not None:
             # sums over parts of a large table round differently from cut to cut
             size = np.abs(self.inner.center[:width]) + np.linalg.norm(directions, axis=1)
             below = TIE * size
@@ -879,7 +892,7 @@ class BlockTransport(FittedTransport):
         single = [t for t, joint in enumerate(joints) if joint.is_line]
         if single:
             coordinates = np.array([joints[t].coordinates[0] for t in single])
-            offsets, weights = self.linear.offsets()
+            offsets, weights = self.geometry.offsets
             lines = Lines(
                 points,
                 np.ascontiguousarray(law.encoded[np.ix_(place, coordinates)]),
@@ -954,10 +967,10 @@ class BlockTransport(FittedTransport):
 
     def plain_scores(self, task: Task) -> Scores:
         """Score the targets, the transport taken as known."""
-        read = (delayed(read_fold)(fold, task) for fold in task.folds)
+        read = (delayed(fold_lines)(fold, task) for fold in task.folds)
         prepared = [
-            tuple(self.line_model(model) for model in models)
-            for models in in_parallel(read, task.n_jobs, here=True)
+            tuple(self.line_model(model) for model in lines.models)
+            for lines in in_parallel(read, task.n_jobs, here=True)
         ]
         joints = self.joints(self.targets(task), task.matrix.shape[1])
         law = self.law(task, joints)
@@ -1100,7 +1113,7 @@ class BlockTransport(FittedTransport):
         The linear part of a unit's effect is a product of changes, and only a part of its score
         under squared error: scores of other losses are shared out evenly.
         """
-        places, root = self.inner.places, self.linear.attribution
+        places, root = self.inner.places, self.geometry.attribution
         attributed, shares = np.zeros_like(latent), self.even_shares()
         for b, own in enumerate(places):
             even = shares[:, b].copy()
@@ -1129,12 +1142,12 @@ class BlockTransport(FittedTransport):
         self, fold: FoldModels, task: Task, points: Floats, seed: np.random.SeedSequence
     ) -> Changes:
         """Return what replacing each unit changes in rows of any table, by donors of this one."""
-        models = [self.line_model(model) for model in read_fold(fold, task)]
+        models = [self.line_model(model) for model in fold_lines(fold, task).models]
         joints = self.joints(self.targets(task), points.shape[1])
         law = self.law(task, joints)
         hidden, dealt = seed.spawn(2)
         encoded = self.encode(points)
-        latent = self.linear.filled(encoded, np.random.default_rng(hidden))
+        latent = self.geometry.filled(encoded, np.random.default_rng(hidden))
         count = number_of_donors(task.options.donors, len(points))
         places = draw_places(count, len(points), dealt)
         table = replace(task.table, matrix=points, present=None, known=None)
@@ -1162,7 +1175,7 @@ class BlockTransport(FittedTransport):
 
     def even_shares(self) -> Floats:
         """Return what each block receives of another whose effect has no direction."""
-        squared, owner = self.linear.attribution**2, self.inner.owner
+        squared, owner = self.geometry.attribution**2, self.inner.owner
         blocks = np.asarray(owner[:, None] == np.arange(len(self.inner.blocks)), dtype=float)
         return np.asarray(blocks.T @ squared @ blocks / blocks.sum(axis=0))
 
@@ -1170,7 +1183,7 @@ class BlockTransport(FittedTransport):
         """Compare refits on some of the rows: models, rows and donors are kept."""
         folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
         prepared = [
-            tuple(self.line_model(_of_refits(m, task)) for m in read_fold(fold, task))
+            tuple(self.line_model(_of_refits(m, task)) for m in fold_lines(fold, task).models)
             for fold in folds
         ]
         few = min(JACKKNIFE_DONORS, task.options.donors or JACKKNIFE_DONORS)

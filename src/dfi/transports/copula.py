@@ -40,7 +40,6 @@ from scipy.interpolate import CubicHermiteSpline
 from scipy.special import ndtr
 
 from dfi._data import source
-from dfi._lines.base import Reference
 from dfi._lines.choose import Quadrature
 from dfi._lines.closed_form import SumLines
 from dfi._lines.quadrature import QuadratureLines, spread_nodes
@@ -57,13 +56,15 @@ if TYPE_CHECKING:
 
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
-    from dfi._lines.base import LineModel, Reference, ReferenceKind
+    from dfi._lines.base import LineModel, ReferenceKind
     from dfi._lines.trees.ensemble import Category, TreeEnsemble
+    from dfi._scoring.geometry import Geometry
     from dfi._scoring.lines import LineScores
+    from dfi._scoring.scores import Task
     from dfi._types import Bools, Floats, Ints, Plain
     from dfi.transports.base import FittedTransport, Transport
     from dfi.transports.components import Components
-    from dfi.transports.covariance import CovarianceKind
+    from dfi.transports.covariance import CovarianceKind, Estimated
     from dfi.transports.linear_error import MapInfluence, SquaredInfluence
 
 OUTER = 100.0
@@ -131,19 +132,14 @@ class CopulaTransport(StraightTransport):
         return self.linear
 
     @property
-    def active(self) -> Ints:
-        """The columns that vary."""
-        return self.linear.active
+    def geometry(self) -> Geometry:
+        """The space of normal scores."""
+        return self.linear.geometry
 
     @property
-    def reference(self) -> Reference:
-        """The law of a replacement latent coordinate."""
-        return self.linear.reference
-
-    @property
-    def labels(self) -> Ints | None:
-        """The dependence component of each coordinate."""
-        return self.linear.labels
+    def correlations(self) -> Estimated:
+        """How the scores' correlations were estimated."""
+        return self.linear.correlations
 
     @property
     def missed(self) -> Floats | None:
@@ -154,13 +150,19 @@ class CopulaTransport(StraightTransport):
         """Return the normal scores of rows."""
         return self.scores(matrix)
 
+    def points_of(self, task: Task) -> Floats:
+        """Return the normal scores of the rows that are scored."""
+        found = np.zeros(task.matrix.shape)
+        found[task.explained] = self.scores(task.matrix[task.explained])
+        return found
+
     def line_model(self, model: LineModel, options: Quadrature | None = None) -> LineModel:
         """Return a model as a function of normal scores."""
         return through_margins(model, self, options)
 
     def margin_slopes(self, latent: Floats, coordinates: Ints, weights: Weights) -> Floats:
         """Return the mean squared slope of some margins, in standard deviations."""
-        standardized = latent @ self.linear.decoder[:, coordinates]
+        standardized = latent @ self.geometry.decoder[:, coordinates]
         squares = [self.cells(m)(standardized[:, at]) for at, m in enumerate(coordinates)]
         return weights.mean(np.stack(squares, axis=1))
 
@@ -179,29 +181,29 @@ class CopulaTransport(StraightTransport):
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
         """Return the latent rows; nothing in them is random."""
         del generator
-        return self.linear.encode(self.scores(matrix))
+        return self.geometry.encode(self.scores(matrix))
 
     def draw(self, matrix: Floats, generator: np.random.Generator) -> Floats:
         """Return latent rows, the random part of collinear scores included."""
-        return self.linear.with_random_part(self.encode(matrix), generator)
+        return self.geometry.with_random_part(self.encode(matrix), generator)
 
     def couple(self, matrix: Floats, generator: np.random.Generator) -> Floats:
         """Draw ``Z`` given each row."""
-        return self.linear.filled(self.encode(matrix), generator)
+        return self.geometry.filled(self.encode(matrix), generator)
 
     def decode(self, latent: Floats) -> Floats:
         """Return the rows of the numeric matrix that belong to latent rows."""
-        return self.values(self.linear.decode(latent))
+        return self.values(self.geometry.decode(latent))
 
     def jacobian(self, latent: Floats) -> Floats:
         """Return the decoder's Jacobian (n, d, d): standardised feature ``l`` by latent ``j``."""
-        standardized = latent @ self.linear.decoder
+        standardized = latent @ self.geometry.decoder
         result = np.empty((len(latent), self.n_latent, self.n_latent))
         for m, column in enumerate(self.active):
-            scores = self.linear.center[column] + self.linear.scale[column] * standardized[:, m]
+            scores = self.geometry.center[column] + self.geometry.scale[column] * standardized[:, m]
             slope = self._margin(m).slope(scores)
-            slope *= self.linear.scale[column] / self.deviation[column]
-            result[:, m] = slope[:, None] * self.linear.decoder[m]
+            slope *= self.geometry.scale[column] / self.deviation[column]
+            result[:, m] = slope[:, None] * self.geometry.decoder[m]
         return result
 
     def slopes(self, latent: Floats, j: int) -> Floats:
@@ -210,9 +212,9 @@ class CopulaTransport(StraightTransport):
         The root of an estimate of its *square* (:meth:`Margin.squared_slopes`), which is what
         attribution averages; the derivative of the fitted decoder is :meth:`jacobian`.
         """
-        standardized = latent @ self.linear.decoder
+        standardized = latent @ self.geometry.decoder
         square = [self.cells(m)(standardized[:, m]) for m in range(self.n_latent)]
-        return np.asarray(np.sqrt(np.stack(square, axis=1)) * self.linear.decoder[:, j])
+        return np.asarray(np.sqrt(np.stack(square, axis=1)) * self.geometry.decoder[:, j])
 
     def _margin(self, m: int) -> Margin:
         margin: Margin | None = self.margins[self.active[m]]
@@ -223,16 +225,16 @@ class CopulaTransport(StraightTransport):
     def cells(self, m: int) -> Cells:
         """Return the squared slope of active margin ``m``, both sides in standard deviations."""
         column = self.active[m]
-        scale = self.linear.scale[column]
+        scale = self.geometry.scale[column]
         edges, squares = self._margin(m).squared_slopes()
         return Cells(
-            (edges - self.linear.center[column]) / scale,
+            (edges - self.geometry.center[column]) / scale,
             squares * (scale / self.deviation[column]) ** 2,
         )
 
     def line_weights(self, latent: Floats, j: int) -> Floats:
         r"""Return :math:`w_{jl} = E_t[g_l(\tilde s_l(z^{(j)}(t)))^2]` for each row and ``l``."""
-        decoder = self.linear.decoder
+        decoder = self.geometry.decoder
         standardized = latent @ decoder
         weights = np.empty_like(latent)
         nodes = None
@@ -254,12 +256,11 @@ class CopulaTransport(StraightTransport):
         squares: SquaredInfluence | None = None,
     ) -> Attributed:
         """Attribute latent influence values, row by row."""
-        linear = self.linear
-        latent = linear.encode(self.scores(matrix))
+        latent, decoder = self.encode(matrix), self.geometry.decoder
         terms = np.zeros_like(scores.influence)
         if influence is not None:
             terms = latent_terms(influence, scores)
-        squared = linear.decoder**2
+        squared = decoder**2
         attributed = np.zeros_like(scores.influence)
         mean_weight, mean_product = np.empty_like(squared), np.empty_like(squared)
         for j in range(self.n_latent):
@@ -270,7 +271,7 @@ class CopulaTransport(StraightTransport):
             attributed += squared[:, j] * (product + mean_weight[:, j] * terms[:, [j]])
         if influence is not None:
             identity = np.eye(self.n_latent)
-            attributed += 2.0 * influence.on_decoder(identity, (linear.decoder * mean_product).T)
+            attributed += 2.0 * influence.on_decoder(identity, (decoder * mean_product).T)
             phi = np.sum(squared * mean_product, axis=1)
             attributed += phi * slope_terms(matrix, weights, self)
         jacobian, bias = squared * mean_weight, None

@@ -263,6 +263,37 @@ class FourthPowersOf:
 
 
 @dataclass(frozen=True)
+class Estimated:
+    """How the correlations of a transport were estimated.
+
+    ``ranks`` are those of its components (:data:`Rank`), none where it has no correlations;
+    ``shrinkage`` is the share of the identity that was mixed in, under the ``sample`` estimator.
+    """
+
+    ranks: tuple[Rank, ...] = ()
+    shrinkage: float = 0.0
+    sample: Literal["sample", "ledoit-wolf"] = "sample"
+
+    @property
+    def of_sample(self) -> bool:
+        """Whether all correlations are the sample's, which own errors are derived for."""
+        return all(rank is None for rank in self.ranks)
+
+    @property
+    def factors(self) -> int | None:
+        """The number of factors of all components; None without a factor covariance."""
+        found = [rank for rank in self.ranks if isinstance(rank, int)]
+        return sum(found) if found else None
+
+    @property
+    def used(self) -> str:
+        """The ``covariance`` that was used, of any component that is not the sample's."""
+        if self.of_sample:
+            return self.sample
+        return "qis" if self.factors is None else "factor"
+
+
+@dataclass(frozen=True)
 class Correlation:
     """A correlation matrix (d, d) and how it was found.
 

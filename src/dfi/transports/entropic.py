@@ -36,7 +36,6 @@ the safe range they are absorbed by one exact half-step in the log domain.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
@@ -46,13 +45,14 @@ from scipy.stats import qmc
 from dfi._lines.base import Reference, blocks
 from dfi._lines.choose import Quadrature
 from dfi._parameters import argument, check, validated_fields
-from dfi._scoring.kernel import entropic_scores
+from dfi._scoring.kernel import Kernel, entropic_scores, exponents
 from dfi.transports.base import (
     FittedTransport,
     Transport,
     UnsuitableTransportError,
     both_means,
     jackknifed,
+    refitted,
 )
 from dfi.transports.gaussian import Gaussian, LinearTransport
 from dfi.warnings import TransportWarning, warn
@@ -114,16 +114,12 @@ def epsilon_for(n: int, d: int, size: float) -> float | None:
 class EntropicTransport(FittedTransport):
     """A solved entropic transport.
 
-    ``linear`` standardises and, unless switched off, whitens the rows: the ``atoms``, of shares
-    ``mass``. ``targets`` (m, d) are the normal points of the problem.
+    ``linear`` standardises and, unless switched off, whitens the rows.
     """
 
     design: EntropicOT
     linear: LinearTransport
-    epsilon: float
-    atoms: Floats
-    mass: Floats
-    targets: Floats
+    kernel: Kernel
     solution: Solution
 
     returns_rows: ClassVar[bool] = False
@@ -138,65 +134,36 @@ class EntropicTransport(FittedTransport):
         """The law of a replacement latent coordinate."""
         return Reference.gaussian()
 
-    @cached_property
-    def log_weights(self) -> Floats:
-        """The part of the logarithm of ``alpha_i(z)`` that does not depend on ``z``."""
-        with np.errstate(divide="ignore"):
-            return self.solution.rows / self.epsilon + np.log(self.mass)
-
-    def backward(self, latent: Floats) -> Floats:
-        """Return the weights of the rows given each latent row, shape (k, n), rows summing to 1."""
-        value = exponents(
-            latent, self.atoms, np.zeros(len(latent)), self.epsilon * self.log_weights, self.epsilon
-        )
-        return _softmax(value)
-
-    def log_kernel(self, latent: Floats, coordinates: Ints) -> Floats:
-        """Return the logarithm of the rows' weights in some coordinates alone, up to a constant."""
-        return exponents(
-            latent[:, coordinates],
-            np.ascontiguousarray(self.atoms[:, coordinates]),
-            np.zeros(len(latent)),
-            self.epsilon * self.log_weights,
-            self.epsilon,
-        )
-
-    def forward(self, matrix: Floats) -> Floats:
-        """Return the weights of the normal points given rows (new ones too), shape (k, m)."""
-        rows = self.linear.encode(matrix)
-        value = exponents(
-            rows, self.targets, np.zeros(len(rows)), self.solution.targets, self.epsilon
-        )
-        return _softmax(value)
-
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
         """Return one draw of the latent row given each row."""
         generator = np.random.default_rng(0) if generator is None else generator
         drawn = np.empty((len(matrix), self.n_latent))
-        for part in blocks(len(matrix), BLOCK_ENTRIES // len(self.targets)):
-            cumulative = np.cumsum(self.forward(matrix[part]), axis=1)
+        for part in blocks(len(matrix), BLOCK_ENTRIES // len(self.kernel.targets)):
+            cumulative = np.cumsum(self.kernel.forward(matrix[part]), axis=1)
             level = generator.random((len(cumulative), 1)) * cumulative[:, -1:]
-            drawn[part] = self.targets[np.sum(cumulative < level, axis=1)]
+            drawn[part] = self.kernel.targets[np.sum(cumulative < level, axis=1)]
         return drawn
 
     def decode(self, latent: Floats) -> Floats:
         """Return the barycentric projection ``E[X | Z = z]`` as rows of the numeric matrix."""
         mean = np.empty((len(latent), self.n_latent))
-        for part in blocks(len(latent), BLOCK_ENTRIES // len(self.atoms)):
-            mean[part] = self.backward(latent[part]) @ self.atoms
+        for part in blocks(len(latent), BLOCK_ENTRIES // len(self.kernel.atoms)):
+            mean[part] = self.kernel.backward(latent[part]) @ self.kernel.atoms
         return self.linear.decode(mean)
 
     def jacobian(self, latent: Floats) -> Floats:
         """Return the decoder's Jacobian (k, d, d): standardised feature ``l`` by latent ``j``."""
         d = self.n_latent
-        products = (self.atoms[:, :, None] * self.atoms[:, None, :]).reshape(-1, d * d)
+        products = (self.kernel.atoms[:, :, None] * self.kernel.atoms[:, None, :]).reshape(
+            -1, d * d
+        )
         result = np.empty((len(latent), d, d))
-        for part in blocks(len(latent), BLOCK_ENTRIES // len(self.atoms)):
-            alpha = self.backward(latent[part])
-            mean = alpha @ self.atoms
+        for part in blocks(len(latent), BLOCK_ENTRIES // len(self.kernel.atoms)):
+            alpha = self.kernel.backward(latent[part])
+            mean = alpha @ self.kernel.atoms
             second = (alpha @ products).reshape(-1, d, d)
             covariance = second - mean[:, :, None] * mean[:, None, :]
-            result[part] = (2.0 / self.epsilon) * (self.linear.decoder @ covariance)
+            result[part] = (2.0 / self.kernel.epsilon) * (self.kernel.geometry.decoder @ covariance)
         return result
 
     def effective_sizes(self, latent: Floats, counts: Floats | None = None) -> Floats:
@@ -204,28 +171,31 @@ class EntropicTransport(FittedTransport):
 
         A row that counts ``c`` times (once by default) is ``c`` rows of a ``c``-th of its weight.
         """
-        counts = np.ones(len(self.atoms)) if counts is None else np.maximum(counts, 1.0)
+        counts = np.ones(len(self.kernel.atoms)) if counts is None else np.maximum(counts, 1.0)
         sizes = np.empty(len(latent))
-        for part in blocks(len(latent), BLOCK_ENTRIES // len(self.atoms)):
-            sizes[part] = 1.0 / (self.backward(latent[part]) ** 2 @ (1.0 / counts))
+        for part in blocks(len(latent), BLOCK_ENTRIES // len(self.kernel.atoms)):
+            sizes[part] = 1.0 / (self.kernel.backward(latent[part]) ** 2 @ (1.0 / counts))
         return sizes
 
     def fresh_error(self, count: int = 4096, seed: int = 20250101) -> float:
         """Return the summed error of the row margin against normal points not solved for."""
         points = normal_points(count, self.n_latent, np.random.SeedSequence(seed))
-        total = np.zeros(len(self.atoms))
-        for part in blocks(len(points), BLOCK_ENTRIES // len(self.atoms)):
-            total += self.backward(points[part]).sum(axis=0)
-        return float(np.abs(total / count - self.mass).sum())
+        total = np.zeros(len(self.kernel.atoms))
+        for part in blocks(len(points), BLOCK_ENTRIES // len(self.kernel.atoms)):
+            total += self.kernel.backward(points[part]).sum(axis=0)
+        return float(np.abs(total / count - self.kernel.mass).sum())
 
     def without(self, keep: Ints, tol: float) -> EntropicTransport:
         """Return the transport solved again on some of the rows, from these potentials."""
-        mass = self.mass[keep] / self.mass[keep].sum()
+        kernel = self.kernel
+        mass = kernel.mass[keep] / kernel.mass[keep].sum()
         start = self.solution.rows[keep].copy(), self.solution.targets
         solution = solve(
-            self.atoms[keep], self.targets, self.epsilon, mass=mass, tol=tol, start=start
+            kernel.atoms[keep], kernel.targets, kernel.epsilon, mass=mass, tol=tol, start=start
         )
-        return replace(self, atoms=self.atoms[keep], mass=mass, solution=solution)
+        rows, targets = solution.rows, solution.targets
+        kept = replace(kernel, atoms=kernel.atoms[keep], mass=mass, rows=rows, columns=targets)
+        return replace(self, kernel=kept, solution=solution)
 
     def diagnostics(self, owner: Ints) -> Plain:
         """Return rank and condition of the whitening."""
@@ -233,19 +203,19 @@ class EntropicTransport(FittedTransport):
 
     def plain_scores(self, task: Task) -> Scores:
         """Score by kernel averages, or raise where the kernel sees too few rows."""
-        n, d = self.atoms.shape
+        n, d = self.kernel.atoms.shape
         weights = task.weights.take(task.rows)
         counts = weights.values if weights.kind == "frequency" else None
-        size = float(np.median(self.effective_sizes(self.targets, counts)))
+        size = float(np.median(self.effective_sizes(self.kernel.targets, counts)))
         if self.design.split:
             size /= 2.0
         if size < self.design.min_size:
             raise UnsuitableTransportError(
-                too_small_message(size, self.design.min_size, n, d, self.epsilon)
+                too_small_message(size, self.design.min_size, n, d, self.kernel.epsilon)
             )
         if size < DOUBTFUL:
             warn(
-                too_small_message(size, DOUBTFUL, n, d, self.epsilon)
+                too_small_message(size, DOUBTFUL, n, d, self.kernel.epsilon)
                 + ". Attributed scores may be off by more than a tenth",
                 TransportWarning,
             )
@@ -263,7 +233,7 @@ class EntropicTransport(FittedTransport):
         """Compare refits against fewer points."""
         design = self.design
         coarse = replace(design, n_targets=min(design.n_targets, JACKKNIFE_TARGETS))
-        base = task.fit(coarse, np.arange(len(task.rows)), self)
+        base = refitted(coarse, task, np.arange(len(task.rows)), self)
         factors = None if scores.calibration is None else scores.calibration.factors
         task = replace(task, factors=factors)
 
@@ -277,10 +247,10 @@ class EntropicTransport(FittedTransport):
     def _by_kernel(self, task: Task, rows: Ints) -> Scores:
         """Score under the kernel whose atoms are these rows."""
         halves = [
-            (self.without(part, self.design.tol), rows[part])
+            (self.without(part, self.design.tol).kernel, rows[part])
             for part in self.design.halves(len(rows))
         ]
-        return entropic_scores(task, self, atom_rows=rows, halves=halves)
+        return entropic_scores(task, self.kernel, atom_rows=rows, halves=halves)
 
 
 @validated_fields
@@ -368,7 +338,12 @@ class EntropicOT(Transport):
         linear = whitening.by_column(matrix, weights, constant)
         if not self.whiten:
             d = linear.n_latent
-            linear = replace(linear, eigenvectors=np.eye(d), eigenvalues=np.ones(d))
+            identity = replace(
+                linear.geometry, encoder=np.eye(d), decoder=np.eye(d), null=np.zeros((d, 0))
+            )
+            linear = replace(
+                linear, geometry=identity, eigenvectors=np.eye(d), eigenvalues=np.ones(d)
+            )
         atoms = linear.encode(matrix)
         mass = weights.values / weights.values.sum()
         seed = np.random.SeedSequence(self.random_state)
@@ -377,7 +352,10 @@ class EntropicOT(Transport):
             solution = solve(atoms, targets, self.epsilon, mass=mass, tol=self.tol)
         except RuntimeError as error:
             raise UnsuitableTransportError(str(error)) from None
-        return EntropicTransport(self, linear, self.epsilon, atoms, mass, targets, solution)
+        kernel = Kernel(
+            linear.geometry, self.epsilon, atoms, mass, targets, solution.rows, solution.targets
+        )
+        return EntropicTransport(self, linear, kernel, solution)
 
     def halves(self, n: int) -> tuple[Ints, ...]:
         """Return the rows of the halves across which products are taken, if they are."""
@@ -419,13 +397,6 @@ def too_small_message(size: float, limit: float, n: int, d: int, epsilon: float)
 
 def _positive(value: object) -> bool:
     return isinstance(value, int | float | np.number) and bool(0 < value < np.inf)
-
-
-def _softmax(value: Floats) -> Floats:
-    value -= value.max(axis=1, keepdims=True)
-    np.exp(value, out=value)
-    value /= value.sum(axis=1, keepdims=True)
-    return value
 
 
 @dataclass(frozen=True)
@@ -535,19 +506,6 @@ def _step(kernel: NDArray[Real], a: Floats, log_u: Floats) -> tuple[Floats, Floa
         v = 1.0 / ((a * np.exp(log_u)).astype(kind) @ kernel).astype(float)
         product = (kernel @ (v / len(v)).astype(kind)).astype(float)
         return -np.log(product), np.log(v)
-
-
-def exponents(
-    rows: Floats, targets: Floats, f: Floats, g: Floats | float, epsilon: float
-) -> Floats:
-    r"""Return :math:`(f_i + g_m - \|x_i - z_m\|^2)/\varepsilon`, (n, m), by one matrix product."""
-    d = rows.shape[1]
-    left, right = np.empty((len(rows), d + 2)), np.empty((d + 2, len(targets)))
-    left[:, :d], right[:d] = rows * (2.0 / epsilon), targets.T
-    left[:, d], right[d] = (f - np.einsum("ij,ij->i", rows, rows)) / epsilon, 1.0
-    left[:, d + 1] = 1.0
-    right[d + 1] = (g - np.einsum("ij,ij->i", targets, targets)) / epsilon
-    return np.asarray(left @ right)
 
 
 def _fill(

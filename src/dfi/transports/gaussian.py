@@ -23,7 +23,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeVar, get_args
 
@@ -35,6 +35,7 @@ from dfi._data.moments import GroupedMomentsOf, MomentsOf
 from dfi._data.source import SAMPLE_ROWS, SAMPLE_SEED, MatrixSource
 from dfi._lines.base import Reference, ReferenceKind
 from dfi._parameters import one_of, validated_fields
+from dfi._scoring.geometry import MANY_COLUMNS, Geometry, components_of
 from dfi.transports.base import Transport
 from dfi.transports.blocks import (
     BlockAttribution,
@@ -55,6 +56,7 @@ from dfi.transports.components import (
 from dfi.transports.covariance import (
     WIDE,
     CovarianceKind,
+    Estimated,
     FourthPowersOf,
     Rank,
     RowCoordinates,
@@ -85,88 +87,68 @@ if TYPE_CHECKING:
     from dfi.transports.covariance import Coordinates
     from dfi.transports.linear_error import MapInfluence, SquaredInfluence
 
-MANY_COLUMNS = 512
-"""Columns from which on matrices are multiplied component by component."""
-
-KERNEL_NODES = 5
-"""Gauss-Hermite nodes for the random part of a rank-deficient transport."""
-
 
 @dataclass(frozen=True)
 class LinearTransport(StraightTransport):
     """A fitted linear transport between features and latent coordinates.
 
-    ``center`` and ``scale`` (p,) standardise the columns of the numeric matrix. The eigensystem is
-    of the (shrunken) correlation matrix of the active columns; with components the k-th eigenvector
-    belongs to the component of the k-th coordinate, and is 0 outside of it. ``smoothing`` is the
-    bridge's correlation ``s``, 1 for a deterministic map; the attribution matrix is
-    ``weight_factor * L``; ``shrinkage`` the share of the identity that was mixed in; ``ranks`` how
-    the correlations of each component were estimated (:data:`dfi.transports.covariance.Rank`);
-    ``edges`` those of the cells that the law of a large table is in (:mod:`dfi.transports.cells`).
-    ``spread`` is the deviation of the rows' ``L^{-1} x``, by which latent coordinates are divided:
-    1 but for ``"qis"``, see there.
+    The eigensystem is of the (shrunken) correlation matrix of the active columns; with components
+    the k-th eigenvector belongs to the component of the k-th coordinate, and is 0 outside of it.
+    ``edges`` are those of the cells that the law of a large table is in
+    (:mod:`dfi.transports.cells`).
     """
 
     design: Transport
-    active: Ints
-    center: Floats
-    scale: Floats
+    geometry: Geometry
     eigenvectors: Floats
     eigenvalues: Floats
-    smoothing: float
-    weight_factor: float
-    shrinkage: float
     standardized: bool
-    reference: Reference
-    labels: Ints | None = None
+    correlations: Estimated = Estimated()  # noqa: RUF009
     missed: Floats | None = None
-    ranks: tuple[Rank, ...] = (None,)
     edges: Floats | None = None
-    spread: Floats | float = 1.0
-    decoder: Floats = field(init=False)
-    encoder: Floats = field(init=False)
 
-    def __post_init__(self) -> None:
-        roots = np.sqrt(self.eigenvalues)
+    @classmethod
+    def of_spectrum(
+        cls,
+        design: _LinearDesign,
+        active: Ints,
+        center: Floats,
+        scale: Floats,
+        system: _System,
+        ranks: tuple[Rank, ...],
+        *,
+        labels: Ints | None,
+        missed: Floats | None,
+        shrinkage: float = 0.0,
+        standardized: bool = True,
+    ) -> LinearTransport:
+        """Return the transport by an eigensystem, with the normal law."""
+        vectors, values = system.vectors, system.values
+        roots = np.sqrt(values)
         inverse = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
-        object.__setattr__(self, "decoder", self._of_spectrum(roots))
-        object.__setattr__(self, "encoder", self._of_spectrum(inverse) / self.spread)
-
-    def _of_spectrum(self, values: Floats) -> Floats:
-        """Return the symmetric matrix of the eigenvectors with other values."""
-        vectors = self.eigenvectors
-        if self.labels is None or len(values) < MANY_COLUMNS:
-            return np.asarray((vectors * values) @ vectors.T)
-        found = np.zeros_like(vectors)
-        for block in self.blocks:
-            inside = np.ix_(block, block)
-            found[inside] = (vectors[inside] * values[block]) @ vectors[inside].T
-        return found
-
-    def times(self, matrix: Floats, columns: Floats) -> Floats:
-        """Multiply by a matrix that is 0 between components."""
-        if self.labels is None or len(matrix) < MANY_COLUMNS:
-            return np.asarray(matrix @ columns)
-        found = np.diag(matrix)[:, None] * columns
-        for block in self.blocks:
-            if len(block) > 1:
-                found[block] = matrix[np.ix_(block, block)] @ columns[block]
-        return np.asarray(found)
+        _, smoothing, weight_factor = design.coupling()
+        geometry = Geometry(
+            active,
+            center,
+            scale,
+            _of_spectrum(vectors, inverse, labels) / system.spread,
+            _of_spectrum(vectors, roots, labels),
+            vectors[:, values <= 0],
+            Reference.gaussian(),
+            smoothing,
+            weight_factor,
+            labels,
+        )
+        shrunk = design.estimator == "ledoit-wolf"
+        estimate = Estimated(ranks, shrinkage, "ledoit-wolf" if shrunk else "sample")
+        return cls(design, geometry, vectors, values, standardized, estimate, missed)
 
     def with_law(self, reference: Reference, edges: Floats | None = None) -> LinearTransport:
-        """Return the same map with another law; its matrices are not made again."""
-        found = copy.copy(self)
-        object.__setattr__(found, "reference", reference)
-        object.__setattr__(found, "edges", edges)
-        return found
+        """Return the same map with another law."""
+        return replace(self, geometry=replace(self.geometry, reference=reference), edges=edges)
 
     @property
     def whitening(self) -> LinearTransport:
-        """Itself."""
-        return self
-
-    @property
-    def between(self) -> LinearTransport:
         """Itself."""
         return self
 
@@ -176,131 +158,42 @@ class LinearTransport(StraightTransport):
         return int(np.sum(self.eigenvalues > 0))
 
     @property
-    def factors(self) -> int | None:
-        """The number of factors of all components; None without a factor covariance."""
-        found = [rank for rank in self.ranks if isinstance(rank, int)]
-        return sum(found) if found else None
-
-    @property
-    def of_sample(self) -> bool:
-        """Whether all correlations are the sample's, which own errors are derived for."""
-        return all(rank is None for rank in self.ranks)
-
-    @property
-    def estimator(self) -> str:
-        """The ``covariance`` that was used, of any component that is not the sample's."""
-        if self.of_sample:
-            shrunk = isinstance(self.design, Whitening) and self.design.estimator == "ledoit-wolf"
-            return "ledoit-wolf" if shrunk else "sample"
-        return "qis" if self.factors is None else "factor"
-
-    @property
     def condition(self) -> float:
         """Largest over smallest positive eigenvalue of the correlation matrix."""
         positive = self.eigenvalues[self.eigenvalues > 0]
         return float(positive.max() / positive.min())
 
     @property
-    def blocks(self) -> tuple[Ints, ...]:
-        """The coordinates of each dependence component; all of them where there are none."""
-        if self.labels is None:
-            return (np.arange(self.n_latent),)
-        order = np.argsort(self.labels, kind="stable")
-        return tuple(np.split(order, np.cumsum(np.bincount(self.labels))[:-1]))
-
-    @property
     def raw_eigenvalues(self) -> Floats:
         """The eigenvalues before shrinkage, which keeps their mean."""
-        mean = self.eigenvalues.mean()
-        return np.asarray((self.eigenvalues - self.shrinkage * mean) / (1.0 - self.shrinkage))
-
-    @property
-    def attribution(self) -> Floats:
-        """The matrix ``W`` with ``S_l(z) = sum_j W_lj z_j`` in standardised units."""
-        return self.weight_factor * self.decoder
-
-    @property
-    def directions(self) -> Floats:
-        """Change of a row of the numeric matrix per unit of each latent coordinate, (p, d)."""
-        directions = np.zeros((len(self.center), self.n_latent))
-        directions[self.active] = self.scale[self.active, None] * self.decoder
-        return directions
-
-    @property
-    def null(self) -> Floats:
-        """A basis of the null space of the correlation matrix, (d, k)."""
-        return self.eigenvectors[:, self.eigenvalues <= 0]
-
-    @property
-    def kernel_variance(self) -> Floats:
-        """Variance of the random part of each latent coordinate: the diagonal of ``I - P``.
-
-        ``P`` projects on the range of ``R``. Where ``R`` is singular, ``L^+ x`` has variance below
-        1 and dependent coordinates; ``Z = L^+ x + (I - P) xi`` has law ``N(0, I)`` again.
-        """
-        variance = np.sum(self.null**2, axis=1)
-        # Rounding leaves 1e-16 where the coordinate is fully determined.
-        return np.where(variance > 1e-12, variance, 0.0)
-
-    @property
-    def kernel_loadings(self) -> Floats:
-        """Mean of the random part of coordinate ``k`` per unit of that of ``j``, entry (k, j)."""
-        null, variance = self.null, self.kernel_variance
-        return np.divide(
-            null @ null.T, variance, out=np.zeros_like(self.eigenvectors), where=variance > 0
-        )
-
-    def standardize(self, matrix: Floats) -> Floats:
-        """Return the standardised active columns."""
-        return np.asarray(
-            (matrix[:, self.active] - self.center[self.active]) / self.scale[self.active]
-        )
+        mean, shrinkage = self.eigenvalues.mean(), self.correlations.shrinkage
+        return np.asarray((self.eigenvalues - shrinkage * mean) / (1.0 - shrinkage))
 
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
-        """Return the deterministic part of the latent coordinates, ``L^+ x`` over its spread."""
+        """Return the deterministic part of the latent coordinates."""
         del generator
-        return np.asarray(self.standardize(matrix) @ self.encoder)
+        return self.geometry.encode(matrix)
 
     def decode(self, latent: Floats) -> Floats:
         """Return the rows of the numeric matrix that belong to latent rows."""
-        rows = np.broadcast_to(self.center, (len(latent), len(self.center))).copy()
-        rows[:, self.active] += (latent @ self.decoder) * self.scale[self.active]
-        return rows
+        return self.geometry.decode(latent)
 
     def draw(self, matrix: Floats, generator: np.random.Generator) -> Floats:
         """Return whitened rows, the random part of collinear columns included."""
-        return self.with_random_part(self.encode(matrix), generator)
-
-    def with_random_part(self, latent: Floats, generator: np.random.Generator) -> Floats:
-        """Draw what collinear columns leave open: without it latents are not independent."""
-        null = self.null
-        if null.shape[1]:
-            return latent + generator.standard_normal((len(latent), null.shape[1])) @ null.T
-        return latent
-
-    def filled(self, latent: Floats, generator: np.random.Generator) -> Floats:
-        """Draw the same in a way that does not depend on the basis of the null space."""
-        null = self.null
-        if null.shape[1]:
-            return latent + generator.standard_normal(latent.shape) @ (null @ null.T)
-        return latent
+        return self.geometry.with_random_part(self.encode(matrix), generator)
 
     def couple(self, matrix: Floats, generator: np.random.Generator) -> Floats:
-        r"""Draw ``Z`` given each row; under the bridge :math:`N(s L^{-1} x, (1 - s^2) I)`."""
-        latent = self.filled(self.encode(matrix), generator)
-        if self.smoothing == 1.0:
-            return latent
-        noise = generator.standard_normal(latent.shape)
-        return self.smoothing * latent + math.sqrt(1.0 - self.smoothing**2) * noise
+        """Draw ``Z`` given each row, noise of the bridge included."""
+        return self.geometry.couple(matrix, generator)
 
     def project(self, latent: Floats) -> Floats:
         """Return the mean of ``X`` given ``Z``."""
-        return self.decode(self.smoothing * latent)
+        return self.decode(self.geometry.smoothing * latent)
 
     def moved(self, rows: Floats, latent: Floats, j: int, values: Floats) -> Floats:
         """Return each row on the line of latent coordinate ``j``, at each value."""
         shift = values[None, :] - latent[:, j, None]
-        points = rows[:, None, :] + shift[:, :, None] * self.directions[:, j]
+        points = rows[:, None, :] + shift[:, :, None] * self.geometry.directions[:, j]
         return np.asarray(points.reshape(-1, rows.shape[1]))
 
     def attributed(
@@ -314,13 +207,13 @@ class LinearTransport(StraightTransport):
     ) -> Attributed:
         """Attribute latent influence values by ``W^2``."""
         del matrix
-        latent, squared = scores.influence, self.attribution**2
+        latent, squared = scores.influence, self.geometry.attribution**2
         phi = weights.mean(latent)
         if influence is not None:
             latent = latent + latent_terms(influence, scores)
         return Attributed(
             latent=latent,
-            attributed=attributed_influence(latent, phi, self, influence),
+            attributed=attributed_influence(latent, phi, self.geometry, influence),
             jacobian=squared,
             bias=None if squares is None else squared @ squares.latent + squares.decoder @ phi,
         )
@@ -329,19 +222,20 @@ class LinearTransport(StraightTransport):
         """Return the latent scores and their attribution."""
         del matrix
         phi = weights.mean(scores.influence)
-        return np.concatenate([phi, self.attribution**2 @ phi])
+        return np.concatenate([phi, self.geometry.attribution**2 @ phi])
 
     def diagnostics(self, owner: Ints) -> Plain:
         """Return rank and condition of the correlation matrix, and what is collinear."""
+        estimate = self.correlations
         return {
             "covariance": {
-                "used": self.estimator,
-                "factors": self.factors,
-                "shrinkage": self.shrinkage,
+                "used": estimate.used,
+                "factors": estimate.factors,
+                "shrinkage": estimate.shrinkage,
             },
             "rank": self.rank,
             "condition": self.condition,
-            "random_kernel": bool(self.kernel_variance.any()),
+            "random_kernel": bool(self.geometry.kernel_variance.any()),
             "collinear_units": self.collinear(owner),
         }
 
@@ -351,7 +245,7 @@ class LinearTransport(StraightTransport):
         A unit's own null directions are those in the span of the null vectors N that lie in its
         coordinates u: as many as N[u] has singular values of 1. The others are between units.
         """
-        null = self.null
+        null = self.geometry.null
         if null.shape[1] == 0:
             return False
         units, sizes = np.unique(owner, return_counts=True)
@@ -361,17 +255,16 @@ class LinearTransport(StraightTransport):
         )
         return bool(own < null.shape[1])
 
-    def offsets(self) -> tuple[Floats, Floats]:
-        """Return nodes (q, d) and weights (q,) of the random part of each coordinate.
 
-        Since ``L (I - P) = 0``, the random part moves no row: only the shift of the replaced
-        coordinate itself matters, one dimension, for which a few Gauss-Hermite nodes do.
-        """
-        deviation = np.sqrt(self.kernel_variance)
-        if not deviation.any():
-            return np.zeros((1, self.n_latent)), np.ones(1)
-        nodes, weights = np.polynomial.hermite_e.hermegauss(KERNEL_NODES)
-        return nodes[:, None] * deviation, weights / weights.sum()
+def _of_spectrum(vectors: Floats, values: Floats, labels: Ints | None) -> Floats:
+    """Return the symmetric matrix of eigenvectors with some values."""
+    if labels is None or len(values) < MANY_COLUMNS:
+        return np.asarray((vectors * values) @ vectors.T)
+    found = np.zeros_like(vectors)
+    for block in components_of(labels, len(values)):
+        inside = np.ix_(block, block)
+        found[inside] = (vectors[inside] * values[block]) @ vectors[inside].T
+    return found
 
 
 Kept = TypeVar("Kept", "Ints", "Floats")
@@ -397,7 +290,7 @@ def selected_units(like: FittedTransport | None, owner: Ints) -> Selected:
     def of_units(values: Kept | None) -> Kept | None:
         return None if values is None else values[first][owner]
 
-    return Selected(of_units(like.labels), of_units(like.missed), like.linear.ranks)
+    return Selected(of_units(like.labels), of_units(like.missed), like.correlations.ranks)
 
 
 class Whitening(Transport):
@@ -569,8 +462,7 @@ class _LinearDesign(Whitening):
         left of the regression is uncorrelated with, so that the law's own error is of second order.
         Counting 20 laws would cost ten times all other passes together.
         """
-        linear = like.between
-        if linear is None or not is_summed(source.n_rows, like):
+        if not is_summed(source.n_rows, like):
             yield from super().refits(source, groups, constant, like=like, columns=columns)
             return
         sample = _Sampled.of(source)
@@ -581,11 +473,11 @@ class _LinearDesign(Whitening):
         for g, moments in enumerate(each):
             sums = _Sums(source, sample, moments, without=(groups, g))
             refit = self._from_moments(sums, constant, columns, like, single=single)
-            yield self._with_law_of(linear, refit, source, sample, (groups, g))
+            yield self._with_law_of(like, refit, source, sample, (groups, g))
 
     def _with_law_of(
         self,
-        like: LinearTransport,
+        like: FittedTransport,
         refit: LinearTransport | BlockTransport,
         source: RowSource,
         sample: _Sampled,
@@ -595,8 +487,7 @@ class _LinearDesign(Whitening):
         if self.coupling()[0] != "empirical":
             return refit
         if like.edges is not None and like.n_latent == refit.n_latent:
-            linear = refit.between.with_law(like.reference, like.edges)
-            return replace(refit, linear=linear) if isinstance(refit, BlockTransport) else linear
+            return refit.with_law(like.reference, like.edges)
         edges = cell_edges(refit.encode(sample.rows))
         cells = source.reduce(CellsWithoutOf(refit, edges, *without), "a law without a group")
         return _with_cells(refit, cells, edges)
@@ -618,7 +509,7 @@ class _LinearDesign(Whitening):
         found = self._from_moments(sums, constant, columns, like, single=single)
         if self.coupling()[0] != "empirical":
             return found
-        edges = _edges_like(found, None if like is None else like.between, sample)
+        edges = _edges_like(found, like, sample)
         return _with_cells(found, source.reduce(LawCellsOf(found, edges), "laws"), edges)
 
     def _from_moments(
@@ -738,7 +629,7 @@ class _LinearDesign(Whitening):
     def _is_wide(self, inner: WithinUnits, size: float, like: FittedTransport | None) -> bool:
         """Return whether an estimate of all columns whitens within units as well."""
         if isinstance(like, BlockTransport):
-            return not like.linear.of_sample
+            return not like.correlations.of_sample
         wide = self.covariance in ("factor", "qis") or len(inner.owner) > WIDE * size
         return wide and self.estimator in ("auto", "factor", "qis")
 
@@ -765,7 +656,6 @@ class _LinearDesign(Whitening):
         if labels is not None and missed is not None:
             first = [int(np.searchsorted(active, block.positions[0])) for block in inner.blocks]
             labels, missed = labels[first][inner.owner], missed[first][inner.owner]
-        _, smoothing, weight_factor = self.coupling()
         d = len(between)
         vectors, values = np.zeros((d, d)), np.zeros(d)
         for place in places(labels):
@@ -784,22 +674,15 @@ class _LinearDesign(Whitening):
             squares = _spread(coordinates.root(slice(None)) @ root, vectors, values) ** 2
             sizes = np.bincount(inner.owner)
             spread = np.sqrt(np.bincount(inner.owner, squares) / sizes)[inner.owner]
-        return inner, LinearTransport(
-            design=self,
-            active=np.arange(d),
-            center=np.zeros(d),
-            scale=np.ones(d),
-            eigenvectors=vectors,
-            eigenvalues=values,
-            smoothing=smoothing,
-            weight_factor=weight_factor,
-            shrinkage=0.0,
-            standardized=True,
-            reference=Reference.gaussian(),
+        return inner, LinearTransport.of_spectrum(
+            self,
+            np.arange(d),
+            np.zeros(d),
+            np.ones(d),
+            _System(vectors, values, spread=spread),
+            found.ranks,
             labels=labels,
             missed=missed,
-            ranks=found.ranks,
-            spread=spread,
         )
 
     def _fit(
@@ -841,7 +724,6 @@ class _LinearDesign(Whitening):
     ) -> LinearTransport:
         """Fit all but the law; ``coordinates`` are the centred columns over a scale."""
         standardize, components = self.standardize, check_components(self.components)
-        _, smoothing, weight_factor = self.coupling()
         scale = np.ones(len(center))
         # a column may not vary among the rows of a refit
         deviation = np.where(deviation > 0, deviation, 1.0)
@@ -860,28 +742,22 @@ class _LinearDesign(Whitening):
             amount = ledoit_wolf(rows, labels, blocks)
         elif not isinstance(self.shrinkage, str):
             amount = float(self.shrinkage or 0.0)
-        eigenvectors, eigenvalues, stretch, spread = _block_eigensystem(
-            rows, labels, ranks, standardize=standardize
-        )
-        scale[active] *= stretch
+        system = _block_eigensystem(rows, labels, ranks, standardize=standardize)
+        scale[active] *= system.stretch
         if amount > 0:
-            eigenvalues = (1 - amount) * eigenvalues + amount * eigenvalues.mean()
-        return LinearTransport(
-            design=self,
-            active=active,
-            center=center,
-            scale=scale,
-            eigenvectors=eigenvectors,
-            eigenvalues=eigenvalues,
-            smoothing=smoothing,
-            weight_factor=weight_factor,
-            shrinkage=amount,
-            standardized=standardize,
-            reference=Reference.gaussian(),
+            values = (1 - amount) * system.values + amount * system.values.mean()
+            system = system._replace(values=values)
+        return LinearTransport.of_spectrum(
+            self,
+            active,
+            center,
+            scale,
+            system,
+            ranks,
             labels=labels,
             missed=missed,
-            ranks=ranks,
-            spread=spread,
+            shrinkage=amount,
+            standardized=standardize,
         )
 
 
@@ -1049,10 +925,7 @@ def _selected(like: FittedTransport | None) -> Selected:
     """Return what was selected for columns."""
     if like is None:
         return Selected()
-    straight = like.straight
-    return Selected(
-        like.labels, like.missed, None if straight is None else straight.whitening.ranks
-    )
+    return Selected(like.labels, like.missed, like.correlations.ranks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -1149,16 +1022,16 @@ def is_summed(n_rows: int, like: FittedTransport | None = None) -> bool:
 
     A refit has the law of what it is compared with, in cells or not.
     """
-    if like is not None and like.between is not None:
-        if like.between.edges is not None:
+    if like is not None:
+        if like.edges is not None:
             return True
-        if like.between.reference.kind == "empirical":
+        if like.reference.kind == "empirical":
             return False
     return n_rows > rows_in_blocks.LARGE_ROWS
 
 
 def _edges_like(
-    fitted: LinearTransport | BlockTransport, like: LinearTransport | None, sample: _Sampled
+    fitted: LinearTransport | BlockTransport, like: FittedTransport | None, sample: _Sampled
 ) -> Floats:
     """Return the edges of the cells: those of ``like`` where it has the same coordinates.
 
@@ -1173,15 +1046,13 @@ def _with_cells(
     fitted: LinearTransport | BlockTransport, cells: LawCells, edges: Floats
 ) -> LinearTransport | BlockTransport:
     """Return a transport with its empirical law."""
-    linear = fitted.between
-    linear = linear.with_law(lowered(cells.reference(edges, *linear.offsets())), edges)
-    return replace(fitted, linear=linear) if isinstance(fitted, BlockTransport) else linear
+    return fitted.with_law(lowered(cells.reference(edges, *fitted.geometry.offsets)), edges)
 
 
 def _empirical_law(transport: LinearTransport, matrix: Floats, mass: Floats) -> Reference:
     """Return the empirical law of the latent coordinates, random part of the kernel included."""
     latent = transport.encode(matrix)
-    offsets, offset_weights = transport.offsets()
+    offsets, offset_weights = transport.geometry.offsets
     return Reference.empirical(
         (latent[None] + offsets[:, None, :]).reshape(-1, transport.n_latent),
         np.outer(offset_weights, mass).ravel(),

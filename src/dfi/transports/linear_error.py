@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dfi._data.weights import Weights
+    from dfi._scoring.geometry import Geometry
     from dfi._scoring.lines import LineScores
     from dfi._scoring.scores import Scores
     from dfi._types import Floats, Ints, Plain
@@ -117,21 +118,21 @@ class MapInfluence:
 
     def on_map(self, left: Floats, right: Floats) -> Floats:
         """Return ``sum_ab A_ab left[a, o] right[b, o]`` for each row and output ``o``."""
-        transport = self.transport
+        transport, geometry = self.transport, self.transport.geometry
         found = np.empty((len(self.rows), left.shape[1]))
         for part, some in self._in_parts():
             result = some._by_component(left, right, mapped=True)
             if transport.standardized:
                 # 1/2 L^-1 diag(x^2 - 1) L, contracted: linear in x^2 - 1
-                scale_part = transport.times(transport.encoder, left)
-                scale_part *= 0.5 * transport.times(transport.decoder, right)
+                scale_part = geometry.times(geometry.encoder, left)
+                scale_part *= 0.5 * geometry.times(geometry.decoder, right)
                 result += (some.rows**2 - 1.0) @ scale_part
             found[part] = result
         return found
 
     def matrices(self, rows: Ints, block: Ints) -> tuple[Floats, Floats]:
         """Return ``D`` and ``A`` of some rows within a component, both (rows, block, block)."""
-        transport = self.transport
+        transport, geometry = self.transport, self.transport.geometry
         within = np.ix_(block, block)
         vectors, roots = transport.eigenvectors[within], np.sqrt(transport.eigenvalues[block])
         x = self.rows[np.ix_(rows, block)]
@@ -141,18 +142,18 @@ class MapInfluence:
             change -= 0.5 * raw * (x[:, :, None] ** 2 + x[:, None, :] ** 2)
         else:
             change -= raw
-        change *= 1.0 - transport.shrinkage
-        if transport.shrinkage > 0 and not transport.standardized:
+        change *= 1.0 - transport.correlations.shrinkage
+        if transport.correlations.shrinkage > 0 and not transport.standardized:
             # the identity that is mixed in has the size of the mean eigenvalue of all columns
             squares = np.mean(self.rows[rows] ** 2, axis=1) - transport.eigenvalues.mean()
-            change += transport.shrinkage * squares[:, None, None] * np.eye(len(block))
+            change += transport.correlations.shrinkage * squares[:, None, None] * np.eye(len(block))
         totals = roots[:, None] + roots[None, :]
         kernel = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
         on_decoder = vectors @ (kernel * (vectors.T @ change @ vectors)) @ vectors.T
-        on_map = transport.encoder[within] @ on_decoder
+        on_map = geometry.encoder[within] @ on_decoder
         if transport.standardized:
             scaled = 0.5 * (x**2 - 1.0)
-            on_map += (transport.encoder[within] * scaled[:, None, :]) @ transport.decoder[within]
+            on_map += (geometry.encoder[within] * scaled[:, None, :]) @ geometry.decoder[within]
         return on_decoder, on_map
 
     def _in_parts(self) -> Iterator[tuple[slice, MapInfluence]]:
@@ -164,7 +165,7 @@ class MapInfluence:
 
     def _by_component(self, left: Floats, right: Floats, *, mapped: bool) -> Floats:
         """Contract ``D``, or with ``mapped`` ``L^-1 D``, component by component."""
-        blocks = self.transport.blocks
+        blocks = self.transport.geometry.blocks
         if len(blocks) == 1:
             return self._contract(blocks[0], left, right, mapped=mapped)
         result = np.zeros((len(self.rows), left.shape[1]))
@@ -190,7 +191,7 @@ class MapInfluence:
         inverse = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
         if mapped:
             left = inverse[:, None] * left
-        kept = 1.0 - transport.shrinkage
+        kept = 1.0 - transport.correlations.shrinkage
         rotated = rows @ vectors
         result = kept * cauchy_forms(rotated, roots, left, right)
         diagonal = np.divide(kept, 2 * roots, out=np.zeros_like(roots), where=roots > 0)
@@ -202,18 +203,18 @@ class MapInfluence:
             result -= 0.5 * kept * (rows**2 @ pieces)
         else:
             result -= (diagonal * transport.raw_eigenvalues[place]) @ (left * right)
-            if transport.shrinkage > 0:
+            if transport.correlations.shrinkage > 0:
                 # the identity that is mixed in has the size of the mean eigenvalue of all columns
                 squares = np.mean(self.rows**2, axis=1) - transport.eigenvalues.mean()
-                share = transport.shrinkage / kept
+                share = transport.correlations.shrinkage / kept
                 result += np.outer(squares, share * (diagonal @ (left * right)))
         return result
 
 
 def latent_terms(influence: MapInfluence, scores: LineScores) -> Floats:
     """Return what the fitted transport adds to the latent influence values, (n, d)."""
-    transport = influence.transport
-    s = transport.smoothing
+    transport, geometry = influence.transport, influence.transport.geometry
+    s = geometry.smoothing
     sensitivity = scores.sensitivity.copy()
     stretch = np.diag(sensitivity).copy()
     np.fill_diagonal(sensitivity, 0.0)
@@ -223,8 +224,8 @@ def latent_terms(influence: MapInfluence, scores: LineScores) -> Floats:
         terms -= 2.0 * influence.on_map(identity, scores.residual)
     if s < 1.0:
         terms -= 2.0 * (1.0 - s**2) * _smoothing_terms(influence, scores.gradient, scores.curvature)
-    elif transport.standardized and transport.kernel_variance.any():
-        null = transport.eigenvectors[:, transport.eigenvalues <= 0]
+    elif transport.standardized and geometry.kernel_variance.any():
+        null = geometry.null
         outside = null @ null.T
         terms -= (influence.rows**2) @ (outside * (identity - outside) * stretch)
     return terms
@@ -249,7 +250,7 @@ def _smoothing_terms(influence: MapInfluence, gradient: Floats, curvature: Float
 def attributed_influence(
     latent_influence: Floats,
     scores: Floats,
-    transport: LinearTransport,
+    geometry: Geometry,
     influence: MapInfluence | None,
 ) -> Floats:
     """Return the attributed influence values, (n, d), from uncentred latent ones.
@@ -257,12 +258,12 @@ def attributed_influence(
     ``scores`` are the latent scores (d,); without ``influence`` the transport is taken as known,
     as the paper does.
     """
-    weight = transport.attribution
+    weight = geometry.attribution
     attributed = latent_influence @ (weight**2).T
     if influence is not None:
-        identity = np.eye(transport.n_latent)
+        identity = np.eye(geometry.n_latent)
         change = influence.on_decoder(identity, (weight * scores).T)
-        change *= 2.0 * transport.weight_factor
+        change *= 2.0 * geometry.weight_factor
         attributed += change
     return attributed
 
@@ -349,11 +350,11 @@ def why_left_in(linear: LinearTransport, n: int) -> str:
     """Return why the bias is left in under this transport; empty where it can be subtracted."""
     if linear.design.published:
         return "the published form is there to reproduce the paper"
-    if linear.smoothing < 1.0:
+    if linear.geometry.smoothing < 1.0:
         return "not derived for the bridge (epsilon > 0)"
-    if not linear.of_sample:
-        return f"not derived for covariance={linear.estimator!r}"
-    largest = max(map(len, linear.blocks))
+    if not linear.correlations.of_sample:
+        return f"not derived for covariance={linear.correlations.used!r}"
+    largest = max(map(len, linear.geometry.blocks))
     if n < 2 * largest:
         return "rows < 2 x columns that depend on each other: an expansion in 1/n does not hold"
     if largest > MOST_COLUMNS:
@@ -387,7 +388,7 @@ def squared_influence(
     if weights.dependence is not None:
         return _dependent_squares(influence, gradients, weights, times)
     d = len(gradients)
-    components = influence.transport.blocks
+    components = influence.transport.geometry.blocks
     largest = max(map(len, components))
     count = int(max(FEWEST_ROWS, WORK / largest**3))
     variances = weights.mean_variances()
@@ -417,7 +418,7 @@ def _dependent_squares(
 
     Of large tables some whole clusters are taken, or a stretch of time.
     """
-    d, components = len(gradients), influence.transport.blocks
+    d, components = len(gradients), influence.transport.geometry.blocks
     largest = max(map(len, components))
     count = int(max(FEWEST_ROWS, WORK / largest**3))
     count = min(count, max(FEWEST_ROWS, MATRIX_BYTES // (8 * 6 * largest**2)))

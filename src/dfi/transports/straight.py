@@ -43,8 +43,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from joblib import delayed
 from scipy import stats
 
+from dfi._models.parallel import in_parallel
 from dfi._scoring.error import unspent
 from dfi._scoring.lines import row_sample, unread_coordinates
 from dfi._scoring.sampling import of_sample
@@ -70,10 +72,13 @@ from dfi.transports.linear_error import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dfi._data.weights import Weights
-    from dfi._lines.base import LineModel
+    from dfi._lines.base import LineModel, Reference
     from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
+    from dfi._scoring.geometry import Geometry
     from dfi._scoring.lines import LineScores
     from dfi._scoring.scores import FoldLines, Task
     from dfi._scoring.sensitivity import Differences
@@ -111,15 +116,36 @@ class StraightTransport(FittedTransport):
     bends_models: ClassVar[bool] = False
     """Whether models are other functions where lines are straight, and move with a refit."""
 
-    @property
-    def straight(self) -> StraightTransport:
-        """Itself."""
-        return self
+    if TYPE_CHECKING:
+
+        @property
+        def geometry(self) -> Geometry:
+            """The space where lines are straight."""
 
     @property
     @abstractmethod
     def whitening(self) -> LinearTransport:
-        """The linear transport of the space where lines are straight."""
+        """The linear transport of that space."""
+
+    @property
+    def active(self) -> Ints:
+        """The columns that vary."""
+        return self.geometry.active
+
+    @property
+    def reference(self) -> Reference:
+        """The law of a replacement latent coordinate."""
+        return self.geometry.reference
+
+    @property
+    def labels(self) -> Ints | None:
+        """The dependence component of each coordinate."""
+        return self.geometry.labels
+
+    @property
+    def shares_variance(self) -> bool:
+        """Whether attributed scores are shares of the variance: not of a smoothed regression."""
+        return self.geometry.smoothing == 1.0
 
     def points(self, matrix: Floats) -> Floats:
         """Return rows in the space where lines are straight."""
@@ -130,6 +156,19 @@ class StraightTransport(FittedTransport):
         del options
         return model
 
+    def points_of(self, task: Task) -> Floats:
+        """Return the rows of a task's matrix in that space, those that are scored."""
+        return task.matrix
+
+    def lines_of(self, folds: Sequence[FoldModels], task: Task) -> list[FoldLines]:
+        """Read the models of folds as functions of that space."""
+        # Prediction releases the interpreter's lock.
+        read = (delayed(fold_lines)(fold, task) for fold in folds)
+        return [
+            replace(it, models=tuple(self.line_model(m, task.options) for m in it.models))
+            for it in in_parallel(read, task.n_jobs, here=True)
+        ]
+
     def margin_slopes(self, latent: Floats, coordinates: Ints, weights: Weights) -> Floats:
         """Return the mean squared slope of margins from that space to features, (coordinates,)."""
         del latent, weights
@@ -137,8 +176,7 @@ class StraightTransport(FittedTransport):
 
     def influence(self, matrix: Floats) -> MapInfluence:
         """Return the rows' influence on the whitening."""
-        linear = self.whitening
-        return MapInfluence(linear, linear.standardize(self.points(matrix)))
+        return MapInfluence(self.whitening, self.geometry.standardize(self.points(matrix)))
 
     @abstractmethod
     def attributed(
@@ -194,7 +232,7 @@ class StraightTransport(FittedTransport):
     def own_error(self, scores: Scores, task: Task) -> Scores | None:
         """Add the derived terms, or refits where no sensitivity is to be trusted."""
         lines, names = scores.straight, self._names(task)
-        if not self.whitening.of_sample or self._only_refits(task.loss):
+        if not self.correlations.of_sample or self._only_refits(task.loss):
             found = self.jackknife(scores, task)
             told: Plain = {"sensitivity": {"used": "jackknife"}}
             found = replace(found, diagnostics={**found.diagnostics, **told})
@@ -237,8 +275,7 @@ class StraightTransport(FittedTransport):
         Terms of the smoothed regression, and of the random part of collinear columns, are those of
         squared error; a loss without a generator has no terms at all.
         """
-        linear = self.whitening
-        random = linear.smoothing < 1.0 or bool(linear.kernel_variance.any())
+        random = not self.shares_variance or bool(self.geometry.kernel_variance.any())
         return not loss.has_generator or (random and not loss.is_square)
 
     def changes(
@@ -246,9 +283,9 @@ class StraightTransport(FittedTransport):
     ) -> Changes:
         """Return what replacing each coordinate changes in rows of any table."""
         del seed
-        models = fold_lines(fold, task, self).models
-        at_once = rows_at_once(self.whitening)
-        return changes_along(models, self.points(points), self.whitening, at_once)
+        models = self.lines_of([fold], task)[0].models
+        at_once = rows_at_once(self.geometry)
+        return changes_along(models, self.points(points), self.geometry, at_once)
 
     def rescored(self, scores: Scores, found: Corrected, task: Task) -> Scores:
         """Return scores with other influence values of the same rows."""
@@ -275,19 +312,21 @@ class StraightTransport(FittedTransport):
         # those with draws of their own are to draw the same in every refit
         kept: list[FoldLines] | None = None
         if not self.bends_models and options.rule != "draws":
-            kept = [fold_lines(fold, thinned, self) for fold in folds]
+            kept = self.lines_of(folds, thinned)
 
         def rescore(refit: StraightTransport | None, rows: Ints | None) -> Floats:
             del rows
             fitted = self if refit is None else refit
-            prepared = None
-            if kept is not None:
-                prepared = [replace(it, kernel_seed=unspent(it.kernel_seed)) for it in kept]
+            if kept is None:
+                lines = fitted.lines_of(folds, thinned)
+            else:
+                lines = [replace(it, kernel_seed=unspent(it.kernel_seed)) for it in kept]
             found = pooled_scores(
                 thinned,
-                fitted,
+                fitted.geometry,
+                lines,
+                fitted.points_of(thinned),
                 check=False,
-                prepared=prepared,
                 n_draws=self.design.n_draws,
                 n_smoothing=self.design.n_smoothing,
             )
@@ -303,7 +342,7 @@ class StraightTransport(FittedTransport):
     def _pooled(self, task: Task) -> Scores:
         """Score lines, with what the chosen treatment of the transport's error asks for."""
         linear, error = self.whitening, task.transport_error
-        if not linear.of_sample:
+        if not linear.correlations.of_sample:
             refuse_derived(error)
         if self._only_refits(task.loss):
             if error in STRAIGHT_ONLY:
@@ -313,10 +352,10 @@ class StraightTransport(FittedTransport):
                 )
             error = "ignore"
         if error == "auto" and (
-            linear.smoothing < 1.0
-            or not linear.of_sample
+            linear.geometry.smoothing < 1.0
+            or not linear.correlations.of_sample
             or task.options.rule == "draws"
-            or task.n_fitted < max(linear.n_latent, 2 * max(map(len, linear.blocks)))
+            or task.n_fitted < max(linear.n_latent, 2 * max(map(len, linear.geometry.blocks)))
         ):
             # a smoothed regression, which single lines do not show; refits instead of terms; line
             # means whose own noise differences would show; or too small errors in any case, and
@@ -327,7 +366,9 @@ class StraightTransport(FittedTransport):
             step = gradient_step(task.total)
         return pooled_scores(
             replace(task, transport_error=error),
-            self,
+            self.geometry,
+            self.lines_of(task.folds, task),
+            self.points_of(task),
             gradient_step=None if task.settled else step,
             check=not task.settled,
             n_draws=self.design.n_draws,

@@ -159,7 +159,11 @@ def test_normal_lines_of_the_gaussian_and_the_copula_transport(name):
     ):
         zero = np.zeros((1, transport.n_latent))
         lines = Lines(
-            points, transport.encode(points), transport.directions, transport.reference, zero
+            points,
+            transport.encode(points),
+            transport.geometry.directions,
+            transport.reference,
+            zero,
         )
         np.testing.assert_allclose(model.predict(points), predict(points), rtol=1e-9)
         # the midpoint rule is off by at most half a node per jump

@@ -43,6 +43,8 @@ from dfi._scoring.local import (
     order_four,
     order_two,
 )
+from dfi.transports.blocks import BlockTransport
+from dfi.transports.straight import StraightTransport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,8 +57,6 @@ if TYPE_CHECKING:
     from dfi._scoring.local import Coalitions
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport
-    from dfi.transports.blocks import BlockTransport
-    from dfi.transports.straight import StraightTransport
 
 ROWS_AT_ONCE = 2048
 MOST_REFERENCE = 5000
@@ -160,17 +160,17 @@ def players_of(
     seed: np.random.SeedSequence,
 ) -> Players:
     """Return a model's players under a transport that was fitted to the rows of a matrix."""
-    if transport.blocked is not None:
+    if isinstance(transport, BlockTransport):
         return BlockPlayers(
-            transport.blocked, model, matrix, weights.values, len(columns), options, background,
+            transport, model, matrix, weights.values, len(columns), options, background,
             seed,
         )  # fmt: skip
-    if transport.straight is None:
+    if not isinstance(transport, StraightTransport):
         raise TypeError(f"{type(transport).__name__} has no straight lines")
     owner = transport.owner(columns)
     membership = np.asarray(owner[:, None] == np.arange(len(columns)), dtype=np.float64)
     return StraightPlayers(
-        transport.straight, model, matrix, weights.values, membership, options, background, seed
+        transport, model, matrix, weights.values, membership, options, background, seed
     )
 
 
@@ -234,10 +234,10 @@ class StraightPlayers:
         background: int,
         seed: np.random.SeedSequence,
     ) -> None:
-        self.transport, self.linear = transport, transport.whitening
+        self.transport, self.geometry = transport, transport.geometry
         self.model = transport.line_model(model, options)
         self.membership = membership
-        norms = self.linear.standardize(transport.points(matrix)) ** 2
+        norms = self.geometry.standardize(transport.points(matrix)) ** 2
         reference = spread_sample(matrix, norms, mass, MOST_REFERENCE)
         value = self.model.predict(transport.points(reference.matrix))
         self.base = float(reference.share @ value)
@@ -245,13 +245,13 @@ class StraightPlayers:
         self.floor = noise_floor(value)
         self._background = spread_sample(matrix, norms, mass, background)
         self._seed = seed
-        self.shares = _shares(self.linear.attribution**2)
-        self.offsets, self.offset_weights = self.linear.offsets()
+        self.shares = _shares(self.geometry.attribution**2)
+        self.offsets, self.offset_weights = self.geometry.offsets
 
     @property
     def n_units(self) -> int:
         """The number of coordinates."""
-        return self.linear.n_latent
+        return self.geometry.n_latent
 
     @property
     def background(self) -> Sample:
@@ -264,8 +264,8 @@ class StraightPlayers:
         return self.latent_rows(self._background.matrix)
 
     def _lines(self, points: Floats) -> Lines:
-        latent = np.ascontiguousarray(self.linear.encode(points))
-        directions, law = self.linear.directions, self.linear.reference
+        latent = np.ascontiguousarray(self.geometry.encode(points))
+        directions, law = self.geometry.directions, self.geometry.reference
         return Lines(np.ascontiguousarray(points), latent, directions, law, self.offsets)
 
     @cached_property
@@ -300,8 +300,8 @@ class StraightPlayers:
         """Return the model at rows that are mixed with those of the background."""
         lines, _ = self._of_background
         points = self.transport.points(matrix)
-        noise = _null_noise(self.linear.null, lines.latent.shape, self._seed)
-        return _StraightCoalitions(self, points, self.linear.encode(points), lines.latent + noise)
+        noise = _null_noise(self.geometry.null, lines.latent.shape, self._seed)
+        return _StraightCoalitions(self, points, self.geometry.encode(points), lines.latent + noise)
 
 
 def _shares(weights: Floats) -> Floats:
@@ -362,7 +362,7 @@ class _StraightCoalitions:
 
     def mixed(self, rows: slice, others: Ints, given: Bools) -> Floats:
         change = (self.others[others] - self.latent[rows, None, :]) * given
-        directions = self.players.linear.directions
+        directions = self.players.geometry.directions
         moved = change.reshape(-1, change.shape[2]) @ directions.T
         moved += np.repeat(self.points[rows], len(given), axis=0)
         return self.players.model.predict(moved).reshape(-1, len(given))
@@ -383,7 +383,7 @@ class BlockPlayers:
         seed: np.random.SeedSequence,
     ) -> None:
         del options
-        self.transport, self.linear = transport, transport.linear
+        self.transport, self.geometry = transport, transport.geometry
         self.model = transport.line_model(model)
         self.n_columns = n_columns
         self.places = transport.inner.places
@@ -402,7 +402,7 @@ class BlockPlayers:
         self.single = [t for t, place in enumerate(self.places) if len(place) == 1]
         self.several = [t for t, place in enumerate(self.places) if len(place) > 1]
         self.even = _shares(transport.even_shares())
-        self.offsets, self.offset_weights = self.linear.offsets()
+        self.offsets, self.offset_weights = self.geometry.offsets
 
     @property
     def n_units(self) -> int:
@@ -426,7 +426,7 @@ class BlockPlayers:
             np.ascontiguousarray(matrix),
             np.ascontiguousarray(latent[:, coordinates]),
             np.ascontiguousarray(np.hstack([self.joints[t].directions for t in self.single])),
-            self.linear.reference.only(coordinates),
+            self.geometry.reference.only(coordinates),
             np.ascontiguousarray(self.offsets[:, coordinates]),
         )
 
@@ -442,7 +442,7 @@ class BlockPlayers:
     def _noisy(self, sample: Sample) -> Floats:
         """Return the coordinates of rows, with the random parts of theirs and of another row."""
         latent = self.transport.encode(sample.matrix)
-        return latent + _null_noise(self.linear.null, latent.shape, self._seed)
+        return latent + _null_noise(self.geometry.null, latent.shape, self._seed)
 
     @cached_property
     def _giving(self) -> Floats:
@@ -511,7 +511,7 @@ class BlockPlayers:
 
     def shared(self, psi: Floats, matrix: Floats) -> Floats:
         """Return latent values shared out: along a unit's direction, and evenly."""
-        latent, root = self.transport.encode(matrix), self.linear.attribution
+        latent, root = self.transport.encode(matrix), self.geometry.attribution
         owner = self.transport.inner.owner
         by_block = np.asarray(owner[:, None] == np.arange(self.n_units), dtype=np.float64)
         found = psi @ self.even.T

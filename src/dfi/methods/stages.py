@@ -1,0 +1,283 @@
+r"""As many rows as the answer needs: line means of a random sample, the transport of all rows.
+
+The transport and the models use all ``n`` rows; the influence values :math:`u_i` of the transport
+taken as known are computed for ``m`` of them, drawn at random. With :math:`T_i` the influence of a
+row through the fitted transport the estimate is :math:`\bar u_m + \bar T_n`, up to terms of second
+order, and its variance
+
+.. math:: se^2 = \frac{Var(u)}{m} + \frac{Var(u + T) - Var(u)}{n} .
+
+Both variances are taken from the ``m`` rows (:func:`dfi._scoring.sampling.of_sample`). Rows are
+explained in an order that a ticket of their place gives (:func:`dfi._data.source.sampled_order`),
+stage by stage: every stage is a random sample of its own, and what stands after any of them is a
+valid answer, with a larger error than the next. So a run can stop where the error is small enough,
+where time is up, or where somebody asks for it.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfi._scoring.sampling import merged_scores, restricted
+from dfi._scoring.sensitivity import Summed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dfi._data.weights import Weights
+    from dfi._scoring.scores import Scores, Task
+    from dfi._types import Floats, Ints
+    from dfi.transports.base import FittedTransport
+
+BLOCK = 4096
+"""Rows of the first stage, and of which later ones have a whole number."""
+
+BLOCKS_AT_ONCE = 4
+"""Blocks of a later stage at the most: what an interrupted run may lose."""
+
+OF_TOTAL = 0.01
+"""The automatic sample ends where the standard error of the total is below this share of it."""
+
+LARGE_SHARE, OF_SCORE = 0.05, 0.05
+"""And that of every score above the first share of the total is below the second share of it."""
+
+MOST_CELLS = 1 << 23
+"""Rows times coordinates that the automatic sample takes at the most: 64 MB for each matrix of
+influence values, of which there are about 16 at a time."""
+
+Told = Callable[["Running", int], None]
+"""Who watches: is given the sums after a stage and how many rows are likely to be explained."""
+
+answers_interrupts: ContextVar[bool] = ContextVar("answers_interrupts", default=False)
+"""Whether Ctrl-C ends a run with the answer so far; a second one ends it at once."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which rows are explained, and when to stop.
+
+    Attributes
+    ----------
+    order : ndarray of int
+        Rows of the table in the order in which they are explained, no more than ``most``.
+    population : int
+        How many there are in all.
+    reason : str
+        Why no more than these are explained.
+    precise : bool
+        Whether to stop as soon as the errors are small enough.
+    deadline : float, optional
+        The moment, by :func:`time.monotonic`, after which no further stage begins.
+    """
+
+    order: Ints
+    population: int
+    reason: str
+    precise: bool = False
+    deadline: float | None = None
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """How many rows were explained, of how many, and why no more."""
+
+    rows: int
+    population: int
+    reason: str
+
+    def as_dict(self) -> dict[str, object]:
+        """Return what a specification has of it."""
+        return {"explained_rows": self.rows, "explained_of": self.population, "why": self.reason}
+
+
+def sampled_scores(
+    transport: FittedTransport,
+    task: Task,
+    plan: Plan,
+    membership: Floats,
+    told: Told | None = None,
+) -> tuple[Scores, Task, Sampled]:
+    """Explain rows stage by stage; return their scores, the task of these rows, and why no more.
+
+    ``membership`` (scores, units) tells which scores add up to those that are judged.
+    """
+    first = _some(task, plan.order[:BLOCK])
+    stages = [transport.plain_scores(first)]
+    following = _following(task, stages[0])
+    running, done = Running.of(stages[0], task, membership), len(first.explained)
+    # what the transport's error adds to the squared errors does not depend on the sample's size
+    extra: Floats | None = None
+    found: Scores | None = None
+    reason = plan.reason
+    limit = max(BLOCK, MOST_CELLS // max(1, stages[0].latent.shape[1]))
+    with _interrupts() as interrupted:
+        while True:
+            wanted = len(plan.order)
+            if plan.precise:
+                needed = _rows_needed(running, done, extra)
+                wanted = int(min(wanted, needed, limit))
+            if told is not None:
+                told(running, max(wanted, done))
+            if plan.precise and wanted <= done < len(plan.order):
+                if needed > done:
+                    reason = "memory"
+                    break
+                if found is None:
+                    stages = [merged_scores(stages, task)]
+                    found = transport.finished(stages[0], _some(task, plan.order[:done]))
+                if extra is None:
+                    extra = _added(found, task, membership)
+                    continue
+                reason = "precise"
+                break
+            if done >= len(plan.order):
+                break
+            if interrupted():
+                reason = "interrupted"
+                break
+            if plan.deadline is not None and time.monotonic() > plan.deadline:
+                reason = "time"
+                break
+            found = None
+            size = int(np.clip(-(-(wanted - done) // BLOCK), 1, BLOCKS_AT_ONCE)) * BLOCK
+            with warnings.catch_warnings():
+                # what there is to say of the models and the transport was said of the first rows
+                warnings.simplefilter("ignore")
+                stages.append(
+                    transport.plain_scores(_some(following, plan.order[done : done + size]))
+                )
+            running = running + Running.of(stages[-1], task, membership)
+            done = min(done + size, len(plan.order))
+    here = _some(task, plan.order[:done])
+    if found is None:
+        merged = merged_scores(stages, task)
+        stages.clear()
+        found = transport.finished(merged, here)
+    return found, here, Sampled(done, plan.population, reason)
+
+
+@dataclass(frozen=True)
+class Running(Summed):
+    r"""Sums over the rows so far: scores of units and, last, of their total, and their errors.
+
+    ``mass`` and ``count`` are :math:`\sum w` and the effective number of observations; ``first``
+    (units + 1,) is :math:`\sum w u`; ``weighed``, ``product`` and ``square`` are :math:`\sum a`,
+    :math:`\sum a u` and :math:`\sum a u^2`, with ``a`` the weight itself for counts and its square
+    for sampling weights (:meth:`dfi._data.weights.Weights.covariance_of_mean`).
+    """
+
+    mass: float
+    count: float
+    weighed: float
+    first: Floats
+    product: Floats
+    square: Floats
+    counts: bool
+
+    @classmethod
+    def of(cls, scores: Scores, task: Task, membership: Floats) -> Running:
+        """Return the sums over the rows of a stage, the transport taken as known."""
+        weights = task.weights.take(scores.rows)
+        values = scores.known.attributed @ membership
+        values = np.column_stack([values, values.sum(axis=1)])
+        w, counts = weights.values, weights.kind == "frequency"
+        a = w if counts else w**2
+        return cls(
+            float(w.sum()), weights.total, float(a.sum()), w @ values, a @ values, a @ values**2,
+            counts,
+        )  # fmt: skip
+
+    def __add__(self, other: Running) -> Running:
+        return replace(super().__add__(other), counts=self.counts)
+
+    @property
+    def mean(self) -> Floats:
+        """The scores."""
+        return self.first / self.mass
+
+    @property
+    def variance(self) -> Floats:
+        """Their squared standard errors."""
+        mean = self.mean
+        spread = self.square - 2.0 * mean * self.product + mean**2 * self.weighed
+        scale = 1.0 / self.count if self.counts else self.count / self.mass**2
+        return np.maximum(spread, 0.0) * scale / max(self.count - 1.0, 1.0)
+
+
+def _some(task: Task, rows: Ints) -> Task:
+    """Return the task of explaining some of the rows."""
+    return replace(task, folds=restricted(task.folds, rows), sample=np.sort(rows))
+
+
+def _following(task: Task, first: Scores) -> Task:
+    """Return the task of further rows: what was settled on the first ones is kept."""
+    nodes = task.options.nodes if first.n_nodes is None else first.n_nodes
+    return replace(
+        task,
+        options=replace(task.options, nodes=nodes),
+        transport_error="derived" if task.transport_error == "auto" else task.transport_error,
+        factors=task.factors if first.calibration is None else first.calibration.factors,
+        settled=True,
+    )
+
+
+def _rows_needed(running: Running, m: int, extra: Floats | None) -> float:
+    r"""Return how many rows the errors ask for, from the ``m`` rows that have been explained.
+
+    :math:`m \ge m_0 \, se_0^2 / (t^2 - e)`, ``t`` the error that is small enough and ``e`` what the
+    transport adds whatever the sample.
+    """
+    mean, square = running.mean, running.variance
+    total = abs(float(mean[-1]))
+    wanted = np.append(OF_SCORE * np.abs(mean[:-1]), OF_TOTAL * total)
+    matters = np.append(np.abs(mean[:-1]) > LARGE_SHARE * total, True)
+    room = wanted**2 - (0.0 if extra is None else extra)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        needed = np.where(room > 0, m * square / room, np.inf)
+    needed = np.where(square > 0, needed, 0.0)
+    return float(np.max(needed[matters], initial=0.0))
+
+
+def _errors(influence: Floats, weights: Weights) -> Floats:
+    """Return squared standard errors of units and, last, of their total."""
+    both = np.column_stack([influence, influence.sum(axis=1)])
+    return np.asarray(weights.standard_error(both) ** 2)
+
+
+def _added(scores: Scores, task: Task, membership: Floats) -> Floats:
+    """Return what the transport's own error adds to the squared errors."""
+    weights = task.weights.take(scores.rows)
+    aware = _errors(scores.attributed @ membership, weights)
+    return aware - _errors(scores.known.attributed @ membership, weights)
+
+
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Yield a question: whether Ctrl-C was heard, where it asks for the answer so far."""
+    heard = threading.Event()
+    main = threading.current_thread() is threading.main_thread()
+    if not (answers_interrupts.get() and main):
+        yield heard.is_set
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def once(number: int, frame: object) -> None:
+        del number, frame
+        heard.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, once)
+    try:
+        yield heard.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
