@@ -16,8 +16,6 @@ from dfi._run import FittedSource, importance, importances, refusal
 from dfi.inference.influence import InfluenceRows
 from dfi.methods.disentangled import Disentangled
 from dfi.methods.local import BACKGROUND, LocalScale
-from dfi.transports.blocks import BlockTransport
-from dfi.transports.gaussian import LinearTransport
 from dfi.transports.linear_error import FIXED
 
 if TYPE_CHECKING:
@@ -300,8 +298,7 @@ class DFI(BaseEstimator):
             )
         if self.transport_error == "ignore":
             return self.result_
-        linear = isinstance(self.transport_, LinearTransport | BlockTransport)
-        if not linear:
+        if self.transport_.design.name not in ("gaussian", "semicontinuous"):
             raise ValueError(
                 f"with_fixed_transport needs a linear transport ('gaussian' or 'semicontinuous'), "
                 f"this one is {self.result_.spec['transport']!r}: fit again with "

@@ -129,19 +129,15 @@ def test_lines_that_move_nothing_ask_no_model():
             block[:4, :4] = np.corrcoef(matrix[:, :4].T)
             block[4:, 4:] = np.eye(2)
             values, vectors = np.linalg.eigh(block)
-            changed = type(fitted)(
-                **{
-                    name: getattr(fitted, name)
-                    for name, field in fitted.__dataclass_fields__.items()
-                    if field.init
-                }
-                | {"eigenvalues": values, "eigenvectors": vectors}
-            )
-            for name in ("decoder", "encoder"):
-                exact = getattr(changed, name).copy()
-                exact[4:, :4] = exact[:4, 4:] = 0.0
-                object.__setattr__(changed, name, exact)
-            return changed
+            roots = np.sqrt(values)
+            exact = {
+                "decoder": (vectors * roots) @ vectors.T,
+                "encoder": (vectors / roots) @ vectors.T,
+            }
+            for matrix in exact.values():
+                matrix[4:, :4] = matrix[:4, 4:] = 0.0
+            geometry = replace(fitted.geometry, **exact)
+            return replace(fitted, geometry=geometry, eigenvalues=values, eigenvectors=vectors)
 
     class Refuses:
         rule = "none"

@@ -18,8 +18,8 @@ import dfi
 from dfi._data import source
 from dfi._data.source import sampled_order, sampled_places, tickets
 from dfi._data.weights import Weights
-from dfi.methods import stages
 from dfi._scoring.sampling import of_sample
+from dfi.methods import stages
 from dfi.warnings import WeakModelWarning
 
 SEED = np.random.SeedSequence(5)

@@ -17,6 +17,7 @@ from dfi.transports import Copula, Gaussian, Semicontinuous, base, covariance
 from dfi.transports import gaussian as linear
 from dfi.transports.components import _Sample
 from dfi.transports.covariance import (
+    Estimated,
     RowCoordinates,
     correlation,
     principal_factors,
@@ -151,9 +152,9 @@ def test_raw_columns_have_the_correlations_of_standardised_ones():
     scale = np.random.default_rng(0).uniform(0.5, 5.0, 30)
     raw = Gaussian(components=None, standardize=False).fit(X * scale).fitted_
     unit = Gaussian(components=None).fit(X).fitted_
-    deviation = scale * unit.scale
-    expected = unit.decoder @ unit.decoder * np.outer(deviation, deviation)
-    assert np.allclose(raw.decoder @ raw.decoder, expected)
+    deviation = scale * unit.geometry.scale
+    expected = unit.geometry.decoder @ unit.geometry.decoder * np.outer(deviation, deviation)
+    assert np.allclose(raw.geometry.decoder @ raw.geometry.decoder, expected)
 
 
 def test_a_refit_keeps_what_was_chosen():
@@ -163,7 +164,7 @@ def test_a_refit_keeps_what_was_chosen():
         whole = design.fit_matrix(X, counts(100), constant)
         linear = whole.whitening
         for pretend in (7, "qis"):
-            object.__setattr__(linear, "ranks", (pretend,))
+            object.__setattr__(linear, "correlations", Estimated((pretend,)))
             part = design.fit_matrix(X[:80], counts(80), constant, like=whole)
             assert part.correlations.ranks == (pretend,)
 
@@ -500,5 +501,5 @@ def test_many_columns_are_multiplied_component_by_component(monkeypatch):
     dense = design.fit_matrix(*arguments)
     monkeypatch.setattr(linear, "MANY_COLUMNS", 5)
     apart = design.fit_matrix(*arguments)
-    np.testing.assert_allclose(apart.decoder, dense.decoder, atol=1e-14)
-    np.testing.assert_allclose(apart.encoder, dense.encoder, atol=1e-14)
+    np.testing.assert_allclose(apart.geometry.decoder, dense.geometry.decoder, atol=1e-14)
+    np.testing.assert_allclose(apart.geometry.encoder, dense.geometry.encoder, atol=1e-14)

@@ -39,9 +39,10 @@ from dfi._scoring.forms import CROSSED
 from dfi._scoring.scores import ReadFold, read_some_folds
 from dfi.inference.influence import standard_errors
 from dfi.inference.tests import adjust_p_values, p_values
-from dfi.methods.noise_floor import NoiseFloor, Probe, noise_floor, probed_table, why_not
+from dfi.methods.noise_floor import NoiseFloor, Probe, noise_floor, probed_table
 from dfi.transports.auto import LatentDiagnostics, alternative_to, latent_diagnostics
 from dfi.transports.base import Fitted, thin
+from dfi.transports.probes import why_unprobed
 from dfi.warnings import (
     ImplausibleScoreWarning,
     InferenceWarning,
@@ -533,7 +534,7 @@ def check_result(
         n_latent=scored.latent.shape[1], square=task.loss.is_square, times_counted=_counted(task),
     )  # fmt: skip
     latent = transport.draw(task.table.matrix[scored.rows], np.random.default_rng(seed))
-    reason = why_not(transport, task)
+    reason = why_unprobed(transport, task)
     floor: NoiseFloor | None = None
     below: tuple[str, ...] = ()
     predictions: list[tuple[Ints, Predict]]

@@ -25,29 +25,22 @@ scores are then exactly 0, and no model is asked.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
 
 from dfi._data.columns import Column
-from dfi._lines.base import LineMoments, Lines
 from dfi._models.seeds import named_seed
-from dfi._scoring.lines import scores_along
-from dfi._scoring.sensitivity import hermite_sensitivity
 from dfi.inference.influence import standard_errors
 from dfi.inference.tests import adjust_p_values, p_values
-from dfi.transports.base import dealt, group_influence, with_transport_error
-from dfi.transports.blocks import BlockTransport
-from dfi.transports.linear_error import MapInfluence
-from dfi.transports.straight import StraightTransport
+from dfi.transports.probes import score_probes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.table import Table
     from dfi._data.weights import Weights
-    from dfi._scoring.geometry import Geometry
     from dfi._scoring.scores import ReadFold, Task
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport
@@ -60,9 +53,6 @@ NOMINAL = 0.05
 
 MOST_LEVELS = 20
 """A category with more levels is not copied where there is a smaller one."""
-
-FEWEST_ROWS = 5
-"""Rows for each latent coordinate below which probes of units are not scored."""
 
 ROUNDING = 1e-10
 """Scores and errors below this share of the features' largest are rounding."""
@@ -144,19 +134,6 @@ class ProbedTable:
     def n_columns(self) -> int:
         """How many columns the probes have."""
         return sum(len(positions) for _, _, positions in self.probes)
-
-
-def why_not(transport: FittedTransport, task: Task) -> str | None:
-    """Return why probes are not scored under a fitted transport; None where they are."""
-    if isinstance(transport, BlockTransport):
-        # the transport is taken as known, which with few rows would call noise significant
-        wide = FEWEST_ROWS * transport.n_latent > len(task.explained)
-        return f"there are fewer than {FEWEST_ROWS} rows for each column" if wide else None
-    if not isinstance(transport, StraightTransport):
-        return "a second fit of this transport would cost as much as the first"
-    if transport.geometry.smoothing < 1.0:
-        return "the entropic bridge averages many lines for every row"
-    return None
 
 
 def probed_table(
@@ -254,162 +231,15 @@ def noise_floor(
     features' ``latent_influence``; ``variance`` is the outcome's, ``stretch`` the factor of all
     scores.
     """
-    rows, weights, points = task.explained, task.weights, probed.table.matrix
-    explained = weights.take(rows)
-    design, constant = transport.design, probed.constant
-    if isinstance(transport, BlockTransport):
-        blocks = design.fit_blocks(points, explained, constant, probed.units)
-        return _among_units(
-            cast("BlockTransport", blocks), probed, latent_influence, folds, task, variance, stretch
-        )
-    fitted = design.fit_matrix(points, explained, constant, columns=probed.units)
-    if not isinstance(transport, StraightTransport) or not isinstance(fitted, StraightTransport):
-        raise TypeError("probes are scored along straight lines")
-    geometry, points = fitted.geometry, fitted.points(points)
-    used = np.searchsorted(rows, np.concatenate([fold.rows for fold in folds]))
-    chosen = weights.take(rows[used])
-    coordinates = np.flatnonzero(geometry.active >= task.matrix.shape[1])
-    latent = geometry.encode(points[used])
-    along = _along_probes(geometry, transport, latent, coordinates, folds, task)
-    probe_influence, sensitivity = (stretch * part for part in along)
-    phi = np.concatenate([explained.mean(latent_influence), chosen.mean(probe_influence)])
-    influence = np.concatenate([latent_influence[used], probe_influence], axis=1)
-    identity = np.eye(geometry.n_latent)[:, coordinates]
-    own = geometry.attribution[coordinates]
-    attributed = np.zeros((len(used), len(coordinates)))
-    if not task.fixed:
-        moved = MapInfluence(fitted.whitening, geometry.standardize(points[used]))
-        influence[:, coordinates] += 2.0 * moved.on_map(sensitivity, identity)
-        attributed += 2.0 * geometry.weight_factor * moved.on_decoder(identity, (own * phi).T)
-    attributed += influence @ (own**2).T
-    attributed *= fitted.margin_slopes(latent, coordinates, chosen)
-    largest_error = explained.standard_error(latent_influence).max()
-    positions = geometry.active[coordinates]
-    membership = np.array(
-        [[place in places for _, _, places in probed.probes] for place in positions], dtype=float
-    )
-    both = np.concatenate([influence[:, coordinates] @ membership, attributed @ membership], axis=1)
-    return _summary(probed, both, chosen, largest_error, variance)
-
-
-def _among_units(
-    transport: BlockTransport,
-    probed: ProbedTable,
-    latent_influence: Floats,
-    folds: Sequence[ReadFold],
-    task: Task,
-    variance: float,
-    stretch: float,
-) -> NoiseFloor:
-    """Score probes under a transport between units, which was fitted with them.
-
-    The transport is taken as known at first. Where a probe is above 0 so, because tests joined it
-    with features by chance, the transport's own error is added: by refits, as for the features.
-    """
-    width, matrix = task.matrix.shape[1], probed.table.matrix
-    probes = [k for k, unit in enumerate(transport.inner.blocks) if unit.positions[0] >= width]
-    features = [k for k in range(len(transport.inner.blocks)) if k not in probes]
-    silent = replace(task, advance=None)
-    rows = np.concatenate([fold.rows for fold in folds])
-    place, explained = np.searchsorted(task.explained, rows), task.weights.take(task.explained)
-    targets = [(k,) for k in probes]
-    kept = transport.law(silent, transport.joints(targets, width), matrix)
-
-    def scored(fitted: BlockTransport) -> Floats:
-        joints = fitted.joints(targets, width)
-        law = fitted.law(silent, joints, matrix, like=kept)
-        influence = stretch * np.concatenate(
-            [
-                fitted.fold_scores(fold.models, fold.rows, silent, law, joints).influence
-                for fold in folds
-            ]
-        )
-        shares = fitted.even_shares()[probes]
-        attributed = influence @ shares[:, probes].T
-        if task.by_unit:
-            attributed += latent_influence[place] @ shares[:, features].T
-        return np.concatenate([influence, attributed], axis=1)
-
-    both, chosen = scored(transport), task.weights.take(rows)
-    error = explained.standard_error(latent_influence).max()
-    floor = _summary(probed, both, chosen, error, variance)
-    if task.fixed or all(probe.p > NOMINAL for probe in floor.probes):
+    found = score_probes(
+        transport, probed.table.matrix, probed.units, probed.constant,
+        [positions for _, _, positions in probed.probes], latent_influence, folds, task, stretch,
+    )  # fmt: skip
+    error = task.weights.take(task.explained).standard_error(latent_influence).max()
+    floor = _summary(probed, found.values, found.weights, error, variance)
+    if found.refits is None or all(probe.p > NOMINAL for probe in floor.probes):
         return floor
-    changes: list[Floats] = []
-
-    def rescore(keep: Ints) -> Floats:
-        fitted = transport.design.fit_matrix(
-            matrix[keep], explained.take(keep), probed.constant,
-            columns=probed.units, like=transport,
-        )  # fmt: skip
-        changes.append(scored(cast("BlockTransport", fitted)) - both)
-        return chosen.mean(changes[-1])
-
-    # every group is to have rows that are scored
-    groups = dealt(explained, task.child(6), place)
-    count = int(groups.max()) + 1
-    if count < 2:
-        return floor
-    psi = group_influence(groups, rescore, np.zeros(both.shape[1]))
-    noise = np.mean([chosen.standard_error(change) ** 2 for change in changes], axis=0)
-    aware = with_transport_error(both, chosen, groups[place], psi, (count - 1) ** 2 * noise)
-    return _summary(probed, aware, chosen, error, variance)
-
-
-def _along_probes(
-    geometry: Geometry,
-    space: StraightTransport,
-    latent: Floats,
-    coordinates: Ints,
-    folds: Sequence[ReadFold],
-    task: Task,
-) -> tuple[Floats, Floats]:
-    """Return the probes' latent influence values, and the sensitivities of their line means.
-
-    ``geometry`` is of the transport with the probes, ``space`` the one without.
-    """
-    matrix = task.matrix
-    directions = geometry.directions[: matrix.shape[1], coordinates]
-    moving = np.flatnonzero(np.any(directions != 0.0, axis=0))
-    influence = np.zeros((len(latent), len(coordinates)))
-    sensitivity = np.zeros((geometry.n_latent, len(coordinates)))
-    if len(moving) == 0:
-        return influence, sensitivity
-    chosen = coordinates[moving]
-    offsets, nodes = geometry.offsets
-    found: list[list[LineMoments]] = []
-    start = 0
-    for fold in folds:
-        part = slice(start, start + len(fold.rows))
-        start = part.stop
-        lines = Lines(
-            space.points(matrix[fold.rows]),
-            np.ascontiguousarray(latent[part][:, chosen]),
-            np.ascontiguousarray(directions[:, moving]),
-            geometry.reference.only(chosen),
-            np.ascontiguousarray(offsets[:, chosen]),
-        )
-        models = [space.line_model(model) for model in fold.models]
-        # noise is what two models do not agree about: its factor in the calibrated form is 1
-        influence[part, moving], _, moments = scores_along(
-            models, lines, task.y[fold.rows], nodes, form=task.form, loss=task.loss
-        )
-        found.append(moments)
-    mass = task.weights.values[np.concatenate([fold.rows for fold in folds])]
-    share = mass / mass.sum()
-    half_slope = task.loss.half_slope if task.loss.has_generator else np.asarray
-    first, last = (
-        LineMoments(
-            half_slope(np.concatenate([moments[end].mean for moments in found])),
-            np.concatenate([moments[end].hermite for moments in found]),
-        )
-        for end in (0, -1)
-    )
-    sensitivity[:, moving] = 0.5 * (
-        hermite_sensitivity(latent, share, chosen, first.hermite, last.mean)
-        + hermite_sensitivity(latent, share, chosen, last.hermite, first.mean)
-    )
-    return influence, sensitivity
+    return _summary(probed, found.refits(), found.weights, error, variance)
 
 
 def _summary(

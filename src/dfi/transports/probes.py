@@ -1,0 +1,222 @@
+"""Columns of pure noise, scored as features are: what :mod:`dfi.methods.noise_floor` judges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from dfi._lines.base import LineMoments, Lines
+from dfi._scoring.lines import scores_along
+from dfi._scoring.sensitivity import hermite_sensitivity
+from dfi.transports.base import dealt, group_influence, with_transport_error
+from dfi.transports.blocks import BlockTransport
+from dfi.transports.linear_error import MapInfluence
+from dfi.transports.straight import StraightTransport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dfi._data.columns import Column
+    from dfi._data.weights import Weights
+    from dfi._scoring.geometry import Geometry
+    from dfi._scoring.scores import ReadFold, Task
+    from dfi._types import Bools, Floats, Ints
+    from dfi.transports.base import FittedTransport
+
+FEWEST_ROWS = 5
+"""Rows for each latent coordinate below which probes of units are not scored."""
+
+
+@dataclass(frozen=True)
+class ProbeScores:
+    """Influence values of the probes' scores in both spaces, side by side, (n, 2 probes).
+
+    ``refits``, where there are any, adds the error of a transport that was taken as known.
+    """
+
+    values: Floats
+    weights: Weights
+    refits: Callable[[], Floats] | None = None
+
+
+def why_unprobed(transport: FittedTransport, task: Task) -> str | None:
+    """Return why probes are not scored under a fitted transport; None where they are."""
+    if isinstance(transport, BlockTransport):
+        # the transport is taken as known, which with few rows would call noise significant
+        wide = FEWEST_ROWS * transport.n_latent > len(task.explained)
+        return f"there are fewer than {FEWEST_ROWS} rows for each column" if wide else None
+    if not isinstance(transport, StraightTransport):
+        return "a second fit of this transport would cost as much as the first"
+    if transport.geometry.smoothing < 1.0:
+        return "the entropic bridge averages many lines for every row"
+    return None
+
+
+def score_probes(
+    transport: FittedTransport,
+    matrix: Floats,
+    units: tuple[Column, ...],
+    constant: Bools,
+    probes: Sequence[tuple[int, ...]],
+    latent_influence: Floats,
+    folds: Sequence[ReadFold],
+    task: Task,
+    stretch: float,
+) -> ProbeScores:
+    """Fit the transport again with ``probes``, columns on the right of the matrix, and score them.
+
+    The rows of ``matrix`` are those that the task explains.
+    """
+    rows, weights = task.explained, task.weights
+    explained = weights.take(rows)
+    design = transport.design
+    if isinstance(transport, BlockTransport):
+        fitted = design.fit_blocks(matrix, explained, constant, units)
+        return _among_units(
+            cast("BlockTransport", fitted), matrix, units, constant, latent_influence, folds, task,
+            stretch,
+        )  # fmt: skip
+    fitted = design.fit_matrix(matrix, explained, constant, columns=units)
+    if not isinstance(transport, StraightTransport) or not isinstance(fitted, StraightTransport):
+        raise TypeError("probes are scored along straight lines")
+    geometry, points = fitted.geometry, fitted.points(matrix)
+    used = np.searchsorted(rows, np.concatenate([fold.rows for fold in folds]))
+    chosen = weights.take(rows[used])
+    coordinates = np.flatnonzero(geometry.active >= task.matrix.shape[1])
+    latent = geometry.encode(points[used])
+    along = _along_probes(geometry, transport, latent, coordinates, folds, task)
+    probe_influence, sensitivity = (stretch * part for part in along)
+    phi = np.concatenate([explained.mean(latent_influence), chosen.mean(probe_influence)])
+    influence = np.concatenate([latent_influence[used], probe_influence], axis=1)
+    identity = np.eye(geometry.n_latent)[:, coordinates]
+    own = geometry.attribution[coordinates]
+    attributed = np.zeros((len(used), len(coordinates)))
+    if not task.fixed:
+        moved = MapInfluence(fitted.whitening, geometry.standardize(points[used]))
+        influence[:, coordinates] += 2.0 * moved.on_map(sensitivity, identity)
+        attributed += 2.0 * geometry.weight_factor * moved.on_decoder(identity, (own * phi).T)
+    attributed += influence @ (own**2).T
+    attributed *= fitted.margin_slopes(latent, coordinates, chosen)
+    positions = geometry.active[coordinates]
+    membership = np.array([[at in probe for probe in probes] for at in positions], dtype=float)
+    both = np.concatenate([influence[:, coordinates] @ membership, attributed @ membership], axis=1)
+    return ProbeScores(both, chosen)
+
+
+def _among_units(
+    transport: BlockTransport,
+    matrix: Floats,
+    units: tuple[Column, ...],
+    constant: Bools,
+    latent_influence: Floats,
+    folds: Sequence[ReadFold],
+    task: Task,
+    stretch: float,
+) -> ProbeScores:
+    """Score probes under a transport between units, which was fitted with them.
+
+    The transport is taken as known. Where a probe is above 0 so, because tests joined it with
+    features by chance, refits add the transport's own error, as for the features.
+    """
+    width = task.matrix.shape[1]
+    probes = [k for k, unit in enumerate(transport.inner.blocks) if unit.positions[0] >= width]
+    features = [k for k in range(len(transport.inner.blocks)) if k not in probes]
+    silent = replace(task, advance=None)
+    rows = np.concatenate([fold.rows for fold in folds])
+    place, explained = np.searchsorted(task.explained, rows), task.weights.take(task.explained)
+    targets = [(k,) for k in probes]
+    kept = transport.law(silent, transport.joints(targets, width), matrix)
+
+    def scored(fitted: BlockTransport) -> Floats:
+        joints = fitted.joints(targets, width)
+        law = fitted.law(silent, joints, matrix, like=kept)
+        influence = stretch * np.concatenate(
+            [
+                fitted.fold_scores(fold.models, fold.rows, silent, law, joints).influence
+                for fold in folds
+            ]
+        )
+        shares = fitted.even_shares()[probes]
+        attributed = influence @ shares[:, probes].T
+        if task.by_unit:
+            attributed += latent_influence[place] @ shares[:, features].T
+        return np.concatenate([influence, attributed], axis=1)
+
+    both, chosen = scored(transport), task.weights.take(rows)
+    # every group is to have rows that are scored
+    groups = dealt(explained, task.child(6), place)
+    count = int(groups.max()) + 1
+
+    def refits() -> Floats:
+        changes: list[Floats] = []
+
+        def rescore(keep: Ints) -> Floats:
+            fitted = transport.design.fit_matrix(
+                matrix[keep], explained.take(keep), constant, columns=units, like=transport
+            )
+            changes.append(scored(cast("BlockTransport", fitted)) - both)
+            return chosen.mean(changes[-1])
+
+        psi = group_influence(groups, rescore, np.zeros(both.shape[1]))
+        noise = np.mean([chosen.standard_error(change) ** 2 for change in changes], axis=0)
+        return with_transport_error(both, chosen, groups[place], psi, (count - 1) ** 2 * noise)
+
+    return ProbeScores(both, chosen, None if task.fixed or count < 2 else refits)
+
+
+def _along_probes(
+    geometry: Geometry,
+    space: StraightTransport,
+    latent: Floats,
+    coordinates: Ints,
+    folds: Sequence[ReadFold],
+    task: Task,
+) -> tuple[Floats, Floats]:
+    """Return the probes' latent influence values, and the sensitivities of their line means.
+
+    ``geometry`` is of the transport with the probes, ``space`` the one without.
+    """
+    matrix = task.matrix
+    directions = geometry.directions[: matrix.shape[1], coordinates]
+    moving = np.flatnonzero(np.any(directions != 0.0, axis=0))
+    influence = np.zeros((len(latent), len(coordinates)))
+    sensitivity = np.zeros((geometry.n_latent, len(coordinates)))
+    if len(moving) == 0:
+        return influence, sensitivity
+    chosen = coordinates[moving]
+    offsets, nodes = geometry.offsets
+    found: list[list[LineMoments]] = []
+    start = 0
+    for fold in folds:
+        part = slice(start, start + len(fold.rows))
+        start = part.stop
+        lines = Lines(
+            space.points(matrix[fold.rows]),
+            np.ascontiguousarray(latent[part][:, chosen]),
+            np.ascontiguousarray(directions[:, moving]),
+            geometry.reference.only(chosen),
+            np.ascontiguousarray(offsets[:, chosen]),
+        )
+        models = [space.line_model(model) for model in fold.models]
+        # noise is what two models do not agree about: its factor in the calibrated form is 1
+        influence[part, moving], _, moments = scores_along(
+            models, lines, task.y[fold.rows], nodes, form=task.form, loss=task.loss
+        )
+        found.append(moments)
+    mass = task.weights.values[np.concatenate([fold.rows for fold in folds])]
+    share = mass / mass.sum()
+    half_slope = task.loss.half_slope if task.loss.has_generator else np.asarray
+    first, last = (
+        LineMoments(
+            half_slope(np.concatenate([moments[end].mean for moments in found])),
+            np.concatenate([moments[end].hermite for moments in found]),
+        )
+        for end in (0, -1)
+    )
+    sensitivity[:, moving] = 0.5 * (
+        hermite_sensitivity(latent, share, chosen, first.hermite, last.mean)
+        + hermite_sensitivity(latent, share, chosen, last.hermite, first.mean)
+    )
+    return influence, sensitivity
