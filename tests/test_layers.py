@@ -45,6 +45,14 @@ def test_every_module_has_its_place_in_the_order():
     assert listed == found - {"__init__"}
 
 
+def test_scoring_knows_no_transport_not_even_its_type():
+    """Scores are taken in a geometry that a transport hands over; it is not called back."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    assert not settings["exclude_type_checking_imports"]
+    for path in (ROOT / "src" / "dfi" / "_scoring").glob("*.py"):
+        assert not [name for name in imported(path) if name.startswith("dfi.transports")], path
+
+
 def test_nobody_asks_a_transport_what_kind_it_is():
     """What differs between transports is a method of theirs, also where it is only looked up."""
     folder = ROOT / "src" / "dfi" / "transports"

@@ -296,7 +296,7 @@ def test_profile_of_a_linear_model_is_a_straight_line(explainer):
     np.testing.assert_allclose(slopes, slopes[0])
     active = list(explainer.transport_.active)
     table = explainer.models_[0].predictors[0].table
-    direction = explainer.transport_.geometry.directions[:, active.index(0)]
+    direction = explainer.transport_.directions[:, active.index(0)]
     models = [p for fold in explainer.models_ for p in fold.predictors]
     base = table.matrix[:1]
     expected = np.mean([(m(base + direction) - m(base))[0] for m in models])
