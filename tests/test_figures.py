@@ -111,7 +111,7 @@ def test_answer_in_words_is_that_of_the_table():
     )  # fmt: skip
     assert told == [round(100 * shown[name][0]) for name in ("bmi", "s5", "bp")]
     low, high, score, error = said(
-        r"`bmi` expresses (\d+) % to (\d+) % of what can be explained, (\d+) of the outcome's "
+        r"`bmi` expresses (\d+) % to (\d+) % of what is explained, (\d+) of the outcome's "
         r"variance of 5930, give or take (\d+)", text,
     )  # fmt: skip
     assert [low, high] == [round(100 * share) for share in shown["bmi"][1:3]]

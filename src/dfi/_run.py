@@ -632,7 +632,8 @@ def _by_row(
     names = fits.units.names if part.names is None else part.names
     grouped = fits.data.joint or (part.names is None and fits.units.grouped)
     places = fits.data.places_of(part.rows)
-    basis = InfluenceRows(part.influence, fits.weights.take(part.rows), places)
+    weights = fits.weights.take(part.rows)
+    basis = InfluenceRows(part.influence, weights, places)
     return Importance(
         basis=basis,
         names=names,
@@ -659,11 +660,8 @@ def _by_row(
         unrelated=part.unrelated,
         components=part.components,
         undetected=part.undetected,
-        totals=(
-            None
-            if part.totals is None
-            else InfluenceRows(part.totals, fits.weights.take(part.rows), places)
-        ),
+        totals=None if part.totals is None else InfluenceRows(part.totals, weights, places),
+        parts=None if part.parts is None else InfluenceRows(part.parts, weights, places),
         by_outcome={
             name: _by_row(member, method, key, part.members[name], level, keep_rows=keep_rows)
             for name, member in zip(part.members, fits.members, strict=bool(part.members))

@@ -72,7 +72,7 @@ def test_totals_are_those_of_the_result():
     assert found["total_se"] == pytest.approx(result.total.se)
     assert found["variance"] == pytest.approx(result.quality.outcome_variance)
     assert found["of_explained"] == pytest.approx(found["total"] / found["explained"])
-    assert found["of_explained"] == pytest.approx(result.shares()["share"].sum())
+    assert found["of_explained"] == pytest.approx(result.total.value / result.explained.value)
 
 
 def test_bounds_are_missed_by_two_errors_before_it_is_said():

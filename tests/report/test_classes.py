@@ -9,6 +9,7 @@ import pytest
 from dfi._models.quality import Quality
 from dfi.report import comparison_html, report_html, summarize
 from dfi.report.summary import quality_sentences
+from dfi.results.numbers import percent
 
 
 def text_of(page):
@@ -22,11 +23,11 @@ def test_answers_begin_with_the_share_and_name_the_class(binary):
     assert summary["title"] == "What explains default = Yes?"
     first = summary["leading"][0]["text"]
     share = result.shares()["share"].max()
-    assert first.startswith(f"{100 * share:.0f} % of what can be explained (95 % interval ")
+    assert first.startswith(f"{100 * share:.0f} % of what is explained (95 % interval ")
     assert "of the variance of default" in first
     page = text_of(report_html(result))
     assert "outcome default (probability of Yes)" in page
-    assert "Shares of what can be explained, each with its own 95 % interval" in page
+    assert "Shares of what is explained, each with its own 95 % interval" in page
 
 
 def test_quality_of_a_class_has_area_interval_and_calibration(binary):
@@ -75,9 +76,9 @@ def test_loss_and_unit_of_several_classes(multiclass):
     assert "that of the prevalences alone is" in text
     assert "of entropy" in text
     assert "variance" not in summary["quality"]["text"]
-    overlap = result.overlap
-    assert f"The scores add up to {overlap.value:.2f} times what is explained" in text
-    assert summary["explained"]["overlap"] == overlap.value
+    interaction = result.interaction
+    assert f"Interactions make up at most {percent(max(interaction.value, 0.0))}" in text
+    assert summary["explained"]["interaction"] == interaction.value
 
 
 def test_table_of_the_page_begins_with_the_share(multiclass, build):

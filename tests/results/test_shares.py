@@ -143,17 +143,17 @@ def test_nothing_explained_has_no_shares_and_a_warning():
     with pytest.warns(InferenceWarning, match="what is explained is not clearly above 0"):
         assert result.shares()["share"].isna().all()
     assert result.table()["share"].isna().all()
-    assert result.overlap is None
+    assert result.interaction is None
     assert result.shares("null")["share"].notna().all()
 
 
-def test_overlap_is_the_sum_of_scores_over_what_is_explained():
+def test_interaction_is_what_total_effects_count_more_than_once():
     result = build()
-    assert result.overlap.value == pytest.approx(result.total.value / result.explained.value)
+    ratio = result.total.value / result.explained.value
+    assert result.interaction.value == pytest.approx(ratio - 1.0)
     u, e = result.influence.sum(axis=1), result.totals.values[:, 1]
-    ratio = u.mean() / e.mean()
     expected = ((u - ratio * e) / e.mean()).std(ddof=1) / np.sqrt(len(u))
-    assert result.overlap.se == pytest.approx(expected)
+    assert result.interaction.se == pytest.approx(expected)
     assert result.null_loss.value == pytest.approx(result.totals.values[:, 0].mean())
 
 
@@ -187,7 +187,7 @@ def test_groups_moments_files_and_copies_keep_shares(tmp_path):
         np.testing.assert_allclose(
             other.group(groups).shares()["se"], grouped.shares()["se"], atol=1e-12
         )
-        assert other.overlap.se == pytest.approx(result.overlap.se)
+        assert other.interaction.se == pytest.approx(result.interaction.se)
 
 
 def test_differences_have_no_totals_and_are_refused_between_losses():

@@ -59,6 +59,8 @@ class Part:
         Fit of the models behind the values, where it is not that of the full models.
     totals : ndarray of shape (len(rows), 2), optional
         Influence values of the null loss and of what is explained of it.
+    parts : ndarray of shape (len(rows), n_units + 1), optional
+        Influence values of Shapley-type parts of what is explained, and their sum.
     members : mapping of str to Part
         The parts of single classes or outcomes, where this is their sum.
     names, degenerate, unrelated, undetected, components, spread, latent, attribution : optional
@@ -93,6 +95,7 @@ class Part:
     latent: Part | None = None
     attribution: Floats | None = None
     totals: Floats | None = None
+    parts: Floats | None = None
     members: Mapping[str, Part] = field(default_factory=dict)
 
 
@@ -251,6 +254,7 @@ def summed(
         latent=latent,
         attribution=attribution,
         totals=total("totals"),
+        parts=total("parts"),
         members=parts,
     )
 

@@ -38,6 +38,7 @@ from dfi.methods.diagnosis import (
 from dfi.methods.stages import BLOCK, Plan, sampled_scores
 from dfi.transports import resolve_transport
 from dfi.transports.base import STRAIGHT_ONLY, TransportChoice, resolve_form
+from dfi.transports.walks import Parts, explained_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -416,11 +417,17 @@ class Disentangled(Method):
                 models = restricted(models, scores.rows)
                 smaller = restricted(smaller, scores.rows)
             of_models = scores
+            seed = fits.child("parts")
+            parts: Parts | None = None
+            if task.by_unit and not task.orders and task.loss.has_generator:
+                parts = explained_parts(replace(task, folds=models), transport, scores, seed)
+                parts = parts.with_error(scores, weights.take(scores.rows))
             if extrapolates:
-                of_smaller = transport.score(
-                    replace(task, folds=smaller, transport_error="ignore", readings=Readings())
-                )
+                lesser = replace(task, folds=smaller, transport_error="ignore", readings=Readings())
+                of_smaller = transport.score(lesser)
                 scores = of_models.extrapolated(of_smaller)
+                if parts is not None:
+                    parts = parts.extrapolated(explained_parts(lesser, transport, of_smaller, seed))
         totals = loss_totals(fits, models, form)
         if extrapolates:
             totals[:, 1] = 2.0 * totals[:, 1] - loss_totals(fits, smaller, form)[:, 1]
@@ -430,6 +437,7 @@ class Disentangled(Method):
             stretch = Stretch.of(task.y[explained], predicted, weights.take(explained))
             scores = scores.stretched(stretch, weights.take(scores.rows))
             totals[:, 1] = stretch.of_scores(totals[:, 1], weights.take(scores.rows))
+            parts = None if parts is None else parts.stretched(stretch, weights.take(scores.rows))
         diagnostics = explain_diagnostics(
             transport,
             scores,
@@ -479,6 +487,11 @@ class Disentangled(Method):
         part = replace(part, totals=totals)
         if part.latent is not None:
             part = replace(part, latent=replace(part.latent, totals=totals))
+        if parts is not None and part.latent is not None:
+            own = weights.take(scores.rows)
+            parts = parts.of_units(membership, own)
+            latent = replace(part.latent, parts=parts.latent)
+            part = replace(part, parts=parts.attributed, latent=latent)
         return Explained(part, models, transport, scores, membership)
 
 

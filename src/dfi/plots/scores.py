@@ -50,7 +50,7 @@ def _importance_data(
 ) -> Columns:
     """Return the numbers behind :func:`importance`: the result's table and ``significant``.
 
-    ``share`` is that of what can be explained, with its own interval from ``share_low`` to
+    ``share`` is that of what is explained, with its own interval from ``share_low`` to
     ``share_high``, where the result knows it.
 
     Parameters
@@ -86,7 +86,7 @@ def _importance_data(
     if share_table(result):
         shares = views.share_columns(result, level=level, simultaneous=simultaneous)
         columns = {"feature": columns.pop("feature"), **shares, **columns}
-    return style.take(columns, views.leading(result.scores, top))
+    return style.take(columns, result._ranking[: views.count_of(top, len(result.names))])
 
 
 importance_data = style.as_table(_importance_data)
@@ -102,10 +102,10 @@ def importance(
     simultaneous: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the scores as bars with their intervals, the largest at the top.
+    """Draw shares of what is explained as bars with their intervals, the largest at the top.
 
+    Scores where shares are not known: those of a difference, or where nothing is explained.
     Significant units (``p_adj <= 1 - level``) have a filled bar and a star, others a hollow one.
-    The axis above tells shares of what can be explained, where the result knows them.
 
     Parameters
     ----------
@@ -137,6 +137,9 @@ def importance(
     ax = style.axes_for_rows(ax, n_shown)
     rows = np.arange(n_shown)
     significant = shown["significant"]
+    shared = "share" in shown and bool(np.isfinite(shown["share"]).all())
+    keys = ("share", "share_low", "share_high") if shared else ("score", "ci_low", "ci_high")
+    value, low, high = (shown[key] * (100.0 if shared else 1.0) for key in keys)
     for chosen, face, edge, label in (
         (significant, style.BLUE, style.BLUE, "significant"),
         (~significant, "none", style.GREY, "not significant"),
@@ -144,23 +147,23 @@ def importance(
         if chosen.any():
             ax.barh(
                 rows[chosen],
-                shown["score"][chosen],
+                value[chosen],
                 height=0.66,
                 facecolor=face,
                 edgecolor=edge,
                 linewidth=1.0,
                 label=label,
             )
-    known = np.isfinite(shown["ci_low"]) & np.isfinite(shown["ci_high"])
+    known = np.isfinite(low) & np.isfinite(high)
     ax.hlines(
         rows[known],
-        shown["ci_low"][known],
-        shown["ci_high"][known],
+        low[known],
+        high[known],
         color="black",
         linewidth=1.3,
-        label=f"{100 * (result.level if level is None else level):.4g} % interval of the score",
+        label=f"{100 * (result.level if level is None else level):.4g} % interval",
     )
-    right = np.where(known, np.fmax(shown["ci_high"], shown["score"]), shown["score"])
+    right = np.where(known, np.fmax(high, value), value)
     for row in rows[significant]:
         ax.annotate(
             "*",
@@ -180,34 +183,20 @@ def importance(
     label, how = AXIS_LABEL[result.space].format(unit=shown_unit), views.group_score(result)
     if result.space == "group" and how is not None:
         label = f"importance of the group ({how})"
-    if result.space == "group" and unit != words.VARIANCE:
+    if shared:
+        told = "" if how is None else f", {how}"
+        variance = f"share of the explained {shown_unit}"
+        label = f"{variance if unit == words.VARIANCE else words.SHARE} (%){told}"
+    elif result.space == "group" and unit != words.VARIANCE:
         label = f"{label}, {unit}"
     if result.difference:
         label = f"difference of {label}"
     if outcome is not None and outcome.text is not None:
         label = f"{label}\n{views.shorten(outcome.text, 90)}"
     ax.set_xlabel(label, fontsize=9, parse_math=False)
-    _share_axis(ax, result)
     style.say_how_many(ax, n_shown, len(result.names))
     style.small_legend(ax)
     return ax
-
-
-def _share_axis(ax: Axes, result: Importance) -> None:
-    """Tell shares of what can be explained along the top; the scale is the same."""
-    explained = result.explained
-    if explained is None or np.isnan(share_table(result)["share"]).all():
-        return
-    scale = explained.value / 100.0
-    above = ax.secondary_xaxis(
-        "top",
-        functions=(
-            lambda score: np.asarray(score, dtype=np.float64) / scale,
-            lambda share: np.asarray(share, dtype=np.float64) * scale,
-        ),
-    )
-    above.set_xlabel(f"{words.SHARE} (%)", fontsize=9)
-    above.tick_params(labelsize=8)
 
 
 def _diagnostics_data(result: Importance) -> Columns:

@@ -147,7 +147,7 @@ def _with_ranks(result: Importance, rows: list[Plain]) -> list[Plain]:
     if len(rows) < 2 or not result.spec.get("valid_intervals", True):
         return [{**row, "rank_low": None, "rank_high": None} for row in rows]
     sets = rank_table(result)
-    order = views.ranking(result.scores)
+    order = result._ranking
     return [
         {**row, **{key: int(sets[key][unit]) for key in ("rank_low", "rank_high")}}
         for row, unit in zip(rows, order, strict=True)
@@ -166,7 +166,7 @@ def _mean_name(outcome: words.OutcomeWords | None) -> str:
 
 def _explained(result: Importance, target: str | None = None) -> Plain | None:
     """Return what is explained and how much of it the scores add up to, with a sentence."""
-    explained, null, overlap = result.explained, result.null_loss, result.overlap
+    explained, null, interaction = result.explained, result.null_loss, result.interaction
     if explained is None or null is None:
         return None
     # two models have no noise in common: what they explain together is more than either does
@@ -179,17 +179,12 @@ def _explained(result: Importance, target: str | None = None) -> Plain | None:
         f"{words.null_of(result.spec, target)} ({percent(explained.value / null.value)}); shares "
         "are of this."
     )
-    if overlap is not None:
-        text += (
-            f" The scores add up to {overlap.value:.2f} times what is explained "
-            f"({percent(overlap.level)} interval {overlap.ci_low:.2f} to {overlap.ci_high:.2f}): "
-            "this overlap is 1 where latent coordinates add their effects, and above where they "
-            "act together, since each is then credited with what they do jointly."
-        )
+    if interaction is not None:
+        text += f" {words.interaction_text(interaction)}"
     return {
         "value": views.finite(explained.value),
         "null": views.finite(null.value),
-        "overlap": None if overlap is None else views.finite(overlap.value),
+        "interaction": None if interaction is None else views.finite(interaction.value),
         "text": text,
     }
 
@@ -272,7 +267,7 @@ def _weights(result: Importance) -> Plain | None:
     if result.attribution is None or len(result.names) < 2:
         return None
     order, weights = views.clustered_weights(result, SHOWN_WEIGHTS)
-    rank = np.argsort(views.ranking(result.scores))
+    rank = np.argsort(result._ranking)
     return {
         "rank": [int(rank[k]) for k in order],
         "values": [[round(float(v), 4) for v in row] for row in weights],
@@ -641,7 +636,7 @@ def _leading(row: Plain, level: float, target: str | None, spec: Mapping[str, ob
         )
     text = ""
     if row.get("share") is not None:
-        text = f"{percent(row['share'])} of what can be explained"
+        text = f"{percent(row['share'])} of what is explained"
         if row["share_low"] is not None and row["share_high"] is not None:
             low, high = percent(row["share_low"]), percent(row["share_high"])
             text += f" ({percent(level)} interval {low} to {high})"

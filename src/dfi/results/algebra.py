@@ -92,6 +92,7 @@ def summed(result: Importance, groups: Groups) -> Importance:
         spec={**result.spec, "group_scores": SUM_OF_COLUMNS},
         source=None,
         totals=_totals_of(result, membership),
+        parts=None if result.parts is None else result.parts.summed(_and_last(membership, 1)),
         by_outcome={name: summed(part, groups) for name, part in result.by_outcome.items()},
     )
 
@@ -100,10 +101,15 @@ def _totals_of(result: Importance, membership: Floats) -> Influence | None:
     """Return the totals of groups: the same, beside the moments of the groups."""
     if result.totals is None or result.totals.n_units == 2:
         return result.totals
+    return result.totals.summed(_and_last(membership, 2))
+
+
+def _and_last(membership: Floats, count: int) -> Floats:
+    """Return which columns are added up, and the last ones as they are."""
     g, p = membership.shape
-    both = np.zeros((g + 2, p + 2))
-    both[:g, :p], both[g:, p:] = membership, np.eye(2)
-    return result.totals.summed(both)
+    both = np.zeros((g + count, p + count))
+    both[:g, :p], both[g:, p:] = membership, np.eye(count)
+    return both
 
 
 def subtracted(result: Importance, other: Importance, same_rows: bool | None) -> Importance:
@@ -142,6 +148,7 @@ def subtracted(result: Importance, other: Importance, same_rows: bool | None) ->
         difference=True,
         source=None,
         totals=None,
+        parts=None,
         by_outcome=by_outcome,
     )
 

@@ -208,7 +208,7 @@ class Results(Mapping[str, "Importance"]):
         -------
         frame
             By method: the columns of :meth:`dfi.Importance.table` after ``method`` (``share`` of
-            what can be explained and its interval where a method knows it, else NaN), and
+            what is explained and its interval where a method knows it, else NaN), and
             ``monte_carlo_se``, the error of the score from permutations or sampled submodels
             (0 where there is none), which is not part of ``se``. By setting: setting, feature,
             score, se, share of the sum of the scores, rank and the latent score.

@@ -74,10 +74,15 @@ DETAIL = (*TABLE, *PAGE)
 
 UNITS = (
     FEATURE,
-    Column("share", "Share of what the models explain.", "share", ends=("share_low", "share_high")),
+    Column(
+        "share",
+        "Share of what is explained; shares add up to 1.",
+        "share",
+        ends=("share_low", "share_high"),
+    ),
     Column("share_low", "Lower end of the share's interval.", "share", DETAIL, "share low"),
     Column("share_high", "Upper end of the share's interval.", "share", DETAIL, "share high"),
-    Column("score", "The score, in units of the loss.", ends=("ci_low", "ci_high")),
+    Column("score", "Total effect, in units of the loss.", ends=("ci_low", "ci_high")),
     Column(
         "se",
         "Standard error of the score.",
@@ -100,7 +105,7 @@ UNITS = (
 
 RANKS = (
     FEATURE,
-    Column("rank", "Rank of the score; equal scores share one.", "rank", TABLE),
+    Column("rank", "Rank of the share; equal ones have the same.", "rank", TABLE),
     Column("rank_low", "Best rank that the unit may have.", "rank", TABLE),
     Column("rank_high", "Worst rank that the unit may have.", "rank", TABLE),
 )

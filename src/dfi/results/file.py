@@ -358,6 +358,7 @@ def pack(result: Importance, prefix: str = "") -> tuple[dict[str, Json], Arrays]
         "default_groups": None,
         "latent": None,
         "totals": None,
+        "parts": None,
         "by_outcome": [],
     }
     for name in _ARRAYS:
@@ -369,9 +370,10 @@ def pack(result: Importance, prefix: str = "") -> tuple[dict[str, Json], Arrays]
     if result.latent is not None:
         manifest["latent"], nested = pack(result.latent, f"{prefix}latent.")
         arrays.update(nested)
-    if result.totals is not None:
-        manifest["totals"], nested = _pack_influence(result.totals, f"{prefix}totals.")
-        arrays.update(nested)
+    for key, values in (("totals", result.totals), ("parts", result.parts)):
+        if values is not None:
+            manifest[key], nested = _pack_influence(values, f"{prefix}{key}.")
+            arrays.update(nested)
     for place, (name, part) in enumerate(result.by_outcome.items()):
         # names of classes are text of any kind, those of arrays are files
         entry, nested = pack(part, f"{prefix}outcome{place}.")
@@ -436,12 +438,15 @@ def unpack(manifest: dict[str, Json], arrays: Arrays, prefix: str = "") -> dict[
             None if groups is None else Groups(tuple(groups["names"]), arrays[f"{prefix}groups"])
         ),
         "latent": None if latent is None else unpack(latent, arrays, f"{prefix}latent."),
-        # formats 1 to 3 know neither totals nor several outcomes
-        "totals": (
-            None
-            if manifest.get("totals") is None
-            else _unpack_influence(manifest["totals"], arrays, f"{prefix}totals.")
-        ),
+        # formats 1 to 3 know neither totals nor several outcomes, the first files of 4 no parts
+        **{
+            key: (
+                None
+                if manifest.get(key) is None
+                else _unpack_influence(manifest[key], arrays, f"{prefix}{key}.")
+            )
+            for key in ("totals", "parts")
+        },
         "by_outcome": {
             entry["outcome"]: unpack(entry, arrays, f"{prefix}outcome{place}.")
             for place, entry in enumerate(manifest.get("by_outcome", ()))

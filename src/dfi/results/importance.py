@@ -22,7 +22,15 @@ from dfi.inference.tests import Estimate, UnitInference, estimate_one
 from dfi.results.algebra import subtracted, summed, warn_of_sums
 from dfi.results.columns import RANKS, UNITS, in_order
 from dfi.results.file import FileFormatError, freeze, pack, read_file, thaw, unpack, write_file
-from dfi.results.tables import ShareOf, full_table, rank_table, ratios, share_table, total_estimate
+from dfi.results.tables import (
+    ShareOf,
+    full_table,
+    headline,
+    rank_table,
+    ratios,
+    share_table,
+    total_estimate,
+)
 from dfi.results.text import result_text
 from dfi.warnings import InferenceWarning, warn
 
@@ -146,6 +154,9 @@ class Importance:
         Two columns over the same rows: what the prevalence (or the mean) loses, :math:`T`, and how
         much less the models lose, :math:`E`. Where only moments are kept, those of the p units and
         of the two after them. A difference has none.
+    parts : Influence, optional
+        Over the same rows: the Shapley-type part that each of the p units has of what is explained,
+        and last their sum (:mod:`dfi._scoring.parts`). None where a score has no such part.
     by_outcome : mapping of str to Importance, optional
         The results of single classes, or of single outcomes, where there are several: the scores
         here are their sum.
@@ -183,6 +194,7 @@ class Importance:
     difference: bool = False
     source: GroupSource | None = None
     totals: Influence | None = None
+    parts: Influence | None = None
     by_outcome: Mapping[str, Importance] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
@@ -273,20 +285,26 @@ class Importance:
         return total_estimate(self, 0)
 
     @property
-    def overlap(self) -> Estimate | None:
-        r"""The sum of the scores over what is explained, :math:`\sum_l \phi_l / E`.
+    def interaction(self) -> Estimate | None:
+        r"""How much of what is explained is interaction, at most: :math:`\sum_j T_j / E - 1`.
 
-        1 for additive regressions under squared error; above where latent units act together, since
-        each is then scored with what they do jointly. None where it is not known.
+        :math:`T_j` are the total effects of the latent units, which count an interaction once for
+        each of its units, :math:`E` what is explained. 0 for additive regressions, the share of the
+        interactions where these are of pairs, more than it where three or more units act together.
+        The latent units are asked, as correlation alone makes one effect of several features. None
+        where it is not known.
         """
-        everything = np.ones((1, len(self.names)))
-        found = ratios(self, "explained", everything)
+        units = self if self.latent is None else self.latent
+        found = ratios(units, "explained", np.ones((1, len(self.names))), scores=True)
         if found is None or not np.isfinite(found.values[0]):
             return None
-        columns = found.columns(self.level, nonnegative=self.nonnegative)
+        columns = found.columns(self.level, nonnegative=False)
         low, high, error = (float(columns[key][0]) for key in ("ci_low", "ci_high", "se"))
         nan = float("nan")
-        return Estimate(float(found.values[0]), error, low, high, nan, nan, self.level)
+        return Estimate(
+            float(found.values[0]) - 1.0, error, max(0.0, low - 1.0), max(0.0, high - 1.0),
+            nan, nan, self.level,
+        )  # fmt: skip
 
     @cached_property
     def _beside_totals(self) -> Influence | None:
@@ -355,7 +373,7 @@ class Importance:
 
     @property
     def _ranking(self) -> Ints:
-        return np.argsort(-self.scores, kind="stable")
+        return np.argsort(-headline(self).mean, kind="stable")
 
     def _frame(
         self,
@@ -407,7 +425,7 @@ class Importance:
         -------
         frame
             Columns feature, share, share_low, share_high, score, se, ci_low, ci_high, z, p, p_adj.
-            ``share`` is that of what can be explained, from ``share_low`` to ``share_high`` with
+            ``share`` is that of what is explained, from ``share_low`` to ``share_high`` with
             the confidence ``level`` (:meth:`shares` has its standard error too); ``se``, ``ci_low``
             and ``ci_high`` are those of the ``score``. The three columns of the share are left out
             where the result does not know it. A unit that is ``unrelated`` to everything that the
@@ -894,6 +912,11 @@ class Importance:
                 if self.totals is None
                 else (self._beside_totals or self.totals).moments(sample, random_state=random_state)
             ),
+            parts=(
+                None
+                if self.parts is None
+                else self.parts.moments(sample, random_state=random_state)
+            ),
             by_outcome={
                 name: part.moments(sample, random_state=random_state)
                 for name, part in self.by_outcome.items()
@@ -1247,4 +1270,10 @@ def _check_totals(result: Importance) -> None:
     if totals.n_rows != result.basis.n_rows:
         raise ValueError(
             f"totals must be of the {result.basis.n_rows} rows of the units, got {totals.n_rows}"
+        )
+    parts = result.parts
+    if parts is not None and (parts.n_units, parts.n_rows) != (p + 1, result.basis.n_rows):
+        raise ValueError(
+            f"parts must be {p + 1} columns of the {result.basis.n_rows} rows of the units, got "
+            f"{parts.n_units} of {parts.n_rows}"
         )

@@ -35,14 +35,27 @@ def total_estimate(result: Importance, column: int) -> Estimate | None:
     )
 
 
-def ratios(result: Importance, of: ShareOf, parts: Floats) -> Shares | None:
+def headline(result: Importance) -> Influence:
+    """Return what units are ordered and ranked by: their parts of what is explained, or scores."""
+    if result.parts is None:
+        return result.basis
+    return result.parts.summed(np.eye(len(result.names), len(result.names) + 1))
+
+
+def ratios(
+    result: Importance, of: ShareOf, parts: Floats, *, scores: bool = False
+) -> Shares | None:
     """Return combinations of units over a total; None where that is not known.
 
-    NaN where the total is not clearly above 0.
+    Of what is explained they are those of its parts, unless total effects (``scores``) are asked
+    for. NaN where the total is not clearly above 0.
     """
     p = len(result.names)
     units: Influence | None = result.basis
-    if of == "sum":
+    if of == "explained" and result.parts is not None and not scores:
+        units, total = result.parts, np.eye(p + 1)[p]
+        parts = np.concatenate([parts, np.zeros((len(parts), 1))], axis=1)
+    elif of == "sum":
         total = np.ones(p)
     elif result.totals is None:
         return None
@@ -54,8 +67,8 @@ def ratios(result: Importance, of: ShareOf, parts: Floats) -> Shares | None:
     if units is None:  # their values are known all the same
         size = total_estimate(result, int(of == "explained"))
         known = size is not None and size.value > 2.0 * (size.se if size.se > 0 else 0.0)
-        scores = parts[:, :p] @ result.scores
-        return Shares(scores / (size.value if size is not None and known else np.nan), None)
+        values = parts[:, :p] @ result.scores
+        return Shares(values / (size.value if size is not None and known else np.nan), None)
     if not is_clear(units.summed(total[None, :])):
         return Shares(np.full(len(parts), np.nan), None)
     return shares_of(units, total, parts)
@@ -140,7 +153,7 @@ def rank_table(
     if result.undetected is not None:
         undetected = np.where(result.unrelated, result.undetected, 0.0)
     return rank_sets(
-        result.basis,
+        headline(result),
         level=result.level if level is None else level,
         remainder=scale if np.isfinite(scale) else 0.0,
         undetected=undetected,

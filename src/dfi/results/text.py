@@ -51,6 +51,11 @@ def result_text(result: Importance) -> str:
         fit,
         *text_lines(UNITS, [result.names[unit] for unit in order], rows, result.level),
     ]
+    together = None
+    if result.space != "latent" and how != "shapley":
+        together = result.interaction
+    if together is not None:
+        lines.append(words.interaction_text(together))
     if result.nonnegative and (result.scores[order][:SHOWN_ROWS] < 0.0).any():
         lines.append(BELOW_ZERO)
     unrelated = int(np.sum(result.unrelated))

@@ -134,11 +134,16 @@ def ranking(scores: Floats) -> Ints:
 
 def leading(scores: Floats, top: int | None) -> Ints:
     """Return the ``top`` units with the largest scores, all for None."""
+    return ranking(scores)[: count_of(top, len(scores))]
+
+
+def count_of(top: int | None, n_units: int) -> int:
+    """Return how many units are shown, or raise; all for None."""
     if top is None:
-        return ranking(scores)
+        return n_units
     if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1:
         raise ValueError(f"top must be a whole number of 1 or more, or None, got {top!r}")
-    return ranking(scores)[:top]
+    return int(top)
 
 
 def unit_columns(

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dfi.losses import LOSSES
+from dfi.results.numbers import percent
 
 if TYPE_CHECKING:
     from dfi._models.quality import Quality
+    from dfi.inference.tests import Estimate
 
-SHARE = "share of what can be explained"
+SHARE = "share of what is explained"
 """What the first number of a unit is."""
 
 VARIANCE = "variance of the outcome"
@@ -167,3 +169,12 @@ def sample_text(spec: Mapping[str, object]) -> str:
         return ""
     why = _WHY.get(str(spec.get("why")), str(spec.get("why")))
     return f"{rows:,} of {of:,} rows explained: {why}"
+
+
+def interaction_text(found: Estimate) -> str:
+    """Say how much of what is explained features do together, not each for itself."""
+    interval = f"{percent(found.ci_low)} to {percent(found.ci_high)}"
+    return (
+        f"Interactions make up at most {percent(max(found.value, 0.0))} of what is explained "
+        f"({percent(found.level)} interval {interval})."
+    )

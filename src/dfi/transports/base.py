@@ -498,6 +498,10 @@ class FittedTransport(ABC):
         del matrix, orders
         return 0.0
 
+    def received(self, attribution: Floats) -> Floats:
+        """Return what features receive of a latent score that has no direction, up to a factor."""
+        return attribution
+
     @property
     def shares_variance(self) -> bool:
         """Whether attributed scores are averages of latent ones, so shares of the variance."""

@@ -1173,6 +1173,11 @@ class BlockTransport(FittedTransport):
         again = replace(scores, latent=found.law, attributed=attributed, attribution=shares)
         return again if scores.unread is None else again.silenced(scores.unread)
 
+    def received(self, attribution: Floats) -> Floats:
+        """Return what blocks receive: the attribution of scores is that of their directions."""
+        del attribution
+        return self.even_shares()
+
     def even_shares(self) -> Floats:
         """Return what each block receives of another whose effect has no direction."""
         squared, owner = self.geometry.attribution**2, self.inner.owner

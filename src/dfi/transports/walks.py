@@ -1,0 +1,385 @@
+r"""Shapley-type parts of what is explained: they add up, row by row.
+
+Latent units are independent, so a regression is a sum of interactions :math:`\eta_S`, and unit
+``j`` has the local Shapley value :math:`\psi_j = \sum_{S \ni j} \eta_S/|S|`. With
+:math:`e = \eta - \bar y` and two models ``a``, ``b`` fitted on disjoint rows
+
+.. math:: u_{ij} = \{y - \eta^a + \tfrac12 e^a\}\,\psi^b_{ij}
+          + \{y - \eta^b + \tfrac12 e^b\}\,\psi^a_{ij}, \qquad
+          \sum_j u_{ij} = (y - \bar y)^2 - (y - \eta^a)(y - \eta^b) .
+
+In the population a unit has :math:`\sum_{S \ni j} V_S/|S|`: a main effect whole, half of a pair.
+The bias is a product of the two models' errors, as that of the cross form. Under another loss the
+factors of :math:`\psi` are slopes of the loss averaged along the way from the mean to the
+predictions (Aumann and Shapley), which is the same for squared error.
+
+**The values** :math:`\psi` come from differences. Between two rows ``i`` and ``k`` one walks from
+the latent coordinates of one to those of the other, unit by unit, along a random order and its
+reverse. What unit ``j`` changes on the way is
+
+.. math:: \delta_j(i, k) = \psi_{ij} - \psi_{kj} + \text{noise}, \qquad
+          \sum_j \delta_j(i, k) = \eta_i - \eta_k,
+
+antisymmetric, without noise where effects are additive, with a mean of 0 given either row else. The
+rows of a fold are the nodes of a graph, two random cycles through all of them; least squares over
+its edges gives :math:`\psi` up to a constant. Half of a pair's variance is left as noise by one
+edge, .19 of it by the graph; as :math:`u` is linear in :math:`\psi`, noise has no bias.
+
+**Some rows** are enough where there are many. With :math:`v` the total effects' influence values,
+:math:`x_i = \sum_j (u_{ij} - v_{ij})`, which needs no walk, and :math:`\pi` the regression of
+:math:`u - v` on ``x`` (:math:`\sum_j \pi_j = 1`), rows that were drawn with probability ``q`` have
+
+.. math:: v_{ij} + \pi_j x_i + \frac{1\{i\ \text{drawn}\}}{q_i}\{u_{ij} - v_{ij} - \pi_j x_i\},
+
+which adds up in every row, and whose spread holds the error of the sample.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from joblib import delayed
+
+from dfi._lines.base import blocks
+from dfi._models.parallel import in_parallel
+from dfi._scoring.forms import explained_rows
+from dfi._scoring.scores import pool, read_fold
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfi._data.weights import Weights
+    from dfi._lines.base import LineModel
+    from dfi._scoring.forms import ScoreForm, Stretch
+    from dfi._scoring.scores import Scores, Task
+    from dfi._types import Floats, Ints
+    from dfi.losses import Loss
+    from dfi.transports.base import FittedTransport
+
+CYCLES = 2
+"""Random cycles of a graph: one is a ring, along which noise adds up."""
+
+STEPS = 25_000
+"""Predictions of one model over all rows that are walked between."""
+
+MOST_ROWS, FEWEST_ROWS = 512, 64
+FEWEST_NODES = 32
+"""Rows of a fold's graph; folds with fewer borrow rows of others, as ends of walks alone."""
+
+NUMBERS_AT_ONCE = 1 << 22
+"""Numbers in the rows that a model is asked about at once: 32 MB."""
+
+PATH_NODES = 8
+"""Gauss-Legendre nodes along the way from the mean to a prediction."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Parts of what is explained as uncentred influence values (n, units), in both spaces.
+
+    ``*_by_repeat`` (repeats, units) are the means of each repeated split.
+    """
+
+    latent: Floats
+    attributed: Floats
+    latent_by_repeat: Floats
+    attributed_by_repeat: Floats
+
+    def extrapolated(self, smaller: Parts) -> Parts:
+        """Return the parts that models of ever more rows tend to, as scores do."""
+        repeats = np.arange(len(self.latent_by_repeat)) % len(smaller.latent_by_repeat)
+        return Parts(
+            2.0 * self.latent - smaller.latent,
+            2.0 * self.attributed - smaller.attributed,
+            2.0 * self.latent_by_repeat - smaller.latent_by_repeat[repeats],
+            2.0 * self.attributed_by_repeat - smaller.attributed_by_repeat[repeats],
+        )
+
+    def stretched(self, stretch: Stretch, weights: Weights) -> Parts:
+        """Return the parts times a factor, as scores are."""
+        return Parts(
+            stretch.of_scores(self.latent, weights),
+            stretch.of_scores(self.attributed, weights),
+            stretch.factor * self.latent_by_repeat,
+            stretch.factor * self.attributed_by_repeat,
+        )
+
+    def with_error(self, scores: Scores, weights: Weights) -> Parts:
+        r"""Return the parts with the transport's own error in their influence values.
+
+        Of the total effects :math:`T` it is the difference :math:`\tau` of what accounts for it and
+        what does not. What is explained does not depend on the transport, and an additive
+        regression has the same parts as total effects, so that parts have
+
+        .. math:: \tau_l - w_l \textstyle\sum_k \tau_k, \qquad w_l \propto |T_l - \phi_l|:
+
+        exact without interactions. Where there are some it is theirs that :math:`\sum_k \tau_k`
+        moves.
+        """
+        known = scores.known
+        return replace(
+            self,
+            latent=_with_terms(self.latent, scores.latent - known.latent, known.latent, weights),
+            attributed=_with_terms(
+                self.attributed, scores.attributed - known.attributed, known.attributed, weights
+            ),
+        )
+
+    def of_units(self, membership: Floats, weights: Weights) -> Parts:
+        """Return the parts of units and their sum; errors hold what differs between repeats."""
+        latent = self.latent_by_repeat @ membership
+        attributed = self.attributed_by_repeat @ membership
+        return Parts(
+            _with_split(self.latent @ membership, latent, weights),
+            _with_split(self.attributed @ membership, attributed, weights),
+            latent,
+            attributed,
+        )
+
+
+def _with_terms(parts: Floats, terms: Floats, total: Floats, weights: Weights) -> Floats:
+    if not terms.any():
+        return parts
+    terms = terms - weights.mean(terms)
+    size = np.abs(weights.mean(total) - weights.mean(parts))
+    own = np.abs(weights.mean(parts))
+    share = size + 1e-6 * own
+    share = share / share.sum() if share.sum() > 0 else np.full(len(share), 1.0 / len(share))
+    return np.asarray(parts + terms - np.outer(terms.sum(axis=1), share))
+
+
+def _with_split(parts: Floats, by_repeat: Floats, weights: Weights) -> Floats:
+    r"""Return parts and their sum, shares of which err by what differs between splits too.
+
+    .. math:: u_l \to r_l U + q_l, \qquad q_l = s_l (u_l - r_l U), \quad U = \textstyle\sum_k u_k,
+
+    with :math:`s_l^2 - 1` the variance of the shares :math:`r_l` between repeats over their number,
+    in units of that of their influence values. What :math:`\sum_l q_l` is then is taken off again,
+    so that parts add up.
+    """
+    whole = parts.sum(axis=1)
+    size = float(weights.mean(whole)[0])
+    sums = by_repeat.sum(axis=1, keepdims=True)
+    if len(by_repeat) > 1 and size > 0 and np.all(sums > 0):
+        share = weights.mean(parts) / size
+        apart = parts - np.outer(whole, share)
+        error = weights.standard_error(apart) / size
+        spread = (by_repeat / sums).std(axis=0, ddof=1)
+        ratio = np.divide(
+            spread**2 / len(by_repeat), error**2, out=np.zeros_like(error), where=error > 0
+        )
+        apart = (apart - weights.mean(apart)) * np.sqrt(1.0 + ratio)
+        apart -= np.outer(apart.sum(axis=1), np.maximum(share, 0) / np.maximum(share, 0).sum())
+        parts = np.outer(whole, share) + apart
+    return np.column_stack([parts, parts.sum(axis=1)])
+
+
+def explained_parts(
+    task: Task, transport: FittedTransport, scores: Scores, seed: np.random.SeedSequence
+) -> Parts:
+    """Return what each unit has of what the models explain, by rows."""
+    known = scores.known
+    rows, mass = scores.rows, task.weights.values
+    shares = mass[rows] / mass[rows].sum()
+    level = float(shares @ task.y[rows])
+    n_units = known.latent.shape[1]
+    chance = _chances(shares, n_units)
+    generator = np.random.default_rng(seed)
+    drawn = np.flatnonzero(generator.random(len(rows)) < chance)
+    seeds = seed.spawn(len(task.folds))
+    tasks = (
+        delayed(_walked)(
+            read_fold(fold, task), fold.test, rows[drawn], rows, task, transport, level, one
+        )
+        for fold, one in zip(task.folds, seeds, strict=True)
+    )
+    found = list(in_parallel(tasks, task.n_jobs, threads=True, here=True))
+    # what is explained of every row, and the parts of those that were drawn
+    _, explained, total_by_repeat = pool(task.folds, [one.explained for one in found], mass)
+    inside = [replace(fold, test=np.intersect1d(fold.test, rows[drawn])) for fold in task.folds]
+    walked, parts, by_repeat = pool(inside, [one.parts for one in found], mass)
+    at = np.searchsorted(rows, walked)
+    weights = task.weights.take(rows)
+    total = known.latent
+    rest = explained - total.sum(axis=1)
+    gap = parts - total[at]
+    weight = shares[at] / chance[at]
+    square = float(weight @ rest[at] ** 2)
+    slope = (weight * rest[at]) @ gap / square if square > 0 else np.full(n_units, 1.0 / n_units)
+    latent = total + np.outer(rest, slope)
+    latent[at] += (gap - np.outer(rest[at], slope)) / chance[at, None]
+    scale = _ratio(total_by_repeat, by_repeat.sum(axis=1))
+    if known.unread is not None:
+        latent = np.where(known.unread, 0.0, latent)
+    by_repeat = by_repeat * scale[:, None]
+    shares = _attribution(known, transport)
+    moved = latent @ shares.T
+    # along the direction of a unit of several columns attributed scores go another way
+    directed = known.attributed - known.latent @ shares.T if transport.shares_variance else 0.0
+    attributed = moved + directed
+    return Parts(
+        latent,
+        attributed,
+        by_repeat,
+        by_repeat @ shares.T + weights.mean(attributed) - weights.mean(moved),
+    )
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    return np.divide(above, below, out=np.ones_like(above), where=below != 0)
+
+
+def _chances(shares: Floats, n_units: int) -> Floats:
+    """Return the probability of each row to be drawn, by its weight."""
+    count = int(np.clip(STEPS // (2 * CYCLES * max(1, n_units)), FEWEST_ROWS, MOST_ROWS))
+    if count >= np.count_nonzero(shares) and np.ptp(shares[shares > 0]) == 0:
+        return np.asarray(shares > 0, dtype=np.float64)
+    return np.minimum(1.0, count * shares)
+
+
+@dataclass(frozen=True)
+class _Walked:
+    """What is explained of the rows of a fold, (n,), and parts of those that were drawn."""
+
+    explained: Floats
+    parts: Floats
+
+
+def _walked(
+    models: Sequence[LineModel],
+    test: Ints,
+    drawn: Ints,
+    rows: Ints,
+    task: Task,
+    transport: FittedTransport,
+    level: float,
+    seed: np.random.SeedSequence,
+) -> _Walked:
+    """Return what is explained of each row of a fold, and its parts."""
+    y, mass = task.y[test], task.weights.values[test]
+    values = [model.predict(task.matrix[test]) for model in models]
+    explained = explained_rows(task.form, y, values, level, mass, task.loss)
+    own = np.intersect1d(test, drawn)
+    at = np.searchsorted(test, own)
+    levels = [level] * len(models)
+    if task.form == "cpi":
+        levels = [float(np.average(values[0], weights=mass if mass.any() else None))]
+    psi = local_values(models, own, rows, task, transport, seed)
+    few = [value[at] for value in values]
+    slopes = path_slopes(task.form, task.loss, y[at], few, level)
+    parts = np.zeros(psi.shape[1:])
+    left = explained[at].copy()
+    for value, middle, slope, of_model in zip(few, levels, slopes, psi, strict=True):
+        # what walks leave of a prediction: a constant, and what decoding does not return
+        away = value - middle - of_model.sum(axis=1)
+        complete = of_model + np.outer(away, _weights(of_model * (value - middle)[:, None]))
+        parts += slope[:, None] * complete
+        left -= slope * (value - middle)
+    return _Walked(explained, parts + np.outer(left, _weights(parts)))
+
+
+def _weights(parts: Floats) -> Floats:
+    """Return how what is left over is divided: by the size of the parts."""
+    size = np.maximum(parts.sum(axis=0), 0.0)
+    count, whole = parts.shape[1], size.sum()
+    return np.asarray(size / whole if whole > 0 else np.full(count, 1.0 / max(1, count)))
+
+
+def local_values(
+    models: Sequence[LineModel],
+    own: Ints,
+    rows: Ints,
+    task: Task,
+    transport: FittedTransport,
+    seed: np.random.SeedSequence,
+) -> Floats:
+    r"""Return :math:`\psi` of rows, centred, by least squares of walks, (models, n, units)."""
+    generator = np.random.default_rng(seed)
+    mass = task.weights.values
+    nodes = own
+    if len(own) < FEWEST_NODES:
+        others = np.setdiff1d(rows[mass[rows] > 0], own)
+        count = min(len(others), FEWEST_NODES - len(own))
+        chance = mass[others] / mass[others].sum() if count else None
+        nodes = np.concatenate([own, generator.choice(others, count, replace=False, p=chance)])
+    n_units = int(transport.drawn_as_one.max(initial=-1)) + 1
+    if len(nodes) < 2 or n_units == 0:
+        return np.zeros((len(models), len(own), n_units))
+    latent = transport.draw(task.matrix[nodes], generator)
+    cycles = [generator.permutation(len(nodes)) for _ in range(CYCLES)]
+    tails = np.concatenate(cycles)
+    heads = np.concatenate([np.roll(cycle, 1) for cycle in cycles])
+    place = generator.permuted(np.tile(np.arange(n_units), (len(tails), 1)), axis=1)
+
+    def predicted(givers: Ints) -> list[Floats]:
+        mixed = latent[givers[:, transport.drawn_as_one], np.arange(latent.shape[1])]
+        points = transport.decode(mixed) + transport.undecoded(task.matrix, nodes[givers])
+        return [model.predict(points) for model in models]
+
+    ends = np.stack(predicted(np.tile(np.arange(len(nodes))[:, None], (1, n_units))))
+    change = np.empty((len(models), len(tails), n_units))
+    size = NUMBERS_AT_ONCE // (2 * n_units * max(n_units, task.matrix.shape[1]))
+    for part in blocks(len(tails), max(1, size)):
+        where, tail, head = place[part], tails[part], heads[part]
+        # after each step, the units that are the tail's: those placed first, or last
+        steps = np.arange(1, n_units)[:, None]
+        ours = np.stack([where[:, None, :] < steps, where[:, None, :] >= n_units - steps], axis=1)
+        givers = np.where(ours, tail[:, None, None, None], head[:, None, None, None])
+        found = predicted(givers.reshape(-1, n_units))
+        for model, values in enumerate(found):
+            path = np.empty((len(where), 2, n_units + 1))
+            path[:, :, 1:-1] = values.reshape(len(where), 2, -1)
+            path[:, :, 0], path[:, :, -1] = ends[model][head, None], ends[model][tail, None]
+            gained = np.diff(path, axis=2)
+            ahead = np.take_along_axis(gained[:, 0], where, axis=1)
+            back = np.take_along_axis(gained[:, 1], n_units - 1 - where, axis=1)
+            change[model, part] = 0.5 * (ahead + back)
+    return _least_squares(change, tails, heads, mass[nodes])[:, : len(own)]
+
+
+def _least_squares(change: Floats, tails: Ints, heads: Ints, mass: Floats) -> Floats:
+    """Return what the ends of edges have, of weighted mean 0, whose differences are given."""
+    n = len(mass)
+    incidence = np.zeros((len(tails), n))
+    incidence[np.arange(len(tails)), tails] += 1.0
+    incidence[np.arange(len(tails)), heads] -= 1.0
+    inverse = np.linalg.inv(incidence.T @ incidence + 1.0 / n)
+    found = inverse @ (incidence.T @ change)
+    return np.asarray(found - (mass / mass.sum()) @ found[:, None])
+
+
+def path_slopes(
+    form: ScoreForm, loss: Loss, y: Floats, values: Sequence[Floats], level: float
+) -> list[Floats]:
+    """Return each model's factor of its local values: what is explained for each unit of them."""
+    if form == "cpi":
+        return [y - level]
+    if loss.is_square:
+        first, last = values[0], values[-1]
+        one, other = y - 0.5 * (last + level), y - 0.5 * (first + level)
+        return [one, other] if len(values) > 1 else [one + other]
+    nodes, weights = np.polynomial.legendre.leggauss(PATH_NODES)
+    found = [np.zeros(len(y)) for _ in values]
+    for node, weight in zip(0.5 * (nodes + 1.0), 0.5 * weights, strict=True):
+        at = [level + node * (value - level) for value in values]
+        for k in range(len(values)):
+            step = 1e-4 * np.minimum(np.abs(at[k]), np.abs(1.0 - at[k])) + 1e-12
+            above, below = list(at), list(at)
+            above[k], below[k] = at[k] + step, at[k] - step
+            lost = _lost(loss, y, below) - _lost(loss, y, above)
+            found[k] += weight * lost / (2.0 * step)
+    return found
+
+
+def _lost(loss: Loss, y: Floats, values: Sequence[Floats]) -> Floats:
+    return loss.of(y, values[0]) if len(values) == 1 else loss.of_two(y, values[0], values[1])
+
+
+def _attribution(known: Scores, transport: FittedTransport) -> Floats:
+    """Return what each unit receives of each latent one; columns add up to 1."""
+    weights = transport.received(known.attribution)
+    total = weights.sum(axis=0)
+    shares: Floats = np.divide(weights, total, out=np.eye(len(weights)), where=total > 0)
+    return shares
