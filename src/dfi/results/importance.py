@@ -317,17 +317,21 @@ class Importance:
 
     @validated
     def shares(self, of: ShareOf = "explained", level: float | None = None) -> Frame:
-        r"""Return scores as shares :math:`r_l = \phi_l / D` of a total, with their own errors.
+        r"""Return shares of a total with their own errors; those of what is explained add up to 1.
 
-        Their influence values are :math:`u^r_{il} = r_l + (u_{il} - r_l u^D_i)/\bar u^D`: score and
-        total are of the same rows, and what they share cancels.
+        With :math:`e = \eta - \bar y` and :math:`\psi_l` the attributed Shapley value of a row,
+        a unit's part of what is explained is
+        :math:`u_l = (y - \eta + \tfrac12 e)\,2\psi_l`, for two models the mean of both products
+        (:mod:`dfi._scoring.parts`). Shares :math:`r_l = \bar u_l / \bar u^D` have the influence
+        values :math:`u^r_{il} = r_l + (u_{il} - r_l u^D_i)/\bar u^D`: part and total are of the
+        same rows, and what they have in common cancels.
 
         Parameters
         ----------
         of : {"explained", "null", "sum"}, default="explained"
-            The total :math:`D`: what the models explain, what the prevalence (the mean outcome)
-            loses, which for squared error is the outcome's variance, or the sum of the scores.
-            With interactions, shares of the first two can add up to more than 1 (:attr:`overlap`).
+            The total :math:`D`: what the models explain; or, of scores, what the prevalence (the
+            mean outcome) loses, which for squared error is the outcome's variance, or their sum.
+            An interaction is divided evenly between its units; scores count it for each of them.
         level : float, optional
             Confidence level; that of the result by default.
 
