@@ -358,8 +358,8 @@ class Importance:
         >>> result.shares().round(2)
           feature  share    se  ci_low  ci_high
         0      x0   0.69  0.02    0.65     0.73
-        1      x1   0.31  0.02    0.27     0.35
-        2      x2  -0.00  0.00    0.00     0.00
+        1      x1   0.31  0.02    0.27     0.36
+        2      x2  -0.00  0.00    0.00     0.01
         """
         columns = share_table(self, of, level)
         if not columns:
