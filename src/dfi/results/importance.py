@@ -294,7 +294,8 @@ class Importance:
         The latent units are asked, as correlation alone makes one effect of several features. None
         where it is not known.
         """
-        units = self if self.latent is None else self.latent
+        known = self.latent is not None and self.latent.totals is not None
+        units = self.latent if self.latent is not None and known else self
         found = ratios(units, "explained", np.ones((1, len(self.names))), scores=True)
         if found is None or not np.isfinite(found.values[0]):
             return None
