@@ -45,7 +45,7 @@ from joblib import delayed
 from dfi._lines.base import blocks
 from dfi._models.parallel import in_parallel
 from dfi._scoring.forms import explained_rows
-from dfi._scoring.scores import pool, read_fold
+from dfi._scoring.scores import fold_lines, pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,7 +191,7 @@ def explained_parts(
     seeds = seed.spawn(len(task.folds))
     tasks = (
         delayed(_walked)(
-            read_fold(fold, task), fold.test, rows[drawn], rows, task, transport, level, one
+            fold_lines(fold, task).models, fold.test, rows[drawn], rows, task, transport, level, one
         )
         for fold, one in zip(task.folds, seeds, strict=True)
     )

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import dfi
-from dfi._scoring import parts as walks
 from dfi.methods import prepare
 from dfi.methods.disentangled import Disentangled
+from dfi.transports import walks
 
 LAWS = {
     "linear": lambda z: z[:, 0] - 0.5 * z[:, 2],
