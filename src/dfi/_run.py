@@ -22,7 +22,7 @@ from dfi.inference.intervals import check_level
 from dfi.methods import resolve_methods
 from dfi.methods.base import summed, with_totals
 from dfi.methods.disentangled import Disentangled
-from dfi.methods.local import BACKGROUND, MOST_BYTES, LocalScale, explain_locally
+from dfi.methods.row_models import BACKGROUND, MOST_BYTES, LocalScale, explain_locally
 from dfi.results.collection import MethodRecord, Results
 from dfi.results.file import describe_setting, versions
 from dfi.results.importance import Importance

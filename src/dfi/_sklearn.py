@@ -15,7 +15,7 @@ from dfi._parameters import check, documented, named_only, taken_by, validated
 from dfi._run import FittedSource, importance, importances, refusal
 from dfi.inference.influence import InfluenceRows
 from dfi.methods.disentangled import Disentangled
-from dfi.methods.local import BACKGROUND, LocalScale
+from dfi.methods.row_models import BACKGROUND, LocalScale
 from dfi.transports.linear_error import FIXED
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ BLOCK_ENTRIES = 2**21
 
 
 @dataclass(frozen=True)
-class Kernel:
+class CouplingKernel:
     """A solved coupling of rows with normal points.
 
     ``atoms`` (n, d) are the encoded rows, of shares ``mass``, ``targets`` (m, d) the points;
@@ -132,7 +132,7 @@ def nodes_and_weights() -> tuple[Floats, Floats]:
     return nodes[keep], weights[keep] / weights[keep].sum()
 
 
-def latent_regression(kernel: Kernel, values: Floats, points: Floats) -> Floats:
+def latent_regression(kernel: CouplingKernel, values: Floats, points: Floats) -> Floats:
     r"""Return :math:`\eta(z) = \sum_i \alpha_i(z) \mu(X_i)` of each model at points, (m, k)."""
     eta = np.empty((len(points), values.shape[1]))
     for part in blocks(len(points), BLOCK_ENTRIES // len(kernel.atoms)):
@@ -141,7 +141,7 @@ def latent_regression(kernel: Kernel, values: Floats, points: Floats) -> Floats:
 
 
 def line_averages(
-    kernels: Sequence[Kernel], values: Sequence[Floats], points: Floats
+    kernels: Sequence[CouplingKernel], values: Sequence[Floats], points: Floats
 ) -> LineAverages:
     """Average the latent regressions and the Jacobian along every line through latent points."""
     m, d = points.shape
@@ -169,7 +169,7 @@ def line_averages(
 class _Line:
     """One coordinate of one kernel: everything that a replacement value changes."""
 
-    def __init__(self, kernel: Kernel, value: Floats, j: int, nodes: Floats) -> None:
+    def __init__(self, kernel: CouplingKernel, value: Floats, j: int, nodes: Floats) -> None:
         self.kernel, self.j, self.nodes = kernel, j, nodes
         self.others = np.delete(np.arange(kernel.n_latent), j)
         own = kernel.atoms[:, j]
@@ -204,10 +204,10 @@ class _Line:
 
 def entropic_scores(
     task: Task,
-    kernel: Kernel,
+    kernel: CouplingKernel,
     *,
     atom_rows: Ints,
-    halves: Sequence[tuple[Kernel, Ints]] = (),
+    halves: Sequence[tuple[CouplingKernel, Ints]] = (),
 ) -> Scores:
     """Score held-out rows under a kernel with atoms ``atom_rows``, or across two ``halves``."""
     matrix = task.matrix
@@ -298,7 +298,7 @@ def _pairs(averages: LineAverages, models: Ints) -> list[Pair]:
 
 
 def _held_out(
-    kernel: Kernel,
+    kernel: CouplingKernel,
     rows: Floats,
     y: Floats,
     pieces: tuple[Floats, Floats],

@@ -55,7 +55,7 @@ OF_SIZE = 1e-13
 
 
 @dataclass(frozen=True)
-class Overlap(Summed):
+class Orthogonality(Summed):
     r"""How far an error of the regression moves scores at first order: sums over rows.
 
     The cross form and the LOCO-type one are built so that an error ``g`` of the regression enters a
@@ -78,7 +78,7 @@ class Overlap(Summed):
     rows: float
 
     @classmethod
-    def of(cls, product: Floats, mass: Floats) -> Overlap:
+    def of(cls, product: Floats, mass: Floats) -> Orthogonality:
         rows = float(np.count_nonzero(mass))
         return cls(mass @ product, mass @ product**2, float(mass.sum()), rows)
 
@@ -120,7 +120,7 @@ class LineScores:
     gradient: Floats
     curvature: Floats
     regressions: tuple[LatentRegression, ...] = ()
-    overlap: Overlap | None = None
+    overlap: Orthogonality | None = None
     differences: Differences | None = None
     gradients: Gradients | None = None
     product: Floats | None = None
@@ -227,7 +227,7 @@ class _Sums:
 
     sensitivity: SensitivityMoments
     coefficients: HermiteCoefficients
-    overlaps: list[Overlap] = field(default_factory=list)
+    overlaps: list[Orthogonality] = field(default_factory=list)
     residuals: list[Floats] = field(default_factory=list)
 
 
@@ -264,7 +264,7 @@ class _Block:
         pair = self._slopes(evaluations)
         sums.sensitivity.add(latent, self.mass, pair, weights, offsets, geometry.kernel_loadings)
         if self.loss.is_square and self.form != "cpi":
-            sums.overlaps.append(_overlap(evaluations, weights, self.mass))
+            sums.overlaps.append(_orthogonality(evaluations, weights, self.mass))
         if self.form == "calibrated":
             sums.residuals.append(self._residual(evaluations, latent, weights))
         values = np.tensordot(weights, _combine(self.form, self.y, evaluations, self.loss), axes=1)
@@ -376,7 +376,7 @@ def _evaluated(models: Sequence[LineModel], lines: Lines) -> list[_Evaluation]:
     return [_Evaluation(model.predict(lines.points), model.moments(lines)) for model in models]
 
 
-def _overlap(evaluations: list[_Evaluation], weights: Floats, mass: Floats) -> Overlap:
+def _orthogonality(evaluations: list[_Evaluation], weights: Floats, mass: Floats) -> Orthogonality:
     """Return the products of what leaves a line's mean and the mean itself, model by model."""
     first, last = evaluations[0], evaluations[-1]
     total = max(float(mass.sum()), np.finfo(float).tiny)
@@ -385,7 +385,7 @@ def _overlap(evaluations: list[_Evaluation], weights: Floats, mass: Floats) -> O
         (first.value[:, None] - first.moments.mean) * (last.moments.mean - level[1])
         + (last.value[:, None] - last.moments.mean) * (first.moments.mean - level[0])
     )
-    return Overlap.of(np.tensordot(weights, product, axes=1), mass)
+    return Orthogonality.of(np.tensordot(weights, product, axes=1), mass)
 
 
 def _drawn_points(pairs: int, latent: Floats, generator: np.random.Generator) -> Iterator[Floats]:

@@ -241,7 +241,7 @@ class Disentangled(Method):
         design.check(transport_error=self.transport_error, integration=self.quadrature)
         return form
 
-    def _form_of(self, design: Transport, fits: Fits) -> ScoreForm:
+    def form_for(self, design: Transport, fits: Fits) -> ScoreForm:
         """Return the form for the loss of these fits, or raise where there is none."""
         loss = fits.loss
         reason = self.refuses(fits)
@@ -310,7 +310,7 @@ class Disentangled(Method):
     def foreseen(self, fits: Fits) -> Foreseen:
         """Return what will be done with a table, or raise, before anything is fitted."""
         design = resolve_transport(self.transport)
-        form = self._form_of(design, fits)
+        form = self.form_for(design, fits)
         blocks, groups = fits.data.blocks, fits.data.groups
         if self.additive:
             if groups is None or not fits.data.joint or form == "cpi":
@@ -349,7 +349,7 @@ class Disentangled(Method):
             choice = design.choose(*_rows_of(population, fits), columns, fits.child("auto"))
         if choice.reasons:
             design = choice.design
-            self._form_of(design, fits)
+            self.form_for(design, fits)
             self._check_units(design, columns, fits.constant)
         if fits.data.joint and not design.disentangles_units:
             raise ValueError(

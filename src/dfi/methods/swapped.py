@@ -80,7 +80,7 @@ def why_not(method: Disentangled, before: Fits, after: Fits) -> str | None:
     if method.additive:
         return "Shapley values of groups have no law and relation of their own: use joint scores"
     for fits in (before, after):
-        form = method._form_of(design, fits)
+        form = method.form_for(design, fits)
         if form not in ("cross", "loco"):
             return (
                 f"{argument('form', form)} has no law and relation of its own: use "
@@ -224,7 +224,7 @@ class _Walk:
                 matrix[rows], law.weights.take(rows), constant, columns, law.child("auto")
             )
         transport = _fitted(choice.design, law, table, constant, columns)
-        form = method._form_of(choice.design, relation)
+        form = method.form_for(choice.design, relation)
         return cls(method, law, relation, shared, table, constant, transport, form)
 
     def _keeping_variance(self, models: Sequence[FoldModels]) -> _Walk:

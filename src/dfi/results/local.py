@@ -44,8 +44,8 @@ class LocalAttributions:
 
     :math:`\sum_l c_{il} = \hat\mu(x_i) - \text{base}_i` in every row: the latent Shapley value of
     each coordinate, by a formula that is exact for interactions of two
-    (:mod:`dfi._scoring.local`), shared out as scores are. Correlated features share what they
-    carry together, whichever of them the model reads.
+    (:mod:`dfi._scoring.latent_shapley`), shared out as scores are. Correlated features share
+    what they carry together, whichever of them the model reads.
 
     Made by :meth:`dfi.Importance.local` and :meth:`dfi.DFI.local`.
 

@@ -542,7 +542,7 @@ def _pooling(count: int, rare: Ints) -> Floats:
 
 
 @dataclass(frozen=True)
-class Law:
+class DonorLaw:
     """The explained rows as they receive and give.
 
     ``encoded`` and ``latent`` (n, d) are without and with the random part of collinear units;
@@ -754,8 +754,8 @@ class BlockTransport(FittedTransport):
         task: Task,
         joints: Sequence[Joint],
         rows: Floats | None = None,
-        like: Law | None = None,
-    ) -> Law:
+        like: DonorLaw | None = None,
+    ) -> DonorLaw:
         """Return who gives to whom among the explained rows, as in ``like`` for a refit.
 
         ``rows`` are theirs of the matrix.
@@ -774,7 +774,7 @@ class BlockTransport(FittedTransport):
             shares = np.tile(share, 2) / 2.0
         if like is not None:
             walking = Donors(giving, given, shares, like.walking.chosen)
-            return Law(encoded, latent, walking, like.strata)
+            return DonorLaw(encoded, latent, walking, like.strata)
         order = self.order(whitened)
         chosen = np.empty((len(rows), walked), dtype=np.intp)
         if walked:
@@ -791,7 +791,7 @@ class BlockTransport(FittedTransport):
         if len(giving) > len(rows):
             own, ties = effects, np.concatenate([ties, ties + len(rows)])
         strata = Strata.of(shares, joints, effects, own, ties, places)
-        return Law(encoded, latent, walking, strata)
+        return DonorLaw(encoded, latent, walking, strata)
 
     def order(self, whitened: Floats) -> Ints:
         """Return the order of the rows in which donors are dealt."""
@@ -841,7 +841,7 @@ class BlockTransport(FittedTransport):
         models: Sequence[LineModel],
         rows: Ints,
         task: Task,
-        law: Law,
+        law: DonorLaw,
         joints: Sequence[Joint],
         number: int | None = None,
     ) -> UnitScores:
@@ -881,7 +881,7 @@ class BlockTransport(FittedTransport):
         rows: Ints,
         place: Ints,
         task: Task,
-        law: Law,
+        law: DonorLaw,
         joints: Sequence[Joint],
     ) -> UnitScores:
         points, y, form, options = task.matrix[rows], task.y[rows], task.form, task.options
@@ -931,7 +931,7 @@ class BlockTransport(FittedTransport):
         rows: Ints,
         place: Ints,
         task: Task,
-        law: Law,
+        law: DonorLaw,
         joints: Sequence[Joint],
         number: int,
     ) -> Floats:
@@ -987,7 +987,7 @@ class BlockTransport(FittedTransport):
         task: Task,
         prepared: list[tuple[LineModel, ...]],
         joints: Sequence[Joint],
-        law: Law,
+        law: DonorLaw,
     ) -> tuple[list[tuple[LineModel, ...]], LineError | None]:
         """Return models with as many nodes as lines of units need, and the error that is left."""
         lines = [joint for joint in joints if joint.is_line]
@@ -1036,7 +1036,7 @@ class BlockTransport(FittedTransport):
         task: Task,
         prepared: Sequence[tuple[LineModel, ...]],
         joints: Sequence[Joint],
-        law: Law,
+        law: DonorLaw,
     ) -> Scores:
         sent, tests = task.only(task.explained)
         jobs = (
@@ -1159,7 +1159,7 @@ class BlockTransport(FittedTransport):
             np.arange(len(points)),
             np.arange(len(points)),
             asked,
-            Law(encoded, latent, law.walking, replace(law.strata, places=places)),
+            DonorLaw(encoded, latent, law.walking, replace(law.strata, places=places)),
             joints,
         )
         return Changes(-found.left, found.moved, found.product)

@@ -80,7 +80,7 @@ FEW_ATOMS = 64
 STEP_NODES = 128
 """Nodes for a coordinate whose decoder is a step: each probability is then right to 0.4 %."""
 
-Law: TypeAlias = tuple["Floats", "Floats"]
+WeightedNodes: TypeAlias = tuple["Floats", "Floats"]
 """Nodes of a coordinate and their weights."""
 
 
@@ -332,7 +332,7 @@ class _Curves:
         nodes = task.options.nodes or DEFAULT_NODES["gauss" if rule == "gauss" else "equal"]
         return cls(task, transport, latent, rule, nodes)
 
-    def laws(self, nodes: Nodes) -> list[Law]:
+    def laws(self, nodes: Nodes) -> list[WeightedNodes]:
         """Return nodes and weights of every coordinate; steps of the decoder take more nodes."""
         transport = self.transport
         return [
@@ -386,7 +386,7 @@ class _Curves:
         error.say()
         return nodes, error
 
-    def _score_fold(self, fold: FoldModels, laws: list[Law]) -> _FoldCurves:
+    def _score_fold(self, fold: FoldModels, laws: list[WeightedNodes]) -> _FoldCurves:
         task, transport = self.task, self.transport
         n, d = len(fold.test), transport.n_latent
         values = np.stack([predictor(task.matrix[fold.test]) for predictor in fold.predictors])

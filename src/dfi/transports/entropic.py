@@ -45,7 +45,7 @@ from scipy.stats import qmc
 from dfi._lines.base import Reference, blocks
 from dfi._lines.choose import Quadrature
 from dfi._parameters import argument, check, validated_fields
-from dfi._scoring.kernel import Kernel, entropic_scores, exponents
+from dfi._scoring.kernel import CouplingKernel, entropic_scores, exponents
 from dfi.transports.base import (
     FittedTransport,
     Transport,
@@ -119,7 +119,7 @@ class EntropicTransport(FittedTransport):
 
     design: EntropicOT
     linear: LinearTransport
-    kernel: Kernel
+    kernel: CouplingKernel
     solution: Solution
 
     returns_rows: ClassVar[bool] = False
@@ -352,7 +352,7 @@ class EntropicOT(Transport):
             solution = solve(atoms, targets, self.epsilon, mass=mass, tol=self.tol)
         except RuntimeError as error:
             raise UnsuitableTransportError(str(error)) from None
-        kernel = Kernel(
+        kernel = CouplingKernel(
             linear.geometry, self.epsilon, atoms, mass, targets, solution.rows, solution.targets
         )
         return EntropicTransport(self, linear, kernel, solution)

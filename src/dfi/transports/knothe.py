@@ -119,7 +119,7 @@ def fit_vine(
 
 
 @dataclass(frozen=True)
-class Levels:
+class Jumps:
     """A column with levels: its values, and the share of rows up to each."""
 
     values: Floats
@@ -150,7 +150,7 @@ class VineTransport(CurvedTransport):
     center: Floats
     deviation: Floats
     margins: tuple[Margin, ...]
-    levels: tuple[Levels | None, ...]
+    levels: tuple[Jumps | None, ...]
     spread: Floats
     vine: Vine | None
     order: tuple[int, ...]
@@ -452,10 +452,10 @@ def _between(nodes: Floats, points: Floats) -> Floats:
     return matrix
 
 
-def _levels(column: Floats, mass: Floats) -> Levels:
+def _levels(column: Floats, mass: Floats) -> Jumps:
     values, inverse = np.unique(column, return_inverse=True)
     share = np.bincount(inverse, mass)
     values, share = values[share > 0], share[share > 0]
     cumulative = np.cumsum(share) / share.sum()
     cumulative[-1] = 1.0
-    return Levels(values, cumulative)
+    return Jumps(values, cumulative)

@@ -1,7 +1,7 @@
 r"""Single rows explained under a fitted transport: latent Shapley values, shared out to units.
 
-The latent Shapley value :math:`\psi_j` of a row (:mod:`dfi._scoring.local`) is attributed as the
-score of the coordinate is: with :math:`L = R^{1/2}`
+The latent Shapley value :math:`\psi_j` of a row (:mod:`dfi._scoring.latent_shapley`) is attributed
+as the score of the coordinate is: with :math:`L = R^{1/2}`
 
 .. math:: c_l = \sum_j s_{lj}\, \psi_j, \qquad s_{lj} = L_{lj}^2 \big/ \textstyle\sum_k L_{kj}^2,
 
@@ -35,13 +35,13 @@ from dfi._lines.base import Lines, blocks
 from dfi._lines.curves import mean_curves
 from dfi._scoring.donors import Donors, canonical_order, replaced_rows
 from dfi._scoring.error import unspent
-from dfi._scoring.local import (
+from dfi._scoring.latent_shapley import (
     POINTS_AT_ONCE,
     LatentRows,
     middle_effects,
-    noise_floor,
     order_four,
     order_two,
+    rounding_floor,
 )
 from dfi.transports.blocks import BlockTransport
 from dfi.transports.straight import StraightTransport
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from dfi._lines.base import LineModel, LineMoments
     from dfi._lines.choose import Quadrature
     from dfi._scoring.donors import Joint
-    from dfi._scoring.local import Coalitions
+    from dfi._scoring.latent_shapley import LatentGame
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport
 
@@ -109,7 +109,7 @@ class Players(Protocol):
     def shared(self, psi: Floats, matrix: Floats) -> Floats:
         """Return latent values shared out to the units."""
 
-    def coalitions(self, matrix: Floats) -> Coalitions:
+    def coalitions(self, matrix: Floats) -> LatentGame:
         """Return the model at rows that are mixed with those of the background."""
 
     @property
@@ -242,7 +242,7 @@ class StraightPlayers:
         value = self.model.predict(transport.points(reference.matrix))
         self.base = float(reference.share @ value)
         self.spread = float(np.sqrt(reference.share @ (value - self.base) ** 2))
-        self.floor = noise_floor(value)
+        self.floor = rounding_floor(value)
         self._background = spread_sample(matrix, norms, mass, background)
         self._seed = seed
         self.shares = _shares(self.geometry.attribution**2)
@@ -296,12 +296,12 @@ class StraightPlayers:
         del matrix
         return np.asarray(psi @ self.shares.T @ self.membership)
 
-    def coalitions(self, matrix: Floats) -> _StraightCoalitions:
+    def coalitions(self, matrix: Floats) -> _StraightGame:
         """Return the model at rows that are mixed with those of the background."""
         lines, _ = self._of_background
         points = self.transport.points(matrix)
         noise = _null_noise(self.geometry.null, lines.latent.shape, self._seed)
-        return _StraightCoalitions(self, points, self.geometry.encode(points), lines.latent + noise)
+        return _StraightGame(self, points, self.geometry.encode(points), lines.latent + noise)
 
 
 def _shares(weights: Floats) -> Floats:
@@ -350,7 +350,7 @@ def _null_noise(null: Floats, shape: tuple[int, ...], seed: np.random.SeedSequen
 
 
 @dataclass(frozen=True)
-class _StraightCoalitions:
+class _StraightGame:
     players: StraightPlayers
     points: Floats
     latent: Floats
@@ -394,7 +394,7 @@ class BlockPlayers:
         value = self.model.predict(reference.matrix)
         self.base = float(reference.share @ value)
         self.spread = float(np.sqrt(reference.share @ (value - self.base) ** 2))
-        self.floor = noise_floor(value)
+        self.floor = rounding_floor(value)
         self._background = spread_sample(matrix, norms, mass, background)
         self.contexts = spread_sample(matrix, norms, mass, min(CONTEXTS, background))
         self.centre = spread_sample(matrix, norms, mass, MOST_CENTRED)
@@ -529,9 +529,9 @@ class BlockPlayers:
         whole[:, units] = found
         return whole
 
-    def coalitions(self, matrix: Floats) -> _BlockCoalitions:
+    def coalitions(self, matrix: Floats) -> _BlockGame:
         """Return the model at rows that are mixed with those of the background."""
-        return _BlockCoalitions(self, matrix, self.transport.encode(matrix))
+        return _BlockGame(self, matrix, self.transport.encode(matrix))
 
 
 @dataclass(frozen=True)
@@ -544,7 +544,7 @@ class _Centre:
 
 
 @dataclass(frozen=True)
-class _BlockCoalitions:
+class _BlockGame:
     players: BlockPlayers
     matrix: Floats
     latent: Floats

@@ -54,7 +54,7 @@ N_MOVED = 200
 DIFFERS = "the trees as read differ from the model's own predictions by {:.1e} of their scale"
 
 
-class Explained(TypedDict):
+class ExplainedClass(TypedDict):
     """What is explained of a classifier: the class ``column``, by its log-odds where ``margin``."""
 
     column: int
@@ -297,7 +297,7 @@ def _read(predictor: Predictor) -> TreeLines:
     return trees.lines(at_midpoints(plain.with_columns(positions, len(base)), predictor.levels))
 
 
-def _explained(predictor: Predictor) -> Explained:
+def _explained(predictor: Predictor) -> ExplainedClass:
     """Return what is explained of a classifier: which class, and on which scale."""
     return {"column": predictor.explained_class, "margin": predictor.scale == "margin"}
 

@@ -131,7 +131,7 @@ def explain_locally(
             f"explain with disjoint groups, or with {argument('units', 'columns')}"
         )
     design = _design(fits, method, blocks.columns)
-    crossed = method._form_of(design, fits) in CROSSED
+    crossed = method.form_for(design, fits) in CROSSED
     uses = _uses(fits, crossed, held_out, len(matrix), method, scale)
     transports = _Transports(fits, design, blocks.columns)
     for use in uses:

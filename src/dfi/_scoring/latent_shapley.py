@@ -66,7 +66,7 @@ class LatentShapley:
     rest: Floats
 
 
-class Coalitions(Protocol):
+class LatentGame(Protocol):
     """A model at rows some of whose latent units are those of a background row."""
 
     @property
@@ -80,7 +80,7 @@ class Coalitions(Protocol):
         """
 
 
-def noise_floor(predictions: Floats) -> float:
+def rounding_floor(predictions: Floats) -> float:
     """Return the change of predictions below which it is rounding."""
     size = float(np.max(np.abs(predictions), initial=0.0))
     return OF_SPREAD * float(np.std(predictions)) + OF_SIZE * size
@@ -118,7 +118,7 @@ def _divided(rows: LatentRows, found: Floats, base: float, floor: float) -> Late
 
 
 def middle_effects(
-    game: Coalitions,
+    game: LatentGame,
     rows: LatentRows,
     background: LatentRows,
     share: Floats,
