@@ -384,8 +384,8 @@ COMMON: Mapping[str, Parameter] = {
             'shrunk (``result.diagnostics["stretch"]``); ``"loco"`` where its loss is not squared '
             "error or Brier's, and in :func:`dfi.change`. "
             '``"cross"`` multiplies the errors of two models fitted on disjoint rows. '
-            '``"extrapolated"`` is twice the cross form less '
-            "that of models fitted on half as many rows, which lessens the bias of a regression "
+            '``"extrapolated"`` adds what the cross form has gained over that of models fitted on '
+            "half as many rows, by itself and with all, which lessens the bias of a regression "
             'that is still learning; ``result.diagnostics["learning_curve"]`` has both. '
             '``"calibrated"`` is the cross form with a factor for each coordinate, from the other '
             'folds, that makes up for models that shrink; ``result.diagnostics["calibration"]`` '

@@ -9,9 +9,12 @@ import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 
 import dfi
+from dfi._data.weights import Weights
 from dfi._models.fits import Cache
 from dfi._models.prepare import prepare
+from dfi._scoring.scores import Scores
 from dfi.methods import Disentangled
+from dfi.methods.disentangled import split_variance
 
 SAMPLE = dfi.datasets.m1(150, d=4, rho=0.5, random_state=0)
 SHRUNK = Ridge(40.0)
@@ -28,17 +31,104 @@ class OfQuarters:
         return found
 
 
+def twin(aware, larger, smaller, latent, smaller_latent, mass):
+    """Half of what a score has gained, and half of what all have, of weighted means."""
+    mean = mass @ aware / mass.sum()
+    gained = mass @ (larger - smaller) / mass.sum()
+    total, before = (mass @ values.sum(axis=1) for values in (latent, smaller_latent))
+    return mean + 0.5 * gained + 0.5 * min(max(1.0 - before / total, 0.0), 1.0) * mean
+
+
 @pytest.mark.parametrize("cv", [5, 3])
-def test_scores_are_twice_the_halves_less_the_quarters(cv):
+def test_scores_go_half_by_themselves_and_half_with_all(cv):
     fits = prepare(SAMPLE.X, SAMPLE.y, estimator=SHRUNK, cv=cv)
     options = {"diagnose": False, "transport_error": "ignore"}
     halves = Disentangled(form="cross", **options).explain(fits).part
     quarters = Disentangled(form="cross", **options).explain(OfQuarters(fits)).scores
     found = Disentangled(form="extrapolated", **options).explain(fits).part
-    expected = 2.0 * halves.influence - quarters.attributed
-    np.testing.assert_allclose(found.influence, expected, rtol=0, atol=1e-10)
-    latent = 2.0 * halves.latent.influence - quarters.latent
-    np.testing.assert_allclose(found.latent.influence, latent, rtol=0, atol=1e-10)
+    latent = halves.latent.influence
+    one = np.ones(len(latent))
+    for part, larger, smaller in (
+        (found, halves.influence, quarters.attributed),
+        (found.latent, latent, quarters.latent),
+    ):
+        expected = twin(larger, larger, smaller, latent, quarters.latent, one)
+        np.testing.assert_allclose(part.influence.mean(axis=0), expected, rtol=1e-9)
+    assert found.influence.mean(axis=0).sum() > halves.influence.mean(axis=0).sum()
+
+
+def scores_of(latent, attribution):
+    return Scores(
+        rows=np.arange(len(latent)), latent=latent, attributed=latent @ attribution.T,
+        latent_by_repeat=latent.mean(axis=0)[None],
+        attributed_by_repeat=(latent @ attribution.T).mean(axis=0)[None],
+        predictions=(), attribution=attribution, rule="",
+    )  # fmt: skip
+
+
+def two_sizes(n=60, level=1.0):
+    generator = np.random.default_rng(3)
+    larger = generator.standard_normal((n, 3)) + level * np.array([3.0, 2.0, 1.0])
+    smaller = 0.8 * larger + 0.5 * generator.standard_normal((n, 3))
+    share = np.array([[0.8, 0.1, 0.1], [0.1, 0.7, 0.2], [0.1, 0.2, 0.7]])
+    return scores_of(larger, share), scores_of(smaller, share)
+
+
+def test_influence_values_are_derivatives_by_the_weights_of_rows():
+    larger, smaller = two_sizes()
+    weights = Weights(np.ones(60), "frequency")
+    found = larger.extrapolated(smaller, weights)
+
+    def of(mass):
+        return twin(
+            larger.attributed, larger.attributed, smaller.attributed, larger.latent,
+            smaller.latent, mass,
+        )  # fmt: skip
+
+    step = 1e-5
+    for row in (0, 17, 59):
+        up, down = np.ones(60), np.ones(60)
+        up[row], down[row] = 1.0 + step, 1.0 - step
+        slope = 60 * (of(up) - of(down)) / (2.0 * step)
+        expected = found.attributed[row] - found.attributed.mean(axis=0)
+        np.testing.assert_allclose(slope, expected, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(
+        found.gain[1], found.attributed.mean(axis=0) - larger.attributed.mean(axis=0), atol=1e-12
+    )
+
+
+def test_scores_that_are_not_clear_of_0_have_no_gain_in_common():
+    larger, smaller = two_sizes(level=0.0)
+    found = larger.extrapolated(smaller, Weights(np.ones(60), "frequency"))
+    expected = larger.latent + 0.5 * (larger.latent - smaller.latent)
+    np.testing.assert_allclose(found.latent, expected, atol=1e-12)
+
+
+def test_scores_of_smaller_models_that_are_larger_lower_none_together():
+    larger, smaller = two_sizes()
+    found = smaller.extrapolated(larger, Weights(np.ones(60), "frequency"))
+    own = smaller.latent.mean(axis=0) + 0.5 * (smaller.latent - larger.latent).mean(axis=0)
+    np.testing.assert_allclose(found.latent.mean(axis=0), own, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("halvings", "correlation"), [((3,), 0.6), ((3, 3), 0.6), ((3, 3, 3, 3), 0.8), ((), 0.0)]
+)
+def test_variance_over_splits_is_that_of_the_mean_over_halvings(halvings, correlation):
+    """By simulation: halvings have their split in common, whatever they have of their own."""
+    generator = np.random.default_rng(len(halvings))
+    splits, samples = len(halvings) or 5, 20_000
+    each = halvings or (1,) * splits
+    common = np.sqrt(correlation) * generator.standard_normal((splits, samples))
+    own = np.sqrt(1.0 - correlation) * generator.standard_normal((sum(each), samples))
+    by_repeat = np.repeat(common, each, axis=0) + own
+    found = split_variance(by_repeat, halvings)
+    error = found.std() / np.sqrt(samples) + by_repeat.mean(axis=0).var() * np.sqrt(2 / samples)
+    assert abs(found.mean() - by_repeat.mean(axis=0).var()) < 4 * error
+
+
+def test_one_repeat_has_no_variance_over_splits():
+    assert not split_variance(np.ones((1, 3)), ()).any()
 
 
 def test_result_tells_of_both_sizes():

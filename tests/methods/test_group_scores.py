@@ -16,7 +16,7 @@ from dfi._data.table import read_table
 from dfi._data.weights import Weights
 from dfi._models.prepare import prepare
 from dfi._scoring.orders import draw_orders
-from dfi.methods.disentangled import Disentangled, with_spread
+from dfi.methods.disentangled import Disentangled, widened
 from dfi.warnings import InferenceWarning
 
 OVERLAPPING = {"first": ["x0", "x1"], "second": ["x1", "x2"], "third": ["x3"]}
@@ -319,7 +319,7 @@ def test_values_are_stretched_by_the_spread_over_splits():
     rng = np.random.default_rng(0)
     influence, spread = rng.standard_normal((50, 3)) + 1.0, np.array([0.0, 0.1, 2.0])
     weights = Weights(np.ones(50), "frequency")
-    stretched = with_spread(influence, spread, 4, weights)
+    stretched = widened(influence, spread**2 / 4, weights)
     np.testing.assert_allclose(weights.mean(stretched), weights.mean(influence))
     np.testing.assert_allclose(
         weights.standard_error(stretched) ** 2,

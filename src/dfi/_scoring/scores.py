@@ -60,6 +60,8 @@ MOST_ROWS_AT_ONCE = 16_384
 CELLS_AT_ONCE = 1 << 19
 """Lines whose moments are held at once where columns are few: 4 MB for each of their moments."""
 SAMPLE_ROWS = 200
+CLEAR_TOTAL = 2.0
+"""Standard errors by which the sum of all scores exceeds 0 where a share of it means something."""
 
 
 class Readings:
@@ -244,7 +246,7 @@ class Scores:
     ``unread`` coordinates, of a dependence component that no model reads, score 0 exactly.
     ``plain`` is the same with the transport taken as known, where these account for its error.
     ``calibration`` is None but for the calibrated form; ``stretch`` is the factor of
-    :meth:`stretched` scores.
+    :meth:`stretched` scores, ``gain`` what :meth:`extrapolated` ones have more, in both spaces.
     """
 
     rows: Ints
@@ -263,6 +265,7 @@ class Scores:
     plain: Scores | None = None
     calibration: Calibration | None = None
     stretch: float = 1.0
+    gain: tuple[Floats, Floats] | None = None
 
     @property
     def known(self) -> Scores:
@@ -279,42 +282,54 @@ class Scores:
             self, latent=latent, attributed=attributed, standard_errors=words, plain=self.known
         )
 
-    def extrapolated(self, smaller: Scores) -> Scores:
+    def extrapolated(self, smaller: Scores, weights: Weights) -> Scores:
         r"""Return the scores that models fitted on ever more rows tend to.
 
         These scores :math:`\phi(m)` come from models of ``m`` rows, the ``smaller`` ones
         :math:`\phi(m/2)` from models of half as many. What the cross form misses is the squared
-        bias of the regression; where that falls like :math:`1/m`,
+        bias of the regression; where that falls like :math:`1/m`, the second half of the rows has
+        brought half of what is missing. What it brought to a unit is mostly noise, and what it
+        brought to all of them, :math:`\gamma = 1 - \sum_k \phi_k(m/2) / \sum_k \phi_k(m)`, within 0
+        and 1, is not that of each, so that both count by half:
 
-        .. math:: \phi = 2\phi(m) - \phi(m/2),
+        .. math::
+            \phi_j = \phi_j(m) + \tfrac12\{\phi_j(m) - \phi_j(m/2)\} + \tfrac12 \gamma \phi_j(m),
 
-        row by row, so that the error of the extrapolation is part of the influence values. The
+        row by row, with the influence of :math:`\gamma`, so that the error of the extrapolation is
+        part of the influence values. Where the sum is not clear of 0, :math:`\gamma` is 0. The
         transport's own error and second-order bias are those of the models of ``m`` rows.
         """
         loud = 1.0 if self.unread is None else np.where(self.unread, 0.0, 1.0)
         known = self.known
-        latent = (known.latent - smaller.latent) * loud
-        attributed = (known.attributed - smaller.attributed) * loud
-        # which repeat of the smaller models goes with which does not matter, but that all do
+        rate, (influence,) = common_gain([(known.latent * loud, smaller.latent * loud, weights)])
         count = len(self.latent_by_repeat)
+        # which repeat of the smaller models goes with which does not matter, but that all do
         repeats = np.arange(count) % len(smaller.latent_by_repeat)
-        moved = replace(
+
+        def gained(aware: Floats, larger: Floats, before: Floats) -> Floats:
+            mean = weights.mean(aware)
+            return gained_rows(aware, larger, before, rate, influence, mean) * loud
+
+        def moved(larger: Floats, before: Floats) -> Floats:
+            both = rate * larger + larger - before[repeats]
+            return np.asarray((larger + 0.5 * both) * loud)
+
+        latent = gained(self.latent, known.latent, smaller.latent)
+        attributed = gained(self.attributed, known.attributed, smaller.attributed)
+        found = replace(
             self,
             latent=self.latent + latent,
             attributed=self.attributed + attributed,
-            latent_by_repeat=(2.0 * self.latent_by_repeat - smaller.latent_by_repeat[repeats])
-            * loud,
-            attributed_by_repeat=(
-                2.0 * self.attributed_by_repeat - smaller.attributed_by_repeat[repeats]
-            )
-            * loud,
+            latent_by_repeat=moved(self.latent_by_repeat, smaller.latent_by_repeat),
+            attributed_by_repeat=moved(self.attributed_by_repeat, smaller.attributed_by_repeat),
+            gain=(weights.mean(latent), weights.mean(attributed)),
         )
         if self.plain is None:
-            return moved
+            return found
         plain = replace(
             known, latent=known.latent + latent, attributed=known.attributed + attributed
         )
-        return replace(moved, plain=plain)
+        return replace(found, plain=plain)
 
     def stretched(self, stretch: Stretch, weights: Weights) -> Scores:
         """Return the scores times a factor, whose own error is part of the influence values."""
@@ -341,6 +356,38 @@ class Scores:
             attributed_by_repeat=np.where(unread, 0.0, self.attributed_by_repeat),
             unread=unread,
         )
+
+
+def common_gain(
+    parts: Sequence[tuple[Floats, Floats, Weights]],
+) -> tuple[float, list[Floats]]:
+    """Return the share of the sum of all scores that larger models have more, and its influence.
+
+    Scores are sums over ``parts``: influence values (n, d) of larger and of smaller models on rows
+    of their own.
+    """
+    both = [
+        np.column_stack([larger.sum(axis=1), smaller.sum(axis=1)]) for larger, smaller, _ in parts
+    ]
+    masses = [weights for *_, weights in parts]
+    means = [weights.mean(sums) for sums, weights in zip(both, masses, strict=True)]
+    errors = [weights.standard_error(sums)[0] for sums, weights in zip(both, masses, strict=True)]
+    total, before = np.sum(means, axis=0).tolist()
+    if not total > CLEAR_TOTAL * float(np.linalg.norm(errors)):
+        return 0.0, [np.zeros(len(sums)) for sums in both]
+    slope = np.array([before / total, -1.0]) / total
+    influence = [(sums - mean) @ slope for sums, mean in zip(both, means, strict=True)]
+    return min(max(1.0 - before / total, 0.0), 1.0), influence
+
+
+def gained_rows(
+    aware: Floats, larger: Floats, smaller: Floats, rate: float, influence: Floats, mean: Floats
+) -> Floats:
+    """Return what is added row by row to influence values that know of the transport's error.
+
+    Half of what a score has gained by itself, and half of what it would have with all.
+    """
+    return np.asarray(0.5 * (larger - smaller + rate * aware + influence[:, None] * mean))
 
 
 def pool(

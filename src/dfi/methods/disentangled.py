@@ -70,6 +70,18 @@ FEWEST_COUNTED = 20
 LEADING = 3
 """Scores that are shown as they settle."""
 
+SHARED_BY_HALVINGS = 0.6
+"""Correlation of scores by halvings of the same split, of four tables, 8 splits each."""
+
+ENOUGH_SPLITS = 3
+"""Splits of which the deviation of scores is known as well as from three halvings of one."""
+
+CURVE_ERROR = 0.9
+"""Error of what extrapolation adds, of it: of 1/(2^r - 1) about 1, r of 1/2, 1 and 2.
+
+What is missing falls like m^-r, and r is not known; 1 is taken (:meth:`Scores.extrapolated`).
+"""
+
 MEMBERS = 30
 """Levels or columns of a unit that a result tells of."""
 
@@ -425,7 +437,7 @@ class Disentangled(Method):
             if extrapolates:
                 lesser = replace(task, folds=smaller, transport_error="ignore", readings=Readings())
                 of_smaller = transport.score(lesser)
-                scores = of_models.extrapolated(of_smaller)
+                scores = of_models.extrapolated(of_smaller, weights.take(of_models.rows))
                 if parts is not None:
                     parts = parts.extrapolated(explained_parts(lesser, transport, of_smaller, seed))
         totals = loss_totals(fits, models, form)
@@ -544,15 +556,20 @@ def _part(
     }
     weights = fits.weights.take(scores.rows)
 
-    def spaces(influence: Floats, by_repeat: Floats) -> dict[str, Any]:
-        values, spread = influence @ membership, _spread(by_repeat @ membership)
-        if spread is not None:
-            values = with_spread(values, spread, len(by_repeat), weights)
-        return {"influence": values, "spread": spread}
+    def spaces(influence: Floats, by_repeat: Floats, gain: Floats | None) -> dict[str, Any]:
+        values, repeats = influence @ membership, by_repeat @ membership
+        variance = split_variance(repeats, fits.halvings)
+        if gain is not None:
+            variance = variance + (CURVE_ERROR * (gain @ membership)) ** 2
+        spread = repeats.std(axis=0, ddof=1) if len(repeats) > 1 else None
+        return {"influence": widened(values, variance, weights), "spread": spread}
 
-    latent = Part(space="latent", **spaces(scores.latent, scores.latent_by_repeat), **shared)
+    gains = scores.gain or (None, None)
+    latent = Part(
+        space="latent", **spaces(scores.latent, scores.latent_by_repeat, gains[0]), **shared
+    )
     return Part(
-        **spaces(scores.attributed, scores.attributed_by_repeat),
+        **spaces(scores.attributed, scores.attributed_by_repeat, gains[1]),
         latent=latent,
         # scores of groups that share blocks stay in the latent space
         attribution=(
@@ -564,16 +581,41 @@ def _part(
     )
 
 
-def with_spread(influence: Floats, spread: Floats, repeats: int, weights: Weights) -> Floats:
-    r"""Return influence values whose errors include what differs from split to split.
+def split_variance(by_repeat: Floats, halvings: Sequence[int]) -> Floats:
+    r"""Return the variance that the split of the rows adds to scores averaged over repeats.
 
-    .. math:: se^2 = \frac{sd(\bar u)^2}{n} + \frac{s_B^2}{R},
+    :math:`s_B^2 / R` for ``R`` splits, :math:`s_B` the deviation of their scores. Of a split whose
+    training rows are halved in several ways (``halvings``, for each split) only the halvings are
+    seen, with :math:`w^2` the variance of scores within splits, and halvings of one split have much
+    in common: with a correlation of :math:`\rho` (:data:`SHARED_BY_HALVINGS`) the mean over ``R``
+    halvings of ``S`` splits has
 
-    :math:`\bar u` the mean over ``R`` splits row by row, :math:`s_B` the deviation of their scores:
-    values are stretched about their mean.
+    .. math:: w^2 \left(\frac{1}{R} + \frac{\rho}{1 - \rho} \frac{1}{S}\right).
+
+    From :data:`ENOUGH_SPLITS` whole splits on their own deviation tells it.
+    """
+    count = len(by_repeat)
+    if count < 2:
+        return np.zeros(by_repeat.shape[1])
+    if not halvings or count == len(halvings):
+        return np.asarray(by_repeat.var(axis=0, ddof=1) / count)
+    parts = np.split(by_repeat, np.cumsum(halvings)[:-1])
+    splits = len(parts)
+    if splits >= ENOUGH_SPLITS:
+        means = np.stack([part.mean(axis=0) for part in parts])
+        return np.asarray(means.var(axis=0, ddof=1) / splits)
+    squares = sum(((part - part.mean(axis=0)) ** 2).sum(axis=0) for part in parts)
+    shared = SHARED_BY_HALVINGS / (1.0 - SHARED_BY_HALVINGS) / splits
+    return np.asarray(squares / (count - splits) * (1.0 / count + shared))
+
+
+def widened(influence: Floats, variance: Floats, weights: Weights) -> Floats:
+    r"""Return influence values stretched about their mean, so that :math:`se^2` is larger by this.
+
+    .. math:: se^2 = \frac{sd(u)^2}{n} + v.
     """
     mean, error = weights.mean(influence), weights.standard_error(influence)
-    ratio = np.divide(spread**2 / repeats, error**2, out=np.zeros_like(error), where=error > 0)
+    ratio = np.divide(variance, error**2, out=np.zeros_like(error), where=error > 0)
     return np.asarray(mean + (influence - mean) * np.sqrt(1.0 + ratio))
 
 
@@ -588,10 +630,6 @@ def _unit_scores(design: Transport, blocks: Blocks, *, additive: bool) -> str:
     if design.disentangles_units:
         return "joint"
     return "sum over columns"
-
-
-def _spread(by_repeat: Floats) -> Floats | None:
-    return by_repeat.std(axis=0, ddof=1) if len(by_repeat) > 1 else None
 
 
 def unit_members(data: Data, groups: Groups | None) -> dict[str, Any]:

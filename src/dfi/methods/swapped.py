@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -11,17 +12,18 @@ from dfi._data import source
 from dfi._data.levels import constant_columns
 from dfi._parameters import argument
 from dfi._scoring.forms import CROSSED
-from dfi._scoring.scores import Readings, Task, pool
+from dfi._scoring.scores import Readings, Task, common_gain, gained_rows, pool
 from dfi._scoring.swapped import Corrected, Side, corrected
 from dfi.methods.diagnosis import keeping_variance, score_membership
 from dfi.transports import resolve_transport
 from dfi.transports.base import TransportChoice
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dfi._data.columns import Column
     from dfi._data.table import Table
+    from dfi._data.weights import Weights
     from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
     from dfi._scoring.forms import ScoreForm
@@ -250,11 +252,8 @@ class _Walk:
         if not extrapolates:
             return found[0]
         smaller = kept._of_models(fits.quarters, aware=False)[0]
-        known = found[1]
-        # the transport's terms are those of the larger models, as for one table
-        return Swapped(
-            _sum(found[0].law, known.law, smaller.law),
-            _sum(found[0].relation, known.relation, smaller.relation),
+        return _extrapolated(
+            *found, smaller, self.law.weights.take(self.law.rows), fits.weights.take(fits.rows)
         )
 
     def _of_models(self, models: Sequence[FoldModels], *, aware: bool) -> tuple[Swapped, Swapped]:
@@ -365,11 +364,27 @@ class _Walk:
         )
 
 
-def _sum(aware: Both, known: Both, smaller: Both) -> Both:
-    return Both(
-        aware.latent + known.latent - smaller.latent,
-        aware.attributed + known.attributed - smaller.attributed,
+def _extrapolated(
+    aware: Swapped, known: Swapped, smaller: Swapped, of_law: Weights, of_relation: Weights
+) -> Swapped:
+    """Extrapolate as for one table; the transport's terms are those of the larger models."""
+    sides = (
+        (aware.law, known.law, smaller.law, of_law),
+        (aware.relation, known.relation, smaller.relation, of_relation),
     )
+    rate, influence = common_gain(
+        [(larger.latent, before.latent, weights) for _, larger, before, weights in sides]
+    )
+
+    def moved(space: Callable[[Both], Floats]) -> list[Floats]:
+        mean = np.sum([weights.mean(space(it)) for it, _, _, weights in sides], axis=0)
+        return [
+            space(it) + gained_rows(space(it), space(larger), space(before), rate, own, mean)
+            for (it, larger, before, _), own in zip(sides, influence, strict=True)
+        ]
+
+    latent, attributed = moved(attrgetter("latent")), moved(attrgetter("attributed"))
+    return Swapped(Both(latent[0], attributed[0]), Both(latent[1], attributed[1]))
 
 
 def _pooled(folds: Sequence[FoldModels], parts: Sequence[Floats], mass: Floats) -> Floats:
