@@ -23,8 +23,13 @@ DIRECTIONS = GENERATOR.standard_normal((3, 8))
 DIRECTIONS[:, 0] = [0.0, 1.0, 1.0]
 LINES = GENERATOR.standard_normal((3, 3))
 LINES[:, 0] = [1.0, 0.0, 0.0]  # along it the first unit stands still
+# ends that are not reached, on the parabola, on the straight line, where all is flat
+REACH = (
+    np.array([-1e3, -1e3, -0.5, 0.3, 2.5, -2.0, 0.5, -1.0]),
+    np.array([1e3, 1.5, 3.0, 1.0, 4.0, -1.0, 5.0, 0.8]),
+)
 MODEL = HingeLines(
-    DIRECTIONS, GENERATOR.standard_normal(8), GENERATOR.standard_normal(8), intercept=0.7
+    DIRECTIONS, GENERATOR.standard_normal(8), REACH, GENERATOR.standard_normal(8), intercept=0.7
 )
 OFFSETS = np.array([[0.5, 0.0, 0.0], [-1.0, 0.0, 0.3]])
 
@@ -63,7 +68,7 @@ def test_normal_law_equals_fine_quadrature():
     for q, i, j in np.ndindex(2, 9, 3):
         shift = t - lines.latent[i, j] - OFFSETS[q, j]
         along = MODEL.predict(lines.points[i] + shift[:, None] * LINES[:, j])
-        assert found.mean[q, i, j] == pytest.approx(density @ along, rel=1e-6)
+        assert found.mean[q, i, j] == pytest.approx(density @ along, rel=1e-6, abs=1e-6)
         assert found.hermite[q, i, j] == pytest.approx((t * density) @ along, rel=1e-6, abs=1e-6)
 
 
@@ -78,14 +83,24 @@ def slow_twin(model, lines):
         alpha = lines.points[i] @ model.directions + model.offsets
         alpha = alpha - (lines.latent[i, j] + lines.offsets[q, j]) * beta
         slope = np.where(beta == 0, 1.0, beta)
-        to_curve, to_straight, whole = law(-alpha / slope), law((2 - alpha) / slope), law(np.inf)
+        low = np.maximum(model.reach[0], 0.0)
+        high = np.maximum(model.reach[1], low)
+        bend = np.clip(2.0, low, high)
+        whole = law(np.inf)
+        to_curve, to_straight, to_end = (law((s - alpha) / slope) for s in (low, bend, high))
         rising, still = (slope > 0)[:, None], (beta == 0)[:, None]
         curved = np.where(rising, to_straight - to_curve, to_curve - to_straight)
-        straight = np.where(rising, whole - to_straight, to_straight)
-        curved = np.where(still, ((alpha > 0) & (alpha < 2))[:, None] * whole, curved)
-        straight = np.where(still, (alpha >= 2)[:, None] * whole, straight)
+        straight = np.where(rising, to_end - to_straight, to_straight - to_end)
+        below = np.where(rising, to_curve, whole - to_curve)
+        above = np.where(rising, whole - to_end, to_end)
+        curved = np.where(still, ((alpha > low) & (alpha < bend))[:, None] * whole, curved)
+        straight = np.where(still, ((alpha >= bend) & (alpha < high))[:, None] * whole, straight)
+        below = np.where(still, (alpha <= low)[:, None] * whole, below)
+        above = np.where(still, ((alpha >= high) & (alpha > low))[:, None] * whole, above)
         first, second = (
-            alpha**2 * curved[:, p]
+            bent_hinge(low) * below[:, p]
+            + bent_hinge(high) * above[:, p]
+            + alpha**2 * curved[:, p]
             + 2 * alpha * beta * curved[:, p + 1]
             + beta**2 * curved[:, p + 2]
             + 4 * (alpha - 1) * straight[:, p]
@@ -139,7 +154,8 @@ def test_compiled_means_are_those_of_the_slow_twin(name):
     points, latent = generator.standard_normal((2, 20, 3))
     directions = generator.standard_normal((3, 12))
     directions[:, :4] = [[0, 0, 1e-17, 0], [1, -1, 1, 1], [0, 2, 0, 1e-200]]
-    model = HingeLines(directions, generator.standard_normal(12), generator.random(12), 0.4)
+    reach = -3.0 * generator.random(12) + 1.0, 4.0 * generator.random(12) + 1.0
+    model = HingeLines(directions, generator.standard_normal(12), reach, generator.random(12), 0.4)
     lines = Lines(3 * points, latent, np.eye(3), reference, np.vstack([np.zeros(3), OFFSETS]))
     assert np.count_nonzero(model.directions.T @ lines.directions == 0) > 2
     found = model.moments(lines)

@@ -12,12 +12,10 @@ from sklearn.preprocessing import StandardScaler
 from dfi._data.problem import read_data
 from dfi._lines.base import Lines, Reference
 from dfi._lines.choose import Quadrature, line_model
-from dfi._lines.closed_form import SumLines
+from dfi._lines.closed_form import LinearLines, QuadraticLines, SumLines
 from dfi._lines.linked import (
     MOST_ATOMS,
-    LinearMargin,
     LinkedLines,
-    QuadraticMargin,
     TreeMargin,
     _compressed,
     linked_lines,
@@ -155,7 +153,7 @@ def test_offsets_of_a_random_kernel_shift_the_rows():
 @pytest.mark.parametrize("law", LAWS)
 def test_steep_lines_take_more_nodes(law):
     for slope in (0.0, 1.0, 8.0, 25.0):
-        found = LinkedLines(LinearMargin(np.array([slope, 0.3, 0.0]), 0.2), "logistic")
+        found = LinkedLines(LinearLines(np.array([slope, 0.3, 0.0]), 0.2), "logistic")
         lines = lines_of(LAWS[law])
         moments = found.moments(lines)
         mean, hermite = brute(found.predict, lines)
@@ -232,7 +230,7 @@ def test_levels_and_missing_values_are_followed_by_trees_after_a_margin():
     matrix = data.table.matrix
     for model in (
         LinkedBoosting(),
-        BoostedMargins(base=LinkedQuadratic(), boosting=LinkedBoosting()),
+        BoostedMargins(base=LinkedQuadratic(bounded=True), boosting=LinkedBoosting()),
     ):
         model.fit(matrix, y)
         predictor = predictor_for(model, data.table, prefit=False)
@@ -252,7 +250,7 @@ def test_levels_and_missing_values_are_followed_by_trees_after_a_margin():
             rows = moved.reshape(-1, d)
             # trees see the nearest levels, the smooth margin the row as it is
             total = boosting.margin(predictor.levels.nearest(rows))
-            total += 0.0 if smooth is None else smooth.margin(rows)
+            total += 0.0 if smooth is None else np.clip(smooth.margin(rows), *smooth.bounds_)
             mean[:, j] = (1.0 / (1.0 + np.exp(-total))).reshape(15, -1) @ mass
         gaps = [gap.value for gap in predictor.levels.gaps] + [
             gap.indicator for gap in predictor.levels.gaps
@@ -276,13 +274,13 @@ def test_a_law_of_many_values_keeps_its_moments_and_gauss_rules():
 def test_gauss_rules_that_go_on_are_those_made_at_once():
     law = Reference.empirical(np.random.default_rng(0).standard_normal((300, 1)))
     nodes, weights = gauss_nodes(law, 0, 24)
-    found = LinkedLines(LinearMargin(np.array([1.0]), 0.0), "exp")
+    found = LinkedLines(LinearLines(np.array([1.0]), 0.0), "exp")
     lines = Lines(np.zeros((1, 1)), np.zeros((1, 1)), np.eye(1), law, np.zeros((1, 1)))
     assert np.isclose(found.moments(lines).mean[0, 0, 0], weights @ np.exp(nodes), rtol=1e-12)
 
 
 def test_bounds_keep_the_exponential_of_a_parabola_finite():
-    margin = QuadraticMargin(np.zeros(P), np.zeros(P), np.eye(P), 0.0)
+    margin = QuadraticLines(np.zeros(P), np.zeros(P), np.eye(P), 0.0)
     found = LinkedLines(margin, "exp", (-5.0, 2.0))
     moments = found.moments(lines_of(LAWS["gaussian"]))
     assert np.isfinite(moments.mean).all()

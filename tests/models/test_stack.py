@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from sklearn.ensemble import RandomForestRegressor
@@ -15,13 +16,16 @@ from dfi._lines.choose import Quadrature, line_model
 from dfi._models import stack
 from dfi._models.boosting import LeastSquaresBoosting
 from dfi._models.predictor import predictor_for
+from dfi._models.prepare import prepare
 from dfi._models.quadratic import QuadraticRidge
 from dfi._models.stack import (
     BoostedResiduals,
+    MeanOutcome,
     Risk,
     SuperLearner,
     default_members,
     fit_members,
+    variance_share,
 )
 from dfi.datasets import m3
 
@@ -141,7 +145,7 @@ def brute_force(first, second, y, mass, step=0.005):
     ]
     W = np.array(grid).T
     a, b = y[:, None] - first @ W, y[:, None] - second @ W
-    return grid[int(np.argmin(mass @ (0.75 * a * b + 0.125 * (a**2 + b**2))))]
+    return grid[int(np.argmin(mass @ (0.5 * a * b + 0.25 * (a**2 + b**2))))]
 
 
 def two_halves(seed, n=300):
@@ -161,7 +165,7 @@ def test_weights_of_three_members_are_those_of_a_search_of_the_simplex(seed):
 
     def risk(w):
         a, b = y - first @ w, y - second @ w
-        return mass @ (0.75 * a * b + 0.125 * (a**2 + b**2))
+        return mass @ (0.5 * a * b + 0.25 * (a**2 + b**2))
 
     fine = minimize(
         lambda w: risk(np.array([*w, 1 - w.sum()])), coarse[:2], method="SLSQP", tol=1e-12,
@@ -267,3 +271,44 @@ def test_boosting_goes_on_from_held_out_residuals():
     np.testing.assert_allclose(model.predict(X), expected, rtol=0, atol=1e-12)
     assert model.suits(200, 6)
     assert not model.suits(200, 61)
+
+
+def test_where_nothing_can_be_learned_the_mean_is_what_is_left():
+    generator = np.random.default_rng(3)
+    rows, y = generator.standard_normal((400, 4)), 5.0 + generator.standard_normal(400)
+    model = SuperLearner(random_state=0).fit(rows, y)
+    assert np.std(model.predict(generator.standard_normal((1000, 4)))) < 0.2
+    mean = MeanOutcome().fit(rows, y, np.arange(400.0))
+    np.testing.assert_allclose(mean.predict(rows[:3]), np.average(y, weights=np.arange(400.0)))
+    rate = MeanOutcome(family="poisson").fit(rows, np.zeros(400))
+    assert 0.0 < rate.predict(rows[:1])[0] < 0.01
+
+
+def test_variance_counts_for_more_where_rows_are_few():
+    assert [variance_share(rows) for rows in (0, 20, 40, 50, 80, 5000)] == [1, 1, 1, 0.8, 0.5, 0.5]
+    generator = np.random.default_rng(4)
+    signal, mass = generator.standard_normal(2000), np.ones(2000)
+    y = signal + generator.standard_normal(2000)
+    # one member is biased and steady, the other unbiased and noisy, anew in each half
+    first, second = (
+        np.column_stack([0.5 * signal, signal + generator.standard_normal(2000)]) for _ in range(2)
+    )
+    noisy = [Risk.of(y, mass, first, second, share).weights()[1] for share in (0.0, 0.5, 1.0)]
+    assert noisy[0] > 0.9
+    assert noisy[0] > noisy[1] + 0.1 > noisy[2] + 0.2
+    # the mean loss of weight v on the noisy one is (1 - v)^2 / 4 + share v^2 and the noise
+    np.testing.assert_allclose(noisy, [1.0, 1 / 3, 1 / 5], atol=0.08)
+
+
+def test_a_category_of_noise_does_not_cost_a_small_table_its_fit():
+    generator = np.random.default_rng(5)
+    X = pd.DataFrame({"a": generator.standard_normal(90), "b": generator.standard_normal(90)})
+    y = X["a"] + 0.7 * X["b"] + generator.standard_normal(90)
+    X["noise"] = pd.Categorical(generator.integers(20, size=90).astype(str))
+    fits = prepare(X, y, random_state=0)
+    found = [
+        (fold.test, np.mean([p(fits.data.matrix[fold.test]) for p in fold.predictors], axis=0))
+        for fold in fits.halves
+    ]
+    # of an attainable .6
+    assert fits.judged(found).r2 > 0.35

@@ -40,9 +40,15 @@ from dfi._models.crossfit import seed_estimator
 from dfi._models.encoders import encoded_columns, reads_raw_columns, takes_missing
 from dfi._models.predictor import learner_view, predictor_for
 from dfi._models.prepare import prepare
-from dfi._models.stack import VARIANCE_SHARE
 from dfi._models.submodels import submodel_learner
-from dfi._models.temperature import COOLEST, HOTTEST, ScaleRisk, TemperatureScaled, log_odds
+from dfi._models.temperature import (
+    COOLEST,
+    HOTTEST,
+    VARIANCE_SHARE,
+    ScaleRisk,
+    TemperatureScaled,
+    log_odds,
+)
 from dfi._models.weighted import check_takes_weights
 
 OVERFITTED = {"n_estimators": 150, "num_leaves": 31, "verbose": -1, "n_jobs": 1}

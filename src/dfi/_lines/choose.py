@@ -18,12 +18,14 @@ from sklearn.svm import SVR, NuSVR
 
 from dfi._lines.closed_form import (
     LINEAR_MODELS,
+    BoundedLines,
+    HingeLines,
     LinearLines,
     MappedLines,
     SumLines,
+    bounded_lines,
     hinge_lines,
     linear_lines,
-    quadratic_lines,
 )
 from dfi._lines.linked import LinkedLines, TreeMargin, linked_lines, smooth_margin
 from dfi._lines.quadrature import DEFAULT_MEMORY, QuadratureLines, QuadratureRule
@@ -164,7 +166,7 @@ def _closed_form(predictor: Predictor, sample: Floats) -> LineModel | None:
     linear = linear_lines(predictor.model, sample.shape[1])
     if linear is not None and _agrees(linear.predict(sample), predictor(sample)):
         return linear
-    curved = hinge_lines(predictor.model) or quadratic_lines(predictor.model)
+    curved = hinge_lines(predictor.model) or bounded_lines(predictor.model)
     if curved is not None and _agrees(curved.predict(sample), predictor(sample)):
         return curved
     linked = linked_lines(predictor.model, sample.shape[1])
@@ -255,8 +257,9 @@ def _linked_trees(
     trees = levelled_trees(ensemble, boosting, sample, predictor.levels)
     lines: LineModel
     if isinstance(model, BoostedMargins):
-        margin = TreeMargin(smooth_margin(model.base_), trees)
-        lines = LinkedLines(margin, link, model.bounds_)
+        base = smooth_margin(model.base_)
+        smooth = base if isinstance(base, HingeLines) else BoundedLines(base, *model.base_.bounds_)
+        lines = LinkedLines(TreeMargin(smooth, trees), link, model.bounds_)
     else:
         lines = _behind(trees, boosting)
     return lines if _agrees(lines.predict(sample), predictor(sample)) else None

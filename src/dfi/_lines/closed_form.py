@@ -1,13 +1,20 @@
-r"""Models whose line moments have a closed form: linear ones, networks of bent hinges, and sums.
+r"""Models whose line moments have a closed form: linear ones, polynomials, networks, and sums.
 
-A network's unit :math:`h(a)` has the argument :math:`a(t) = \alpha + \beta t` along line ``j``. It
-is curved where :math:`0 < a < 2` and straight where :math:`a > 2`, so with the moments
-:math:`Q_p = E[t^p;\, 0 < a < 2]` and :math:`T_p = E[t^p;\, a > 2]` of those two pieces
+A network's unit :math:`h(a)` has the argument :math:`a(t) = \alpha + \beta t` along line ``j``,
+kept within the range :math:`[l, u]` of the training rows. It is curved between
+:math:`s_0 = \max(l, 0)` and :math:`s_1`, which is 2 where that lies within the range, straight from
+there to :math:`s_2 = u`, and constant beyond. With the moments
+:math:`Q_p = E[t^p;\, s_0 < a < s_1]`, :math:`T_p = E[t^p;\, s_1 < a < s_2]`,
+:math:`L_p = E[t^p;\, a < s_0]` and :math:`U_p = E[t^p;\, a > s_2]` of those pieces
 
 .. math::
 
-    E[h(a)] &= \alpha^2 Q_0 + 2\alpha\beta Q_1 + \beta^2 Q_2 + 4(\alpha - 1) T_0 + 4\beta T_1, \\
-    E[t\,h(a)] &= \alpha^2 Q_1 + 2\alpha\beta Q_2 + \beta^2 Q_3 + 4(\alpha - 1) T_1 + 4\beta T_2.
+    E[t^p h(a)] = h(s_0) L_p + \alpha^2 Q_p + 2\alpha\beta Q_{p+1} + \beta^2 Q_{p+2}
+                  + 4(\alpha - 1) T_p + 4\beta T_{p+1} + h(s_2) U_p.
+
+A linear function or a polynomial that is kept within bounds, :math:`[l, u]`, is
+:math:`f - (f - u)_+ + (l - f)_+`: the mean without bounds, less that of what exceeds them, a
+polynomial in ``t`` on the pieces between its roots (:class:`BoundedLines`).
 
 The pieces are intervals of ``t``; their moments are differences of the partial moments
 :math:`S_p(s) = E[t^p;\, t \le s]` of the law, cumulative sums for an empirical one. They are
@@ -26,8 +33,9 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.svm import LinearSVR
 
 from dfi._lines.base import LineModel, LineMoments, Lines, blocks
-from dfi._models.network import BentHingeNetwork, bent_hinge
-from dfi._models.quadratic import QuadraticRidge
+from dfi._models.network import BEND, BentHingeNetwork, bent_hinge
+from dfi._models.quadratic import BoundedRidge, QuadraticRidge
+from dfi._models.stack import MeanOutcome
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator, TransformerMixin
@@ -39,7 +47,11 @@ LINEAR_NAMES = """
     LassoLars LassoLarsCV LassoLarsIC LinearRegression OrthogonalMatchingPursuit QuantileRegressor
     Ridge RidgeCV SGDRegressor TheilSenRegressor
 """
-LINEAR_MODELS = (LinearSVR, *(getattr(linear_model, name) for name in LINEAR_NAMES.split()))
+LINEAR_MODELS = (
+    LinearSVR,
+    MeanOutcome,
+    *(getattr(linear_model, name) for name in LINEAR_NAMES.split()),
+)
 ARGUMENTS_AT_ONCE = 1 << 20
 """Arguments of a network's units that are held at once: 8 MB of them."""
 
@@ -63,6 +75,17 @@ class LinearLines:
 
     def predict(self, points: Floats) -> Floats:
         return np.asarray(points @ self.coefficients + self.intercept)
+
+    def parabolas(self, lines: Lines) -> tuple[Floats, Floats]:
+        """Return the slope of each row along each line, (n, d), and half of its change, (d,)."""
+        slope = self.coefficients @ lines.directions
+        return np.broadcast_to(slope, lines.latent.shape), np.zeros(len(slope))
+
+    def along(self, lines: Lines, j: int, back: Floats, nodes: Floats) -> Floats:
+        """Return the value of each row at each node of line ``j``, (n, nodes)."""
+        slope = float(self.coefficients @ lines.directions[:, j])
+        start = self.predict(lines.points) - slope * back
+        return np.asarray(start[:, None] + slope * nodes)
 
     def moments(self, lines: Lines) -> LineMoments:
         slope = self.coefficients @ lines.directions
@@ -99,11 +122,28 @@ class QuadraticLines:
         curved = np.einsum("ij,ij->i", away @ self.quadratic, away)
         return np.asarray(self.intercept + away @ self.linear + curved)
 
-    def moments(self, lines: Lines) -> LineMoments:
-        along = self.quadratic @ lines.directions
-        bend = np.einsum("kj,kj->j", lines.directions, along)
+    def parabolas(self, lines: Lines) -> tuple[Floats, Floats]:
+        """Return the slope of each row along each line, (n, d), and half of its change, (d,)."""
+        across = self.quadratic @ lines.directions
         away = lines.points - self.center
-        slope = self.linear @ lines.directions + 2.0 * (away @ along)
+        slope = self.linear @ lines.directions + 2.0 * (away @ across)
+        return slope, np.einsum("kj,kj->j", lines.directions, across)
+
+    def along(self, lines: Lines, j: int, back: Floats, nodes: Floats) -> Floats:
+        """Return the value of each row at each node of line ``j``, (n, nodes)."""
+        direction = lines.directions[:, j]
+        across = self.quadratic @ direction
+        away = lines.points - self.center
+        slope = self.linear @ direction + 2.0 * (away @ across)
+        step = nodes - back[:, None]
+        found = step * float(direction @ across)
+        found += slope[:, None]
+        found *= step
+        found += self.predict(lines.points)[:, None]
+        return np.asarray(found)
+
+    def moments(self, lines: Lines) -> LineMoments:
+        slope, bend = self.parabolas(lines)
         value = self.predict(lines.points)[:, None]
         first, second, third = lines.reference.three_moments(len(bend))
         back = lines.latent[None] + lines.offsets[:, None, :]
@@ -117,10 +157,67 @@ class QuadraticLines:
         )
 
 
-def quadratic_lines(model: object) -> QuadraticLines | None:
-    if not isinstance(model, QuadraticRidge):
+@dataclass(frozen=True)
+class BoundedLines:
+    r"""A linear function or a polynomial within bounds, ``clip(f(x), lowest, highest)``.
+
+    Along a line :math:`f` is a parabola in ``t``, so that :math:`(f - u)_+` and :math:`(l - f)_+`
+    are parabolas between their roots and 0 elsewhere: what is beyond the bounds has closed moments,
+    and is taken from those of :math:`f`.
+    """
+
+    model: LinearLines | QuadraticLines
+    lowest: float
+    highest: float
+
+    @property
+    def rule(self) -> str:
+        return self.model.rule
+
+    def predict(self, points: Floats) -> Floats:
+        return np.asarray(np.clip(self.model.predict(points), self.lowest, self.highest))
+
+    def along(self, lines: Lines, j: int, back: Floats, nodes: Floats) -> Floats:
+        """Return the value of each row at each node of line ``j``, (n, nodes)."""
+        found = self.model.along(lines, j, back, nodes)
+        return np.clip(found, self.lowest, self.highest, out=found)
+
+    def moments(self, lines: Lines) -> LineMoments:
+        # numba is loaded by the first model that is averaged, not with the package.
+        from dfi._compiled import kernel_array, run_tasks
+        from dfi._lines.kernels_hinges import bends_of, exceeding_moments
+
+        found = self.model.moments(lines)
+        slope, bend = self.model.parabolas(lines)
+        value = kernel_array(self.model.predict(lines.points), np.float64)
+        slopes = kernel_array(slope.T, np.float64)
+        latent = kernel_array(lines.latent.T, np.float64)
+        shifts = kernel_array(lines.offsets.T, np.float64)
+        d, n = latent.shape
+        laws = bends_of(lines.reference, d)
+        beyond = np.empty((d, 2, len(lines.offsets), n))
+
+        def along(j: int) -> None:
+            memory = np.empty(2), np.empty(2, np.uint32)
+            place = latent[j], shifts[j], self.lowest, self.highest
+            exceeding_moments(laws[j], value, slopes[j], float(bend[j]), *place, *memory, beyond[j])
+
+        run_tasks(along, range(d), work=beyond.size)
+        mean, hermite = beyond.transpose(1, 2, 3, 0)
+        return LineMoments(found.mean - mean, found.hermite - hermite)
+
+
+def bounded_lines(model: object) -> BoundedLines | None:
+    """Read a ridge or a polynomial of the default learner; None for any other model."""
+    if not isinstance(model, BoundedRidge):
         return None
-    return QuadraticLines(model.center_, model.linear_, model.quadratic_, model.intercept_)
+    inner: LinearLines | QuadraticLines
+    if isinstance(model, QuadraticRidge):
+        inner = QuadraticLines(model.center_, model.linear_, model.quadratic_, model.intercept_)
+    else:
+        constant = model.intercept_ - float(model.center_ @ model.linear_)
+        inner = LinearLines(model.linear_, constant)
+    return BoundedLines(inner, *model.bounds_)
 
 
 @dataclass(frozen=True)
@@ -192,10 +289,14 @@ def _affine(step: TransformerMixin | None, n_columns: int) -> tuple[Floats, Floa
 
 @dataclass(frozen=True)
 class HingeLines:
-    """The model ``intercept + sum_k slopes[k] * h(directions[:, k] @ x + offsets[k])``."""
+    """The model ``intercept + sum_k slopes[k] * h(a_k)``, each argument ``a_k`` within its reach.
+
+    ``a_k = directions[:, k] @ x + offsets[k]``, kept between ``reach[0][k]`` and ``reach[1][k]``.
+    """
 
     directions: Floats
     offsets: Floats
+    reach: tuple[Floats, Floats]
     slopes: Floats
     intercept: float
 
@@ -204,8 +305,24 @@ class HingeLines:
         return f"closed form ({len(self.slopes)} hinges)"
 
     def predict(self, points: Floats) -> Floats:
-        hidden = bent_hinge(points @ self.directions + self.offsets)
-        return np.asarray(hidden @ self.slopes + self.intercept)
+        arguments = np.clip(points @ self.directions + self.offsets, *self.reach)
+        return np.asarray(bent_hinge(arguments) @ self.slopes + self.intercept)
+
+    def along(self, lines: Lines, j: int, back: Floats, nodes: Floats) -> Floats:
+        """Return the value of each row at each node of line ``j``, (n, nodes)."""
+        from dfi._compiled import kernel_array
+        from dfi._lines.kernels_linked import hinge_margins
+
+        base = kernel_array(lines.points @ self.directions + self.offsets, np.float64)
+        change = kernel_array(self.directions.T @ lines.directions[:, j], np.float64)
+        lowest, highest = (kernel_array(end, np.float64) for end in self.reach)
+        out = np.full((len(base), len(nodes)), self.intercept)
+        hinge_margins(
+            base, change, lowest, highest, kernel_array(self.slopes, np.float64),
+            kernel_array(back, np.float64), kernel_array(nodes, np.float64),
+            out,
+        )  # fmt: skip
+        return out
 
     def moments(self, lines: Lines) -> LineMoments:
         # numba is loaded by the first network that is averaged, not with the package.
@@ -216,7 +333,10 @@ class HingeLines:
         q, units = len(lines.offsets), len(self.slopes)
         mean, hermite = np.empty((2, d, q, n))
         change = kernel_array((self.directions.T @ lines.directions).T, np.float64)
-        moves = np.abs(change) > STILL
+        begin = np.maximum(self.reach[0], 0.0)
+        end = np.maximum(self.reach[1], begin)
+        bends = np.array([begin, np.clip(BEND, begin, end), end])
+        moves = (np.abs(change) > STILL) & (begin < end)
         inverse = np.divide(1.0, change, out=np.zeros_like(change), where=moves)
         slopes = kernel_array(self.slopes, np.float64)
         latent = kernel_array(lines.latent.T, np.float64)
@@ -226,10 +346,10 @@ class HingeLines:
             base = lines.points[part] @ self.directions + self.offsets
 
             def along(j: int, part: slice = part, base: Floats = base) -> None:
-                memory = np.empty(2 * units), np.empty(2 * units, np.uint32)
+                memory = np.empty(3 * units), np.empty(3 * units, np.uint32)
                 sums = np.empty((2, q, len(base)))
-                place = latent[j, part], shifts[j]
-                hinge_moments(laws[j], base, change[j], inverse[j], slopes, *place, *memory, *sums)
+                units_along = base, change[j], inverse[j], bends, slopes
+                hinge_moments(laws[j], *units_along, latent[j, part], shifts[j], *memory, *sums)
                 mean[j, :, part], hermite[j, :, part] = sums
 
             run_tasks(along, range(d), work=base.size * d * q)
@@ -243,7 +363,9 @@ class HingeLines:
 def hinge_lines(model: object) -> HingeLines | None:
     if not isinstance(model, BentHingeNetwork):
         return None
-    return HingeLines(model.directions_, model.offsets_, model.slopes_, model.intercept_)
+    return HingeLines(
+        model.directions_, model.offsets_, model.reach_, model.slopes_, model.intercept_
+    )
 
 
 @dataclass(frozen=True)
@@ -293,14 +415,16 @@ def as_linear(model: LineModel) -> LinearLines | None:
 
 
 def linear_part(model: LineModel) -> Floats | None:
-    """Return the coefficients of the linear members of a model, None where it has none."""
+    """Return the coefficients of linear members, before they are bounded; None without any."""
+    if isinstance(model, BoundedLines):
+        model = model.model
     if isinstance(model, LinearLines):
         return model.coefficients
     if not isinstance(model, SumLines):
         return None
     found = [
-        weight * part.coefficients
+        weight * slopes
         for weight, part in zip(model.weights, model.parts, strict=True)
-        if isinstance(part, LinearLines)
+        if (slopes := linear_part(part)) is not None
     ]
     return np.sum(found, axis=0) if found else None

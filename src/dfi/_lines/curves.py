@@ -19,8 +19,15 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from dfi._lines.base import ROUNDING, Lines, blocks
-from dfi._lines.closed_form import HingeLines, LinearLines, MappedLines, QuadraticLines, SumLines
-from dfi._lines.linked import HingeMargin, LinkedLines, TreeMargin
+from dfi._lines.closed_form import (
+    BoundedLines,
+    HingeLines,
+    LinearLines,
+    MappedLines,
+    QuadraticLines,
+    SumLines,
+)
+from dfi._lines.linked import LinkedLines, TreeMargin
 from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._lines.trees.model import TreeLines
 from dfi._models.families import mean_of
@@ -112,9 +119,9 @@ def _parabola(model: QuadraticLines, lines: Lines, mass: Floats, j: int, nodes: 
 
 def _known_along(model: LineModel) -> Callable[[Lines, int, Floats], Floats] | None:
     """Return what gives a model at each row and node, (B, nodes); None for predictions alone."""
-    if isinstance(model, HingeLines):
-        margin = HingeMargin(model.directions, model.offsets, model.slopes, model.intercept)
-        return lambda lines, j, nodes: margin.along(lines, j, lines.latent[:, j], nodes)
+    if isinstance(model, HingeLines | BoundedLines):
+        known = model
+        return lambda lines, j, nodes: known.along(lines, j, lines.latent[:, j], nodes)
     if isinstance(model, TreeLines) and not model.categories:
         return lambda lines, j, nodes: _trees(model, lines, j, nodes)
     if isinstance(model, LinkedLines):

@@ -1,10 +1,10 @@
-r"""Line means of a network of bent hinges, compiled.
+r"""Line means of a network of bent hinges, compiled, and of what a parabola has beyond bounds.
 
 Along line ``j`` the unit ``k`` of row ``i`` has the argument :math:`a = \alpha + \beta t` with
 :math:`\beta = w_k'\ell_j` and :math:`\alpha = w_k'x_i + b_k - (z_{ij} + \nu)\beta`. It bends where
-``a`` is 0 and 2, at :math:`t_0 = -\alpha/\beta` and :math:`t_2 = t_0 + 2/\beta`, and its mean is a
+``a`` is :math:`s_0, s_1, s_2`, at :math:`t_k = (s_k - \alpha)/\beta`, and its mean is a
 polynomial in :math:`\alpha`, :math:`\beta` and the partial moments
-:math:`S_p(t) = E[T^p;\, T < t]`, :math:`p = 0, \ldots, 3`, at both
+:math:`S_p(t) = E[T^p;\, T < t]`, :math:`p = 0, \ldots, 3`, there
 (:mod:`dfi._lines.closed_form`).
 
 **Empirical law.** The atoms below ``t`` are counted from the first atom of the cell, of many equal
@@ -217,12 +217,82 @@ def standing(a: float) -> float:
     return a * a if a > 0.0 else 0.0
 
 
+@inlined
+def _exceeding(
+    law: Bends, a: float, b: float, c: float, at: Floats, places: NDArray[np.uint32]
+) -> tuple[float, float]:
+    """Return the mean of the positive part of ``a + b t + c t^2``, and that times ``t``.
+
+    ``at`` and ``places`` hold the roots, of a straight line one, and how many atoms are below.
+    """
+    w0, w1, w2, w3 = law.whole
+    root = b * b - 4.0 * a * c
+    if root <= 0.0 or (b == 0.0 and c == 0.0):
+        # no roots: on one side of 0 everywhere
+        all_above = c > 0.0 or (c == 0.0 and a > 0.0)
+        return (a * w0 + b * w1 + c * w2, a * w1 + b * w2 + c * w3) if all_above else (0.0, 0.0)
+    far = -0.5 * (b + np.sqrt(root)) if b > 0.0 else -0.5 * (b - np.sqrt(root))
+    if c == 0.0:
+        at[0] = at[1] = -a / b
+    else:
+        one, other = far / c, a / far
+        at[0], at[1] = (one, other) if one < other else (other, one)
+    find_places(law, at, places)
+    c0, c1, c2, c3 = moments_below(law, places[0], at[0])
+    e0, e1, e2, e3 = moments_below(law, places[1], at[1])
+    if c > 0.0:
+        p0, p1, p2, p3 = w0 - (e0 - c0), w1 - (e1 - c1), w2 - (e2 - c2), w3 - (e3 - c3)
+    elif c < 0.0:
+        p0, p1, p2, p3 = e0 - c0, e1 - c1, e2 - c2, e3 - c3
+    elif b > 0.0:
+        p0, p1, p2, p3 = w0 - c0, w1 - c1, w2 - c2, w3 - c3
+    else:
+        p0, p1, p2, p3 = c0, c1, c2, c3
+    return a * p0 + b * p1 + c * p2, a * p1 + b * p2 + c * p3
+
+
+@Kernel
+def exceeding_moments(
+    law: Bends,
+    value: Floats,
+    slope: Floats,
+    bend: float,
+    latent: Floats,
+    shifts: Floats,
+    lowest: float,
+    highest: float,
+    at: Floats,
+    places: NDArray[np.uint32],
+    out: Floats,
+    _sources: int = SOURCES,
+) -> None:
+    """Write the mean of what a parabola has above bounds less below them, and that times ``t``.
+
+    Along the line of row ``i`` it is ``value[i] + slope[i] s + bend s^2``, ``s`` the distance from
+    the row, which is at ``latent[i]`` and one of the ``shifts`` (q,); ``at`` and ``places`` (2,)
+    are memory; ``out`` (2, q, n) is written.
+    """
+    for i in range(np.uint64(latent.size)):
+        for q in range(np.uint64(shifts.size)):
+            if q > np.uint64(0) and shifts[q] == shifts[0]:
+                out[0, q, i], out[1, q, i] = out[0, 0, i], out[1, 0, i]
+                continue
+            z = latent[i] + shifts[q]
+            a = value[i] - z * (slope[i] - z * bend)
+            b = slope[i] - 2.0 * z * bend
+            over = _exceeding(law, a - highest, b, bend, at, places)
+            under = _exceeding(law, lowest - a, -b, -bend, at, places)
+            out[0, q, i] = over[0] - under[0]
+            out[1, q, i] = over[1] - under[1]
+
+
 @Kernel
 def hinge_moments(
     law: Bends,
     base: Floats,
     beta: Floats,
     inverse: Floats,
+    bends: Floats,
     slopes: Floats,
     latent: Floats,
     shifts: Floats,
@@ -235,12 +305,13 @@ def hinge_moments(
     """Write the means of a network along lines of one direction, and those times ``t``.
 
     ``base`` (n, K) are the arguments of the units at the rows, ``beta`` (K,) their changes along
-    the lines and ``inverse`` 1 over them, 0 where a unit stands still; ``latent`` (n,) and
-    ``shifts`` (q,) where the rows are on their lines; ``at`` and ``places`` (2 K,) memory;
+    the lines and ``inverse`` 1 over them, 0 where a unit stands still; ``bends`` (3, K) the
+    arguments where a unit's parabola begins and ends and where its straight line ends; ``latent``
+    (n,) and ``shifts`` (q,) where the rows are on their lines; ``at`` and ``places`` (3 K,) memory;
     ``mean`` and ``hermite`` (q, n) what is written.
     """
-    n_units = np.uint64(beta.size)
-    w0, w1, w2, _ = law.whole
+    n_units, two = np.uint64(beta.size), np.uint64(2)
+    w0, w1, _, _ = law.whole
     for i in range(np.uint64(latent.size)):
         for q in range(np.uint64(shifts.size)):
             if q > np.uint64(0) and shifts[q] == shifts[0]:
@@ -248,32 +319,44 @@ def hinge_moments(
                 continue
             z = latent[i] + shifts[q]
             for k in range(n_units):
-                bends = z - base[i, k] * inverse[k]
-                at[k] = bends
-                at[k + n_units] = bends + BEND * inverse[k]
+                zero = z - base[i, k] * inverse[k]
+                at[k] = zero + bends[0, k] * inverse[k]
+                at[k + n_units] = zero + bends[1, k] * inverse[k]
+                at[k + two * n_units] = zero + bends[2, k] * inverse[k]
             find_places(law, at, places)
             first, second = 0.0, 0.0
             for k in range(n_units):
                 b = beta[k]
                 a = base[i, k] - z * b
+                low, high = bends[0, k], bends[2, k]
                 if inverse[k] == 0.0:
-                    value = slopes[k] * standing(a)
+                    a = a if a > low else low
+                    value = slopes[k] * standing(a if a < high else high)
                     first += value * w0
                     second += value * w1
                     continue
                 c0, c1, c2, c3 = moments_below(law, places[k], at[k])
                 e0, e1, e2, e3 = moments_below(law, places[k + n_units], at[k + n_units])
-                # The parabola lies above where the argument is 0 if it rises along the line, and
-                # the straight line above where it is 2; if it falls, both lie below.
+                end = k + two * n_units
+                g0, g1, g2, _ = moments_below(law, places[end], at[end])
+                # If the argument rises along the line, the parabola, the straight line and the flat
+                # end follow upon each other; if it falls, they precede each other.
                 up = 1.0 if b > 0.0 else 0.0
                 sign = 2.0 * up - 1.0
                 q0, q1 = sign * (e0 - c0), sign * (e1 - c1)
                 q2, q3 = sign * (e2 - c2), sign * (e3 - c3)
-                t0, t1, t2 = up * w0 - sign * e0, up * w1 - sign * e1, up * w2 - sign * e2
+                t0, t1, t2 = sign * (g0 - e0), sign * (g1 - e1), sign * (g2 - e2)
+                floor, roof = standing(low), standing(high)
+                ends = roof * (up * w0 - sign * g0) + floor * ((1.0 - up) * w0 + sign * c0)
+                tilt = roof * (up * w1 - sign * g1) + floor * ((1.0 - up) * w1 + sign * c1)
                 square, cross, bent = a * a, 2.0 * a * b, b * b
                 level, rise = 2.0 * BEND * a - BEND * BEND, 2.0 * BEND * b
                 slope = slopes[k]
-                first += slope * (square * q0 + cross * q1 + bent * q2 + level * t0 + rise * t1)
-                second += slope * (square * q1 + cross * q2 + bent * q3 + level * t1 + rise * t2)
+                first += slope * (
+                    square * q0 + cross * q1 + bent * q2 + level * t0 + rise * t1 + ends
+                )
+                second += slope * (
+                    square * q1 + cross * q2 + bent * q3 + level * t1 + rise * t2 + tilt
+                )
             mean[q, i] = first
             hermite[q, i] = second

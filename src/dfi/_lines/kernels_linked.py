@@ -25,20 +25,27 @@ BEND = 2.0
 def hinge_margins(
     base: Floats,
     change: Floats,
+    lowest: Floats,
+    highest: Floats,
     slopes: Floats,
     back: Floats,
     nodes: Floats,
     out: Floats,
     _sources: int = SOURCES,
 ) -> None:
-    """Add the network at each row and node to ``out`` (n, nodes)."""
+    """Add the network at each row and node to ``out`` (n, nodes).
+
+    ``lowest`` and ``highest`` (units,) are what the units' arguments are kept between.
+    """
     for i in range(base.shape[0]):
         for k in range(slopes.shape[0]):
-            step, slope = change[k], slopes[k]
+            step, slope, low, high = change[k], slopes[k], lowest[k], highest[k]
             start = base[i, k] - step * back[i]
             # nodes innermost: their sums are independent, so that processors take several at once
             for m in range(nodes.shape[0]):
                 a = start + step * nodes[m]
+                a = a if a > low else low
+                a = a if a < high else high
                 curved = a if a > 0.0 else 0.0
                 curved = curved if curved < BEND else BEND
                 out[i, m] += slope * (curved * (2.0 * a - curved))

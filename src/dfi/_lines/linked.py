@@ -80,53 +80,6 @@ class MarginLines(Protocol):
 
 
 @dataclass(frozen=True)
-class LinearMargin(LinearLines):
-    """A margin ``intercept + coefficients @ x``."""
-
-    def along(self, lines: Lines, j: int, back: Floats, nodes: Floats) -> Floats:
-        slope = float(self.coefficients @ lines.directions[:, j])
-        start = self.predict(lines.points) - slope * back
-        return np.asarray(start[:, None] + slope * nodes)
-
-
-@dataclass(frozen=True)
-class QuadraticMargin(QuadraticLines):
-    """A margin that is a polynomial of second degree."""
-
-    def along(self, lines: Lines, j: int, back: Floats, nodes: Floats) -> Floats:
-        direction = lines.directions[:, j]
-        across = self.quadratic @ direction
-        away = lines.points - self.center
-        slope = self.linear @ direction + 2.0 * (away @ across)
-        step = nodes - back[:, None]
-        found = step * float(direction @ across)
-        found += slope[:, None]
-        found *= step
-        found += self.predict(lines.points)[:, None]
-        return np.asarray(found)
-
-
-@dataclass(frozen=True)
-class HingeMargin(HingeLines):
-    """A margin that is a network of bent hinges."""
-
-    def along(self, lines: Lines, j: int, back: Floats, nodes: Floats) -> Floats:
-        # numba is loaded by the first network that is averaged, not with the package.
-        from dfi._compiled import kernel_array
-        from dfi._lines.kernels_linked import hinge_margins
-
-        base = kernel_array(lines.points @ self.directions + self.offsets, np.float64)
-        change = kernel_array(self.directions.T @ lines.directions[:, j], np.float64)
-        out = np.full((len(base), len(nodes)), self.intercept)
-        hinge_margins(
-            base, change, kernel_array(self.slopes, np.float64),
-            kernel_array(back, np.float64), kernel_array(nodes, np.float64),
-            out,
-        )  # fmt: skip
-        return out
-
-
-@dataclass(frozen=True)
 class TreeMargin:
     """A smooth margin and trees that go on from it."""
 
@@ -188,7 +141,7 @@ class LinkedLines:
 
     @property
     def rule(self) -> str:
-        name = {LinearMargin: "linear", QuadraticMargin: "quadratic", HingeMargin: "hinges"}
+        name = {LinearLines: "linear", QuadraticLines: "quadratic", HingeLines: "hinges"}
         kind = name.get(type(self.margin))
         behind = "a logistic link" if self.link == "logistic" else "an exponential link"
         return f"nodes ({kind or 'trees after a smooth margin'} behind {behind})"
@@ -219,7 +172,7 @@ class LinkedLines:
         """Return the moments of all rows along one line, (2, n)."""
         back = lines.latent[:, j] + lines.offsets[k, j]
         chosen, before = np.arange(len(back)), None
-        tolerance = BENT if isinstance(self.margin, HingeMargin) else TOLERANCE
+        tolerance = BENT if isinstance(self.margin, HingeLines) else TOLERANCE
         found = np.empty((2, len(back)))
         for nodes, weights in rules:
             some = Lines(
@@ -358,13 +311,17 @@ def linked_lines(model: object, n_columns: int) -> LinkedLines | None:
     kind: Literal["logistic", "exp"] = (
         "logistic" if isinstance(final, LogisticRegression) else "exp"
     )
-    return LinkedLines(LinearMargin(linear.coefficients, linear.intercept), kind)
+    return LinkedLines(linear, kind)
 
 
-def smooth_margin(model: LinkedRidge | LinkedNetwork) -> MarginLines:
-    """Return the margin of one of our own models along lines."""
+def smooth_margin(
+    model: LinkedRidge | LinkedNetwork,
+) -> LinearLines | QuadraticLines | HingeLines:
+    """Return the margin of one of our own models along lines, before it is kept within bounds."""
     if isinstance(model, LinkedNetwork):
-        return HingeMargin(model.directions_, model.offsets_, model.slopes_, model.intercept_)
+        return HingeLines(
+            model.directions_, model.offsets_, model.reach_, model.slopes_, model.intercept_
+        )
     if isinstance(model, LinkedQuadratic):
-        return QuadraticMargin(model.center_, model.linear_, model.quadratic_, model.intercept_)
-    return LinearMargin(model.coefficients_, model.intercept_)
+        return QuadraticLines(model.center_, model.linear_, model.quadratic_, model.intercept_)
+    return LinearLines(model.coefficients_, model.intercept_)

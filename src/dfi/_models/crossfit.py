@@ -24,8 +24,8 @@ from dfi._models.predictor import (
     predictor_for,
     rows_seen,
 )
-from dfi._models.stack import VARIANCE_SHARE, SuperLearner, risk_of
-from dfi._models.temperature import ScaleRisk, TemperatureScaled
+from dfi._models.stack import SuperLearner, risk_of, variance_share
+from dfi._models.temperature import VARIANCE_SHARE, ScaleRisk, TemperatureScaled
 from dfi._models.weighted import check_takes_weights, weight_arguments
 from dfi._parameters import TARGET
 
@@ -264,7 +264,8 @@ def _weights(
         rows = data.matrix[judged]
         found = [predictors[k].model.member_predictions(rows)[:, used] for k in use.sets]
         mass = data.weights.values[judged]
-        risk = risk_of(loss, data.y[judged], mass, found[0], found[-1])
+        share = variance_share(min(len(training.sets[k].rows) for k in use.sets))
+        risk = risk_of(loss, data.y[judged], mass, found[0], found[-1], share)
         key = use.split, use.fold
         risks[key] = add(risks[key], risk) if key in risks else risk
     weights = {}

@@ -28,7 +28,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from dfi._models.families import Link
-from dfi._models.network import column_moments
+from dfi._models.network import column_moments, training_range
 from dfi._models.parallel import thread_pools
 from dfi._models.quadratic import MOST_COLUMNS, MOST_WORK, QuadraticTerms
 
@@ -66,16 +66,28 @@ class Solution(NamedTuple):
 
 
 class LinkedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A linear margin of standardised columns, fitted by penalised likelihood."""
+    """A linear margin of standardised columns, fitted by penalised likelihood.
+
+    Margins are kept within those of the family (:meth:`~dfi._models.families.Link.bounds`), and if
+    ``bounded`` within the range that the training rows have
+    (:func:`~dfi._models.network.training_range`).
+    """
 
     coefficients_: Floats
     intercept_: float
     bounds_: tuple[float, float]
     held_out_margins_: Floats
 
-    def __init__(self, *, family: Family = "bernoulli", penalty: float | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        family: Family = "bernoulli",
+        penalty: float | None = None,
+        bounded: bool = False,
+    ) -> None:
         self.family = family
         self.penalty = penalty
+        self.bounded = bounded
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the coefficients."""
@@ -115,8 +127,12 @@ class LinkedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         found = _fit_margin(Z[counts], outcome, mass, link, null, self.penalty)
         slopes[varies] = found.coefficients[1:]
         intercept = float(found.coefficients[0])
+        fitted = intercept + Z @ slopes[varies]
+        if self.bounded:
+            low, high = (float(end) for end in training_range(fitted[counts]))
+            self.bounds_ = max(low, self.bounds_[0]), min(high, self.bounds_[1])
         if not counts.all():
-            self.held_out_margins_ = intercept + Z @ slopes[varies]
+            self.held_out_margins_ = fitted
         self.held_out_margins_[counts] = found.held_out
         self.held_out_margins_ = np.clip(self.held_out_margins_, *self.bounds_)
         return slopes, intercept

@@ -32,6 +32,7 @@ from dfi._models.network import (
     PenalisedSquares,
     bent_hinge,
     column_moments,
+    training_range,
 )
 from dfi._models.parallel import thread_pools
 
@@ -68,6 +69,7 @@ class LinkedNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     directions_: Floats
     offsets_: Floats
+    reach_: tuple[Floats, Floats]
     slopes_: Floats
     intercept_: float
     bounds_: tuple[float, float]
@@ -136,12 +138,13 @@ class LinkedNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         directions, offsets, self.slopes_, self.intercept_ = loss.unpack(found)
         self.directions_ = directions / scale[:, None]
         self.offsets_ = offsets - center @ self.directions_
+        self.reach_ = training_range(X @ self.directions_ + self.offsets_)
         return self
 
     def margin(self, rows: Floats) -> Floats:
         """Return the margin of each row, before it is kept within bounds."""
-        hidden = bent_hinge(rows @ self.directions_ + self.offsets_)
-        return np.asarray(hidden @ self.slopes_ + self.intercept_)
+        arguments = np.clip(rows @ self.directions_ + self.offsets_, *self.reach_)
+        return np.asarray(bent_hinge(arguments) @ self.slopes_ + self.intercept_)
 
     def predict(self, X: ArrayLike) -> Floats:
         """Return the mean outcome at each row."""
@@ -313,16 +316,11 @@ class BoostedMargins(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     base_: Estimator
     boosting_: LinkedBoosting
+    bounds_: tuple[float, float]
 
     def __init__(self, *, base: Estimator, boosting: LinkedBoosting) -> None:
         self.base = base
         self.boosting = boosting
-
-    @property
-    def bounds_(self) -> tuple[float, float]:
-        """Between which margins are kept."""
-        found: tuple[float, float] = self.base_.bounds_
-        return found
 
     def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
         """Fit the model and then the boosting."""
@@ -339,6 +337,8 @@ class BoostedMargins(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.boosting_ = clone(self.boosting).fit_margins(
             X[counts], y[counts], weight[counts], base.held_out_margins_[counts]
         )
+        link = Link(self.boosting.family)
+        self.bounds_ = link.bounds(y[counts], link.null(y[counts], weight[counts])[0])
         self.n_features_in_ = np.shape(X)[1]
         return self
 
@@ -348,7 +348,8 @@ class BoostedMargins(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def margin(self, rows: Floats) -> Floats:
         """Return the sum of the two margins, before it is kept within bounds."""
-        return np.asarray(self.base_.margin(rows) + self.boosting_.margin(rows))
+        smooth = np.clip(self.base_.margin(rows), *self.base_.bounds_)
+        return np.asarray(smooth + self.boosting_.margin(rows))
 
     def predict(self, X: Floats) -> Floats:
         """Return the mean outcome at each row."""

@@ -7,7 +7,9 @@ One hidden layer of ``K`` units,
 where the bent hinge :math:`h` is flat, then a parabola, then a straight line. Along a line each
 unit is a piecewise quadratic function of ``t``, so its average needs no more than partial moments
 of the law of ``t``. The parabola finds products of features, which trees can only cut into
-squares; the straight line keeps far rows from being extrapolated by squares.
+squares; the straight line keeps far rows from being extrapolated by squares. A unit is flat where
+its argument leaves the range that it has on the training rows (:func:`training_range`): what lies
+beyond it no row has shown.
 """
 
 from __future__ import annotations
@@ -45,6 +47,15 @@ LOOSE = 0.1
 """The penalty of offsets in the leverages: none is put on them, but the search ends before they
 have moved far."""
 
+FURTHER = 0.25
+"""How far beyond its range on the training rows a smooth member may go, as a share of that range.
+
+Out-of-fold R2 of the stack over 21 tables of 47 to 442 rows, mean of one split: .556 without
+bounds, .596 with 0, .595 with .1, .592 with .25, .586 with .5. A quarter is the most cautious that
+keeps cpus, whose largest machines are worth more than any other: .857 without bounds, .821 with 0,
+.836 with .1, .844 with .25 (two splits); hprice1 with its outlier .28, .64, .63, .60. Inputs kept
+within the training range in their place: .594, with Clothing at .56 for .58."""
+
 MAX_COLUMNS = 200
 """Columns above which a network costs more than all other members of the stack together."""
 
@@ -53,6 +64,13 @@ def bent_hinge(a: Floats) -> Floats:
     r"""Return :math:`h(a) = (a)_+^2 - (a - 2)_+^2`."""
     curved = np.clip(a, 0.0, BEND)
     return np.asarray(curved * (2.0 * a - curved))
+
+
+def training_range(values: Floats) -> tuple[Floats, Floats]:
+    """Return the lowest and highest value of training rows, and a quarter of the range further."""
+    low, high = values.min(axis=0), values.max(axis=0)
+    further = FURTHER * (high - low)
+    return low - further, high + further
 
 
 class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -70,6 +88,7 @@ class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     held_out_residuals_: Floats
     directions_: Floats
     offsets_: Floats
+    reach_: tuple[Floats, Floats]
     slopes_: Floats
     intercept_: float
 
@@ -136,10 +155,13 @@ class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         directions, offsets, slopes, intercept = loss.unpack(found.x)
         self.directions_ = directions / scale[:, None]
         self.offsets_ = offsets - center @ self.directions_
+        self.reach_ = training_range(X @ self.directions_ + self.offsets_)
         self.slopes_ = y_deviation * slopes
         self.intercept_ = y_center + y_deviation * intercept
-        self.held_out_residuals_ = outcome - self._value(every)
-        self.held_out_residuals_[counts] = y_deviation * _held_out(loss, found.x)
+        fitted = self._value(every)
+        self.held_out_residuals_ = outcome - fitted
+        without = y - y_deviation * _held_out(loss, found.x)
+        self.held_out_residuals_[counts] = y - np.clip(without, *training_range(fitted[counts]))
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
@@ -149,8 +171,8 @@ class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._value(rows)
 
     def _value(self, rows: Floats) -> Floats:
-        hidden = bent_hinge(rows @ self.directions_ + self.offsets_)
-        return np.asarray(hidden @ self.slopes_ + self.intercept_)
+        arguments = np.clip(rows @ self.directions_ + self.offsets_, *self.reach_)
+        return np.asarray(bent_hinge(arguments) @ self.slopes_ + self.intercept_)
 
 
 def _held_out(loss: PenalisedSquares, theta: Floats) -> Floats:

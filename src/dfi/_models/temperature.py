@@ -70,6 +70,9 @@ FEWEST_HELD = 2
 PRIOR_DEVIATION = 1.0
 """Of the logarithm of a temperature's inverse, before any row is seen."""
 
+VARIANCE_SHARE = 0.25
+"""How much of a classifier's variance counts in the risk of its scale beside its squared bias."""
+
 N_SHRINKAGES = 30
 
 
