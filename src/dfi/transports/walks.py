@@ -61,8 +61,9 @@ if TYPE_CHECKING:
 CYCLES = 2
 """Random cycles of a graph: one is a ring, along which noise adds up."""
 
-STEPS = 25_000
-"""Predictions of one model over all rows that are walked between."""
+STEPS = 16_000
+"""Predictions of one model over all rows that are walked between. On the diabetes data half as many
+leave standard errors as they are at two thirds of the time, a quarter raises them by 15 %."""
 
 MOST_ROWS, FEWEST_ROWS = 512, 64
 FEWEST_NODES = 32
