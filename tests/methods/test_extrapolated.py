@@ -144,6 +144,26 @@ def test_result_tells_of_both_sizes():
     assert result.scores.sum() > cross.scores.sum()
 
 
+def test_result_says_whether_scores_still_rise():
+    rows = dfi.datasets.m1(1000, d=4, rho=0.5, random_state=1)
+    options = {"form": "extrapolated", "random_state": 0, "diagnose": False, "n_repeats": 2}
+    found = {
+        name: dfi.explain(rows.X, y, estimator=estimator, **options).diagnostics["learning"]
+        for name, estimator, y in (
+            ("rising", Ridge(300.0), rows.y),
+            ("flat", "linear", rows.y),
+            ("unstable", Ridge(300.0), np.random.default_rng(0).standard_normal(1000)),
+        )
+    }
+    assert {name: told["state"] for name, told in found.items()} == {name: name for name in found}
+    assert found["rising"]["gained"] > 1.645 * found["rising"]["error"]
+    assert abs(found["flat"]["gained"]) < 0.05
+    assert found["unstable"]["gained"] is None
+    assert "read them as at least: " in found["rising"]["words"]
+    cross = dfi.explain(rows.X, rows.y, estimator="linear", form="cross", diagnose=False)
+    assert "learning" not in cross.diagnostics
+
+
 def test_a_model_without_bias_is_moved_by_little():
     sample = dfi.datasets.m1(1500, d=4, rho=0.5, random_state=1)
     options = {"estimator": "linear", "diagnose": False}

@@ -19,7 +19,7 @@ from dfi._parameters import TABLE, argument, validated_fields, worded
 from dfi._scoring.forms import CROSSED, Stretch
 from dfi._scoring.orders import ORDERS
 from dfi._scoring.sampling import restricted
-from dfi._scoring.scores import Readings, Task
+from dfi._scoring.scores import Readings, Task, common_gain
 from dfi.losses import SQUARED_ERROR
 from dfi.methods.base import Method, Part, joined_diagnostics, loss_totals
 from dfi.methods.diagnosis import (
@@ -81,6 +81,9 @@ CURVE_ERROR = 0.9
 
 What is missing falls like m^-r, and r is not known; 1 is taken (:meth:`Scores.extrapolated`).
 """
+
+FLAT, UNSTABLE, SURE_GAIN = 0.05, 0.2, 1.645
+"""Gains that do not matter, errors of gains that do, and errors by which a gain is sure."""
 
 MEMBERS = 30
 """Levels or columns of a unit that a result tells of."""
@@ -482,6 +485,7 @@ class Disentangled(Method):
             diagnostics["learning_curve"] = learning_curve(
                 of_models.known, of_smaller, membership, task, say=self.diagnose
             )
+            diagnostics["learning"] = learning_state(of_models, of_smaller, weights, fits.halvings)
         few = small_sample(fits, form)
         if few is not None:
             diagnostics["small_sample"] = few
@@ -579,6 +583,36 @@ def _part(
         ),
         **shared,
     )
+
+
+def learning_state(
+    models: Scores, smaller: Scores, weights: Weights, halvings: Sequence[int]
+) -> dict[str, object]:
+    """Return whether scores still rise with the training rows: "rising", "flat" or "unstable".
+
+    ``gained`` is the share of the sum of the scores that came with the second half of the training
+    rows, ``error`` its own, that of the split included. Where that is above :data:`UNSTABLE`, where
+    scores fall, or their sum is not clear of 0, nothing is known of what more rows would bring. A
+    curve that is flat at two sizes may rise later.
+    """
+    known, mass = models.known, weights.take(models.rows)
+    _, (influence,) = common_gain([(known.latent, smaller.latent, mass)])
+    total, before = (float(mass.mean(it.latent).sum()) for it in (known, smaller))
+    if not influence.any():
+        words = "the models find too little to tell whether more rows would bring more"
+        return {"state": "unstable", "gained": None, "error": None, "words": words}
+    of_repeats = models.latent_by_repeat.sum(axis=1, keepdims=True)
+    variance = mass.standard_error(influence[:, None]) ** 2
+    variance = variance + split_variance(of_repeats, halvings) / total**2
+    gained, error = 1.0 - before / total, float(np.sqrt(variance[0]))
+    number = f"{100.0 * gained:.0f} % (give or take {100.0 * error:.0f})"
+    came = f"{number} of what the models find came with the second half of their training rows"
+    state, words = "flat", f"scores hardly rise with more rows: {came}"
+    if error > UNSTABLE or gained < -SURE_GAIN * error:
+        state, words = "unstable", f"how scores change with more rows is not known: {came}"
+    elif gained > max(SURE_GAIN * error, FLAT):
+        state, words = "rising", f"scores still rise with more rows, read them as at least: {came}"
+    return {"state": state, "gained": gained, "error": error, "words": words}
 
 
 def split_variance(by_repeat: Floats, halvings: Sequence[int]) -> Floats:
