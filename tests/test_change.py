@@ -45,15 +45,15 @@ def linear_truth(slopes, rho, scale=1.0):
 
 
 def parts(place):
-    """Total, law and relation of what ``before`` and ``after`` below are samples of."""
+    """Total, covariates and concept of what ``before`` and ``after`` below are samples of."""
     phi = {
         (a, b): linear_truth(slopes, rho, scale)[place]
         for a, (rho, scale) in enumerate(((0.3, 1.0), (0.6, WIDE)))
         for b, slopes in enumerate((BEFORE, AFTER))
     }
     total = phi[1, 1] - phi[0, 0]
-    law = 0.5 * (phi[1, 0] - phi[0, 0] + phi[1, 1] - phi[0, 1])
-    return total, law, total - law
+    covariates = 0.5 * (phi[1, 0] - phi[0, 0] + phi[1, 1] - phi[0, 1])
+    return total, covariates, total - covariates
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +80,8 @@ def test_parts_are_those_of_the_closed_form(found):
     for change, place in ((found.latent, 0), (found, 1)):
         columns = change.table(sort=False)
         for name, error, truth in zip(
-            ("change", "law", "relation"), ("se", "law_se", "relation_se"), parts(place),
-            strict=True,
+            ("change", "covariates", "concept"), ("se", "covariates_se", "concept_se"),
+            parts(place), strict=True,
         ):  # fmt: skip
             z = (columns[name] - truth) / columns[error]
             assert np.all(np.abs(z) < 4.0), (name, z)
@@ -89,32 +89,34 @@ def test_parts_are_those_of_the_closed_form(found):
 
 def test_parts_add_up_to_the_change(found):
     columns = found.table()
-    np.testing.assert_allclose(columns["law"] + columns["relation"], columns["change"], atol=1e-12)
+    np.testing.assert_allclose(
+        columns["covariates"] + columns["concept"], columns["change"], atol=1e-12
+    )
     np.testing.assert_allclose(columns["after"] - columns["before"], columns["change"], atol=1e-12)
 
 
 def test_what_changed_is_found_and_named():
     same = table(1500, BEFORE)
-    relation = dfi.change(same, table(1500, [0.2, 0.5, 0.3, 0.0], seed=1), y="y", **QUICK)
-    assert relation.any_change.p < 0.01
-    assert relation.any_change.feature == "a"
-    assert relation.test_any("relation").feature == "a"
-    assert relation.test_any("relation").p < 0.01
-    assert relation.test_any("law").p > 0.05
+    concept = dfi.change(same, table(1500, [0.2, 0.5, 0.3, 0.0], seed=1), y="y", **QUICK)
+    assert concept.any_change.p < 0.01
+    assert concept.any_change.feature == "a"
+    assert concept.test_any("concept").feature == "a"
+    assert concept.test_any("concept").p < 0.01
+    assert concept.test_any("covariates").p > 0.05
     scale = np.array([1.0, 1.0, 2.5, 1.0])
-    law = dfi.change(same, table(1500, BEFORE, scale=scale, seed=1), y="y", **QUICK)
-    assert law.test_any("law").p < 0.01
-    assert law.test_any("law").feature == "c"
-    assert law.test_any("relation").p > 0.05
-    assert law.table().iloc[0]["feature"] == "c"
+    covariates = dfi.change(same, table(1500, BEFORE, scale=scale, seed=1), y="y", **QUICK)
+    assert covariates.test_any("covariates").p < 0.01
+    assert covariates.test_any("covariates").feature == "c"
+    assert covariates.test_any("concept").p > 0.05
+    assert covariates.table().iloc[0]["feature"] == "c"
 
 
 def test_swapping_the_tables_flips_the_signs(small, quick):
     back = dfi.change(*small[::-1], y="y", **QUICK).table(sort=False)
     ahead = quick.table(sort=False)
-    for name in ("change", "law", "relation"):
+    for name in ("change", "covariates", "concept"):
         np.testing.assert_allclose(ahead[name], -back[name], atol=1e-12)
-    np.testing.assert_allclose(ahead["law_se"], back["law_se"], atol=1e-12)
+    np.testing.assert_allclose(ahead["covariates_se"], back["covariates_se"], atol=1e-12)
 
 
 def test_independent_rows_add_variances(quick):
@@ -145,9 +147,9 @@ def test_the_same_rows_are_subtracted_row_by_row(small):
     found = dfi.change(before, after, y="y", rows="same", **QUICK)
     twin = (found.after.influence - found.before.influence).std(axis=0, ddof=1)
     np.testing.assert_allclose(found.difference.se, twin / np.sqrt(len(before)), rtol=1e-9)
-    assert found.law is not None
-    # rows with the same features have one law
-    assert np.all(np.abs(found.law.scores) < 4.0 * np.maximum(found.law.se, 1e-3))
+    assert found.covariates is not None
+    # rows with the same features have one distribution
+    assert np.all(np.abs(found.covariates.scores) < 4.0 * np.maximum(found.covariates.se, 1e-3))
 
 
 def test_two_models_on_the_same_rows_differ_in_relation_alone(small):
@@ -156,8 +158,8 @@ def test_two_models_on_the_same_rows_differ_in_relation_alone(small):
     other = dfi.explain(X, y, "ridge", diagnose=False)
     found = dfi.change(one, other)
     assert found.rows == "same"
-    np.testing.assert_array_equal(found.law.scores, 0.0)
-    np.testing.assert_array_equal(found.relation.scores, found.difference.scores)
+    np.testing.assert_array_equal(found.covariates.scores, 0.0)
+    np.testing.assert_array_equal(found.concept.scores, found.difference.scores)
 
 
 def test_id_is_no_feature(small):
@@ -195,8 +197,9 @@ def test_tables_come_in_the_library_of_the_caller(small, library, quick):
 
 def test_columns_of_the_table(quick):
     assert list(quick.table().columns) == [
-        "feature", "change", "se", "ci_low", "ci_high", "p", "p_adj", "law", "relation", "law_se",
-        "law_low", "law_high", "relation_se", "relation_low", "relation_high", "before", "after",
+        "feature", "change", "se", "ci_low", "ci_high", "p", "p_adj", "covariates", "concept",
+        "covariates_se", "covariates_low", "covariates_high", "concept_se", "concept_low",
+        "concept_high", "before", "after",
     ]  # fmt: skip
 
 
@@ -207,8 +210,10 @@ def test_other_models_are_told_apart_too(estimator):
     )
     found = dfi.change(first, second, y="y", estimator=estimator, diagnose=False)
     columns = found.table(sort=False).set_index("feature")
-    assert columns.loc["a", "relation"] < -3.0 * columns.loc["a", "relation_se"]
-    np.testing.assert_allclose(columns["law"] + columns["relation"], columns["change"], atol=1e-12)
+    assert columns.loc["a", "concept"] < -3.0 * columns.loc["a", "concept_se"]
+    np.testing.assert_allclose(
+        columns["covariates"] + columns["concept"], columns["change"], atol=1e-12
+    )
 
 
 def mixed(n, seed, lift):
@@ -227,19 +232,23 @@ def test_categories_and_missing_values_are_units(estimator):
     )
     columns = found.table(sort=False).set_index("feature")
     assert found.any_change.feature == "kind"
-    assert columns.loc["kind", "relation"] > 3.0 * columns.loc["kind", "relation_se"]
-    np.testing.assert_allclose(columns["law"] + columns["relation"], columns["change"], atol=1e-12)
+    assert columns.loc["kind", "concept"] > 3.0 * columns.loc["kind", "concept_se"]
+    np.testing.assert_allclose(
+        columns["covariates"] + columns["concept"], columns["change"], atol=1e-12
+    )
 
 
 def test_classes_and_fitted_models(small):
     frames = [frame.assign(y=np.where(frame["y"] > 0, "yes", "no")) for frame in small]
     found = dfi.change(*frames, y="y", **QUICK)
-    assert found.law is not None
+    assert found.covariates is not None
     model = LinearRegression().fit(small[0][NAMES], small[0]["y"])
     periods = [(frame[NAMES], frame["y"]) for frame in small]
     fitted = dfi.change(*periods, estimator=model, cv="prefit", diagnose=False)
     columns = fitted.table()
-    np.testing.assert_allclose(columns["law"] + columns["relation"], columns["change"], atol=1e-12)
+    np.testing.assert_allclose(
+        columns["covariates"] + columns["concept"], columns["change"], atol=1e-12
+    )
 
 
 def test_weights_and_clusters_are_honoured(small):
@@ -252,7 +261,7 @@ def test_weights_and_clusters_are_honoured(small):
     clustered = dfi.change(*small, y="y", clusters=labels, **QUICK)
     assert "cluster-robust" in clustered.difference.basis.words
     assert 0.0 < clustered.any_change.p <= 1.0
-    assert clustered.law is not None
+    assert clustered.covariates is not None
 
 
 def test_loaded_results_and_moments_give_the_change(quick, tmp_path):
@@ -261,11 +270,11 @@ def test_loaded_results_and_moments_give_the_change(quick, tmp_path):
     np.testing.assert_allclose(
         found.table(sort=False)["change"], quick.table(sort=False)["change"], atol=1e-12
     )
-    assert found.law is None
+    assert found.covariates is None
     assert "loaded, copied or reduced" in found.reason
-    assert found.table()["law"].isna().all()
-    with pytest.raises(ValueError, match="law and relation are not told apart"):
-        found.test_any("law")
+    assert found.table()["covariates"].isna().all()
+    with pytest.raises(ValueError, match="covariates and concept are not told apart"):
+        found.test_any("covariates")
     assert found.any_change.p == pytest.approx(quick.any_change.p, abs=0.05)
 
 
@@ -280,7 +289,7 @@ def test_level_of_the_intervals(small, quick):
 def test_everything_as_text_and_file(quick, tmp_path):
     text = repr(quick)
     assert "any change: p" in text
-    heads = ("change", "p_adj", "law", "relation")
+    heads = ("change", "p_adj", "covariates", "concept")
     told = [head if head == "p_adj" else f"{head} (95 % interval)" for head in heads]
     assert " ".join(text.splitlines()[2].split()) == " ".join(["feature", *told])
     assert "<svg" in quick._repr_html_()
@@ -294,10 +303,10 @@ def test_everything_as_text_and_file(quick, tmp_path):
     assert report.html() == page
     assert report._repr_html_() == quick._repr_html_()
     told = json.loads(report.json())
-    assert told["features"][0]["law_low"] == quick.table()["law_low"].iloc[0]
+    assert told["features"][0]["covariates_low"] == quick.table()["covariates_low"].iloc[0]
     lines = report.markdown().splitlines()
     assert lines[0] == "# What changed about income"
-    assert "| law (95 % interval) | relation (95 % interval) |" in report.markdown()
+    assert "| covariates (95 % interval) | concept (95 % interval) |" in report.markdown()
     assert sum(line.startswith("| ") for line in lines) == 2 + len(quick.names)
     assert quick.report().write(tmp_path / "change.md").read_text() == quick.report().markdown()
     again = pickle.loads(pickle.dumps(quick))  # noqa: S301
@@ -312,7 +321,7 @@ def test_tables_that_do_not_overlap_have_no_parts():
     before, after = table(200, BEFORE), table(200, BEFORE, seed=1)
     after["a"] += 6.0
     found = dfi.change(before, after, y="y", **QUICK)
-    assert found.law is None
+    assert found.covariates is None
     assert "told apart by a classifier" in found.reason
     assert "'a'" in found.reason
     assert found.overlap["separated"] is True
@@ -324,7 +333,7 @@ def test_tables_that_hardly_overlap_are_doubted():
     after["a"] += 1.9
     with pytest.warns(OverlapWarning, match="overlap poorly"):
         found = dfi.change(before, after, y="y", **QUICK)
-    assert found.law is not None
+    assert found.covariates is not None
     assert 0.85 <= found.overlap["auc"] < 0.95
 
 
@@ -367,7 +376,7 @@ def test_what_one_table_has_alone_is_named(change, words):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = dfi.change(before, change(before), y="y", rows="independent", **QUICK)
-    assert found.law is None
+    assert found.covariates is None
     assert words in found.reason
 
 
@@ -375,7 +384,7 @@ def test_what_one_table_has_alone_is_named(change, words):
     ("options", "words"),
     [
         ({"transport": "copula"}, "straight lines of transport='gaussian'"),
-        ({"form": "cpi"}, "form='cpi' has no law and relation"),
+        ({"form": "cpi"}, "form='cpi' has no covariates and concept"),
         ({"loss": "poisson"}, "loss='poisson' is another"),
     ],
 )
@@ -384,7 +393,7 @@ def test_settings_without_parts_say_so(small, options, words):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = dfi.change(*frames, y="y", **QUICK, **options)
-    assert found.law is None
+    assert found.covariates is None
     assert words in found.reason
 
 

@@ -74,7 +74,7 @@ def test_page_on_change_begins_with_what_it_promises(tmp_path, monkeypatch):
     exec(compile(blocks[0], "change.md", "exec"), namespace)  # noqa: S102
     change = namespace["change"]
     assert change.any_change.feature == "income"
-    assert change.test_any("relation").p < 0.01
+    assert change.test_any("concept").p < 0.01
     assert (tmp_path / "change.html").exists()
 
 

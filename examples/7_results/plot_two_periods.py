@@ -36,13 +36,14 @@ print(f"any change: p = {test.p:.4f}, most of all {test.feature}")
 ax = change.plot()
 
 # %%
-# ``law`` is what the columns themselves did, ``relation`` what the fare made of them. They add up
-# to the change.
+# ``covariates`` is what the columns themselves did, ``concept`` what the fare made of them. They
+# add up to the change.
 
-change.table()[["feature", "change", "law", "law_se", "relation", "relation_se"]].round(4)
+parts = ["covariates", "covariates_se", "concept", "concept_se"]
+change.table()[["feature", "change", *parts]].round(4)
 
 # %%
-# No route became longer or shorter, and what distance lost it lost in the relation: the line is
+# No route became longer or shorter, and what distance lost it lost in the concept: the line is
 # less steep than it was.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True, layout="constrained")

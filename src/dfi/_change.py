@@ -113,15 +113,15 @@ def change(
 ) -> Change:
     r"""Say which features carry more or less of the signal than before, how surely, and why.
 
-    The change of a score is told apart into two parts: the *law*, what the features' own
-    distribution did (their spread, their correlations), and the *relation*, what the outcome's
-    dependence on them did. With :math:`\Phi(a, b)` the score under the law of table ``a`` and the
-    relation of table ``b``,
+    The change of a score is decomposed into two parts: the *covariates*, what the features' own
+    distribution did (their spread, their correlations), and the *concept*, what the outcome's
+    dependence on them did. With :math:`\Phi(a, b)` the score under the covariates of table ``a``
+    and the concept of table ``b``,
 
     .. math::
 
-        \text{law} &= \tfrac12 \{\Phi(1, 0) - \Phi(0, 0) + \Phi(1, 1) - \Phi(0, 1)\}, \\
-        \text{relation} &= \tfrac12 \{\Phi(0, 1) - \Phi(0, 0) + \Phi(1, 1) - \Phi(1, 0)\},
+        \text{covariates} &= \tfrac12 \{\Phi(1, 0) - \Phi(0, 0) + \Phi(1, 1) - \Phi(0, 1)\}, \\
+        \text{concept} &= \tfrac12 \{\Phi(0, 1) - \Phi(0, 0) + \Phi(1, 1) - \Phi(1, 0)\},
 
     which add up to the change :math:`\Phi(1, 1) - \Phi(0, 0)`. Each table has its own transport,
     with dependence components of its own.
@@ -162,13 +162,13 @@ def change(
         Rows are taken as independent and are in order of time: a date index, a column by which they
         are sorted, or neighbours that are alike.
     OverlapWarning
-        The tables hardly overlap: law and relation rest on few rows. Where a classifier tells the
-        rows almost perfectly apart they are not given, and ``change.reason`` says why.
+        The tables hardly overlap: covariates and concept rest on few rows. Where a classifier tells
+        the rows almost perfectly apart they are not given, and ``change.reason`` says why.
 
     Notes
     -----
-    Law and relation need the fitted models and the rows: results that were loaded or reduced to
-    moments give the change alone, and ``change.reason`` says so.
+    Covariates and concept need the fitted models and the rows: results that were loaded or reduced
+    to moments give the change alone, and ``change.reason`` says so.
 
     Examples
     --------
@@ -178,11 +178,11 @@ def change(
     >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
     >>> found.any_change.feature
     'x2'
-    >>> found.table()[["feature", "change", "law", "relation"]].round(1)
-      feature  change  law  relation
-    0      x2     7.6 -0.2       7.8
-    1      x0    -1.4 -2.3       0.9
-    2      x1    -0.9 -1.4       0.5
+    >>> found.table()[["feature", "change", "covariates", "concept"]].round(1)
+      feature  change  covariates  concept
+    0      x2     7.6        -0.2      7.8
+    1      x0    -1.4        -2.3      0.9
+    2      x1    -0.9        -1.4      0.5
     """
     given = dict(locals())
     if id is not None and ids is not None:
@@ -212,7 +212,7 @@ def change(
         if one.ids is not None and two.ids is not None:
             ids = one.ids, two.ids
         if form == "auto" and isinstance(cv, str) and cv == "prefit":
-            # only scores whose regression errors enter squared have a law and a relation
+            # only scores whose regression errors enter squared have covariates and concept
             form = "loco"
         given |= {"form": form, "level": 0.95 if level is None else level}
         first, last = (
@@ -451,14 +451,14 @@ class _Pairing:
             ) from error
         return named[1].minus(named[0], same_rows=True)
 
-    def shared(self, law: Fits, *, first: bool) -> Ints | None:
+    def shared(self, fits: Fits, *, first: bool) -> Ints | None:
         """Return for each explained row of one table its row in the other, -1 for none."""
         if self.codes is None:
             return None
         ours, theirs = self.codes if first else self.codes[::-1]
         order = np.argsort(theirs)
-        at = np.minimum(np.searchsorted(theirs[order], ours[law.rows]), len(order) - 1)
-        return np.where(theirs[order][at] == ours[law.rows], order[at], -1)
+        at = np.minimum(np.searchsorted(theirs[order], ours[fits.rows]), len(order) - 1)
+        return np.where(theirs[order][at] == ours[fits.rows], order[at], -1)
 
     def combined(self, before: Both, after: Both, result: Change) -> tuple[Influence, Influence]:
         """Return influence values over the rows of both tables, attributed and latent."""
@@ -543,9 +543,9 @@ def _with_rows(result: Importance, codes: Ints) -> Importance:
 def _told_apart(found: Change, pairing: _Pairing) -> Change:
     """Return the change with its parts, or with the reason why there are none."""
     if pairing.same_table:
-        # one table has one law: what differs between two models is what they say of the relation
+        # one table has one law of covariates: two models differ in what they say of the concept
         difference = found.difference
-        law = replace(
+        covariates = replace(
             difference,
             basis=difference.basis.zeroed(np.ones(len(found.names), dtype=np.bool_)),
             latent=None
@@ -556,13 +556,15 @@ def _told_apart(found: Change, pairing: _Pairing) -> Change:
             ),
             by_outcome={},
         )
-        return replace(found, law=_part(law, "law"), relation=_part(difference, "relation"))
+        return replace(
+            found, covariates=_part(covariates, "covariates"), concept=_part(difference, "concept")
+        )
     sources = [result.source for result in (found.before, found.after)]
     if found.before.spec.get("method") != "dfi":
         name = found.before.spec.get("method")
         return replace(
             found,
-            reason=f"law and relation are parts of scores of method 'dfi', and these are of "
+            reason=f"covariates and concept are parts of scores of method 'dfi', and these are of "
             f"{name!r}",
         )
     if not all(isinstance(source, FittedSource) for source in sources):
@@ -583,11 +585,11 @@ def _told_apart(found: Change, pairing: _Pairing) -> Change:
         return replace(found, reason=overlap.words)
     if overlap.auc >= POOR:
         warn(
-            f"the tables overlap poorly: {overlap.words}. Law and relation rest on the few rows "
-            "that both have, and on what models say beyond them",
+            f"the tables overlap poorly: {overlap.words}. Covariates and concept rest on the few "
+            "rows that both have, and on what models say beyond them",
             OverlapWarning,
         )
-    # law of the first table with the relation of the second, and the other way round
+    # covariates of the first table with the concept of the second, and the other way round
     mixed = swapped(
         after.method,
         before.fits,
@@ -604,17 +606,17 @@ def _told_apart(found: Change, pairing: _Pairing) -> Change:
 
 
 def _with_parts(found: Change, pairing: _Pairing, mixed: Swapped, back: Swapped) -> Change:
-    r"""Return the change with law and relation.
+    r"""Return the change with covariates and concept.
 
     ``mixed`` is :math:`\Phi(0, 1)`, ``back`` :math:`\Phi(1, 0)`.
     """
     before, after = (_both(result) for result in (found.before, found.after))
-    law_before = 0.5 * (back.relation - before - mixed.law)
-    law_after = 0.5 * (back.law + after - mixed.relation)
+    covariates_before = 0.5 * (back.relation - before - mixed.law)
+    covariates_after = 0.5 * (back.law + after - mixed.relation)
     parts = {}
     for name, sides in (
-        ("law", (law_before, law_after)),
-        ("relation", (-1.0 * before - law_before, after - law_after)),
+        ("covariates", (covariates_before, covariates_after)),
+        ("concept", (-1.0 * before - covariates_before, after - covariates_after)),
     ):
         attributed, latent = pairing.combined(*sides, found)
         whole = found.difference
@@ -628,7 +630,7 @@ def _with_parts(found: Change, pairing: _Pairing, mixed: Swapped, back: Swapped)
             ),
             name,
         )
-    return replace(found, law=parts["law"], relation=parts["relation"])
+    return replace(found, covariates=parts["covariates"], concept=parts["concept"])
 
 
 def _moved(whole: Importance, basis: Influence) -> Importance:
@@ -636,7 +638,7 @@ def _moved(whole: Importance, basis: Influence) -> Importance:
 
 
 def _still(whole: Importance, basis: Influence) -> Array:
-    """Return the unrelated units that score exactly 0 under both laws too."""
+    """Return the unrelated units that score exactly 0 under both tables too."""
     quiet = (basis.mean == 0.0) & (basis.se == 0.0)
     return np.asarray(whole.unrelated & quiet)
 

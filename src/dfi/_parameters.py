@@ -626,7 +626,7 @@ COMMON: Mapping[str, Parameter] = {
 
 OWN: Mapping[tuple[str, str], Constraints] = {
     ("CPI", "n_permutations"): (Whole(2),),
-    ("Change.test_any", "of"): (Choice(("change", "law", "relation")),),
+    ("Change.test_any", "of"): (Choice(("change", "covariates", "concept")),),
     ("DLOCO", "n_partners"): (Whole(2),),
     ("Importance.local", "sample"): (COUNT,),
     ("Importance.minus", "other"): (IMPORTANCE,),

@@ -48,7 +48,7 @@ def test_what_is_written_is_what_python_says(tables, run, place):
     table = pl.read_parquet(out / "change.parquet")
     assert table["feature"].to_list() == expected.table()["feature"].to_list() == ["a", "b"]
     np.testing.assert_allclose(table["change"], expected.table()["change"], rtol=1e-9)
-    np.testing.assert_allclose(table["law"] + table["relation"], table["change"], atol=1e-9)
+    np.testing.assert_allclose(table["covariates"] + table["concept"], table["change"], atol=1e-9)
     assert pl.read_csv(out / "change.csv").columns == table.columns
     again = dfi.load(out / "after.dfi") - dfi.load(out / "before.dfi")
     np.testing.assert_allclose(

@@ -216,7 +216,9 @@ def test_help_and_completion_know_the_names_of_the_library():
     assert tuple(TRANSPORTS) == options.TRANSPORTS
 
 
-@pytest.mark.parametrize(("width", "left_out"), [(130, []), (80, ["before"]), (40, ["law (int"])])
+@pytest.mark.parametrize(
+    ("width", "left_out"), [(130, []), (80, ["before"]), (40, ["covariates (int"])]
+)
 def test_narrow_terminals_lose_columns_and_never_digits(width, left_out, capsys, monkeypatch):
     class Terminal(RichConsole):
         is_terminal = True
@@ -224,7 +226,7 @@ def test_narrow_terminals_lose_columns_and_never_digits(width, left_out, capsys,
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setattr(console, "RichConsole", Terminal)
     ends = {"ci_low": -1234.5, "ci_high": 2345.6, "p_adj": 0.0312, "significant": True}
-    parts = {f"{a}{b}": 12.3 for a in ("law", "relation") for b in ("", "_low", "_high")}
+    parts = {f"{a}{b}": 12.3 for a in ("covariates", "concept") for b in ("", "_low", "_high")}
     row = {"name": "a long name of a feature", "before": 1.0, "after": 2.0, "change": 1.0}
     console.print_changes([row | ends | parts], level=0.95, top=5)
     shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""Coverage and size of changes between two tables and of their parts, law and relation.
+"""Coverage and size of changes between two tables and of their parts, covariates and concept.
 
 Four correlated features whose correlations, one spread and two coefficients change; regressions
 that are linear, or additive with a bend and a wave. Truths are closed forms, or means over many
@@ -85,7 +85,7 @@ def truths(laws, relations):
         p = {key: value[place] for key, value in phi.items()}
         total = p[1, 1] - p[0, 0]
         law = 0.5 * (p[1, 0] - p[0, 0] + p[1, 1] - p[0, 1])
-        found[space] = {"change": total, "law": law, "relation": total - law}
+        found[space] = {"change": total, "covariates": law, "concept": total - law}
     return found
 
 
@@ -163,7 +163,7 @@ def measured(name):
     relations = (first, first) if relation is None else RELATIONS[relation]
     coverage, rejected = simulated(LAWS[law], relations, estimator, samples)
     parts = {}
-    for part in ("change", "law", "relation"):
+    for part in ("change", "covariates", "concept"):
         shares = np.concatenate([coverage[space, part] for space in ("latent", "attributed")])
         parts[part] = [round(float(shares.min()), 3), round(float(shares.max()), 3)]
     return {"samples": samples, "covered": parts, "rejected": round(rejected, 3)}

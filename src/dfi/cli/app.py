@@ -407,7 +407,7 @@ def change(
             )
         )
         if found.reason:
-            console.warn(f"law and relation are not told apart: {found.reason}")
+            console.warn(f"covariates and concept are not told apart: {found.reason}")
         verdict = "a change was found" if changed else "no change was found"
         line = f"{verdict}, p {test.p:.3g} ({run.seconds:.1f} s) -> {run.out}"
         console.say(f"writing {run.out}")

@@ -355,7 +355,7 @@ def print_changes(rows: Rows, *, level: float, top: int) -> None:
     shown = list(rows[:top])
     columns = written(CHANGES, shown, "terminal")
     narrow = _without(columns, "before", "after")
-    whole = [replace(c, ends=()) if c.key in ("law", "relation") else c for c in CHANGES]
+    whole = [replace(c, ends=()) if c.key in ("covariates", "concept") else c for c in CHANGES]
     bare = _without(written(whole, shown, "terminal"), "before", "after")
     _print_fitting("feature", shown, [columns, narrow, bare])
     out = RichConsole(highlight=False, soft_wrap=True)

@@ -69,47 +69,49 @@ class Swapped:
 
 
 def why_not(method: Disentangled, before: Fits, after: Fits) -> str | None:
-    """Return why two tables' laws and relations cannot be told apart by this method, or None.
+    """Return why two tables' covariates and concepts cannot be told apart by this method, or None.
 
     It is about settings, sizes and columns; :mod:`dfi._change` asks whether rows overlap.
     """
     design = resolve_transport(method.transport)
     if design.name not in TRANSPORTS or design.epsilon > 0:
         return (
-            "law and relation are told apart along the straight lines of "
+            "covariates and concept are told apart along the straight lines of "
             f"{argument('transport', 'gaussian')}, and this is {design.label()!r}"
         )
     if method.additive:
-        return "Shapley values of groups have no law and relation of their own: use joint scores"
+        return (
+            "Shapley values of groups have no covariates and concept of their own: use joint scores"
+        )
     for fits in (before, after):
         form = method.form_for(design, fits)
         if form not in ("cross", "loco"):
             return (
-                f"{argument('form', form)} has no law and relation of its own: use "
+                f"{argument('form', form)} has no covariates and concept of its own: use "
                 f"{argument('form', 'cross')}, or 'loco' for a fitted model"
             )
         loss = fits.members[0].loss if fits.outcome.members else fits.loss
         if not loss.is_square:
             return (
-                "law and relation are parts of squared errors, and "
+                "covariates and concept are parts of squared errors, and "
                 f"{argument('loss', fits.loss.name)} is another: use "
                 f"{argument('loss', 'squared-error')} ('brier' for classes)"
             )
         if fits.scale == "margin":
-            return "scale='margin' explains a working response, whose relation is no one's"
+            return "scale='margin' explains a working response, whose concept is no one's"
         if fits.data.blocks.targets is not None:
             return "groups overlap, and are not told apart by what carries them"
         if fits.data.source is not None or fits.n_rows > source.LARGE_ROWS:
             return (
-                f"one of the tables has {fits.n_rows} rows, and law and relation are told apart by "
-                f"all rows, of tables in memory of up to {source.LARGE_ROWS}: pass a random sample "
-                "of the rows"
+                f"one of the tables has {fits.n_rows} rows, and covariates and concept are told "
+                f"apart by all rows, of tables in memory of up to {source.LARGE_ROWS}: pass a "
+                "random sample of the rows"
             )
         if fits.cluster is not None:
             return "models that are fitted on a cluster stay there: fit them here"
     if method.explain_rows not in ("default", None) or method.max_seconds is not None:
         names = f"{argument('explain_rows')} and {argument('max_seconds')}"
-        return f"{names} leave out rows that law and relation need"
+        return f"{names} leave out rows that covariates and concept need"
     return _unlike(before, after)
 
 

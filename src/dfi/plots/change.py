@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SURE = 0.05
 """Adjusted p below which a change is drawn as found."""
 
-PARTS = (("law", -0.24, style.ORANGE, "s"), ("relation", 0.24, style.GREEN, "D"))
+PARTS = (("covariates", -0.24, style.ORANGE, "s"), ("concept", 0.24, style.GREEN, "D"))
 
 
 def _change_data(found: Change, top: int | None) -> Columns:
@@ -58,7 +58,7 @@ def change_data(found: Change, *, top: int | None = 20) -> Frame:
 
 @validated
 def change(found: Change, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
-    """Draw changes with their intervals; law and relation beside them, where they are known.
+    """Draw changes with their intervals; covariates and concept beside them, where they are known.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def change(found: Change, *, top: int | None = 20, ax: Axes | None = None) -> Ax
     """
     columns = _change_data(found, top)
     n = len(columns["feature"])
-    apart = found.law is not None
+    apart = found.covariates is not None
     ax = style.axes_for_rows(ax, n * (2 if apart else 1))
     rows = np.arange(n, dtype=np.float64)
     _draw(ax, columns, ("change", "ci_low", "ci_high"), rows, style.BLUE, "o", "change")

@@ -30,7 +30,7 @@ SURE = 0.05
 SHOWN_CHANGES = 5
 """Changes that are told in words."""
 
-PARTS = ("law", "relation")
+PARTS = ("covariates", "concept")
 
 
 def change_rows(found: Change) -> list[Plain]:
@@ -95,12 +95,12 @@ def _sentence(row: Plain, level: float) -> str:
         f"{number(row['after'])} now, a change of {number(row['change'])} "
         f"({percent(level)} interval {number(row['ci_low'])} to {number(row['ci_high'])})."
     )
-    if row["law"] is None:
+    if row["covariates"] is None:
         return text
     sure = [part for part in PARTS if _clear(row, part)]
     meaning = {
-        "law": "how the features are distributed",
-        "relation": "how the outcome depends on them",
+        "covariates": "how the features are distributed",
+        "concept": "how the outcome depends on them",
     }
     if len(sure) == 1:
         part = sure[0]
@@ -108,7 +108,7 @@ def _sentence(row: Plain, level: float) -> str:
     parts = "; ".join(_part(row, part) for part in PARTS)
     if not sure:
         return f"{text} From where cannot be told ({parts}; neither is clearly away from 0)."
-    return f"{text} Both {meaning['law']} and {meaning['relation']} changed ({parts})."
+    return f"{text} Both {meaning['covariates']} and {meaning['concept']} changed ({parts})."
 
 
 def _part(row: Plain, part: str) -> str:
@@ -126,7 +126,7 @@ def forest(rows: Sequence[Plain], limit: int = MAX_BARS) -> Plain:
     shown = list(rows[:limit])
     keys = [
         key
-        for part in ("change", "law", "relation")
+        for part in ("change", "covariates", "concept")
         for key in (
             ("change", "ci_low", "ci_high")
             if part == "change"
@@ -156,8 +156,8 @@ def forest(rows: Sequence[Plain], limit: int = MAX_BARS) -> Plain:
             "significant": row["significant"],
             "value": texts[position][0],
             "change": place(row, "change", "ci_low", "ci_high"),
-            "law": place(row, "law", "law_low", "law_high"),
-            "relation": place(row, "relation", "relation_low", "relation_high"),
+            "covariates": place(row, "covariates", "covariates_low", "covariates_high"),
+            "concept": place(row, "concept", "concept_low", "concept_high"),
         }
         for position, (row, label) in enumerate(zip(shown, labels, strict=True))
     ]
@@ -175,7 +175,7 @@ def summarize_change(
     """Return everything that the page shows, as plain values."""
     rows = change_rows(found)
     target = target or _target(found)
-    apart = found.law is not None
+    apart = found.covariates is not None
     overlap = thaw(found.overlap)
     return {
         "title": title or (f"What changed about {target}" if target else "What changed"),
@@ -213,11 +213,15 @@ def _tests(found: Change) -> list[Plain]:
         return {"name": name, "meaning": meaning, **test.as_dict()}
 
     tests = [told("any change", "a score differs between the tables", found.any_change)]
-    if found.law is not None:
-        law, relation = found.test_any("law"), found.test_any("relation")
-        tests.append(told("any by the law", "the features' own distribution moved a score", law))
+    if found.covariates is not None:
+        covariates, concept = found.test_any("covariates"), found.test_any("concept")
         tests.append(
-            told("any by the relation", "the outcome's dependence on features moved one", relation)
+            told(
+                "any by the covariates", "the features' own distribution moved a score", covariates
+            )
+        )
+        tests.append(
+            told("any by the concept", "the outcome's dependence on features moved one", concept)
         )
     return tests
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dfi.results.file import Json
     from dfi.results.importance import Importance
 
-PartName = Literal["change", "law", "relation"]
+PartName = Literal["change", "covariates", "concept"]
 SharedRows = Literal["independent", "same", "overlapping"]
 
 DRAWS = 4000
@@ -81,14 +81,14 @@ class AnyChange:
 class Change:
     r"""How importance changed from one table to another, or from one model to another.
 
-    With :math:`\Phi(a, b)` the score under the law of the features of table ``a`` and the relation
+    With :math:`\Phi(a, b)` the score under the covariates of table ``a`` and the concept
     of table ``b`` between features and outcome,
 
     .. math::
 
-        d &= \Phi(1, 1) - \Phi(0, 0) = \text{law} + \text{relation}, \\
-        \text{law} &= \tfrac12 \{\Phi(1, 0) - \Phi(0, 0) + \Phi(1, 1) - \Phi(0, 1)\}, \\
-        \text{relation} &= \tfrac12 \{\Phi(0, 1) - \Phi(0, 0) + \Phi(1, 1) - \Phi(1, 0)\} .
+        d &= \Phi(1, 1) - \Phi(0, 0) = \text{covariates} + \text{concept}, \\
+        \text{covariates} &= \tfrac12 \{\Phi(1, 0) - \Phi(0, 0) + \Phi(1, 1) - \Phi(0, 1)\}, \\
+        \text{concept} &= \tfrac12 \{\Phi(0, 1) - \Phi(0, 0) + \Phi(1, 1) - \Phi(1, 0)\} .
 
     Made by :func:`dfi.change`.
 
@@ -98,12 +98,12 @@ class Change:
         The two results.
     difference : Importance
         ``after`` minus ``before``, with influence values over the rows of both.
-    law, relation : Importance or None
+    covariates, concept : Importance or None
         The parts of the difference; None where they cannot be told apart.
     rows : {"independent", "same", "overlapping"}
         How the rows of the two tables are taken to belong together.
     reason : str
-        Why law and relation cannot be told apart; empty where they are.
+        Why covariates and concept cannot be told apart; empty where they are.
     overlap : mapping
         How well a classifier tells the rows of the two tables apart, and what it goes by; empty
         where nobody asked.
@@ -116,15 +116,15 @@ class Change:
     >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
     >>> found.any_change.feature
     'x2'
-    >>> found.test_any("law").p > 0.05
+    >>> found.test_any("covariates").p > 0.05
     True
     """
 
     before: Importance
     after: Importance
     difference: Importance
-    law: Importance | None = None
-    relation: Importance | None = None
+    covariates: Importance | None = None
+    concept: Importance | None = None
     rows: SharedRows = "independent"
     reason: str = ""
     overlap: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
@@ -133,7 +133,7 @@ class Change:
         object.__setattr__(self, "overlap", freeze(self.overlap, "overlap"))
 
     def __reduce__(self) -> tuple[object, ...]:
-        parts = (self.before, self.after, self.difference, self.law, self.relation)
+        parts = (self.before, self.after, self.difference, self.covariates, self.concept)
         return _rebuilt, (*parts, self.rows, self.reason, thaw(self.overlap))
 
     @property
@@ -154,19 +154,24 @@ class Change:
     @cached_property
     def latent(self) -> Change | None:
         """The same about latent coordinates; None where the results have none."""
-        parts = (self.before, self.after, self.difference, self.law, self.relation)
-        before, after, difference, law, relation = (
+        parts = (self.before, self.after, self.difference, self.covariates, self.concept)
+        before, after, difference, covariates, concept = (
             None if part is None else part.latent for part in parts
         )
         if before is None or after is None or difference is None:
             return None
         return replace(
-            self, before=before, after=after, difference=difference, law=law, relation=relation
+            self,
+            before=before,
+            after=after,
+            difference=difference,
+            covariates=covariates,
+            concept=concept,
         )
 
     @property
     def any_change(self) -> AnyChange:
-        r"""Whether any unit changed: the largest :math:`|d_l|/se_l` beside its law without change.
+        r"""Whether any unit changed: the largest :math:`|d_l|/se_l` beside its null law.
 
         One multiplier is drawn for each row (cluster, window of time) of the two tables; a row that
         both have has one.
@@ -179,7 +184,7 @@ class Change:
 
         Parameters
         ----------
-        of : {"change", "law", "relation"}, default="change"
+        of : {"change", "covariates", "concept"}, default="change"
             What is tested.
         random_state : int, default=0
             Seed of the multipliers.
@@ -195,7 +200,7 @@ class Change:
         >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
         >>> after = second.y + 3 * second.X[:, 2]
         >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
-        >>> found.test_any("relation").feature
+        >>> found.test_any("concept").feature
         'x2'
         """
         part = self._part(of)
@@ -222,9 +227,9 @@ class Change:
         return AnyChange(largest, p, part.names[int(statistics.argmax())])
 
     def _part(self, of: PartName) -> Importance:
-        found = {"change": self.difference, "law": self.law, "relation": self.relation}[of]
+        found: Importance | None = self.difference if of == "change" else getattr(self, of)
         if found is None:
-            raise ValueError(f"law and relation are not told apart: {self.reason}")
+            raise ValueError(f"covariates and concept are not told apart: {self.reason}")
         return found
 
     @property
@@ -242,7 +247,7 @@ class Change:
         found = score_table(self.difference, level=level, adjust=adjust, simultaneous=simultaneous)
         unknown = np.full(len(self.names), np.nan)
         parts: dict[str, dict[str, Floats]] = {}
-        for name, part in (("law", self.law), ("relation", self.relation)):
+        for name, part in (("covariates", self.covariates), ("concept", self.concept)):
             parts[name] = dict.fromkeys(("score", "se", "ci_low", "ci_high"), unknown)
             if part is not None:
                 parts[name] = score_table(
@@ -284,10 +289,10 @@ class Change:
         Returns
         -------
         frame
-            Columns feature, change, se, ci_low, ci_high, p, p_adj, law, relation, then law_se,
-            law_low, law_high, relation_se, relation_low, relation_high, before, after. Tests are
-            two-sided; ``law + relation`` is ``change``; both are NaN where they cannot be told
-            apart, and :attr:`reason` says why.
+            Columns feature, change, se, ci_low, ci_high, p, p_adj, covariates, concept, then
+            covariates_se, covariates_low, covariates_high, concept_se, concept_low, concept_high,
+            before, after. Tests are two-sided; ``covariates + concept`` is ``change``; both are NaN
+            where they cannot be told apart, and :attr:`reason` says why.
 
         Examples
         --------
@@ -295,11 +300,11 @@ class Change:
         >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
         >>> after = second.y + 3 * second.X[:, 2]
         >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
-        >>> found.table(sort=False)[["feature", "change", "law", "relation"]].round(1)
-          feature  change  law  relation
-        0      x0    -1.4 -2.3       0.9
-        1      x1    -0.9 -1.4       0.5
-        2      x2     7.6 -0.2       7.8
+        >>> found.table(sort=False)[["feature", "change", "covariates", "concept"]].round(1)
+          feature  change  covariates  concept
+        0      x0    -1.4        -2.3      0.9
+        1      x1    -0.9        -1.4      0.5
+        2      x2     7.6        -0.2      7.8
         """
         columns = self._columns(level=level, adjust=adjust, simultaneous=simultaneous)
         order = self._ranking if sort else np.arange(len(self.names))
@@ -327,9 +332,9 @@ class Change:
         """
         columns = self._columns()
         tests: dict[str, object] = {"change": self.any_change.as_dict()}
-        if self.law is not None:
-            tests |= {"law": self.test_any("law").as_dict()}
-            tests |= {"relation": self.test_any("relation").as_dict()}
+        if self.covariates is not None:
+            tests |= {"covariates": self.test_any("covariates").as_dict()}
+            tests |= {"concept": self.test_any("concept").as_dict()}
         return {
             "format": FORMAT,
             "version": 1,
@@ -381,7 +386,7 @@ class Change:
 
     @validated
     def plot(self, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
-        """Draw the changes with their intervals, and law and relation beside them.
+        """Draw the changes with their intervals, and covariates and concept beside them.
 
         Parameters
         ----------
@@ -476,7 +481,7 @@ class Change:
         rows = [{key: float(values[k]) for key, values in columns.items()} for k in order]
         found += text_lines(CHANGES, [self.names[k] for k in order], rows, self.level)
         if self.reason:
-            found.append(f"law and relation are not told apart: {self.reason}")
+            found.append(f"covariates and concept are not told apart: {self.reason}")
         return "\n".join(found)
 
 
@@ -488,10 +493,10 @@ def _rebuilt(
     before: Importance,
     after: Importance,
     difference: Importance,
-    law: Importance | None,
-    relation: Importance | None,
+    covariates: Importance | None,
+    concept: Importance | None,
     rows: SharedRows,
     reason: str,
     overlap: dict[str, object],
 ) -> Change:
-    return Change(before, after, difference, law, relation, rows, reason, overlap)
+    return Change(before, after, difference, covariates, concept, rows, reason, overlap)

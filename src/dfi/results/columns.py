@@ -119,20 +119,31 @@ CHANGES = (
     Column("ci_high", "Upper end of the change's interval.", shown=DETAIL, label="change high"),
     Column("p", "p-value of the change, two-sided.", "probability", DETAIL),
     P_ADJ,
-    Column("law", "What the features' law changed.", ends=("law_low", "law_high")),
     Column(
-        "relation",
-        "What the relation to the outcome changed.",
-        ends=("relation_low", "relation_high"),
+        "covariates",
+        "What the features' distribution changed.",
+        ends=("covariates_low", "covariates_high"),
     ),
-    Column("law_se", "Standard error of law.", shown=DETAIL, label="law error"),
-    Column("law_low", "Lower end of law's interval.", shown=DETAIL, label="law low"),
-    Column("law_high", "Upper end of law's interval.", shown=DETAIL, label="law high"),
-    Column("relation_se", "Standard error of relation.", shown=DETAIL, label="relation error"),
-    Column("relation_low", "Lower end of relation's interval.", shown=DETAIL, label="relation low"),
     Column(
-        "relation_high", "Upper end of relation's interval.", shown=DETAIL, label="relation high"
+        "concept",
+        "What the outcome's dependence on them changed.",
+        ends=("concept_low", "concept_high"),
     ),
+    Column(
+        "covariates_se", "Standard error of covariates.", shown=DETAIL, label="covariates error"
+    ),
+    Column(
+        "covariates_low", "Lower end of covariates' interval.", shown=DETAIL, label="covariates low"
+    ),
+    Column(
+        "covariates_high",
+        "Upper end of covariates' interval.",
+        shown=DETAIL,
+        label="covariates high",
+    ),
+    Column("concept_se", "Standard error of concept.", shown=DETAIL, label="concept error"),
+    Column("concept_low", "Lower end of concept's interval.", shown=DETAIL, label="concept low"),
+    Column("concept_high", "Upper end of concept's interval.", shown=DETAIL, label="concept high"),
     Column("before", "Score before.", shown=("table", "terminal", "page")),
     Column("after", "Score after.", shown=("table", "terminal", "page")),
 )
