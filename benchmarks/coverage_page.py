@@ -89,7 +89,7 @@ and Hall's correction can only use the sample's own.
 All rows were measured before dependence components, the second-order correction and the Hermite terms of the transport. A
 check of 100 samples a cell (MC error 0.030) since, true regression, n = 500: M1 0.91, 0.90 (rho = .4) and 0.92, 0.93 (.8), M2 0.95,
 0.97, M3 0.83, 0.86, 0.89, 0.83, 0.83, exponential 0.82, 0.74, 0.87. The last is below the row here; with the earlier settings
-(`Gaussian(components=None)`, `transport_error="covariance"`) the same 100 samples give 0.83, 0.79, 0.87, so part of it is the draw.
+(`Gaussian(components=None)`, a cruder derivation of the transport's error) the same 100 samples give 0.83, 0.79, 0.87, so part of it is the draw.
 Since then seeds have names, so splits and fits are drawn anew: least squares on 200 samples of M1 (MC error 0.02) before and after,
 signals 0.91, 0.89 and 0.90, 0.88 (rho = .4), 0.94, 0.92 and 0.93, 0.92 (.8), nulls 0.97 and 0.96.
 

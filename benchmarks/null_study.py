@@ -45,7 +45,7 @@ HEAD = """# Nulls
 Features that carry nothing, explained with the true regression: how often they are rejected at 5 %
 (one-sided, unadjusted), their mean score, and how often the score is exactly 0 because no component of
 dependent features that the regression reads contains them. "Without" keeps every sample correlation
-(`Gaussian(components=None)`, `transport_error="covariance"`), on the same samples; the second-order bias is
+(`Gaussian(components=None)`, and a cruder derivation of the transport's error, removed since), on the same samples; the second-order bias is
 subtracted in both. `python benchmarks/null_study.py` writes this page.
 
 | model | n | samples (MC error at 5 %) | null rejected | without | mean null score / Var(f) | without | exactly 0 |
@@ -252,7 +252,7 @@ SETTINGS = {
     "now": {},
     "without": {
         "transport": dfi.transports.Gaussian(components=None),
-        "transport_error": "covariance",
+        "transport_error": "derived",
     },
 }
 

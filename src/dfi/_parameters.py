@@ -275,10 +275,7 @@ LOSSES = (
     *("absolute", "pinball", "zero-one"),
 )
 FORMS = ("auto", "extrapolated", "cross", "calibrated", "loco", "cpi")
-TRANSPORT_ERRORS = (
-    *("auto", "derived", "covariance"),
-    *("finite-difference", "jackknife", "ignore"),
-)
+TRANSPORT_ERRORS = ("auto", "derived", "finite-difference", "jackknife", "ignore")
 ALTERNATIVES = Choice(("greater", "less", "two-sided"))
 
 COMMON: Mapping[str, Parameter] = {
@@ -594,8 +591,8 @@ COMMON: Mapping[str, Parameter] = {
             'its influence function, without further model calls; ``"finite-difference"``: the '
             "same with lines tilted numerically, 2 d further passes and no assumption on the "
             'model; ``"jackknife"``: by fitting it again without groups of rows; '
-            '``"covariance"``: an older and cruder derivation; ``"ignore"``: the transport is '
-            "taken as known, as the paper does, and intervals of non-null scores are too short. "
+            '``"ignore"``: the transport is taken as known, as the paper does, and intervals of '
+            "non-null scores are too short. "
             '``"auto"`` checks the derived terms by differences on up to 384 rows, and uses these '
             "where a standard error would change by more than 5 %."
         ),

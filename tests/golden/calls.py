@@ -332,7 +332,6 @@ CALLS = {
     "fixed transport, afterwards": Call("m1", "fixed", {"estimator": "linear", **DEFAULTS}),
     "fixed transport, function": explain("curved", product, transport_error="ignore", **PREFIT),
     "hermite": explain("curved", product, transport_error="derived", **PREFIT),
-    "covariance": explain("curved", product, transport_error="covariance", **PREFIT),
     "tilt": explain("curved", product, transport_error="finite-difference", **PREFIT),
     "tilt, forest": explain("curved", forest(), transport_error="finite-difference"),
     "draws": explain("curved", product, integration=Quadrature("draws", nodes=8), **PREFIT),

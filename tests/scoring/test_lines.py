@@ -210,27 +210,6 @@ def pair_of_moments(transport):
     return latent, [model.moments(lines) for model in MODELS]
 
 
-def test_covariance_short_cut_pairs_one_model_with_the_other():
-    """The noise of a model must not meet itself: h of one goes with m of the other."""
-    transport = fitted(dfi.transports.Gaussian())
-    found = latent_scores(
-        MODELS, X, Y, MASS, transport.geometry, form="cross", shortcut="covariance"
-    ).sensitivity
-    latent, (one, other) = pair_of_moments(transport)
-    share = MASS / MASS.sum()
-    for k, j in [(0, 1), (1, 0), (2, 0), (1, 2)]:
-        expected = 0.0
-        for a, b in ((one, other), (other, one)):
-            tilted, mean = latent[:, k] * a.hermite[0, :, j], b.mean[0, :, j]
-            expected += 0.5 * share @ (tilted * mean)
-        level = 0.5 * (one.mean + other.mean)[0, :, j]
-        hermite = 0.5 * (one.hermite + other.hermite)[0, :, j]
-        expected -= (share @ (latent[:, k] * hermite)) * (share @ level)
-        assert found[k, j] == pytest.approx(expected)
-    for j in range(3):
-        assert found[j, j] == pytest.approx(share @ (one.hermite * other.hermite)[0, :, j])
-
-
 @pytest.mark.parametrize("rows_at_once", [1000, 17])
 def test_hermite_short_cut_entry_by_entry(rows_at_once):
     """hbar_j E[z_k m_j] + sum_l a_lj E[z_k z_l m_j], m centred, h and m of different models."""

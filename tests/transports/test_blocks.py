@@ -553,7 +553,7 @@ def test_a_linear_model_of_pooled_levels_is_scored_by_all_donors_at_once(form):
     np.testing.assert_allclose(many.latent.scores[0], one.latent.scores[0], rtol=0.02)
 
 
-@pytest.mark.parametrize("error", ["derived", "covariance", "finite-difference"])
+@pytest.mark.parametrize("error", ["derived", "finite-difference"])
 def test_own_errors_of_straight_lines_are_refused(error):
     table, y = mixed()
     with pytest.raises(

@@ -194,7 +194,7 @@ def test_the_same_number_is_taken_from_every_row():
     X, y = smooth_signals(np.random.default_rng(3))
     aware, fixed = (
         explained(X, y, smooth, form="cpi", transport_error=error)
-        for error in ("derived", "covariance")
+        for error in ("derived", "finite-difference")
     )
     told = aware.diagnostics["second_order"]
     assert told["subtracted"]

@@ -29,7 +29,6 @@ from dfi._scoring.sensitivity import (
     HermiteCoefficients,
     LatentRegression,
     SensitivityMoments,
-    Shortcut,
     Summed,
 )
 from dfi.losses import SQUARED_ERROR
@@ -188,7 +187,6 @@ def latent_scores(
     *,
     form: ScoreForm,
     loss: Loss = SQUARED_ERROR,
-    shortcut: Shortcut = "hermite",
     passes: Passes | None = None,
 ) -> LineScores:
     """Return influence values of held-out rows under their fold's models, two if crossed."""
@@ -196,7 +194,7 @@ def latent_scores(
     n, d, step = len(matrix), geometry.n_latent, passes.rows_at_once
     values, prediction = np.empty((n, d)), np.empty(n)
     product = np.empty((n, d)) if form == "calibrated" else None
-    sums = _Sums(SensitivityMoments(d, shortcut), HermiteCoefficients(d))
+    sums = _Sums(SensitivityMoments(d), HermiteCoefficients(d))
     seeds = (passes.seed or np.random.SeedSequence(0)).spawn(max(1, -(-n // step)))
     for rows, seed in zip(blocks(n, step), seeds, strict=True):
         block = _Block(models, matrix[rows], y[rows], mass[rows], geometry, form, loss)

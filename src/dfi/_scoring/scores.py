@@ -50,9 +50,7 @@ if TYPE_CHECKING:
     from dfi._types import Advance, Bools, Floats, Ints
     from dfi.losses import Loss
 
-TransportError = Literal[
-    "auto", "derived", "covariance", "finite-difference", "jackknife", "ignore"
-]
+TransportError = Literal["auto", "derived", "finite-difference", "jackknife", "ignore"]
 """How the transport's own error enters the standard errors; ``"auto"`` checks the short cut."""
 
 ROWS_AT_ONCE = 1024
@@ -726,7 +724,6 @@ def _score_fold(
         geometry,
         form=form,
         loss=loss,
-        shortcut="covariance" if error == "covariance" else "hermite",
         passes=replace(passes, seed=lines.kernel_seed),
     )
     if error == "finite-difference":

@@ -5,22 +5,14 @@ Tilting line ``j`` towards ``k`` changes the score of ``j`` by twice
 .. math:: G_{kj} = E\Big[h_j\, \frac{\partial m_j}{\partial z_k}\Big], \qquad
           h_j = E_t[t\,\eta(z^{(j)}(t))].
 
-**Short cuts** take it from the rows' line moments alone, without further model calls. With
-:math:`\bar h_j = E h_j`, :math:`a_{lj} = E[z_l (h_j - \bar h_j)]` (:math:`a_{jj} = 0`) and
-:math:`q = z a`, the regression of :math:`h` on :math:`z`:
+**A short cut** takes it from the rows' line moments alone, without further model calls. With
+:math:`\bar h_j = E h_j`, :math:`a_{lj} = E[z_l (h_j - \bar h_j)]` (:math:`a_{jj} = 0`),
+:math:`q = z a`, the regression of :math:`h` on :math:`z`, and :math:`m_j` centred, it is
 
-========== ==================================================================== ====================
-hermite    :math:`\bar h_j E[z_k m_j] + E[z_k q_j m_j]`, :math:`m_j` centred    exact where
-                                                                                :math:`h_j` is
-                                                                                linear in :math:`z`
-covariance :math:`Cov(z_k h_j, m_j)`                                            exact for additive
-                                                                                and bilinear
-                                                                                :math:`\eta`
-========== ==================================================================== ====================
+.. math:: \bar h_j E[z_k m_j] + E[z_k q_j m_j],
 
-Both integrate by parts, for normal latent rows. The first replaces :math:`h_j` by its linear part
-before it does, the second drops :math:`Cov(m_j, \partial_k h_j)`. With two models ``h`` of one is
-paired with ``m`` of the other, so that the models' own noise does not enter squared.
+by parts, for normal latent rows; exact where :math:`h_j` is linear in :math:`z`. With two models
+``h`` of one is paired with ``m`` of the other: the models' own noise does not enter squared.
 
 **Differences** on a few rows assume nothing about the regression. A row moved by a small step along
 latent direction ``c`` has other line means, so
@@ -47,7 +39,7 @@ differenced across a quarter of a standard deviation instead: its trend, not its
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -63,7 +55,6 @@ if TYPE_CHECKING:
     from dfi._types import Floats, Ints
     from dfi.losses import Loss
 
-Shortcut = Literal["hermite", "covariance"]
 
 STEP = 0.2
 """Length of the step along a row's direction."""
@@ -128,8 +119,7 @@ class SensitivityMoments:
     latent rows before it can weigh them.
     """
 
-    def __init__(self, d: int, shortcut: Shortcut) -> None:
-        self.shortcut = shortcut
+    def __init__(self, d: int) -> None:
         self.mass = 0.0
         self.latent = np.zeros(d)
         self.stretched = np.zeros(d)
@@ -137,7 +127,6 @@ class SensitivityMoments:
         self.hermite = np.zeros((2, d))
         self.tilted = np.zeros((2, d, d))
         self.mean = np.zeros((2, d))
-        self.product = np.zeros((d, d))
         self.variance = np.zeros(d)
         self.loadings = np.zeros((d, d))
         self.blocks: list[_Block] = []
@@ -174,11 +163,6 @@ class SensitivityMoments:
             self.tilted[b] += with_latent(model.hermite)
             self.mean[b] += mass @ np.tensordot(weights, model.mean, axes=1)
         self.loadings = loadings
-        if self.shortcut == "covariance":
-            self.product += with_latent(
-                0.5 * (first.hermite * last.mean + last.hermite * first.mean)
-            )
-            return
         self.variance = weights @ offsets**2
         orders = range(3 if self.variance.any() else 1)
         powers = tuple(
@@ -192,11 +176,7 @@ class SensitivityMoments:
 
     def sensitivity(self) -> Floats:
         models = self.n_models
-        if self.shortcut == "covariance":
-            tilted = self.tilted[:models].mean(axis=0) / self.mass
-            level = self.mean[:models].mean(axis=0) / self.mass
-            found = self.product / self.mass - tilted * level
-        elif models == 1:
+        if models == 1:
             found = self._hermite(0, 0)
         else:
             found = 0.5 * (self._hermite(0, 1) + self._hermite(1, 0))

@@ -79,7 +79,7 @@ the same time, and time goes with the third power of the columns."""
 MOST_WIDE = 3000
 """Columns of a table that has fewer rows than columns: refits take minutes for as many."""
 
-STRAIGHT_ONLY = ("derived", "covariance", "finite-difference")
+STRAIGHT_ONLY = ("derived", "finite-difference")
 """Ways to the transport's own error that need straight lines."""
 
 

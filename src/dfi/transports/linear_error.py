@@ -364,7 +364,7 @@ def why_left_in(linear: LinearTransport, n: int) -> str:
 
 def refuse_derived(transport_error: str) -> None:
     """Raise for an own error by the sample correlation's influence, where others are fitted."""
-    if transport_error in ("derived", "covariance", "finite-difference"):
+    if transport_error in ("derived", "finite-difference"):
         raise ValueError(
             f"transport_error={transport_error!r} goes by the influence of rows on the sample "
             "correlation, and this one is another: use 'auto' or 'jackknife' (refits) or "
