@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
 
 import typer
 
-from dfi._parameters import LEARNERS, LOSSES, TRANSPORTS
+from dfi._parameters import COMMON, LEARNERS, LOSSES, TRANSPORTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,12 @@ EPSILONS = "0,0.01,0.1,0.5,1"
 _reading = partial(typer.Option, rich_help_panel="Reading")
 _method = partial(typer.Option, rich_help_panel="Method")
 _running = partial(typer.Option, rich_help_panel="Running and writing")
+
+
+def _meaning(parameter: str) -> str:
+    """Return what the library says of a parameter, its first sentence, as help writes it."""
+    text = COMMON[parameter].text.partition(". ")[0].rstrip(".")
+    return text[0].lower() + text[1:]
 
 
 Missing = Literal["indicator", "error", "drop"]
@@ -85,7 +91,7 @@ OutcomeTask = Annotated[
 ]
 Positive = Annotated[
     str | None,
-    _reading(help="of two classes, the one whose probability is explained", show_default=False),
+    _reading(help=_meaning("pos_label"), show_default=False),
 ]
 Groups = Annotated[
     str | None, _reading(help="table of groups: columns feature and group, or a 0/1 table")
@@ -95,10 +101,10 @@ Units = Annotated[
     _reading("--units", help="groups: each is disentangled from the others and scored as one"),
 ]
 Drop = Annotated[list[str] | None, _reading(help="columns to leave out, separated by commas")]
-Weights = Annotated[str | None, _reading(help="column of sampling weights (survey weights)")]
+Weights = Annotated[str | None, _reading(help=f"column of {_meaning('sample_weight')}")]
 FrequencyWeights = Annotated[
     str | None,
-    _reading("--frequency-weights", help="column of counts: a row stands for so many equal ones"),
+    _reading("--frequency-weights", help=f"column of {_meaning('frequency_weight')}"),
 ]
 Time = Annotated[
     str | None,
@@ -274,8 +280,8 @@ ScoreLoss = Annotated[
         autocompletion=_names(LOSSES),
     ),
 ]
-Level = Annotated[float, _method(help="level of the intervals")]
-Seed = Annotated[int, _method(help="seed of splits, fits and draws")]
+Level = Annotated[float, _method(help=_meaning("level"))]
+Seed = Annotated[int, _method(help=_meaning("random_state"))]
 
 
 def _folder(text: str) -> Path:
