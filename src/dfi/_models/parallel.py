@@ -246,7 +246,10 @@ class _Arrays:
 
 
 class _Packer(cloudpickle.CloudPickler):  # type: ignore[misc]
-    """Pickles with numbers in place of what is sent apart: shared objects and large arrays."""
+    """Pickles with numbers in place of what is sent apart: shared objects and large arrays.
+
+    joblib sends whole arguments once, and on Dask alone: arrays inside them go with every task.
+    """
 
     def __init__(self, file: io.BytesIO, objects: Mapping[int, int], arrays: _Arrays) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
