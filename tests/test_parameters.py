@@ -174,7 +174,7 @@ WHERE_USED = {
 
 MADE_HERE = {
     *("Importance", "Change", "Results", "LocalAttributions", "HIVData", "Simulation", "Linear"),
-    *("Fits", "Part"),
+    *("Fits", "MethodResult"),
 }
 """Classes whose objects the library makes; people read them."""
 

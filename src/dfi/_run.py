@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         VectorLike,
     )
     from dfi.losses import LossLike
-    from dfi.methods.base import Method, Part
+    from dfi.methods.base import Method, MethodResult
     from dfi.methods.disentangled import ExplainRows
     from dfi.transports.base import Transport
 
@@ -573,17 +573,17 @@ def refusal(method: Method, fits: Fits) -> str | None:
     return reason
 
 
-def _parts(fits: Fits, method: Method) -> dict[str, Part]:
+def _parts(fits: Fits, method: Method) -> dict[str, MethodResult]:
     found = method.compute(fits)
     if not method.adds_up:
         return found
     return {key: with_totals(part, fits) for key, part in found.items()}
 
 
-def _summed_parts(fits: Fits, method: Method) -> dict[str, Part]:
+def _summed_parts(fits: Fits, method: Method) -> dict[str, MethodResult]:
     """Compute a method for each class or outcome, and add up; warnings are given once."""
     names = [member.name for member in fits.outcome.members]
-    found: list[dict[str, Part]] = []
+    found: list[dict[str, MethodResult]] = []
     told: dict[type[Warning], dict[str, list[str]]] = {}
     for name, member in zip(names, fits.members, strict=True):
         with warnings.catch_warnings(record=True) as caught:
@@ -603,7 +603,7 @@ def _summed_parts(fits: Fits, method: Method) -> dict[str, Part]:
     }
 
 
-def _same_rows(method: Disentangled, part: Part) -> Disentangled:
+def _same_rows(method: Disentangled, part: MethodResult) -> Disentangled:
     """Return a method that explains the rows of a part, in the same random order of the rows."""
     if "explained_rows" not in part.specification:
         return method
@@ -611,7 +611,13 @@ def _same_rows(method: Disentangled, part: Part) -> Disentangled:
 
 
 def importance(
-    fits: Fits, method: Method, key: str, part: Part, level: float, *, keep_rows: bool = False
+    fits: Fits,
+    method: Method,
+    key: str,
+    part: MethodResult,
+    level: float,
+    *,
+    keep_rows: bool = False,
 ) -> Importance:
     """Put influence values into a result, with what they depend on."""
     result = _by_row(fits, method, key, part, level, keep_rows=keep_rows)
@@ -623,7 +629,7 @@ def importance(
 
 
 def _by_row(
-    fits: Fits, method: Method, key: str, part: Part, level: float, *, keep_rows: bool
+    fits: Fits, method: Method, key: str, part: MethodResult, level: float, *, keep_rows: bool
 ) -> Importance:
     """Put influence values into a result, row by row."""
     diagnostics = dict(part.diagnostics)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dfi._models.fits import Fits
 from dfi._models.prepare import prepare
 from dfi._parameters import validated
-from dfi.methods.base import Method, Part
+from dfi.methods.base import Method, MethodResult
 from dfi.methods.conditional import CPI
 from dfi.methods.disentangled import Disentangled
 from dfi.methods.loco import LOCO, NLOCO
@@ -30,7 +30,7 @@ __all__ = [
     "Disentangled",
     "Fits",
     "Method",
-    "Part",
+    "MethodResult",
     "Shapley",
     "Sobol",
     "prepare",

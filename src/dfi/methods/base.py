@@ -35,8 +35,11 @@ CONSERVATIVE = (
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """One importance of every unit, as influence values.
+class MethodResult:
+    """One importance of every unit, as influence values: what a method returns.
+
+    A method knows its values, and not how the table was fitted, split or read: with that an
+    :class:`dfi.Importance` is made of it.
 
     Attributes
     ----------
@@ -61,7 +64,7 @@ class Part:
         Influence values of the null loss and of what is explained of it.
     parts : ndarray of shape (len(rows), n_units + 1), optional
         Influence values of Shapley-type parts of what is explained, and their sum.
-    members : mapping of str to Part
+    members : mapping of str to MethodResult
         The parts of single classes or outcomes, where this is their sum.
     names, degenerate, unrelated, undetected, components, spread, latent, attribution : optional
         As in :class:`dfi.Importance`; by default the units of the data.
@@ -92,11 +95,11 @@ class Part:
     undetected: Floats | None = None
     components: tuple[tuple[str, ...], ...] | None = None
     spread: Floats | None = None
-    latent: Part | None = None
+    latent: MethodResult | None = None
     attribution: Floats | None = None
     totals: Floats | None = None
     parts: Floats | None = None
-    members: Mapping[str, Part] = field(default_factory=dict)
+    members: Mapping[str, MethodResult] = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -120,7 +123,7 @@ class Method(Protocol):
 
     >>> from dataclasses import dataclass
     >>> import dfi
-    >>> from dfi.methods import Method, Part
+    >>> from dfi.methods import Method, MethodResult
     >>> @dataclass(frozen=True)
     ... class Covariance(Method):
     ...     name = "covariance"
@@ -132,7 +135,8 @@ class Method(Protocol):
     ...         X, y = fits.table.matrix[fits.rows], fits.outcome.values[fits.rows]
     ...         products = (X - X.mean(axis=0)) * (y - y.mean())[:, None]
     ...         mean = products.mean(axis=0)
-    ...         return {"covariance": Part(mean**2 + 2 * mean * (products - mean), fits.rows)}
+    ...         influence = mean**2 + 2 * mean * (products - mean)
+    ...         return {"covariance": MethodResult(influence, fits.rows)}
     >>> sample = dfi.datasets.m1(200, d=3)
     >>> found = dfi.compare(sample.X, sample.y, [Covariance(), "dfi"], estimator="linear", cv=2)
     >>> found.labels
@@ -167,7 +171,7 @@ class Method(Protocol):
         del fits
         return None
 
-    def compute(self, fits: Fits) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, MethodResult]:
         """Return the method's importances by name (most methods have one)."""
 
     def join(self, diagnostics: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
@@ -197,7 +201,7 @@ def loss_totals(fits: Fits, models: Sequence[FoldModels], form: ScoreForm) -> Fl
     return np.column_stack([null, gained])
 
 
-def with_totals(part: Part, fits: Fits) -> Part:
+def with_totals(part: MethodResult, fits: Fits) -> MethodResult:
     """Return a part with what the full models explain, where it has no totals of its own."""
     if part.totals is not None or not np.array_equal(part.rows, fits.rows):
         return part
@@ -210,9 +214,9 @@ def _full_totals(fits: Fits) -> Floats:
 
 
 def summed(
-    parts: Mapping[str, Part],
+    parts: Mapping[str, MethodResult],
     join: Callable[[Mapping[str, Mapping[str, object]]], dict[str, object]] | None = None,
-) -> Part:
+) -> MethodResult:
     """Return the importance of all classes, or outcomes, together: the sum of single ones.
 
     Influence values add up, so scores do exactly, and standard errors account for what classes have

@@ -49,7 +49,7 @@ from dfi._models.submodels import (
 )
 from dfi._models.weighted import weight_arguments
 from dfi._parameters import argument, validated_fields
-from dfi.methods.base import CONSERVATIVE, OneStep, Part, full_lines
+from dfi.methods.base import CONSERVATIVE, MethodResult, OneStep, full_lines
 from dfi.methods.permutation import (
     choose_shifts,
     donor_rows,
@@ -129,7 +129,7 @@ class CPI(OneStep):
             f"missing values ({names}) have none: use pfi or loco, or {argument('missing', 'drop')}"
         )
 
-    def compute(self, fits: Fits) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, MethodResult]:
         """Draw each unit given the others and compare the losses."""
         learner = self.covariate_estimator or _covariate_learner(fits.learner)
         classifier = self.covariate_classifier or _covariate_classifier(fits.learner)
@@ -155,7 +155,7 @@ class CPI(OneStep):
         efficient = 2.0 * product + square
         influence = efficient - mass @ efficient + mass @ plain
         influence[:, fits.units.constant] = 0.0
-        return {self.name: Part(influence, fits.rows, monte_carlo_se=noise)}
+        return {self.name: MethodResult(influence, fits.rows, monte_carlo_se=noise)}
 
 
 def _check_learner(name: str, learner: Learner | None, method: str) -> None:

@@ -21,7 +21,7 @@ from dfi._scoring.orders import ORDERS
 from dfi._scoring.sampling import restricted
 from dfi._scoring.scores import Readings, Task, common_gain
 from dfi.losses import SQUARED_ERROR
-from dfi.methods.base import Method, Part, joined_diagnostics, loss_totals
+from dfi.methods.base import Method, MethodResult, joined_diagnostics, loss_totals
 from dfi.methods.diagnosis import (
     calibration_of,
     explain_diagnostics,
@@ -95,7 +95,7 @@ class Explained:
 
     Attributes
     ----------
-    part : Part
+    part : MethodResult
         Attributed scores of the units, with the latent ones in ``part.latent``.
     models : tuple of FoldModels
         The models that were explained.
@@ -107,7 +107,7 @@ class Explained:
         Which coordinates a unit owns, as 0 and 1.
     """
 
-    part: Part
+    part: MethodResult
     models: tuple[FoldModels, ...]
     transport: FittedTransport
     scores: Scores
@@ -314,7 +314,7 @@ class Disentangled(Method):
             "loss and a learner of the quantile"
         )
 
-    def compute(self, fits: Fits) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, MethodResult]:
         """Return the attributed scores as ``"dfi"``, the latent ones inside."""
         return {self.name: self.explain(fits).part}
 
@@ -539,7 +539,7 @@ def _part(
     membership: Floats,
     diagnostics: dict[str, Any],
     specification: dict[str, Any],
-) -> Part:
+) -> MethodResult:
     """Sum the columns of each unit, in both spaces."""
     owned = membership.sum(axis=0)
     degenerate = owned == 0
@@ -569,10 +569,10 @@ def _part(
         return {"influence": widened(values, variance, weights), "spread": spread}
 
     gains = scores.gain or (None, None)
-    latent = Part(
+    latent = MethodResult(
         space="latent", **spaces(scores.latent, scores.latent_by_repeat, gains[0]), **shared
     )
-    return Part(
+    return MethodResult(
         **spaces(scores.attributed, scores.attributed_by_repeat, gains[1]),
         latent=latent,
         # scores of groups that share blocks stay in the latent space

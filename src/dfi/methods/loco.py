@@ -51,7 +51,7 @@ import numpy as np
 
 from dfi._models.submodels import submodels
 from dfi._parameters import validated_fields
-from dfi.methods.base import CONSERVATIVE, Method, Part
+from dfi.methods.base import CONSERVATIVE, Method, MethodResult
 from dfi.methods.conditional import covariate_residuals
 
 if TYPE_CHECKING:
@@ -98,14 +98,14 @@ class LOCO(Method):
             return "Losses on disjoint halves of the rows: intervals and test hold at the null too."
         return f"Loss differences of the same rows. {CONSERVATIVE}"
 
-    def compute(self, fits: Fits) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, MethodResult]:
         """Refit without each unit and compare the losses."""
         full, reduced = _losses(fits)
         influence = reduced - full[:, None]
         if self.sample_split:
             influence = _split_influence(fits, full, reduced)
         influence[:, fits.units.constant] = 0.0
-        return {self.name: Part(influence, fits.rows)}
+        return {self.name: MethodResult(influence, fits.rows)}
 
 
 def _losses(fits: Fits) -> tuple[Floats, Floats]:
@@ -205,7 +205,7 @@ class NLOCO(Method):
                 )
         return None
 
-    def compute(self, fits: Fits) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, MethodResult]:
         """Divide the LOCO scores and carry the denominator's error along."""
         reason = self.refuses(fits)
         if reason is not None:
@@ -214,7 +214,7 @@ class NLOCO(Method):
         denominator = self._denominator(fits)
         influence = ratio_influence(numerator, denominator, fits.mass(fits.rows))
         influence[:, fits.units.constant] = 0.0
-        return {self.name: Part(influence, fits.rows)}
+        return {self.name: MethodResult(influence, fits.rows)}
 
     def _denominator(self, fits: Fits) -> Floats:
         n_units = len(fits.units)

@@ -39,7 +39,7 @@ from dfi._models.learners import predicts_classes, resolve_learner
 from dfi._models.stack import SuperLearner
 from dfi._models.submodels import fit_on_columns, submodel_learner
 from dfi._parameters import argument, validated_fields
-from dfi.methods.base import Method, Part
+from dfi.methods.base import Method, MethodResult
 from dfi.methods.conditional import is_linear
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class PCM(Method):
             )
         return None
 
-    def compute(self, fits: Fits) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, MethodResult]:
         """Split the rows once and test every unit."""
         first, second = _halves(fits)
         learner = _regression(fits.learner)
@@ -131,7 +131,7 @@ class PCM(Method):
             error = float(weights.standard_error(values)[0])
             if error > 1e-12 * np.abs(values).max():
                 influence[:, unit] = values / error
-        return {self.name: Part(influence, first, nonnegative=False)}
+        return {self.name: MethodResult(influence, first, nonnegative=False)}
 
 
 def _halves(fits: Fits) -> tuple[Ints, Ints]:

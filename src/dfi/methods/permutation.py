@@ -66,7 +66,7 @@ from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._models.fits import once
 from dfi._parameters import validated_fields
 from dfi._scoring.forms import loco
-from dfi.methods.base import CONSERVATIVE, OneStep, Part, full_lines
+from dfi.methods.base import CONSERVATIVE, MethodResult, OneStep, full_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -118,7 +118,7 @@ class PFI(OneStep):
     )
     plain = "For the fitted models as they are; the regression's own error is left out."
 
-    def compute(self, fits: Fits) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, MethodResult]:
         """Permute each unit within the held-out rows of each fold."""
         return {self.name: _swapped_part(fits, _loss, self.n_permutations, self)}
 
@@ -167,7 +167,7 @@ class DLOCO(OneStep):
             return "dloco compares at least three held-out rows: use fewer folds"
         return None
 
-    def compute(self, fits: Fits) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, MethodResult]:
         """Give every held-out row the unit of others and take variances."""
         return {self.name: _swapped_part(fits, _variance, self.n_partners, self)}
 
@@ -207,11 +207,11 @@ def _swapped_part(
     kernel: Callable[[Fits, int, Swap], tuple[Floats, Floats]],
     count: int,
     method: PFI | DLOCO,
-) -> Part:
+) -> MethodResult:
     """Score every unit of every fold from ``count`` swaps per row and pool the rows."""
     arguments = [(kernel, count, method.debias)] * len(units_and_folds(fits))
     influence, noise = score_units(fits, _score, arguments, f"{method.name}: swapping rows")
-    return Part(influence, fits.rows, monte_carlo_se=noise)
+    return MethodResult(influence, fits.rows, monte_carlo_se=noise)
 
 
 def _score(

@@ -36,7 +36,7 @@ from dfi._data.folds import Fold
 from dfi._models.submodels import least_squares_submodels, positions_of
 from dfi._parameters import validated_fields
 from dfi._scoring.forms import loco
-from dfi.methods.base import CONSERVATIVE, Method, Part
+from dfi.methods.base import CONSERVATIVE, Method, MethodResult
 from dfi.methods.shapley import (
     EXACT_LIMIT,
     all_coalitions,
@@ -100,7 +100,7 @@ class R2(Method):
         """Return why overlapping groups have no decomposition, or None."""
         return refuse_overlap(self.name, fits)
 
-    def compute(self, fits: Fits) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, MethodResult]:
         """Return the decompositions asked for."""
         parts = {}
         if "genizi" in self.decompositions:
@@ -110,13 +110,15 @@ class R2(Method):
         return parts
 
 
-def _genizi(fits: Fits) -> Part:
+def _genizi(fits: Fits) -> MethodResult:
     rows, active = fits.rows, np.flatnonzero(~fits.table.constant)
     influence = genizi_influence(
         fits.table.matrix[np.ix_(rows, active)], fits.outcome.values[rows], fits.mass(rows)
     )
     members = fits.units.members(active)
-    return Part(np.column_stack([influence[:, of_unit].sum(axis=1) for of_unit in members]), rows)
+    return MethodResult(
+        np.column_stack([influence[:, of_unit].sum(axis=1) for of_unit in members]), rows
+    )
 
 
 def genizi_influence(matrix: Floats, y: Floats, mass: Floats) -> Floats:
@@ -154,7 +156,7 @@ def genizi_influence(matrix: Floats, y: Floats, mass: Floats) -> Floats:
     return np.asarray(influence - mass @ influence + score)
 
 
-def _orders(fits: Fits, names: tuple[Decomposition, ...]) -> dict[str, Part]:
+def _orders(fits: Fits, names: tuple[Decomposition, ...]) -> dict[str, MethodResult]:
     """Return LMG and dominance from all (or sampled) linear submodels."""
     table, rows, groups = fits.table, fits.rows, players(fits)
     d = len(groups)

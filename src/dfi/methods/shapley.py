@@ -70,7 +70,7 @@ import numpy as np
 from dfi._models.submodels import least_squares_submodels, positions_of, submodels
 from dfi._parameters import validated_fields, worded
 from dfi._scoring.forms import loco
-from dfi.methods.base import CONSERVATIVE, Method, Part
+from dfi.methods.base import CONSERVATIVE, Method, MethodResult
 from dfi.warnings import ApproximationWarning, warn
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Shapley(Method):
         """Return why overlapping groups have no Shapley value, or None."""
         return refuse_overlap(self.name, fits)
 
-    def compute(self, fits: Fits) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, MethodResult]:
         """Refit the submodels and apply the Shapley operator to the rows' values."""
         game = Game(fits, players(fits))
         if self._takes_all(fits, game.d):
@@ -198,7 +198,7 @@ class Shapley(Method):
             )
 
 
-def _warn_of_noise(fits: Fits, part: Part) -> None:
+def _warn_of_noise(fits: Fits, part: MethodResult) -> None:
     noise = np.zeros(0) if part.monte_carlo_se is None else part.monte_carlo_se
     total = np.nan_to_num(fits.weights.take(part.rows).standard_error(part.influence))
     # Null features have small errors of either kind, which do not matter.
@@ -388,7 +388,7 @@ def order_and_reverse(d: int, generator: np.random.Generator) -> Coalitions:
     return Coalitions(masks, operator, lambda _: np.full(d, np.nan), exact=False)
 
 
-def _shared_design(game: Game, coalitions: Coalitions) -> Part:
+def _shared_design(game: Game, coalitions: Coalitions) -> MethodResult:
     """Return Shapley values from coalitions that all folds share."""
     parts = game.values([coalitions.masks] * len(game.fits.folds))
     values = np.full((game.fits.table.n_rows, len(coalitions.masks)), np.nan)
@@ -397,7 +397,7 @@ def _shared_design(game: Game, coalitions: Coalitions) -> Part:
     return shapley_part(game.fits, coalitions, values[game.fits.rows])
 
 
-def shapley_part(fits: Fits, coalitions: Coalitions, values: Floats) -> Part:
+def shapley_part(fits: Fits, coalitions: Coalitions, values: Floats) -> MethodResult:
     """Apply the operator to the rows' values; players outside of the units are left out."""
     n_active = len(fits.units.active)
     influence = fits.units.spread(values @ coalitions.operator.T[:, :n_active])
@@ -408,7 +408,7 @@ def shapley_part(fits: Fits, coalitions: Coalitions, values: Floats) -> Part:
     error = weights.standard_error(influence)
     ratio = np.divide(noise, error, out=np.zeros_like(noise), where=error > 0)
     centre = weights.mean(influence)
-    return Part(
+    return MethodResult(
         np.asarray(centre + (influence - centre) * np.sqrt(1.0 + ratio**2)),
         fits.rows,
         monte_carlo_se=noise,
@@ -420,7 +420,7 @@ def shapley_part(fits: Fits, coalitions: Coalitions, values: Floats) -> Part:
     )
 
 
-def walked_part(game: Game, n_pairs: Sequence[int], seed: np.random.SeedSequence) -> Part:
+def walked_part(game: Game, n_pairs: Sequence[int], seed: np.random.SeedSequence) -> MethodResult:
     """Return Shapley values from a number of pairs of orders in each fold."""
     fits = game.fits
     designs = [
@@ -444,7 +444,7 @@ def walked_part(game: Game, n_pairs: Sequence[int], seed: np.random.SeedSequence
     noise, deviations = _monte_carlo(game, sampled)
     for fold, walks in zip(fits.folds, sampled, strict=True):
         influence[fold.test] += walks.mean(axis=0)
-    return Part(
+    return MethodResult(
         fits.units.spread((influence + deviations)[fits.rows]),
         fits.rows,
         monte_carlo_se=fits.units.spread(noise),

@@ -46,7 +46,7 @@ from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._models.submodels import positions_of
 from dfi._parameters import validated_fields
 from dfi._scoring.lines import LineScores
-from dfi.methods.base import CONSERVATIVE, Method, Part, full_lines
+from dfi.methods.base import CONSERVATIVE, Method, MethodResult, full_lines
 from dfi.methods.permutation import (
     choose_shifts,
     donor_rows,
@@ -115,14 +115,14 @@ class Sobol(Method):
             return "sobol composes rows of at least three held-out ones: use fewer folds"
         return refuse_overlap(self.name, fits)
 
-    def compute(self, fits: Fits) -> dict[str, Part]:
+    def compute(self, fits: Fits) -> dict[str, MethodResult]:
         """Decompose the full model of every fold over its held-out rows."""
         blocks = [
             np.array(positions_of(fits.table, group), dtype=np.intp) for group in players(fits)
         ]
         indices = self._pooled(fits, blocks, None)
         parts = {
-            f"sobol_{kind}": Part(
+            f"sobol_{kind}": MethodResult(
                 fits.units.spread(indices.influence[k]),
                 fits.rows,
                 monte_carlo_se=fits.units.spread(indices.noise[k]),
@@ -131,7 +131,7 @@ class Sobol(Method):
         }
         return parts | self._latent(fits) if self.latent else parts
 
-    def _latent(self, fits: Fits) -> dict[str, Part]:
+    def _latent(self, fits: Fits) -> dict[str, MethodResult]:
         table, rows = fits.table, fits.rows
         # the rows' influence below is that on the sample correlation
         transport = Gaussian(covariance="sample").by_column(
@@ -149,7 +149,7 @@ class Sobol(Method):
         for k, kind in enumerate(KINDS):
             values, tilt = indices.influence[k], indices.sensitivity[k]
             scores = LineScores(values, np.zeros(len(rows)), tilt, np.zeros(d), np.zeros((d, d)))
-            parts[f"sobol_latent_{kind}"] = Part(
+            parts[f"sobol_latent_{kind}"] = MethodResult(
                 (values + latent_terms(carried, scores)) @ owner,
                 rows,
                 monte_carlo_se=np.sqrt(indices.noise[k] ** 2 @ owner),
