@@ -25,7 +25,7 @@ def test_readme_runs_as_it_stands(tmp_path, monkeypatch, capsys):
         quick = block.replace("dfi.explain(X, y)", "dfi.explain(X, y, estimator='ridge')")
         exec(compile(quick, "README.md", "exec"), namespace)  # noqa: S102
     printed = capsys.readouterr().out
-    assert " ".join(printed.splitlines()[2].split()) == HEAD
+    assert " ".join(printed.splitlines()[3].split()) == HEAD
     assert (tmp_path / "report.html").exists()
     assert (tmp_path / "result.dfi").exists()
 

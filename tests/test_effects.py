@@ -425,7 +425,7 @@ def test_a_page_of_no_differences_does_not_deny_the_effect(tmp_path):
     result = dfi.effects(X, y, arm, "linear", **QUICK)
     assert result.quality.r2 <= 0
     page = result.report(tmp_path / "page.html").read_text()
-    assert "No differences between effects are found on unseen rows." in page
+    assert "No differences between effects are found on held-out rows" in page
 
 
 def test_the_result_does_not_depend_on_workers_and_repeats_itself():

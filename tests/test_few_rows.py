@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 import dfi
-from dfi.warnings import InferenceWarning
+
+
+def few_rows(result):
+    return [reason for reason in result.trust.reasons if reason.kind == "few rows"]
 
 
 def table(n, seed=0):
@@ -41,28 +44,28 @@ def test_a_few_rows_are_refused_in_words_about_rows(estimator, n):
 @pytest.mark.filterwarnings("ignore:.*columns that may depend:dfi.warnings.InferenceWarning")
 def test_what_can_be_had_says_how_little_it_is(estimator, n):
     X, y = table(n)
-    with pytest.warns(InferenceWarning, match=rf"{n} rows are few: each model learned from 4 of"):
-        result = dfi.explain(X, y, estimator, diagnose=False)
-    assert result.diagnostics["small_sample"].startswith(f"{n} rows are few")
+    (few,) = few_rows(dfi.explain(X, y, estimator, diagnose=False))
+    assert few.what.startswith(f"{n} rows are few (each model learned from 4 of them)")
+    assert few.severity == "care"
 
 
 def test_halves_speak_of_rows_and_one_model_a_fold_may_do():
     X, y = table(6)
     with pytest.raises(ValueError, match=r"two models in each of 2 folds: .* halves of 3 training"):
         dfi.explain(X, y, "linear", cv=2)
-    with pytest.warns(InferenceWarning):
-        assert np.isfinite(
-            dfi.explain(X, y, "linear", cv=2, form="loco", diagnose=False).scores
-        ).all()
+    result = dfi.explain(X, y, "linear", cv=2, form="loco", diagnose=False)
+    assert np.isfinite(result.scores).all()
+    assert few_rows(result)
 
 
 def test_sixty_rows_are_not_few():
     X, y = table(60)
-    assert "small_sample" not in dfi.explain(X, y, "linear", diagnose=False).diagnostics
+    assert not few_rows(dfi.explain(X, y, "linear", diagnose=False))
 
 
 def test_a_fitted_model_is_not_warned_of(recwarn):
     X, y = table(40)
     result = dfi.explain(X, y, lambda rows: rows[:, 0], cv="prefit", diagnose=False)
-    assert "learned" not in result.diagnostics["small_sample"]
+    (few,) = few_rows(result)
+    assert "learned" not in few.what
     assert not recwarn.list

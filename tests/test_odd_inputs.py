@@ -637,9 +637,9 @@ def test_an_estimator_that_does_not_return_itself():
 def test_columns_that_hold_the_outcome_are_named():
     options = {"estimator": "linear", "cv": 2}
     for leak in (Y, 1.8 * Y + 32.0):
-        with pytest.warns(LeakWarning, match="'z' holds the outcome itself, or tells it in every"):
+        with pytest.warns(LeakWarning, match="'z' holds the outcome itself, or determines it in"):
             result = dfi.explain(with_column(leak, "z"), y, **options)
-    assert "'z' holds the outcome itself" in result.diagnostics["alarms"][0]
+    assert "'z' holds the outcome itself" in result.trust.reasons[0].what
     words = with_column(WORDS, "answer")
     with pytest.warns(LeakWarning, match="'answer' holds the outcome itself"):
         dfi.explain(words, WORDS, **options)

@@ -36,8 +36,8 @@ X.corr().round(2)
 
 # %%
 # One model, fitted on two thirds of the cars and explained on the rest. ``cv="prefit"`` tells dfi
-# to take it as it is. An ``InferenceWarning`` names a car that holds half of the squared influence
-# on acceleration: that score is to be read with care.
+# to take it as it is. Its verdict, ``disentangled.trust``, names a car that holds half of the
+# squared influence on acceleration: that score is not to be relied on.
 
 train_X, test_X, train_y, test_y = train_test_split(X, y, test_size=1 / 3, random_state=0)
 model = lightgbm.LGBMRegressor(n_estimators=40, num_leaves=8, n_jobs=1, verbose=-1)

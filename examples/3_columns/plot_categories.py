@@ -9,16 +9,12 @@ baseline. Here each is one unit.
 
 # %%
 
-import warnings
-
 from palmerpenguins import load_penguins
 
 import dfi
 
 penguins = load_penguins().dropna(subset="body_mass_g")
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    result = dfi.explain(penguins, "body_mass_g", "linear")
+result = dfi.explain(penguins, "body_mass_g", "linear")
 ax = result.plot()
 
 # %%
@@ -33,20 +29,18 @@ for name in ("species", "island", "sex"):
 
 # %%
 # Species and island hang together: Gentoos live on Biscoe only, Chinstraps on Dream only. A linear
-# map makes the two uncorrelated, not independent, and a ``TransportWarning`` says how much is
+# map makes the two uncorrelated, not independent, and the verdict on the result says how much is
 # left:
 
-for warning in caught:
-    print(f"{warning.category.__name__}: {warning.message}")
+for reason in result.trust.reasons:
+    print(reason)
 
 # %%
 # Names of levels, their order and their number of columns play no role. Recode the species, and
 # the scores stay what they were:
 
 codes = {"Adelie": "c", "Chinstrap": "a", "Gentoo": "b"}
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", dfi.warnings.TransportWarning)
-    recoded = dfi.explain(penguins.replace({"species": codes}), "body_mass_g", "linear")
+recoded = dfi.explain(penguins.replace({"species": codes}), "body_mass_g", "linear")
 change = abs(recoded.scores - result.scores).max() / result.scores.max()
 print("scores changed by less than a millionth:", change < 1e-6)
 
@@ -63,6 +57,6 @@ for label, part in (("with the species", result), ("without", without)):
 # The decision
 # ------------
 # Species and flippers carry most of the mass, and the two say much the same. The island's part is
-# shared with the species: field notes need not record it for the sake of the mass. The warning
+# shared with the species: field notes need not record it for the sake of the mass. The verdict
 # concerns exactly that pair, so do not build an argument on how the signal is divided between
 # them.

@@ -16,12 +16,13 @@ class DFIWarning(UserWarning):
     --------
     >>> import warnings
     >>> import dfi
-    >>> sample = dfi.datasets.m4(300, d=2)  # a feature and its square
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> noise = sample.y[::-1]  # outcomes of other rows
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore", dfi.warnings.DFIWarning)
-    ...     result = dfi.explain(sample.X, sample.y, "linear", cv=2)
-    >>> [text[:44] for text in result.diagnostics["alarms"]]  # what was silenced stays with it
-    ["the latent coordinates of 'x0' and 'x1' stay"]
+    ...     result = dfi.explain(sample.X, noise, "linear")
+    >>> result.trust.grade  # what was silenced stays with it
+    'do not rely on it'
     """
 
 
@@ -62,7 +63,7 @@ class IdentifierWarning(DFIWarning):
 
 
 class LeakWarning(DFIWarning):
-    """A column holds the outcome itself, or tells it in every row.
+    """A column holds the outcome itself, or determines it in every row.
 
     Examples
     --------
@@ -74,7 +75,7 @@ class LeakWarning(DFIWarning):
     ...     dfi.explain(sample.X, 1.8 * sample.X[:, 0] + 32.0, "linear", cv=2)
     Traceback (most recent call last):
         ...
-    dfi.warnings.LeakWarning: 'x0' holds the outcome itself, or tells it in every row...
+    dfi.warnings.LeakWarning: 'x0' holds the outcome itself, or determines it in...
     """
 
 
@@ -153,19 +154,24 @@ class WeakModelWarning(DFIWarning):
 
 
 class TransportWarning(DFIWarning):
-    """The transport does not suit the data: dependence is left, rows are decoded far from them.
+    """The transport does not suit the data: the model is asked far from its rows.
 
     Examples
     --------
     >>> import warnings
     >>> import dfi
-    >>> sample = dfi.datasets.m4(300, d=2)  # a feature and its square
+    >>> import numpy as np
+    >>> angle = np.linspace(0, 6.28, 300)
+    >>> X = np.column_stack([np.cos(angle), np.sin(angle)])  # a circle; drawn apart, a square
+    >>> def radius(rows):
+    ...     return (rows**2).sum(axis=1) + rows[:, 0] / 9
     >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
     ...     warnings.simplefilter("error", dfi.warnings.TransportWarning)
-    ...     dfi.explain(sample.X, sample.y, "linear", cv=2)
+    ...     dfi.explain(X, radius(X), radius, cv="prefit")
     Traceback (most recent call last):
         ...
-    dfi.warnings.TransportWarning: the latent coordinates of 'x0' and 'x1' stay dependent...
+    dfi.warnings.TransportWarning: transport='gaussian' takes the model away from its data...
     """
 
 
@@ -176,13 +182,14 @@ class InferenceWarning(DFIWarning):
     --------
     >>> import warnings
     >>> import dfi
-    >>> sample = dfi.datasets.m1(40, d=3)
+    >>> sample = dfi.datasets.m1(40, d=30)
+    >>> together = sample.X + sample.X[:, :1]
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", dfi.warnings.InferenceWarning)
-    ...     dfi.explain(sample.X, sample.y, "linear", cv=2)
+    ...     dfi.explain(together, sample.y, "linear")
     Traceback (most recent call last):
         ...
-    dfi.warnings.InferenceWarning: 40 rows are few: each model learned from 10 of them...
+    dfi.warnings.InferenceWarning: 40 rows for 30 columns that may depend on each other...
     """
 
 
@@ -199,8 +206,8 @@ class ImplausibleScoreWarning(DFIWarning):
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", dfi.warnings.ImplausibleScoreWarning)
     ...     result = dfi.explain(sample.X, sample.y, "linear", cv=2)
-    >>> result.diagnostics["alarms"]  # nothing was wrong
-    ()
+    >>> [reason.kind for reason in result.trust.reasons]  # nothing that makes scores wrong
+    ['two folds']
     """
 
 

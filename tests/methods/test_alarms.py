@@ -32,9 +32,12 @@ def test_row_that_rules_a_score_is_named_as_its_table_names_it(labelled):
     if labelled:
         X.index = y.index = [f"house {k}" for k in range(len(X))]
     found, texts = said(lambda: dfi.explain(X, y, "linear"), InferenceWarning)
-    (text,) = [text for text in texts if "squared influence" in text]
-    assert ("row 'house 17' alone" if labelled else "row 17 alone") in text
-    assert text in found.diagnostics["alarms"]
+    assert texts == []
+    (finding,) = [finding for finding in found.findings if finding.kind == "ruling row"]
+    assert ("row 'house 17' alone" if labelled else "row 17 alone") in finding.what
+    assert "b" in finding.about
+    assert found.trust.by_feature["b"] == "do not rely on it"
+    assert found.trust != "sound"
 
 
 def test_row_is_named_by_its_place_in_the_table_before_rows_were_left_out():
@@ -42,8 +45,8 @@ def test_row_is_named_by_its_place_in_the_table_before_rows_were_left_out():
     X.loc[17, "b"], y[17] = 40.0, -30.0
     X.loc[:4, "c"] = np.nan
     call = lambda: dfi.explain(X.to_numpy(), y.to_numpy(), "linear", missing="drop")  # noqa: E731
-    _, texts = said(call, InferenceWarning)
-    assert any("row 17 alone" in text for text in texts)
+    found, _ = said(call, DFIWarning)
+    assert any("row 17 alone" in reason.what for reason in found.trust.reasons)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.01, 0.3])
@@ -55,7 +58,7 @@ def test_linear_combination_that_tells_the_outcome_is_named(noise):
         assert texts == []
     else:
         (text,) = texts
-        assert text.startswith("'a', 'c' and 'd' tell the outcome by a linear combination")
+        assert text.startswith("'a', 'c' and 'd' determine the outcome by a linear combination")
 
 
 def test_rounded_complement_is_a_leak_beside_many_columns():
@@ -66,23 +69,23 @@ def test_rounded_complement_is_a_leak_beside_many_columns():
     X["awake"] = np.round(24.0 - asleep, 1)
     _, texts = said(lambda: dfi.explain(X, asleep, "ridge", cv=2), LeakWarning)
     (text,) = texts
-    assert text.startswith("'awake' tells the outcome by a straight line")
+    assert text.startswith("'awake' determines the outcome by a straight line")
 
 
 @pytest.mark.parametrize(("clusters", "rough"), [(12, True), (15, False)])
 def test_fewer_than_fifteen_clusters_are_few(clusters, rough):
     X, y = table()
     labels = np.arange(len(X)) % clusters
-    _, texts = said(
-        lambda: dfi.explain(X, y, "linear", clusters=labels, diagnose=False), InferenceWarning
-    )
-    assert any(f"{clusters} clusters" in text for text in texts) is rough
+    found = dfi.explain(X, y, "linear", clusters=labels, diagnose=False)
+    assert any(f"{clusters} clusters" in reason.what for reason in found.trust.reasons) is rough
 
 
 def test_two_folds_of_a_rigid_model_are_said_in_the_result():
     X, y = table()
-    assert "Use cv=5" in dfi.explain(X, y, "linear", cv=2).diagnostics["two_folds"]
-    assert "two_folds" not in dfi.explain(X, y, "linear").diagnostics
+    (reason,) = dfi.explain(X, y, "linear", cv=2).trust.reasons
+    assert reason.kind == "two folds"
+    assert reason.remedy == "Use cv=5"
+    assert dfi.explain(X, y, "linear").trust == "sound"
 
 
 def walk(seed, rho, n=200):

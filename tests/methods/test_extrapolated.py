@@ -135,7 +135,7 @@ def test_result_tells_of_both_sizes():
     result = dfi.explain(SAMPLE.X, SAMPLE.y, form="extrapolated", **OPTIONS)
     assert result.spec["form"] == "extrapolated"
     curve = result.diagnostics["learning_curve"]
-    assert set(curve) == {"halves", "quarters", "gained", "unsettled", "words"}
+    assert set(curve) == {"halves", "quarters", "gained"}
     assert list(curve["halves"]) == list(curve["quarters"]) == list(result.names)
     # a penalty weighs more where rows are few
     assert sum(curve["halves"].values()) > sum(curve["quarters"].values())

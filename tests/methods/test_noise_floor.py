@@ -190,7 +190,7 @@ def test_checks_change_no_score(estimator, transport):
     assert [probe["kind"] for probe in probes_of(first)] == [
         "normal", "real", "category", "levels",
     ]  # fmt: skip
-    for key in ("noise_floor", "totals", "fidelity", "alarms", "latent"):
+    for key in ("noise_floor", "totals", "fidelity", "latent"):
         assert key not in second.diagnostics
 
 
@@ -299,13 +299,13 @@ def test_noise_that_is_significant_is_named_and_features_below_it_too(monkeypatc
     y = 3 * frame["a"] + 0.3 * frame["b"] + 0.2 * generator.standard_normal(400)
     said = (
         r"a column of pure noise \(a permuted copy of 'b'\) scores 50 % of the outcome's variance "
-        r"here, .*no score of that size or below is a finding\. "
+        r"here, .*No score of that size or below is a finding\. "
         r"'b' is called significant, but scores less than a column of pure noise"
     )
     with pytest.warns(ImplausibleScoreWarning, match=said):
         result = dfi.explain(frame, y, LinearRegression(), cv=2)
     assert result.diagnostics["noise_floor"]["significant_below"] == ("b",)
-    assert len(result.diagnostics["alarms"]) == 2
+    assert result.trust.by_feature["b"] == "do not rely on it"
 
 
 @pytest.mark.full

@@ -17,15 +17,9 @@ from sklearn.preprocessing import SplineTransformer
 
 import dfi
 from dfi._data.weights import Weights
-from dfi.methods import diagnosis as checks
-from dfi.methods.diagnosis import (
-    Fidelity,
-    Totals,
-    drawn_apart,
-    model_fidelity,
-    score_totals,
-)
-from dfi.warnings import ImplausibleScoreWarning, InferenceWarning, TransportWarning
+from dfi.methods.fidelity import Fidelity, drawn_apart, model_fidelity
+from dfi.methods.totals import Totals, above_variance, score_totals, sum_of_scores
+from dfi.warnings import DFIWarning, ImplausibleScoreWarning, TransportWarning
 
 SEED = np.random.SeedSequence(1)
 
@@ -61,7 +55,7 @@ def test_sum_of_latent_scores_over_the_variance_is_the_order_of_interaction(orde
     assert found["doubtful"] is (order == 3)
     assert not found["impossible"]
     assert found["above_variance"] == ()
-    assert len(result.diagnostics["alarms"]) >= (order == 3)
+    assert any(reason.kind == "sum" for reason in result.trust.reasons) is (order == 3)
 
 
 def test_totals_are_those_of_the_result():
@@ -99,58 +93,61 @@ def test_score_above_the_variance_is_named():
 
 
 @pytest.mark.parametrize(
-    ("changes", "category", "words"),
+    ("changes", "severity", "words"),
     [
-        ({"above_variance": ("mnth",)}, ImplausibleScoreWarning, "'mnth' scores more than the out"),
-        (
-            {"above_variance": ("a", "b")},
-            ImplausibleScoreWarning,
-            "'a' and 'b' score more than the outcome's variance, which no feature can "
-            "carry: these scores are too large",
-        ),
+        ({}, "note", "the scores add up to 1.00 times the variance that the regression explains"),
         (
             {"latent_total": 9.0, "order": 9.0},
-            ImplausibleScoreWarning,
+            "distrust",
             "9 times the variance that the regression explains, more than interactions of all 4",
         ),
-        (
-            {"latent_total": 2.6, "order": 2.6},
-            ImplausibleScoreWarning,
-            "interactions of more than 2 latent coord",
-        ),
+        ({"latent_total": 2.6, "order": 2.6}, "distrust", "interactions of more than 2 of them"),
         (
             {"total": 0.02},
-            ImplausibleScoreWarning,
-            "add up to only 2 % of the variance that the regression explains: the models disagree",
+            "distrust",
+            "add up to only 2 % of the variance that the regression explains. The models disagree",
         ),
+        ({"interaction": 0.0, "latent_total": 1.4}, "distrust", "Without interactions they must"),
+        ({"square": False, "total": 9.0}, "care", "counted several times"),
     ],
 )
-def test_words_of_totals(changes, category, words):
-    (alarm,) = checks._of_totals(totals(**changes), dfi.transports.Gaussian(), straight=True)
-    assert words in alarm.text
-    assert alarm.category is category
+def test_words_of_the_sum(changes, severity, words):
+    found = sum_of_scores(totals(**changes), dfi.transports.Gaussian(), "cross", straight=True)
+    assert words in found.text
+    assert found.severity == severity
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("mnth",), "'mnth' scores more than the outcome's variance. No feature can carry that"),
+        (("a", "b"), "'a' and 'b' score more than the outcome's variance"),
+    ],
+)
+def test_words_of_scores_above_the_variance(names, words):
+    found = above_variance(totals(above_variance=names), dfi.transports.Gaussian(), straight=True)
+    assert found.text.startswith(words)
+    assert found.about == names
+    assert above_variance(totals(), dfi.transports.Gaussian(), straight=True) is None
 
 
 def test_curved_and_blurred_transports_are_told_apart():
-    curved = checks._of_totals(
+    curved = above_variance(
         totals(above_variance=("x",)), dfi.transports.KnotheRosenblatt(), straight=False
     )
-    assert "weighs scores by the slopes" in curved[0].text
-    assert curved[0].category is ImplausibleScoreWarning
-    blurred = checks._of_totals(
-        totals(total=0.1), dfi.transports.EntropicOT(epsilon=5.0), straight=False
-    )
-    assert "epsilon = 5 blurs the rows" in blurred[0].text
-    assert blurred[0].category is ImplausibleScoreWarning
+    assert "weighs scores by the slopes" in curved.text
+    entropic = dfi.transports.EntropicOT(epsilon=5.0)
+    blurred = sum_of_scores(totals(total=0.1), entropic, "cross", straight=False)
+    assert "epsilon = 5 blurs the rows" in blurred.text
+    assert blurred.severity == "care"
 
 
 def test_curves_that_stretch_scores_are_said():
     """Latent scores add up; attributed ones, weighed by slopes, do not."""
-    said = checks._of_totals(
-        totals(total=20.0, of_explained=20.0), dfi.transports.KnotheRosenblatt(), straight=False
-    )
-    assert [alarm.category for alarm in said] == [ImplausibleScoreWarning]
-    assert "20 times the variance that the regression explains, because transport=" in said[0].text
+    knothe = dfi.transports.KnotheRosenblatt()
+    said = sum_of_scores(totals(total=20.0, of_explained=20.0), knothe, "cross", straight=False)
+    assert said.severity == "distrust"
+    assert "20 times the variance that the regression explains, because transport=" in said.text
 
 
 def test_gross_sums_are_said_whatever_their_errors():
@@ -188,7 +185,7 @@ def test_additive_models_on_wrong_correlations_are_not_blamed_for_interactions(l
         warnings.simplefilter("always")
         result = dfi.explain(X, y, learner, transport=wrong(0.6), cv=2)
     (text,) = [str(w.message) for w in caught if w.category is ImplausibleScoreWarning]
-    assert "it has no interactions: they must add up to 1 times" in text
+    assert "Without interactions they must add up to 1 times" in text
     assert "takes interactions" not in text
     found = result.diagnostics["totals"]
     assert found["additive"]
@@ -202,8 +199,11 @@ def test_margin_of_a_logistic_regression_is_additive():
         warnings.simplefilter("error", ImplausibleScoreWarning)
         right = dfi.explain(X, y > 0, model, cv="prefit", scale="margin")
     assert right.diagnostics["totals"]["additive"]
-    with pytest.warns(ImplausibleScoreWarning, match="no interactions"):
-        dfi.explain(X, y > 0, model, cv="prefit", scale="margin", transport=wrong(0.6))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DFIWarning)
+        off = dfi.explain(X, y > 0, model, cv="prefit", scale="margin", transport=wrong(0.6))
+    (reason,) = [reason for reason in off.trust.reasons if reason.kind == "sum"]
+    assert reason.remedy.startswith("Without interactions they must add up to 1")
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.7])
@@ -245,8 +245,9 @@ def test_overfitted_model_in_the_loco_form_is_said():
     X = generator.standard_normal((1200, 6)) + generator.standard_normal((1200, 1))
     y = X[:, 0] + X[:, 1] + 2.0 * generator.standard_normal(1200)
     model = GradientBoostingRegressor(n_estimators=150, max_depth=4).fit(X[:600], y[:600])
-    with pytest.warns(ImplausibleScoreWarning, match="form='loco' what a model has learned"):
-        dfi.explain(X[600:], y[600:], model, cv="prefit", form="loco")
+    result = dfi.explain(X[600:], y[600:], model, cv="prefit", form="loco")
+    (reason,) = [reason for reason in result.trust.reasons if reason.kind == "sum"]
+    assert "In form='loco' what a model has learned of noise" in reason.remedy
 
 
 def test_rare_levels_that_the_transport_pools_are_said_or_right():
@@ -309,13 +310,13 @@ def test_wrong_transport_is_far():
     def radius(rows):
         return rows[:, 0] ** 2 + rows[:, 1] ** 2
 
-    said = r"the model is taken away from its data by transport='gaussian'.*times the variance"
+    said = r"transport='gaussian' takes the model away from its data: .*times the variance"
     with pytest.warns(TransportWarning, match=said), pytest.warns(ImplausibleScoreWarning):
         result = dfi.explain(X, radius(X), radius, cv="prefit")
     found = result.diagnostics["fidelity"]
     assert found["far"]
     assert found["variance_ratio"] > 10
-    assert any("away from its data" in text for text in result.diagnostics["alarms"])
+    assert any("away from its data" in reason.what for reason in result.trust.reasons)
 
 
 @pytest.mark.parametrize(
@@ -358,16 +359,16 @@ def test_few_rows_blame_the_scores():
     generator = np.random.default_rng(0)
     X = generator.standard_normal((60, 10)) + generator.standard_normal((60, 1))
     options = {"estimator": "linear", "cv": 2, "diagnose": False}
-    said = r"60 rows for 10 columns that may depend.*scores themselves.*Gaussian\(covariance="
-    with pytest.warns(InferenceWarning, match=said):
-        result = dfi.explain(X, X[:, 0], **options)
-    assert "scores are biased" in result.diagnostics["asymptotics"]
+    (few,) = dfi.explain(X, X[:, 0], **options).trust.reasons
+    assert few.severity == "care"
+    assert few.what.startswith("60 rows for 10 columns that may depend on each other: scores are b")
+    assert "Gaussian(covariance=" in few.remedy
     shrunk = dfi.transports.Gaussian(shrinkage="ledoit-wolf")
-    with pytest.warns(InferenceWarning, match="more rows$"):
-        dfi.explain(X, X[:, 0], transport=shrunk, **options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", InferenceWarning)
-        dfi.explain(X[:, :9], X[:, 0], **options)
+    (few,) = dfi.explain(X, X[:, 0], transport=shrunk, **options).trust.reasons
+    assert few.remedy.endswith("more rows")
+    assert dfi.explain(X[:, :9], X[:, 0], **options).trust == "sound"
+    with pytest.warns(dfi.warnings.InferenceWarning, match="20 rows for 20 columns"):
+        dfi.explain(np.tile(X[:20], 2), X[:20, 0], **options)
 
 
 def test_shrinking_columns_without_any_correlation_is_no_error():

@@ -181,12 +181,10 @@ def test_too_few_clusters_are_refused_or_said() -> None:
     last = [(np.arange(190), np.arange(195, 200))]
     with pytest.raises(ValueError, match="explained are all of one label in clusters"):
         dfi.explain(X, y, "linear", cv=last, clusters=labels)
-    with pytest.warns(dfi.warnings.InferenceWarning, match=r"clusters has 8 clusters.* with 7 deg"):
-        dfi.explain(X, y, "linear", cv=4, clusters=labels % 8, diagnose=False)
-    with (
-        pytest.warns(dfi.warnings.InferenceWarning, match="clusters has 2 clusters"),
-        pytest.raises(ValueError, match="the testing half is one of them"),
-    ):
+    rough = dfi.explain(X, y, "linear", cv=4, clusters=labels % 8, diagnose=False).trust.reasons[0]
+    assert "so few clusters are rough (cluster-robust, 8 clusters)" in rough.what
+    assert "with 7 degrees of freedom" in rough.remedy
+    with pytest.raises(ValueError, match="the testing half is one of them"):
         dfi.compare(X, y, "pcm", estimator="linear", cv=2, clusters=labels % 2)
 
 

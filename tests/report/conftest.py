@@ -78,7 +78,18 @@ def build(p=10, n=150, seed=0, names=None, r2=0.5, groups=None, **changes):
         "library": "pandas",
         "diagnostics": {
             "n_latent": p,
-            "asymptotics": "rows < 2 x columns: do not hold",
+            "findings": [
+                {
+                    "kind": "dependence",
+                    "severity": "care",
+                    "about": list(names[:2]),
+                    "what": "the latent coordinates of {!r} and {!r} stay dependent".format(
+                        *names[:2]
+                    ),
+                }
+            ]
+            if p > 1
+            else [],
             "latent": {
                 "max_correlation": 0.01,
                 "max_distance_correlation": 0.4,

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from dfi._models.quality import Quality
+from dfi._models.quality import Quality, weak_model
 from dfi.report import comparison_html, report_html, summarize
-from dfi.report.summary import quality_sentences
 from dfi.results.numbers import percent
 
 
@@ -127,9 +126,11 @@ def test_weak_models_are_warned_of_in_the_words_of_the_loss(loss, null):
         r2 = 1 - model / 0.5
         return Quality(r2, (r2,), float("nan"), model, 0.5, 100, loss, model, 0.5)
 
-    assert f"does not beat {null}" in quality_sentences(quality(0.51))["warning"]
-    assert f"only 4.0 % below that of {null}" in quality_sentences(quality(0.48))["warning"]
-    assert quality_sentences(quality(0.3))["warning"] is None
+    nothing, little = weak_model(quality(0.51)), weak_model(quality(0.48))
+    assert f"is not below that of {null}" in nothing.what
+    assert f"only 4.0 % below that of {null}" in little.what
+    assert (nothing.severity, little.severity) == ("distrust", "care")
+    assert weak_model(quality(0.3)) is None
 
 
 def test_comparison_names_outcome_and_quality(multiclass):

@@ -38,7 +38,7 @@ def test_every_column_is_declared_once_in_its_table():
 
 
 def test_text_and_page_take_their_columns_from_the_schema(result):
-    head = str(result).splitlines()[2]
+    head = str(result).splitlines()[3]
     for key in keys(UNITS, "print"):
         assert re.search(rf"\b{key}\b", head)
     page = result.report().html()

@@ -375,13 +375,13 @@ def test_estimates_below_zero_are_explained_where_they_stand():
 def test_repr_is_short_and_says_what_matters():
     text = repr(build(p=4))
     assert text.splitlines()[0] == "Importance (attributed): 4 units, 60 rows, 0.95 intervals"
-    assert text.splitlines()[1] == "R2 0.700 (spread over folds 0.020)"
-    head, *rows = text.splitlines()[2:]
+    assert text.splitlines()[1:3] == ["Trust: sound", "R2 0.700 (spread over folds 0.020)"]
+    head, *rows = text.splitlines()[3:]
     assert " ".join(head.split()) == "feature score (95 % interval) se p_adj"
     # a column has as many decimals in each row, so that points stand below each other
     for mark in (".", "(", "to"):
         assert len({row.index(mark) for row in rows}) == 1
-    assert text.splitlines()[3].split()[0] == build().table()["feature"][0]
+    assert text.splitlines()[4].split()[0] == build().table()["feature"][0]
     many = build(p=10, names=tuple(f"x{i}" for i in range(10)))
     long = replace(
         many,
@@ -393,7 +393,7 @@ def test_repr_is_short_and_says_what_matters():
     )
     assert repr(long).endswith("... and 10 more of 20; .table() has all of them")
     assert "spread" not in repr(long)
-    assert len(repr(long).splitlines()) == 14
+    assert len(repr(long).splitlines()) == 15
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_table_has_the_share_first_and_only_where_it_is_known():
     wide = result.table(level=0.99)
     assert (wide["share_high"] > table["share_high"]).all()
     assert list(result.top(1).columns)[1] == "share"
-    head = " ".join(repr(result).splitlines()[2].split())
+    head = " ".join(repr(result).splitlines()[3].split())
     assert head == "feature share (95 % interval) score (95 % interval) se p_adj"
     without = replace(result, totals=None)
     assert "share" not in without.table().columns

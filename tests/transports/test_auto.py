@@ -1,5 +1,6 @@
 """The choice among transports, the warning of the default, and every transport end to end."""
 
+import re
 import sys
 import warnings
 
@@ -58,33 +59,33 @@ def test_result_says_what_was_chosen_and_why():
     assert len(result.diagnostics["auto"]["why"]) == 3
 
 
-@pytest.mark.filterwarnings("ignore::dfi.warnings.LeakWarning")
-@pytest.mark.filterwarnings("ignore:row .* alone holds:dfi.warnings.InferenceWarning")
-def test_default_warns_of_leftover_dependence_and_says_what_it_tried():
+def dependence_of(result):
+    return next(reason for reason in result.findings if reason.kind == "dependence")
+
+
+@pytest.mark.filterwarnings("ignore::dfi.warnings.DFIWarning")
+def test_leftover_dependence_is_a_reason_and_says_what_was_tried():
     sample = dfi.datasets.m4(600, d=3)
-    with pytest.warns(TransportWarning, match=r"'x0' and 'x1'.*'copula' was tried and leaves as"):
-        dfi.explain(sample.X, sample.y, estimator="linear", cv=2)
+    reason = dependence_of(dfi.explain(sample.X, sample.y, estimator="linear", cv=2))
+    assert set(reason.about) == {"x0", "x1"}
+    assert "'copula' was tried and leaves as" in reason.remedy
     skewed = np.exp(2.0 * dfi.datasets.m1(800, rho=0.9, d=2).X)
     tried = r"leaves less \(distance correlation 0.0\d\): on 200 rows the scores add up to"
-    with pytest.warns(TransportWarning, match=tried) as caught:
-        dfi.explain(skewed, skewed[:, 0], estimator="linear", cv=2)
-    message = next(str(w.message) for w in caught if w.category is TransportWarning)
+    message = dependence_of(dfi.explain(skewed, skewed[:, 0], estimator="linear", cv=2)).remedy
+    assert re.search(tried, message)
     assert "dfi.sensitivity" in message
     assert "entropic" not in message.lower()
 
 
-@pytest.mark.filterwarnings("ignore::dfi.warnings.LeakWarning")
-@pytest.mark.filterwarnings("ignore:row .* alone holds:dfi.warnings.InferenceWarning")
+@pytest.mark.filterwarnings("ignore::dfi.warnings.DFIWarning")
 def test_total_under_the_tried_transport_is_the_one_it_would_have():
     skewed = np.exp(2.0 * dfi.datasets.m1(400, rho=0.9, d=2, random_state=2).X)
     y = skewed[:, 0]
     folds = [(np.arange(200), np.arange(200, 400)), (np.arange(200, 400), np.arange(200))]
     options = {"estimator": "linear", "cv": folds, "transport_error": "ignore"}
-    with pytest.warns(TransportWarning, match="was tried") as caught:
-        dfi.explain(skewed, y, **options)
+    message = dependence_of(dfi.explain(skewed, y, **options)).remedy
     copula = dfi.explain(skewed, y, transport="copula", diagnose=False, **options)
     first = copula.influence[200:].sum(axis=1).mean() / np.var(y)
-    message = next(str(w.message) for w in caught if w.category is TransportWarning)
     assert f"add up to {100 * first:.2g} % of the outcome's variance with it" in message
 
 
@@ -93,19 +94,16 @@ def test_medium_dependence_and_dependence_of_columns_that_say_nothing_are_no_ala
     x = generator.standard_normal((600, 3))
     x[:, 2] = (x[:, 1] ** 2 - 1) / np.sqrt(2) + 0.2 * generator.standard_normal(600)
     y = x[:, 0] + 0.5 * generator.standard_normal(600)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", TransportWarning)
-        dfi.explain(x, y, estimator="linear", cv=2)
-    with pytest.warns(TransportWarning, match="'x1' and 'x2'"):
-        dfi.explain(x, y + x[:, 1], estimator="linear", cv=2)
+    assert dependence_of(dfi.explain(x, y, estimator="linear", cv=2)).severity == "note"
+    reason = dependence_of(dfi.explain(x, y + x[:, 1], estimator="linear", cv=2))
+    assert (reason.severity, set(reason.about)) == ("care", {"x1", "x2"})
 
 
-def test_default_does_not_warn_of_chance():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", TransportWarning)
-        for seed in range(10):
-            sample = dfi.datasets.m1(200, rho=0.7, d=4, random_state=seed)
-            dfi.explain(sample.X, sample.y, estimator="linear", cv=2)
+def test_chance_is_no_reason():
+    for seed in range(10):
+        sample = dfi.datasets.m1(200, rho=0.7, d=4, random_state=seed)
+        result = dfi.explain(sample.X, sample.y, estimator="linear", cv=2)
+        assert dependence_of(result).severity == "note"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Correlations of many columns: factors, their number, what they are exact for, what is refused."""
 
+import re
 import warnings
 from dataclasses import replace
 
@@ -256,12 +257,13 @@ def test_the_sample_correlation_stands_in_where_variance_is_not_kept(monkeypatch
     X = sample(law("near", 60), 100)
     slope = np.zeros(60)
     slope[[10, 11]] = 1.0, -1.0
-    with pytest.warns(dfi.warnings.InferenceWarning, match="chance correlations") as warned:
-        told = dfi.explain(
-            X, X @ slope, linear_model(slope), cv="prefit", form="loco", diagnose=False,
-            transport_error="ignore",
-        )  # fmt: skip
-    message = str(warned[0].message)
+    told = dfi.explain(
+        X, X @ slope, linear_model(slope), cv="prefit", form="loco", diagnose=False,
+        transport_error="ignore",
+    )  # fmt: skip
+    (reason,) = [reason for reason in told.findings if reason.kind == "rows per column"]
+    message = reason.text
+    assert "chance correlations" in message
     assert "The transport takes the sample correlation, noisy as it is: under factor" in message
     assert "covariance='factor'" not in message
     assert "under factor predictions would have" in told.diagnostics["covariance_instead"]
@@ -276,18 +278,17 @@ def test_a_change_keeps_the_variance_too(monkeypatch):
         X, slope = sample(law("near", 60), 100, seed), np.zeros(60)
         slope[[10, 11]] = size, -size
         variances.append(np.var(X @ slope) / size**2)
-        with pytest.warns(dfi.warnings.InferenceWarning, match="chance correlations"):
-            periods.append(
-                dfi.explain(
-                    X,
-                    X @ slope,
-                    linear_model(slope),
-                    cv="prefit",
-                    form="loco",
-                    diagnose=False,
-                    transport_error="ignore",
-                )
+        periods.append(
+            dfi.explain(
+                X,
+                X @ slope,
+                linear_model(slope),
+                cv="prefit",
+                form="loco",
+                diagnose=False,
+                transport_error="ignore",
             )
+        )
     found = dfi.change(*periods).table()
     before, after = variances
     assert found["relation"].sum() == pytest.approx(1.5 * (before + after), rel=0.05)
@@ -347,10 +348,11 @@ def test_a_result_says_what_was_used():
     X = sample(factor_model(50, 2), 120)
     words = {"factor": "common factors", "qis": "because correlations are shrunken"}
     for kind, text in words.items():
-        with pytest.warns(dfi.warnings.InferenceWarning, match=f"120 rows for 50 .* {text}"):
-            result = linear_truth(
-                X, transport=Gaussian(components=None, covariance=kind), diagnose=False
-            )
+        result = linear_truth(
+            X, transport=Gaussian(components=None, covariance=kind), diagnose=False
+        )
+        (reason,) = [reason for reason in result.findings if reason.kind == "rows per column"]
+        assert re.match(f"120 rows for 50 .* {text}", reason.what)
         told = result.diagnostics["covariance"]
         assert told["used"] == result.spec["covariance"] == kind
         assert told["factors"] == (2 if kind == "factor" else None)
@@ -474,8 +476,7 @@ def test_refits_of_many_columns_leave_out_fewer_groups(monkeypatch):
     X = sample(factor_model(30, 2), 60)
     for most, groups in ((30, 20), (29, 8)):
         monkeypatch.setattr(base, "WIDE_COLUMNS", most)
-        with pytest.warns(dfi.warnings.InferenceWarning, match="60 rows for 30"):
-            told = linear_truth(X, transport=Gaussian(components=None), diagnose=False).diagnostics
+        told = linear_truth(X, transport=Gaussian(components=None), diagnose=False).diagnostics
         assert told["standard_errors"].startswith(f"transport jackknife ({groups} groups")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, Ty
 import numpy as np
 
 from dfi._data import source
-from dfi._data.dependence import FEW_CLUSTERS, Clusters, Ordered
+from dfi._data.dependence import Clusters, Ordered
 from dfi._data.folds import Fold, in_time_order, split_halves
 from dfi._data.problem import warn_constant
 from dfi._data.source import MatrixSource
@@ -49,7 +49,6 @@ from dfi._models.stack import SuperLearner
 from dfi._models.temperature import TemperatureScaled
 from dfi._parameters import TABLE, InvalidParameterError, argument, worded
 from dfi.losses import BRIER, LOG_LOSS, SQUARED_ERROR
-from dfi.warnings import InferenceWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -397,7 +396,7 @@ class Fits:
         warn_constant(self.table, new, " among the rows that are explained")
 
     def check_clusters(self) -> None:
-        """Raise or warn where the explained rows are of too few clusters for standard errors."""
+        """Raise where the explained rows are of one cluster, which has no standard errors."""
         weights = self.weights.take(self.rows)
         if not isinstance(weights.dependence, Clusters):
             return
@@ -406,13 +405,6 @@ class Fits:
             raise ValueError(
                 f"the rows that are explained are all of one label in {argument('clusters')}, and "
                 "one cluster has no standard errors: choose folds that hold out several"
-            )
-        if count < FEW_CLUSTERS:
-            warn(
-                f"{argument('clusters')} has {count} clusters: standard errors of so few are "
-                f"rough, and intervals and tests use a t distribution with {count - 1} degrees of "
-                "freedom; they may be too short all the same",
-                InferenceWarning,
             )
 
     @cached_property

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.stats import norm
 
+from dfi._findings import Finding, warn_of
 from dfi._parameters import worded
 from dfi.losses import BRIER, LOG_LOSS, SQUARED_ERROR
-from dfi.warnings import WeakModelWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -429,22 +429,49 @@ def _folds_of(parts: Sequence[tuple[float, tuple[float, ...]]]) -> tuple[float, 
     return tuple(float(value) for value in means)
 
 
-def _warn_where_weak(quality: Quality) -> None:
-    if not quality.skill <= 0:
-        return
-    advice = (
-        f"its importances describe noise; try another {worded('estimator', '--model')} or more rows"
-    )
-    if quality.loss == "squared-error":
-        warn(
-            f"the regression explains nothing on held-out rows (R2 = {quality.r2:.3f}): {advice}",
-            WeakModelWarning,
-        )
-        return
+WEAK = 0.1
+"""Skill below which a model explains little."""
+
+
+def weak_model(quality: Quality, *, effect: bool = False) -> Finding | None:
+    """Say that the model explains little or nothing; None where it explains enough.
+
+    Of an ``effect`` little can be explained, because pseudo-outcomes are mostly noise.
+    """
+    skill, named = quality.skill, f"{quality.skill_name} = {quality.skill:.3f}"
+    square = quality.loss == SQUARED_ERROR.name
     null = "the prevalence" if quality.loss in (BRIER.name, LOG_LOSS.name) else "the mean outcome"
-    warn(
-        f"the model explains nothing on held-out rows: its {quality.loss_name} "
-        f"{quality.model_loss:.4g} is not below that of {null}, {quality.null_loss:.4g} "
-        f"({quality.skill_name} = {quality.skill:.3f}): {advice}",
-        WeakModelWarning,
-    )
+    if skill <= 0:
+        again = f"Try another {worded('estimator', '--model')} or more rows"
+        what = f"the regression explains nothing on held-out rows ({named})"
+        if not square:
+            what = (
+                f"the model explains nothing on held-out rows: its {quality.loss_name} "
+                f"{quality.model_loss:.4g} is not below that of {null}, {quality.null_loss:.4g} "
+                f"({named})"
+            )
+        if effect:
+            what = f"no differences between effects are found on held-out rows ({named})"
+            again = (
+                "Whether the treatment has an effect is another question, which the average effect "
+                "answers"
+            )
+        noise = "Its scores describe noise: do not read them as findings"
+        return Finding("weak model", "distrust", what, {"skill": skill}, f"{noise}. {again}")
+    share = f"{100 * skill:.1f} %"
+    if skill < WEAK and not effect:
+        return Finding(
+            "weak model",
+            "care",
+            f"the regression explains only {share} of the outcome's variance"
+            if square
+            else f"the model's {quality.loss_name} is only {share} below that of {null}",
+            {"skill": skill},
+            "Scores say which features that small part comes from, not what drives the outcome",
+        )
+    return None
+
+
+def _warn_where_weak(quality: Quality) -> None:
+    finding = weak_model(quality)
+    warn_of(() if finding is None else (finding,))

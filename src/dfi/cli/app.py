@@ -252,6 +252,7 @@ def explain(
     r2 = finite(quality.r2)
     run.end(
         {
+            "trust": result.trust.as_dict(),
             "n_rows": quality.n_rows,
             **{
                 name: result.spec[name]
@@ -265,7 +266,12 @@ def explain(
             "features": rows,
         },
         lambda: print_table(
-            rows, level=result.level, top=top, unit=unit, null=null_label(result.spec)
+            rows,
+            level=result.level,
+            top=top,
+            unit=unit,
+            null=null_label(result.spec),
+            trust=str(result.trust),
         ),
         line,
     )
@@ -562,6 +568,7 @@ def show(
         print_json(
             {
                 "space": scores.space,
+                "trust": scores.trust.as_dict(),
                 "n_rows": quality.n_rows,
                 "r2": finite(quality.r2),
                 **quality_facts(quality),
@@ -575,7 +582,14 @@ def show(
     about = "" if outcome is None or outcome.text is None else f"{outcome.text}; "
     Console(quiet=False).say(f"{about}{quality.n_rows} rows, out-of-fold {quality_text(quality)}")
     null = null_label(scores.spec)
-    print_table(rows, level=scores.level, top=top, unit=SPACES[scores.space][0], null=null)
+    print_table(
+        rows,
+        level=scores.level,
+        top=top,
+        unit=SPACES[scores.space][0],
+        null=null,
+        trust=str(scores.trust),
+    )
 
 
 @guarded

@@ -321,7 +321,7 @@ def print_lines(text: str) -> None:
 
 
 def print_table(
-    rows: Rows, *, level: float, top: int, unit: str, null: str = "of variance"
+    rows: Rows, *, level: float, top: int, unit: str, trust: str, null: str = "of variance"
 ) -> None:
     """Print the leading units as an aligned table on standard output."""
     from dfi.results.columns import UNITS, written
@@ -329,6 +329,7 @@ def print_table(
     from dfi.results.text import BELOW_ZERO, SEEN, UNRELATED
     from dfi.results.words import SHARE
 
+    RichConsole(highlight=False, soft_wrap=True).print(Text(printable(f"Trust: {trust}")))
     shown = list(rows[:top])
     columns = written(UNITS, shown, "terminal", headings={"of_null": null})
     gaps, shared = "missing" in columns, any(row["share"] is not None for row in rows)

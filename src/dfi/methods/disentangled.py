@@ -11,6 +11,7 @@ import numpy as np
 from dfi._data import source
 from dfi._data.problem import covering, group_blocks
 from dfi._data.source import sampled_order, sampled_places, tickets
+from dfi._findings import warn_of
 from dfi._lines.choose import Quadrature
 from dfi._models.parallel import telling_bar
 from dfi._models.quality import averaged
@@ -22,20 +23,12 @@ from dfi._scoring.sampling import restricted
 from dfi._scoring.scores import Readings, Task, common_gain
 from dfi.losses import SQUARED_ERROR
 from dfi.methods.base import Method, MethodResult, joined_diagnostics, loss_totals
-from dfi.methods.diagnosis import (
-    calibration_of,
-    explain_diagnostics,
-    joined_checks,
-    keeping_variance,
-    learning_curve,
-    ruling_row,
-    score_membership,
-    small_sample,
-    two_folds,
-    undetected_scores,
-    unit_components,
-)
+from dfi.methods.diagnosis import explain_diagnostics, joined_checks
+from dfi.methods.fidelity import keeping_variance
+from dfi.methods.learning import calibration, calibration_of, learning, learning_curve
+from dfi.methods.rows import ruling_rows, small_sample, two_folds
 from dfi.methods.stages import BLOCK, Plan, sampled_scores
+from dfi.methods.units import score_membership, undetected_scores, unit_components
 from dfi.transports import resolve_transport
 from dfi.transports.base import STRAIGHT_ONLY, TransportChoice, resolve_form
 from dfi.transports.walks import Parts, explained_parts
@@ -453,7 +446,7 @@ class Disentangled(Method):
             scores = scores.stretched(stretch, weights.take(scores.rows))
             totals[:, 1] = stretch.of_scores(totals[:, 1], weights.take(scores.rows))
             parts = None if parts is None else parts.stretched(stretch, weights.take(scores.rows))
-        diagnostics = explain_diagnostics(
+        diagnostics, findings, checked = explain_diagnostics(
             transport,
             scores,
             totals,
@@ -483,20 +476,21 @@ class Disentangled(Method):
         membership = score_membership(transport, task)[:, : blocks.count]
         if extrapolates:
             diagnostics["learning_curve"] = learning_curve(
-                of_models.known, of_smaller, membership, task, say=self.diagnose
+                of_models.known, of_smaller, membership, task
             )
-            diagnostics["learning"] = learning_state(of_models, of_smaller, weights, fits.halvings)
-        few = small_sample(fits, form)
-        if few is not None:
-            diagnostics["small_sample"] = few
-        folds = two_folds(fits, diagnostics.get("totals"))
-        if folds is not None:
-            diagnostics["two_folds"] = folds
-        if self.diagnose and isinstance(alarms := diagnostics["alarms"], list):
-            alarms += ruling_row(fits, scores, membership, task)
+            state = learning_state(of_models, of_smaller, weights, fits.halvings)
+            diagnostics["learning"] = state
+            findings.append(learning(state))
         told = calibration_of(scores, membership, task)
         if told is not None:
             diagnostics["calibration"] = told
+            findings.append(calibration(told))
+        few = (small_sample(fits, form), two_folds(fits, checked))
+        findings += [finding for finding in few if finding is not None]
+        if self.diagnose:
+            findings += ruling_rows(fits, scores, membership, task)
+        warn_of(findings)
+        diagnostics["findings"] = [finding.as_dict() for finding in findings]
         if stretch is not None:
             diagnostics["stretch"] = stretch.as_dict()
         part = _part(fits, task, transport, scores, membership, diagnostics, specification)

@@ -25,12 +25,13 @@ scores are then exactly 0, and no model is asked.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
 
 from dfi._data.columns import Column
+from dfi._findings import Finding, in_percent, listed
 from dfi._models.seeds import named_seed
 from dfi.inference.influence import standard_errors
 from dfi.inference.tests import adjust_p_values, p_values
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._scoring.scores import ReadFold, Task
     from dfi._types import Bools, Floats, Ints
+    from dfi.methods.totals import Totals
     from dfi.transports.base import FittedTransport
 
 LEVEL = 0.01
@@ -270,4 +272,98 @@ def _summary(
             for k, (kind, like, _) in enumerate(probed.probes)
         ),
         n_rows=len(both),
+    )
+
+
+SIGNIFICANT = 0.05
+"""Level, after Holm, at which features are called significant."""
+
+
+def below_noise(
+    floor: NoiseFloor, influence: Floats, names: Sequence[str], weights: Weights
+) -> tuple[str, ...]:
+    """Return the features that are called significant and score no more than noise."""
+    scores = weights.mean(influence)
+    weights = weights.settled(influence)
+    errors = standard_errors(influence, weights)
+    p = p_values(scores, errors, alternative="greater", degrees=weights.degrees)
+    significant = adjust_p_values(p, "holm") <= SIGNIFICANT
+    smaller = significant & (scores < floor.raised)
+    return tuple(name for name, small in zip(names, smaller, strict=True) if small)
+
+
+def noise(floor: NoiseFloor, totals: Totals) -> Finding:
+    """Say what noise scores, and where a test takes it for signal."""
+    if floor.significant:
+        worst = max(floor.significant, key=lambda probe: probe.score)
+        return Finding(
+            "noise",
+            "distrust",
+            f"a column of pure noise ({describe_probe(worst)}) scores {in_percent(worst.share)} of "
+            f"{totals.whole} here, and a test would call it significant (adjusted p "
+            f"{worst.p_adj:.2g})",
+            {"share": worst.share, "p_adj": worst.p_adj},
+            "No score of that size or below is a finding",
+        )
+    count = len(floor.probes)
+    if floor.upper == 0.0:
+        what = (
+            f"a column of pure noise that no model reads scores exactly 0 here: {count} of them "
+            "were put beside the table, and the transport finds them independent of every feature"
+        )
+        return Finding("noise", "note", what, {"floor": 0.0})
+    share = f" ({in_percent(floor.floor / totals.variance)} of {totals.whole})"
+    return Finding(
+        "noise",
+        "note",
+        f"a column of pure noise scores up to {floor.floor:.3g}{share * (totals.variance > 0)} "
+        f"here, and at most {floor.upper:.3g} with a confidence of 95 %: {count} of them, normal "
+        f"numbers and permuted copies of features, were scored on {floor.n_rows} rows",
+        {"floor": floor.floor, "upper": floor.upper},
+    )
+
+
+def smaller_than_noise(floor: NoiseFloor, below: tuple[str, ...], totals: Totals) -> Finding | None:
+    """Say which features a test calls significant although they score less than noise."""
+    if not below:
+        return None
+    several = len(below) > 1
+    return Finding(
+        "below noise",
+        "distrust",
+        f"{listed(below)} {'are' if several else 'is'} called significant, but "
+        f"{'score' if several else 'scores'} less than a column of pure noise does here "
+        f"({in_percent(floor.raised / totals.variance)} of {totals.whole})",
+        {"share": floor.raised / totals.variance},
+        about=below,
+    )
+
+
+def describe_probe(probe: Probe) -> str:
+    """Say what a probe is."""
+    return "normal numbers" if probe.like is None else f"a permuted copy of {probe.like!r}"
+
+
+def joined_floor(floors: Sequence[dict[str, Any]], variance: float) -> NoiseFloor:
+    """Return what noise scores for several classes together; their errors add up too."""
+    probes = list(zip(*(floor["probes"] for floor in floors), strict=True))
+    scores = np.array([sum(probe["score"] for probe in of_one) for of_one in probes])
+    errors = np.array([sum(probe["se"] for probe in of_one) for of_one in probes])
+    p = p_values(scores, errors, alternative="greater")
+    adjusted = adjust_p_values(p, "holm")
+    return NoiseFloor(
+        tuple(
+            Probe(
+                kind=of_one[0]["kind"],
+                like=of_one[0]["like"],
+                score=float(scores[k]),
+                se=float(errors[k]),
+                p=float(p[k]),
+                p_adj=float(adjusted[k]),
+                latent=float(sum(probe["latent"] for probe in of_one)),
+                share=float(scores[k]) / variance if variance > 0 else float("nan"),
+            )
+            for k, of_one in enumerate(probes)
+        ),
+        n_rows=min(floor["n_rows"] for floor in floors),
     )

@@ -14,7 +14,8 @@ from dfi._parameters import argument
 from dfi._scoring.forms import CROSSED
 from dfi._scoring.scores import Readings, Task, common_gain, gained_rows, pool
 from dfi._scoring.swapped import Corrected, Side, corrected
-from dfi.methods.diagnosis import keeping_variance, score_membership
+from dfi.methods.fidelity import keeping_variance
+from dfi.methods.units import score_membership
 from dfi.transports import resolve_transport
 from dfi.transports.base import TransportChoice
 

@@ -215,9 +215,9 @@ def _about_one(summary: Plain) -> list[str]:
     lines = [f"# {_cell(summary['title'])}", ""]
     rows = f"{summary['quality']['n_rows']} rows"
     told = f"{summary['n_features']} {summary['units']}, {rows}, {percent(summary['level'])}"
-    lines += [f"{told} intervals. {_cell(summary['quality']['text'])}", ""]
-    for text in (*summary["alarms"], summary["quality"]["warning"]):
-        lines += [f"> **Read with care.** {_cell(text)}", ""] if text else []
+    trust = summary["trust"]
+    verdict = " ".join([f"**Trust: {trust['grade']}.**", *map(_cell, trust["sentences"])])
+    lines += [f"> {verdict}", "", f"{told} intervals. {_cell(summary['quality']['text'])}", ""]
     lines += [f"- **{_cell(item['name'])}**: {_cell(item['text'])}" for item in summary["leading"]]
     shown = features[:SHOWN]
     lines += ["", *_unit_table(UNITS, shown, summary["unit"], summary["level"])]

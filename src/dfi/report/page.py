@@ -200,6 +200,7 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
         cells=written(
             UNITS, features[:rows], "notebook", interval=f"{percent(result.level)} interval"
         ),
+        trust=result.trust,
         n_features=len(features),
         n_unrelated=sum(row["unrelated"] for row in features),
         level=result.level,

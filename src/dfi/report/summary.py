@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
-from dfi._data.dependence import FEW_CLUSTERS
 from dfi._parameters import validated
 from dfi.results import views, words
 from dfi.results.file import thaw
@@ -35,8 +34,6 @@ SHOWN_BY_CLASS = 15
 MEMBER_LABEL = 40
 BLOCK_LABEL = 26
 _ARGUMENTS = ("estimator", "transport", "cv", "n_repeats", "form", "random_state")
-WEAK_R2 = 0.1
-"""Below this out-of-fold R2 the report warns that the regression explains little."""
 BELOW_ZERO = (
     "A score cannot be below zero: such an estimate is noise around a score at or near zero, shown "
     "as it is, and its interval begins at 0."
@@ -109,7 +106,7 @@ def summarize(
         "n_significant": sum(row["significant"] for row in features),
         "n_unrelated": sum(row["unrelated"] for row in features),
         "leading": leading_sentences(features[:LEADING], result.level, target, spec),
-        "alarms": alarm_sentences(result),
+        "trust": trust_summary(result),
         "noise": _noise(result),
         "quality": quality_sentences(
             result.quality,
@@ -250,13 +247,13 @@ def _noise(result: Importance) -> Plain:
             {**probe, "name": f"{probe['like']}, permuted" if probe["like"] else "normal numbers"}
             for probe in known.get("probes", ())
         ],
-        "text": noise_sentence(result),
+        "text": next((f.sentence for f in result.findings if f.kind == "noise"), None),
     }
 
 
 def _measured(diagnostics: Plain) -> Plain:
     """Return the diagnostics without what the page says in sentences and tables."""
-    rest = {key: value for key, value in diagnostics.items() if key not in ("alarms", "units")}
+    rest = {key: value for key, value in diagnostics.items() if key not in ("findings", "units")}
     if isinstance(rest.get("noise_floor"), dict):
         rest["noise_floor"] = {k: v for k, v in rest["noise_floor"].items() if k != "probes"}
     return rest
@@ -562,6 +559,7 @@ def summarize_comparison(
                 "rows": aligned,
                 "agreement": _agreement(methods[0]["rows"] if methods else aligned, aligned),
                 "leaders": ", ".join(leaders),
+                "trust": trust_summary(by_label[label]),
                 **records.get(label, _NO_RECORD),
             }
         )
@@ -696,10 +694,7 @@ def _p(value: float | None) -> str:
 def quality_sentences(
     quality: Quality, positive: str | None = None, level: float = 0.95, *, effect: bool = False
 ) -> Plain:
-    """Return how good the model was in the words of its loss, and a warning where it is weak.
-
-    Of an ``effect`` little can be explained, because pseudo-outcomes are mostly noise.
-    """
+    """Return how good the model was in the words of its loss."""
     spread, skill = quality.skill_spread, quality.skill
     name = quality.skill_name.replace("R2", "R²")
     over = f", standard deviation over folds {spread:.3f})." if math.isfinite(spread) else ")."
@@ -730,25 +725,6 @@ def quality_sentences(
             text += f" Its log-loss is {number(quality.log_loss)}."
         elif quality.brier is not None:
             text += f" Its Brier score is {number(quality.brier)}."
-    warning = None
-    if quality.loss != "squared-error":
-        warning = _weak_sentence(quality)
-    elif effect and quality.r2 <= 0:
-        warning = (
-            "No differences between effects are found on unseen rows. The scores below describe "
-            "noise: do not read them as findings. Whether the treatment has an effect is another "
-            "question, which the average effect answers."
-        )
-    elif quality.r2 <= 0:
-        warning = (
-            "The regression explains nothing on unseen rows. The scores below describe noise: do "
-            "not read them as findings. Try another model or more rows."
-        )
-    elif quality.r2 < WEAK_R2 and not effect:
-        warning = (
-            f"The regression explains only {percent(quality.r2)} of the outcome's variance. Scores "
-            "say which features that small part comes from, not what drives the outcome."
-        )
     return {
         "r2": quality.r2,
         "r2_by_fold": [r if math.isfinite(r) else None for r in quality.r2_by_fold],
@@ -765,91 +741,28 @@ def quality_sentences(
         "mse": quality.mse,
         "outcome_variance": quality.outcome_variance,
         "text": text,
-        "warning": warning,
     }
 
 
-def _weak_sentence(quality: Quality) -> str | None:
-    """Return a warning where the loss is not, or hardly, below that of the prevalence."""
-    null = "the prevalence" if quality.loss in ("brier", "log-loss") else "the mean outcome"
-    if quality.skill <= 0:
-        return (
-            f"The model does not beat {null} on unseen rows. The scores below describe noise: do "
-            "not read them as findings. Try another model or more rows."
-        )
-    if quality.skill < WEAK_R2:
-        return (
-            f"The model's {quality.loss_name} is only {percent(quality.skill)} below that of "
-            f"{null}. Scores say which features that small part comes from, not what drives the "
-            "outcome."
-        )
-    return None
-
-
-def alarm_sentences(result: Importance) -> list[str]:
-    """Return the reasons to distrust the result, each as a sentence."""
-    alarms = result.diagnostics.get("alarms")
-    if not isinstance(alarms, Sequence) or isinstance(alarms, str):
-        return []
-    return [f"{str(text)[0].upper()}{str(text)[1:].rstrip('.')}." for text in alarms if text]
-
-
-def noise_sentence(result: Importance) -> str | None:
-    """Return what a column of noise scores here; None where the result does not know."""
-    noise = result.diagnostics.get("noise_floor")
-    if not isinstance(noise, Mapping):
-        return None
-    if "not_measured" in noise:
-        return f"What a column of noise would score was not measured: {noise['not_measured']}."
-    null = result.quality.null_loss
-    floor, upper = float(noise["floor"]), float(noise["upper"])
-    count = len(noise["probes"])
-    if upper == 0.0:
-        return (
-            f"A column of pure noise that no model reads scores exactly 0 here: {count} of them "
-            "were put beside the table, and the transport finds them independent of every feature."
-        )
-    whole = words.null_of(result.spec).replace("the variance of the outcome", _VARIANCE)
-    share = f" ({percent(floor / null)} of {whole})" if null > 0 else ""
-    return (
-        f"A column of pure noise scores up to {number(floor)}{share} here, and at most "
-        f"{number(upper)} with a confidence of 95 %: {count} of them, normal numbers and permuted "
-        f"copies of features, were put beside the table and scored on {noise['n_rows']} rows."
-    )
+def trust_summary(result: Importance) -> Plain:
+    """Return the verdict in one line, as plain values, and each reason as a sentence."""
+    trust = result.trust
+    return {
+        **trust.as_dict(),
+        "line": str(trust),
+        "sentences": [reason.sentence for reason in trust.reasons],
+    }
 
 
 def diagnostic_sentences(result: Importance) -> list[Plain]:
     """Return what the diagnostics say; ``serious`` marks what limits the reading."""
-    diagnostics = result.diagnostics
-    asymptotics = str(diagnostics.get("asymptotics"))
-    notes = [
-        *_effect(result),
-        *_sample(result),
-        *_row_errors(result),
-        *_dependence(result),
-        *_checks(result),
-        *_learning_curve(result),
-        *_calibration(result),
-    ]
-    if "biased" in asymptotics or "do not hold" in asymptotics:
-        notes += _note(
-            "There are six rows or fewer for each column: the scores themselves are biased, large "
-            "ones towards zero and small ones upwards, and standard errors do not show it.",
-            serious=True,
-        )
-    for key in ("small_sample", "two_folds"):
-        if isinstance(few := diagnostics.get(key), str):
-            notes += _note(f"{few[0].upper()}{few[1:]}.", serious=True)
-    if diagnostics.get("collinear_units"):
+    notes = [*_effect(result), *_sample(result)]
+    for finding in result.findings:
+        notes += _note(finding.sentence, serious=finding.severity != "note")
+    if result.diagnostics.get("collinear_units"):
         notes += _note(
             "Some columns are duplicated or collinear; the signal of such columns is shared "
             "equally among them."
-        )
-    if diagnostics.get("standard_errors") == "fixed transport":
-        notes += _note(
-            "The transport was taken as known in the standard errors: intervals of scores above "
-            "zero are too short.",
-            serious=True,
         )
     return notes
 
@@ -888,110 +801,5 @@ def _effect(result: Importance) -> list[Plain]:
     return _note(text, serious=poor)
 
 
-def _row_errors(result: Importance) -> list[Plain]:
-    """Say which errors these are where rows depend on each other."""
-    words = result.basis.words
-    if words == "independent rows":
-        return []
-    few = result.basis.degrees + 1 < FEW_CLUSTERS
-    rough = " So few make them rough, and intervals may be too short." if few else ""
-    degrees = f"{result.basis.degrees:.0f} degrees of freedom"
-    return _note(
-        f"Rows depend on each other, and the standard errors account for it ({words}); intervals "
-        f"and tests use a t distribution with {degrees}.{rough}",
-        serious=few,
-    )
-
-
 def _note(text: str, *, serious: bool = False) -> list[Plain]:
     return [{"serious": serious, "text": text}]
-
-
-def _dependence(result: Importance) -> list[Plain]:
-    """Say how dependent the transport leaves latent coordinates, and whether it matters."""
-    latent = result.diagnostics.get("latent")
-    if not isinstance(latent, Mapping):
-        return []
-    value = latent.get("max_distance_correlation")
-    chance = latent.get("null_distance_correlation")
-    if not isinstance(value, float) or not isinstance(chance, float):
-        return []
-    numbers = f"distance correlation {value:.2f}, chance reaches {chance:.2f}"
-    if latent.get("dependent", value > chance):
-        return _note(
-            f"The transport leaves dependence between latent coordinates ({numbers}): they are "
-            "uncorrelated but not independent, so signal that is shared in a nonlinear way is not "
-            "fully disentangled.",
-            serious=True,
-        )
-    if value > chance:
-        return _note(f"Little dependence between latent coordinates is left ({numbers}).")
-    return _note(f"No dependence between latent coordinates is left beyond chance ({numbers}).")
-
-
-def _learning_curve(result: Importance) -> list[Plain]:
-    """Say how much more the models found with more rows, where scores are extrapolated."""
-    curve = result.diagnostics.get("learning_curve")
-    if not isinstance(curve, Mapping):
-        return []
-    text = str(curve["words"])
-    return _note(f"{text[0].upper()}{text[1:]}.", serious=bool(curve["unsettled"]))
-
-
-def _calibration(result: Importance) -> list[Plain]:
-    """Say how much the calibrated form adds to what the models find."""
-    calibration = result.diagnostics.get("calibration")
-    if not isinstance(calibration, Mapping):
-        return []
-    text = str(calibration["words"])
-    text = f"{text[0].upper()}{text[1:]}."
-    factors = calibration["factor"]
-    if calibration["found_share"] is not None and len(factors):
-        low, high = min(factors.values()), max(factors.values())
-        text += (
-            f" Factors of latent units (form 'calibrated') lie between {low:.2f} and {high:.2f}; 1 "
-            "is the cross form."
-        )
-    return _note(text)
-
-
-def _checks(result: Importance) -> list[Plain]:
-    """Return what the checks of noise, totals and fidelity saw, in plain words."""
-    notes: list[Plain] = []
-    noise, totals, fidelity = (
-        result.diagnostics.get(key) for key in ("noise_floor", "totals", "fidelity")
-    )
-    text = noise_sentence(result)
-    if text is not None and isinstance(noise, Mapping):
-        probes = noise.get("probes", ())
-        notes += _note(text, serious=any(probe["p_adj"] <= noise["level"] for probe in probes))
-    if isinstance(totals, Mapping) and isinstance(totals.get("of_explained"), float):
-        squares = words.unit_of(result.spec) == words.VARIANCE
-        explained = "the variance that the regression explains" if squares else (
-            "what the model explains"
-        )  # fmt: skip
-        whole = "that of the outcome" if squares else words.null_of(result.spec)
-        if words.is_effect(result.spec):
-            whole = "that of the pseudo-outcomes"
-        notes += _note(
-            f"The scores add up to {totals['of_explained']:.2f} times {explained} "
-            f"({totals['of_variance']:.2f} times {whole}): 1 is "
-            "what additive regressions give, 2 what interactions of two latent coordinates can.",
-            serious=bool(
-                totals["above_variance"]
-                or totals["doubtful"]
-                or totals["low"]
-                or totals.get("unaccounted")
-            ),
-        )
-    if isinstance(fidelity, Mapping) and fidelity:
-        ratio, shift, far = (fidelity[key] for key in ("variance_ratio", "mean_shift", "far"))
-        asked = "places where there are no rows" if far else "rows like those of the data"
-        notes += _note(
-            "Where all latent coordinates are drawn independently, predictions have "
-            f"{ratio:.2f} times the variance that they have at the rows, and a mean that is "
-            f"{abs(shift):.2f} standard deviations {'lower' if shift < 0 else 'higher'}: the "
-            f"model was asked about {asked}.",
-            serious=bool(far),
-        )
-    return notes

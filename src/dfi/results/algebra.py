@@ -10,6 +10,7 @@ import numpy as np
 from dfi._parameters import argument, worded
 from dfi.results import words
 from dfi.results.file import thaw
+from dfi.results.trust import of_both, of_groups
 from dfi.warnings import InferenceWarning, warn
 
 if TYPE_CHECKING:
@@ -79,7 +80,11 @@ def summed(result: Importance, groups: Groups) -> Importance:
         result,
         basis=result.basis.summed(membership),
         names=tuple(groups.names),
-        diagnostics={**result.diagnostics, "units": members},
+        diagnostics={
+            **result.diagnostics,
+            "units": members,
+            "findings": of_groups(result, groups),
+        },
         space="latent" if result.space == "latent" else "group",
         degenerate=~np.any(groups.membership & ~result.degenerate, axis=1),
         unrelated=np.any(groups.membership & result.unrelated, axis=1)
@@ -136,7 +141,10 @@ def subtracted(result: Importance, other: Importance, same_rows: bool | None) ->
         result,
         basis=result.basis.combined(other.basis, -1.0, independent=not same_rows),
         spec=_difference_spec(result, other, "the same table" if same_rows else "two tables"),
-        diagnostics={"monte_carlo_se": np.sqrt(sum(squares))} if squares else {},
+        diagnostics={
+            "findings": of_both(result, other),
+            **({"monte_carlo_se": np.sqrt(sum(squares))} if squares else {}),
+        },
         degenerate=result.degenerate | other.degenerate,
         unrelated=unrelated,
         undetected=undetected,

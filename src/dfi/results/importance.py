@@ -32,6 +32,7 @@ from dfi.results.tables import (
     total_estimate,
 )
 from dfi.results.text import result_text
+from dfi.results.trust import findings_of, trust_of
 from dfi.warnings import InferenceWarning, warn
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi._data.weights import Weights
+    from dfi._findings import Finding
     from dfi._types import Array, Bools, Floats, Frame, GroupsLike, Ints, TableLike
     from dfi.inference.intervals import Alternative, Expansion
     from dfi.inference.tests import Adjustment
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from dfi.results.columns import Column
     from dfi.results.file import Json
     from dfi.results.local import LocalAttributions
+    from dfi.results.trust import Trust
 
 __all__ = ["Importance", "Quality", "load"]
 
@@ -306,6 +309,16 @@ class Importance:
             float(found.values[0]) - 1.0, error, max(0.0, low - 1.0), max(0.0, high - 1.0),
             nan, nan, self.level,
         )  # fmt: skip
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """Everything that the result says of itself, the most severe first."""
+        return findings_of(self)
+
+    @cached_property
+    def trust(self) -> Trust:
+        """How far it can be trusted: a grade, its reasons, and the same by feature."""
+        return trust_of(self)
 
     @cached_property
     def _beside_totals(self) -> Influence | None:

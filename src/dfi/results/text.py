@@ -47,6 +47,7 @@ def result_text(result: Importance) -> str:
     lines = [
         f"{kind}{about} ({space}): {len(result.names)} units, {result.basis.n_rows} rows, "
         f"{result.level:.4g} intervals",
+        f"Trust: {result.trust}",
         *([] if explained is None else [explained]),
         fit,
         *text_lines(UNITS, [result.names[unit] for unit in order], rows, result.level),
@@ -62,12 +63,7 @@ def result_text(result: Importance) -> str:
     if unrelated:
         units = "unit scores" if unrelated == 1 else "units score"
         lines.append(f"{unrelated} {units} exactly 0: {UNRELATED}")
-    folds = result.diagnostics.get("two_folds")
-    told = [
-        dependence_text(result),
-        missing_text(result),
-        folds if isinstance(folds, str) else None,
-    ]
+    told = [dependence_text(result), missing_text(result)]
     return "\n".join([*lines, *(line for line in told if line)])
 
 

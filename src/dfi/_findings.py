@@ -1,0 +1,132 @@
+"""What a result says of itself: findings, each a sentence with its numbers and a remedy.
+
+A rule looks at one thing that was measured and returns a :class:`Finding`, or None. The verdict
+(:mod:`dfi.results.trust`), warnings, printed lines and the notes of a page are made of them. What
+makes numbers wrong is a warning too (:data:`WARNINGS`); the rest only grades the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from dfi.warnings import (
+    ImplausibleScoreWarning,
+    InferenceWarning,
+    LeakWarning,
+    TransportWarning,
+    WeakModelWarning,
+    warn,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Severity = Literal["note", "care", "distrust"]
+"""A note limits nothing; what is graded distrust should not be reported."""
+
+SEVERITIES: tuple[Severity, ...] = ("note", "care", "distrust")
+
+WARNINGS: dict[str, type[Warning]] = {
+    "leak": LeakWarning,
+    "weak model": WeakModelWarning,
+    "above variance": ImplausibleScoreWarning,
+    "sum": ImplausibleScoreWarning,
+    "noise": ImplausibleScoreWarning,
+    "below noise": ImplausibleScoreWarning,
+    "fidelity": TransportWarning,
+    "rows per column": InferenceWarning,
+}
+"""Kinds that are warned of where they are graded distrust, in the order of their warnings."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a result says of itself.
+
+    Parameters
+    ----------
+    kind : str
+        What was looked at.
+    severity : {"note", "care", "distrust"}
+        How far it limits what it is about.
+    what : str
+        A sentence, without a capital and a full stop.
+    numbers : mapping
+        What was measured.
+    remedy : str
+        What to do, as sentences; empty where nothing can be done.
+    about : tuple of str
+        Names of the features that it is about; empty where it is about the whole result.
+    """
+
+    kind: str
+    severity: Severity
+    what: str
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    remedy: str = ""
+    about: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What and remedy, as a warning says them."""
+        return f"{self.what}. {self.remedy}" if self.remedy else self.what
+
+    @property
+    def sentence(self) -> str:
+        """What and remedy, as a page says them."""
+        return f"{self.text[0].upper()}{self.text[1:].rstrip('.')}."
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as plain values, for files and JSON."""
+        return {
+            "kind": self.kind,
+            "severity": self.severity,
+            "what": self.what,
+            "numbers": {name: float(value) for name, value in self.numbers.items()},
+            "remedy": self.remedy,
+            "about": list(self.about),
+        }
+
+    @classmethod
+    def read(cls, record: Mapping[str, object]) -> Finding:
+        """Return what :meth:`as_dict` wrote."""
+        kind, what, remedy = (str(record.get(key, "")) for key in ("kind", "what", "remedy"))
+        numbers, about = record.get("numbers"), record.get("about")
+        told: list[Severity] = [s for s in SEVERITIES if s == record.get("severity")]
+        return cls(
+            kind,
+            told[0] if told else "care",
+            what,
+            dict(numbers) if isinstance(numbers, Mapping) else {},
+            remedy,
+            tuple(map(str, about)) if isinstance(about, list | tuple) else (),
+        )
+
+
+def warn_of(findings: Iterable[Finding]) -> None:
+    """Warn of what makes numbers wrong, once for each class of warnings."""
+    texts: dict[type[Warning], list[str]] = {category: [] for category in WARNINGS.values()}
+    for finding in findings:
+        if finding.severity == "distrust" and finding.kind in WARNINGS:
+            texts[WARNINGS[finding.kind]].append(finding.text)
+    for category, told in texts.items():
+        if told:
+            warn(". ".join(told), category)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names in words; of many the first three."""
+    shown = [repr(name) for name in names[:3]]
+    if len(names) > 3:
+        return ", ".join(shown) + f" and {len(names) - 3} more"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def in_percent(share: float) -> str:
+    """Return a share in percent, with two digits."""
+    return f"{100 * share:.2g} %"

@@ -1,0 +1,123 @@
+"""Columns that hold the outcome: what they score is no finding about other rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfi._findings import Finding, listed
+
+if TYPE_CHECKING:
+    from dfi._data.columns import Column
+    from dfi._scoring.scores import Task
+    from dfi._types import Floats, Ints
+
+LEAKED_SHARE = 0.999
+"""Share of the outcome's variance above which a sum of columns tells it."""
+
+MOST_LEAKED = 300
+"""Columns up to which sums of them are looked at."""
+
+MOST_ROWS = 2000
+"""Rows on which they are."""
+
+FEWEST_LEAKED = 21
+"""Rows from which a column that tells the outcome in each of them is no accident."""
+
+LEAKED_ROWS = 10
+"""Rows for each level of a category from which it is no accident that one outcome is in all."""
+
+
+def leaks(task: Task) -> Finding | None:
+    """Say which columns hold the outcome: what they score is no finding about other rows."""
+    counted = np.flatnonzero(task.weights.values > 0)
+    if len(counted) < FEWEST_LEAKED:
+        return None
+    y = task.y[counted]
+    names = [column.name for column in task.table.columns if _tells(task, column, counted, y)]
+    if not names:
+        return _leaked_sum(task, counted)
+    few = len(names) == 1
+    what = (
+        f"{listed(names)} {'holds' if few else 'hold'} the outcome itself, or "
+        f"{'determines' if few else 'determine'} it in every row"
+    )
+    they, are = ("it", "it is") if few else ("them", "they are")
+    return Finding(
+        "leak", "distrust", what, remedy=f"Leave {they} out, unless {are} known before the outcome"
+    )
+
+
+def _leaked_sum(task: Task, counted: Ints) -> Finding | None:
+    """Say which columns tell the outcome by a linear combination, all but a thousandth of it."""
+    rows = counted[np.unique(np.linspace(0, len(counted) - 1, MOST_ROWS).astype(np.intp))]
+    varying = np.flatnonzero(~task.constant)
+    if len(varying) > MOST_LEAKED:
+        return None
+    X = task.table.matrix[np.ix_(rows, varying)]
+    X = X - X.mean(axis=0)
+    X /= np.maximum(np.sqrt(np.mean(X**2, axis=0)), 1e-300)
+    y = task.y[rows] - task.y[rows].mean()
+    most, told_apart = min(len(varying), len(rows) // 8), 3 * len(varying) <= len(rows)
+    if told_apart and _left(X, y) > 1.0 - LEAKED_SHARE:
+        return None
+    chosen: list[int] = []
+    residual = y
+    while _left(X[:, chosen], y) > 1.0 - LEAKED_SHARE:
+        if len(chosen) == most:
+            return None
+        gain = np.abs(X.T @ residual)
+        gain[chosen] = -1.0
+        chosen.append(int(gain.argmax()))
+        part = X[:, chosen]
+        residual = y - part @ np.linalg.lstsq(part, y, rcond=None)[0]
+    for place in tuple(chosen):
+        fewer = [other for other in chosen if other != place]
+        if _left(X[:, fewer], y) <= 1.0 - LEAKED_SHARE:
+            chosen = fewer
+    told = {int(varying[place]) for place in chosen}
+    names = [c.name for c in task.table.columns if told.intersection(c.positions)]
+    few = len(names) == 1
+    they, how = ("it", "straight line") if few else ("them", "linear combination")
+    return Finding(
+        "leak",
+        "distrust",
+        f"{listed(names)} {'determines' if few else 'determine'} the outcome by a {how}, all but "
+        f"{1 - LEAKED_SHARE:.1%} of its variance",
+        {"share": LEAKED_SHARE},
+        f"Leave {they} out if the outcome was computed from {they}, or the other way round",
+    )
+
+
+def _left(X: Floats, y: Floats) -> float:
+    """Return the share of a centred outcome's variance that least squares leave, adjusted."""
+    n, d = X.shape
+    residual = y - X @ np.linalg.lstsq(X, y, rcond=None)[0] if d else y
+    return float((residual @ residual) / (y @ y) * (n - 1) / (n - 1 - d))
+
+
+def _tells(task: Task, column: Column, rows: Ints, y: Floats) -> bool:
+    r"""Return whether a column tells the outcome in every row, up to rounding.
+
+    Numbers do that are on one straight line with it, :math:`x = a + b y`; a category does with an
+    outcome of two values, 0 and 1, that is the same in all rows of a level.
+    """
+    if column.kind == "categorical":
+        if column.width * LEAKED_ROWS > len(rows) or not np.all((y == 0.0) | (y == 1.0)):
+            return False
+        codes = column.decode(task.table.matrix[:, list(column.positions)][rows])
+        return len(np.unique(codes)) == len(np.unique(2 * codes + y))
+    if column.width > 1:
+        return False
+    values = task.table.matrix[rows, column.positions[0]]
+    low, high = int(y.argmin()), int(y.argmax())
+    wide = y[high] - y[low]
+    slope = (values[high] - values[low]) / wide
+    room = 1e-9 * abs(values[high] - values[low])
+    # a few rows tell of almost every column that it is none
+    for part in (slice(0, 64), slice(None)):
+        line = values[low] + slope * (y[part] - y[low])
+        if room == 0.0 or not np.all(np.abs(values[part] - line) <= room):
+            return False
+    return True

@@ -1,0 +1,87 @@
+"""How far models have learned: their scores on halves and quarters of the rows, calibration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfi._findings import Finding
+from dfi._parameters import worded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dfi._scoring.scores import Scores, Task
+    from dfi._types import Floats
+
+
+def learning_curve(
+    models: Scores, smaller: Scores, membership: Floats, task: Task
+) -> dict[str, object]:
+    """Return how scores grew with the training rows.
+
+    By unit the latent cross scores of models fitted on halves and on quarters of the training rows,
+    and the share of their sum that was gained by the second half.
+    """
+    weights = task.weights.take(models.rows)
+    names = task.names[: membership.shape[1]]
+    halves, quarters = (weights.mean(scores.latent) @ membership for scores in (models, smaller))
+    total, before = float(halves.sum()), float(quarters.sum())
+    return {
+        "halves": dict(zip(names, halves.tolist(), strict=True)),
+        "quarters": dict(zip(names, quarters.tolist(), strict=True)),
+        "gained": (total - before) / total if total > 0 else float("nan"),
+    }
+
+
+def learning(state: Mapping[str, Any]) -> Finding:
+    """Say whether scores still rise with the training rows; a flat curve limits nothing."""
+    flat = state["state"] == "flat"
+    numbers = {key: state[key] for key in ("gained", "error") if state[key] is not None}
+    remedy = f"Use more rows, or {worded('an estimator', 'a --model')} that suits them better"
+    return Finding(
+        "learning", "note" if flat else "care", state["words"], numbers, "" if flat else remedy
+    )
+
+
+def calibration_of(scores: Scores, membership: Floats, task: Task) -> dict[str, object] | None:
+    """Return what the calibrated form did to the latent scores; None for another form.
+
+    By unit the factor, on average over folds and the unit's coordinates, and the score in the cross
+    form beside the calibrated one, both with the transport taken as known and without its
+    second-order bias; of all together the share of the calibrated sum that the cross form finds.
+    """
+    calibration = scores.calibration
+    if calibration is None:
+        return None
+    names = task.names[: membership.shape[1]]
+    cross = calibration.cross @ membership
+    found = task.weights.take(scores.rows).mean(scores.known.latent) @ membership
+    factor = calibration.factor @ membership / np.maximum(membership.sum(axis=0), 1.0)
+    # the cross form is at most the calibrated one but for noise, and a sum of noise has no share
+    share = float(cross.sum() / found.sum()) if found.sum() > 0 else None
+    of_found = found.sum() > 0 and cross.sum() > 0
+    return {
+        "factor": dict(zip(names, factor.tolist(), strict=True)),
+        "cross": dict(zip(names, cross.tolist(), strict=True)),
+        "calibrated": dict(zip(names, found.tolist(), strict=True)),
+        "found_share": share if of_found else None,
+    }
+
+
+def calibration(told: Mapping[str, Any]) -> Finding:
+    """Say how much the calibrated form adds to what the models find."""
+    share, factors = told["found_share"], told["factor"]
+    if share is None:
+        what = "the models point at no signal: there is nothing to calibrate"
+        return Finding("calibration", "note", what)
+    low, high = min(factors.values()), max(factors.values())
+    return Finding(
+        "calibration",
+        "note",
+        f"the models find about {100.0 * min(share, 1.0):.0f} % of the signal that they point at: "
+        f"calibrated scores add up to {1.0 / share:.2f} times those of the cross form, by factors "
+        f"between {low:.2f} and {high:.2f}",
+        {"found_share": share, "lowest": low, "highest": high},
+    )
