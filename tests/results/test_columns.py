@@ -7,7 +7,21 @@ import numpy as np
 import pytest
 
 import dfi
-from dfi.results.columns import CHANGES, LOCAL, RANKS, TABLES, UNITS, page_cells, written
+from dfi.results.columns import (
+    CHANGES,
+    INTERVALS,
+    LOCAL,
+    METHODS,
+    OUTCOMES,
+    RANKS,
+    SETTINGS,
+    SHARES,
+    TABLES,
+    TESTS,
+    UNITS,
+    page_cells,
+    written,
+)
 
 SAMPLE = dfi.datasets.m1(120, d=3)
 
@@ -25,9 +39,24 @@ def test_tables_have_the_columns_of_the_schema_in_its_order(result):
     assert list(result.table().columns) == keys(UNITS, leave_out=["certain"])
     assert list(result.top(2).columns) == keys(UNITS)
     assert list(result.ranks().columns) == keys(RANKS)
+    assert list(result.shares().columns) == keys(SHARES)
+    assert list(result.interval().columns) == keys(INTERVALS)
+    assert list(result.test().columns) == keys(TESTS)
     assert list(result.local([0, 1]).table().columns) == keys(LOCAL)
     found = dfi.change(result, result)
     assert list(found.table().columns) == keys(CHANGES)
+
+
+def test_tables_of_several_results_have_the_columns_of_the_schema():
+    both = dfi.compare(SAMPLE.X, SAMPLE.y, ["dfi", "loco"], estimator="linear", cv=2)
+    assert list(both.table().columns) == keys(METHODS)
+    transports = ["gaussian", "copula"]
+    options = {"estimator": "linear", "cv": 2, "diagnose": False}
+    settings = dfi.sensitivity(SAMPLE.X, SAMPLE.y, transports=transports, **options)
+    assert list(settings.table().columns) == keys(SETTINGS)
+    grade = np.array(["a", "b", "c"])[np.digitize(SAMPLE.y, [-2, 2])]
+    classes = dfi.explain(SAMPLE.X, grade, "linear", cv=2, diagnose=False)
+    assert list(classes.table(by="outcome").columns) == keys(OUTCOMES)
 
 
 def test_every_column_is_declared_once_in_its_table():

@@ -13,6 +13,7 @@ import numpy as np
 
 from dfi._data import as_frame
 from dfi._parameters import check, refuse_unknown, validated
+from dfi.results.columns import METHODS, SETTINGS, in_order
 from dfi.results.tables import SHARE_COLUMNS, full_table, score_table
 
 if TYPE_CHECKING:
@@ -258,7 +259,8 @@ class Results(Mapping[str, "Importance"]):
         }
         for key in blocks[0]:
             columns[key] = np.concatenate([np.asarray(block[key]) for block in blocks])
-        return as_frame(columns, self._first.library)
+        keys = in_order(METHODS if self.by == "method" else SETTINGS, columns)
+        return as_frame({key: columns[key] for key in keys}, self._first.library)
 
     def _records(self) -> tuple[MethodRecord, ...]:
         """Return the methods; where none were kept, what the results say of their own."""

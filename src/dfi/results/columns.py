@@ -8,7 +8,7 @@ write it into its table here and compute it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from dfi.results.numbers import (
@@ -111,6 +111,48 @@ RANKS = (
 )
 """``result.ranks()``."""
 
+_OF_UNITS = {column.key: replace(column, shown=TABLE, ends=()) for column in UNITS}
+
+SHARES = (
+    FEATURE,
+    Column("share", "Share of the total that was asked for.", "share", TABLE),
+    Column("se", "Standard error of the share.", "share", TABLE),
+    Column("ci_low", "Lower end of the share's interval.", "share", TABLE),
+    Column("ci_high", "Upper end of the share's interval.", "share", TABLE),
+)
+"""``result.shares()``."""
+
+INTERVALS = tuple(_OF_UNITS[key] for key in ("feature", "ci_low", "ci_high"))
+"""``result.interval()``."""
+
+TESTS = tuple(_OF_UNITS[key] for key in ("feature", "score", "z", "p", "p_adj"))
+"""``result.test()``."""
+
+OUTCOMES = (
+    FEATURE,
+    Column("outcome", "Name of the class or the outcome.", "name", TABLE),
+    *(column for column in UNITS[1:] if column.key != "certain"),
+)
+"""``result.table(by="outcome")``."""
+
+METHODS = (
+    Column("method", "Name of the method.", "name", TABLE),
+    *(column for column in UNITS if column.key != "certain"),
+    Column("monte_carlo_se", "Error of the score from random draws, not in se.", shown=TABLE),
+)
+"""``results.table()`` of a comparison of methods."""
+
+SETTINGS = (
+    Column("setting", "The transport, or its epsilon.", "name", TABLE),
+    FEATURE,
+    _OF_UNITS["score"],
+    _OF_UNITS["se"],
+    Column("share", "Share of the sum of the scores.", "share", TABLE),
+    Column("rank", "Rank of the score.", "rank", TABLE),
+    Column("latent_score", "Score of the unit's own latent coordinate.", shown=TABLE),
+)
+"""``results.table()`` of a comparison of settings."""
+
 CHANGES = (
     FEATURE,
     Column("change", "Score after less score before.", ends=("ci_low", "ci_high")),
@@ -163,7 +205,18 @@ LOCAL = (
 )
 """``local.table()``."""
 
-TABLES = {"units": UNITS, "ranks": RANKS, "changes": CHANGES, "local": LOCAL}
+TABLES = {
+    "units": UNITS,
+    "ranks": RANKS,
+    "shares": SHARES,
+    "intervals": INTERVALS,
+    "tests": TESTS,
+    "outcomes": OUTCOMES,
+    "methods": METHODS,
+    "settings": SETTINGS,
+    "changes": CHANGES,
+    "local": LOCAL,
+}
 
 
 def in_order(schema: Sequence[Column], values: Mapping[str, object]) -> list[str]:

@@ -20,7 +20,7 @@ from dfi.inference.intervals import check_level
 from dfi.inference.shares import beside
 from dfi.inference.tests import Estimate, UnitInference, estimate_one
 from dfi.results.algebra import subtracted, summed, warn_of_sums
-from dfi.results.columns import RANKS, UNITS, in_order
+from dfi.results.columns import INTERVALS, OUTCOMES, RANKS, SHARES, TESTS, UNITS, in_order
 from dfi.results.file import FileFormatError, freeze, pack, read_file, thaw, unpack, write_file
 from dfi.results.tables import (
     ShareOf,
@@ -383,7 +383,7 @@ class Importance:
             )
         if np.isnan(columns["share"]).all():
             warn(NOTHING_EXPLAINED.replace("what is explained", _TOTALS[of]), InferenceWarning)
-        return self._frame(columns)
+        return self._frame(columns, SHARES)
 
     @property
     def _alternative(self) -> Alternative:
@@ -394,16 +394,14 @@ class Importance:
         return np.argsort(-headline(self).mean, kind="stable")
 
     def _frame(
-        self,
-        columns: Mapping[str, Array],
-        order: Ints | None = None,
-        schema: Sequence[Column] | None = None,
+        self, columns: Mapping[str, Array], schema: Sequence[Column], order: Ints | None = None
     ) -> Frame:
         """Return columns beside the units' names as a dataframe, in an order of the rows."""
         full = {"feature": np.array(self.names, dtype=object), **columns}
-        full = full if schema is None else {key: full[key] for key in in_order(schema, full)}
         rows = slice(None) if order is None else order
-        return as_frame({key: np.array(values[rows]) for key, values in full.items()}, self.library)
+        return as_frame(
+            {key: np.array(full[key][rows]) for key in in_order(schema, full)}, self.library
+        )
 
     @validated
     def table(
@@ -470,7 +468,7 @@ class Importance:
         }
         order = self._ranking if sort else None
         if by is None:
-            return self._frame(full_table(self, **options), order, UNITS)
+            return self._frame(full_table(self, **options), UNITS, order)
         if not self.by_outcome:
             raise ValueError("this result is of one outcome: it has no table by outcome")
         parts = [full_table(part, **options) for part in self.by_outcome.values()]
@@ -480,7 +478,8 @@ class Importance:
         for key in parts[0]:
             columns[key] = np.stack([part[key][rows] for part in parts], axis=1).ravel()
         names = np.repeat(np.array(self.names, dtype=object)[rows], k)
-        return as_frame({"feature": names, **columns}, self.library)
+        full = {"feature": names, **columns}
+        return as_frame({key: full[key] for key in in_order(OUTCOMES, full)}, self.library)
 
     @validated
     def top(self, k: int) -> Frame:
@@ -511,7 +510,7 @@ class Importance:
         """
         columns: dict[str, Array] = dict(full_table(self))
         columns["certain"] = rank_table(self)["rank_high"] <= k
-        return self._frame(columns, self._ranking[:k], UNITS)
+        return self._frame(columns, UNITS, self._ranking[:k])
 
     @validated
     def ranks(self, level: float | None = None, *, random_state: int = 0) -> Frame:
@@ -555,7 +554,7 @@ class Importance:
         1      x1     2         2          2
         2      x2     3         3          3
         """
-        return self._frame(rank_table(self, level, random_state), self._ranking, RANKS)
+        return self._frame(rank_table(self, level, random_state), RANKS, self._ranking)
 
     @validated
     def interval(
@@ -614,7 +613,8 @@ class Importance:
                 simultaneous=simultaneous,
                 skewness=skewness,
                 random_state=random_state,
-            )
+            ),
+            INTERVALS,
         )
 
     @validated
@@ -659,7 +659,7 @@ class Importance:
             null=null,
             expansion=expansion,
         )
-        return self._frame({"score": self.scores, **tests})
+        return self._frame({"score": self.scores, **tests}, TESTS)
 
     @validated
     def contrast(self, a: str, b: str) -> Estimate:
