@@ -67,7 +67,7 @@ def test_every_model_is_read_once_for_scores_error_and_diagnosis(monkeypatch):
 
 
 def test_models_that_were_read_are_not_sent_with_a_task():
-    readings = scores_module.Readings()
+    readings = scores_module.LineModels()
     readings._read["model"] = None, None
     assert not pickle.loads(pickle.dumps(readings))._read  # noqa: S301
 

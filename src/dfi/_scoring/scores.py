@@ -62,7 +62,7 @@ CLEAR_TOTAL = 2.0
 """Standard errors by which the sum of all scores exceeds 0 where a share of it means something."""
 
 
-class Readings:
+class LineModels:
     """The line models of fitted models, read once for all that a task asks of them.
 
     Following trees and comparing them with the model's own predictions can take longer than their
@@ -89,9 +89,9 @@ class Readings:
             self._read[key] = predictor, model
         return self._read[key][1]
 
-    def __reduce__(self) -> tuple[type[Readings], tuple[()]]:
+    def __reduce__(self) -> tuple[type[LineModels], tuple[()]]:
         # Workers are sent the models that they need.
-        return Readings, ()
+        return LineModels, ()
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Task:
     orders: int = 0
     factors: Floats | None = None
     loss: Loss = SQUARED_ERROR
-    readings: Readings = field(default_factory=Readings, repr=False, compare=False)
+    readings: LineModels = field(default_factory=LineModels, repr=False, compare=False)
     sample: Ints | None = None
     settled: bool = False
     population: RowSource | None = None

@@ -1,7 +1,7 @@
 """``dfi doctor``: what is in a table and what ``dfi explain`` would do with it, before any fit.
 
 Everything is read by what ``explain`` reads with, and decided by what decides there
-(:func:`~dfi._models.prepare.prepare`, :meth:`~dfi.methods.Disentangled.foreseen`): nothing is
+(:func:`~dfi._models.prepare.prepare`, :meth:`~dfi.methods.Disentangled.plan`): nothing is
 judged a second time.
 """
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from dfi._types import Floats
     from dfi.cli.console import Console
     from dfi.cli.options import Request
-    from dfi.methods.disentangled import Foreseen
+    from dfi.methods.disentangled import Plan
 
 STRONG = 0.8
 """Correlation from which on two features are named together."""
@@ -144,7 +144,7 @@ def examine(request: Request, console: Console, settings: dict[str, Any]) -> Tab
         reason = refusal(method, fits)
         if reason is not None:
             refused[""] = reason
-        ahead = method.foreseen(fits.members[0] if fits.outcome.members else fits)
+        ahead = method.plan(fits.members[0] if fits.outcome.members else fits)
     except (TypeError, ValueError) as error:
         refused[""] = " ".join(str(error).split())
         ahead = None
@@ -309,9 +309,9 @@ def correlated(table: Table) -> tuple[tuple[tuple[str, ...], float], ...]:
     return tuple(sorted(found, key=lambda block: -block[1]))
 
 
-def _plan(fits: Fits, ahead: Foreseen) -> dict[str, object]:
+def _plan(fits: Fits, ahead: Plan) -> dict[str, object]:
     sizes = fits.training_sizes(halves=ahead.form in CROSSED, quarters=ahead.extrapolates)
-    explained = len(fits.rows) if ahead.plan is None else len(ahead.plan.order)
+    explained = len(fits.rows) if ahead.rows is None else len(ahead.rows.order)
     return {
         "transport": ahead.choice.design.name,
         "why": list(ahead.choice.reasons),
@@ -322,7 +322,7 @@ def _plan(fits: Fits, ahead: Foreseen) -> dict[str, object]:
         "most_training_rows": max(sizes, default=0),
         "explained_rows": explained,
         "of": fits.n_rows,
-        "until_precise": ahead.plan is not None and ahead.plan.precise,
+        "until_precise": ahead.rows is not None and ahead.rows.precise,
         "units": len(fits.units.names),
         "seconds": seconds(fits, sizes, explained),
     }

@@ -20,14 +20,14 @@ from dfi._parameters import TABLE, argument, validated_fields, worded
 from dfi._scoring.forms import CROSSED, Stretch
 from dfi._scoring.orders import ORDERS
 from dfi._scoring.sampling import restricted
-from dfi._scoring.scores import Readings, Task, common_gain
+from dfi._scoring.scores import LineModels, Task, common_gain
 from dfi.losses import SQUARED_ERROR
 from dfi.methods.base import Method, MethodResult, joined_diagnostics, loss_totals
 from dfi.methods.diagnosis import explain_diagnostics, joined_checks
 from dfi.methods.fidelity import keeping_variance
 from dfi.methods.learning import calibration, calibration_of, learning, learning_curve
 from dfi.methods.rows import ruling_rows, small_sample, two_folds
-from dfi.methods.stages import BLOCK, Plan, sampled_scores
+from dfi.methods.stages import BLOCK, RowPlan, sampled_scores
 from dfi.methods.units import score_membership, undetected_scores, unit_components
 from dfi.transports import resolve_transport
 from dfi.transports.base import STRAIGHT_ONLY, TransportChoice, resolve_form
@@ -108,7 +108,7 @@ class Explained:
 
 
 @dataclass(frozen=True)
-class Foreseen:
+class Plan:
     """What will be done with a table: decided, or refused, before anything is fitted.
 
     Attributes
@@ -123,7 +123,7 @@ class Foreseen:
         What is disentangled.
     groups : Groups, optional
         The groups that are scored, those of Shapley values with the columns of none.
-    plan : Plan, optional
+    rows : RowPlan, optional
         Which rows are explained; None for all of them at once.
     """
 
@@ -132,7 +132,7 @@ class Foreseen:
     extrapolates: bool
     blocks: Blocks
     groups: Groups | None
-    plan: Plan | None
+    rows: RowPlan | None
 
 
 @validated_fields
@@ -200,7 +200,7 @@ class Disentangled(Method):
         """
         self._form(resolve_transport(self.transport), prefit=prefit)
 
-    def _plan(self, fits: Fits) -> Plan | None:
+    def _row_plan(self, fits: Fits) -> RowPlan | None:
         """Return which rows are explained and when to stop; None for all of them at once."""
         rows, asked, seed = fits.rows, self.explain_rows, fits.child(ORDER)
         n, here = fits.population.n_rows, len(rows)
@@ -242,7 +242,7 @@ class Disentangled(Method):
             reason = "all rows"
         elif count == here:
             reason = "all rows in memory"
-        return Plan(order, n, reason, precise=asked == "auto", deadline=deadline)
+        return RowPlan(order, n, reason, precise=asked == "auto", deadline=deadline)
 
     def _form(self, design: Transport, loss: Loss = SQUARED_ERROR, *, prefit: bool) -> ScoreForm:
         form = resolve_form(self.form, prefit=prefit, square=loss.is_square and not self.additive)
@@ -315,7 +315,7 @@ class Disentangled(Method):
         """Return the diagnostics of several classes as those of all, noise and totals added up."""
         return {**joined_diagnostics(diagnostics), **joined_checks(diagnostics)}
 
-    def foreseen(self, fits: Fits) -> Foreseen:
+    def plan(self, fits: Fits) -> Plan:
         """Return what will be done with a table, or raise, before anything is fitted."""
         design = resolve_transport(self.transport)
         form = self.form_for(design, fits)
@@ -366,7 +366,7 @@ class Disentangled(Method):
                 f"{argument('transport', 'gaussian')}, or leave {argument('units', 'columns')}, "
                 f"which adds up columns{worded(' by result.group()', '')}"
             )
-        return Foreseen(choice, form, extrapolates, blocks, groups, self._plan(fits))
+        return Plan(choice, form, extrapolates, blocks, groups, self._row_plan(fits))
 
     def explain(self, fits: Fits) -> Explained:
         """Fit the transport on the explained rows and score them.
@@ -375,9 +375,9 @@ class Disentangled(Method):
         lines, latent influence values, their attribution, the transport's own error.
         """
         table, rows, weights = fits.table, fits.rows, fits.weights
-        ahead = self.foreseen(fits)
+        ahead = self.plan(fits)
         choice, form, extrapolates = ahead.choice, ahead.form, ahead.extrapolates
-        design, blocks, groups, plan = choice.design, ahead.blocks, ahead.groups, ahead.plan
+        design, blocks, groups, plan = choice.design, ahead.blocks, ahead.groups, ahead.rows
         columns, population = blocks.columns, fits.population
         models = fits.halves if form in CROSSED else fits.full
 
@@ -431,7 +431,9 @@ class Disentangled(Method):
                 parts = explained_parts(replace(task, folds=models), transport, scores, seed)
                 parts = parts.with_error(scores, weights.take(scores.rows))
             if extrapolates:
-                lesser = replace(task, folds=smaller, transport_error="ignore", readings=Readings())
+                lesser = replace(
+                    task, folds=smaller, transport_error="ignore", readings=LineModels()
+                )
                 of_smaller = transport.score(lesser)
                 scores = of_models.extrapolated(of_smaller, weights.take(of_models.rows))
                 if parts is not None:

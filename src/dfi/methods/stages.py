@@ -63,7 +63,7 @@ answers_interrupts: ContextVar[bool] = ContextVar("answers_interrupts", default=
 
 
 @dataclass(frozen=True)
-class Plan:
+class RowPlan:
     """Which rows are explained, and when to stop.
 
     Attributes
@@ -103,7 +103,7 @@ class Sampled:
 def sampled_scores(
     transport: FittedTransport,
     task: Task,
-    plan: Plan,
+    plan: RowPlan,
     membership: Floats,
     told: Told | None = None,
 ) -> tuple[Scores, Task, Sampled]:

@@ -12,7 +12,7 @@ from dfi._data import source
 from dfi._data.levels import constant_columns
 from dfi._parameters import argument
 from dfi._scoring.forms import CROSSED
-from dfi._scoring.scores import Readings, Task, common_gain, gained_rows, pool
+from dfi._scoring.scores import LineModels, Task, common_gain, gained_rows, pool
 from dfi._scoring.swapped import Corrected, Side, corrected
 from dfi.methods.fidelity import keeping_variance
 from dfi.methods.units import score_membership
@@ -302,7 +302,7 @@ class _Walk:
             n_jobs=law.workers.n_jobs,
             units=relation.data.blocks.columns,
             loss=relation.loss,
-            readings=Readings(),
+            readings=LineModels(),
         )
 
     def _asked(self, models: Sequence[FoldModels]) -> list[FoldModels]:
