@@ -184,7 +184,8 @@ WRITTEN = ("coverage", "nulls", "benchmarks")
 NOT_MEASURED = {
     "cli": "option", "completeness": "", "concepts/intervals": "", "datasets": "function",
     "method": ("member", "the paper"),
-    "dependencies": "package", "howto/classes-and-counts": "outcome", "release": "Python",
+    "dependencies": "package", "howto/classes-and-counts": "outcome", "howto/trust": "kind",
+    "release": "Python",
 }  # fmt: skip
 """Tables with decimals that are limits, versions or formulas, by the first word of their head."""
 
