@@ -160,12 +160,11 @@ def explain_rows(X: pd.DataFrame, y: pd.Series, learner: str) -> dict[str, Any]:
         result = dfi.explain(X.reset_index(drop=True), y.reset_index(drop=True), estimator=learner)
     seconds = time.process_time() - start
     table = result.table(level=LEVEL).set_index("feature").loc[list(X.columns)]
-    trust = getattr(result, "trust", None)
     return {
         **{name: table[name].tolist() for name in table.columns},
         "explainable": result.null_loss.value,
         "r2": result.quality.r2,
-        "verdict": None if trust is None else str(getattr(trust, "verdict", trust)),
+        "verdict": result.trust.grade,
         "seconds": seconds,
         "warnings": sorted({type(w.message).__name__ for w in said}),
         "diagnostics": {

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
+import pandas as pd
 import pytest
 
+import dfi
 from benchmarks import coverage_page, coverage_study, real_parts
 
 
@@ -77,6 +81,15 @@ def test_lines_count_every_sound_part_once_and_put_the_last_run_first():
     ]  # fmt: skip
     assert "| 4, 0.70, 0.55 |" in lines[2]
     assert all(line.count("|") == head.count("|") for line in lines)
+
+
+def test_a_part_is_kept_with_its_verdict():
+    rows = dfi.datasets.m1(120, d=3, random_state=0)
+    X, y = pd.DataFrame(rows.X, columns=["a", "b", "c"]), pd.Series(rows.y)
+    found = json.loads(json.dumps(real_parts.explain_rows(X, y, "linear"), default=dict))
+    assert found["verdict"] in ("sound", "with care", "do not rely on it")
+    assert len(found["score"]) == len(found["share_low"]) == 3
+    assert found["explainable"] == pytest.approx(y.var(), rel=0.02)
 
 
 def test_parts_that_were_measured_are_not_measured_again(tmp_path, monkeypatch):
