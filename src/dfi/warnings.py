@@ -98,6 +98,24 @@ class RefitWarning(DFIWarning):
     """
 
 
+class ExtrapolationWarning(DFIWarning):
+    """A linear model, asked for by name, predicts a row far outside its training rows.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> sample.X[0] = 50.0
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", dfi.warnings.ExtrapolationWarning)
+    ...     dfi.explain(sample.X, sample.y, "linear", cv=2)
+    Traceback (most recent call last):
+        ...
+    dfi.warnings.ExtrapolationWarning: a linear model predicts row 0 of X...
+    """
+
+
 class MissingValuesWarning(DFIWarning):
     """Rows with missing values are left out, as ``missing="drop"`` asks.
 

@@ -15,8 +15,10 @@ from dfi._lines.closed_form import BoundedLines, LinearLines, QuadraticLines, li
 from dfi._models.glm import LinkedQuadratic, LinkedRidge
 from dfi._models.linked import BoostedMargins, LinkedBoosting, LinkedNetwork
 from dfi._models.network import FURTHER, BentHingeNetwork
+from dfi._models.prepare import prepare
 from dfi._models.quadratic import BoundedRidge, QuadraticRidge
 from dfi._models.stack import BoostedResiduals, default_members, family_members
+from dfi.warnings import ExtrapolationWarning
 
 P = 3
 RNG = np.random.default_rng(0)
@@ -180,3 +182,19 @@ def test_one_far_row_does_not_decide_a_score():
     result = dfi.explain(X, y, random_state=0)
     assert result.quality.r2 > 0.4
     assert np.abs(result.scores[2]) < 0.1 * np.var(y)
+
+
+def test_a_linear_model_by_name_goes_on_and_says_so():
+    generator = np.random.default_rng(2)
+    X = pd.DataFrame(generator.standard_normal((90, 3)), columns=list("abc"))
+    y = X["a"] + 0.5 * X["b"] + 0.7 * generator.standard_normal(90)
+    X.loc[7, "a"] = 60.0
+    said = r"predicts row 7 of X .* by 'a': one such row can decide a score"
+    for name in ("linear", "ridge"):
+        with pytest.warns(ExtrapolationWarning, match=said):
+            assert prepare(X, y, estimator=name).halves
+    far = prepare(X, np.exp(0.3 * y), estimator="linear", loss="poisson")
+    with pytest.warns(ExtrapolationWarning, match="row 7"):
+        assert far.halves
+    assert prepare(X.drop(index=7), y.drop(index=7), estimator="linear").halves
+    assert prepare(X, y).halves

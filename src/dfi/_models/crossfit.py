@@ -27,7 +27,8 @@ from dfi._models.predictor import (
 from dfi._models.stack import SuperLearner, risk_of, variance_share
 from dfi._models.temperature import VARIANCE_SHARE, ScaleRisk, TemperatureScaled
 from dfi._models.weighted import check_takes_weights, weight_arguments
-from dfi._parameters import TARGET
+from dfi._parameters import TABLE, TARGET, argument
+from dfi.warnings import ExtrapolationWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 SMALL_FIT = 200_000
 """Cells below which a fit runs on one thread."""
 
+
+FAR = 1.0
+"""How far outside the predictions of its training rows, in their range, a linear model may go."""
 
 SHARED_FOLDS = 5
 """Folds of which pairs are halves of what every other fold is trained on."""
@@ -225,6 +229,8 @@ def cross_fit(
     predictors = [
         predictor_for(model, data.table, prefit=False) for model in gathered(jobs, n_jobs, advance)
     ]
+    if isinstance(learner, SuperLearner) and not weigh and learner.members is not None:
+        _warn_of_far_rows(training, predictors, data)
     known: Mapping[tuple[int, int], Floats] = {}
     if scale:
         known = _temperatures(training, predictors, data) if weights is None else weights
@@ -246,6 +252,38 @@ def cross_fit(
         for use, models in zip(training.uses, chosen, strict=True)
     )
     return CrossFit(folds, known)
+
+
+def _warn_of_far_rows(training: Training, predictors: Sequence[Predictor], data: Data) -> None:
+    """Say that a linear model predicts a row further outside its training rows than they reach."""
+    farthest, row, rows = FAR, -1, np.empty(0, dtype=np.intp)
+    for use, k in ((one, k) for one in training.uses for k in one.sets):
+        inside = predictors[k](data.matrix[training.sets[k].rows])
+        found = predictors[k](data.matrix[use.test])
+        # rows of weight 0 decide nothing
+        found = np.where(data.weights.values[use.test] > 0, found, inside[0])
+        beyond = np.maximum(found - inside.max(), inside.min() - found)
+        worst = int(np.argmax(beyond))
+        if beyond[worst] > farthest * np.ptp(inside) > 0.0:
+            farthest = float(beyond[worst] / np.ptp(inside))
+            row, rows = int(use.test[worst]), training.sets[k].rows
+    if row < 0:
+        return
+    trained = data.matrix[rows]
+    outside = np.maximum(
+        data.matrix[row] - trained.max(axis=0), trained.min(axis=0) - data.matrix[row]
+    )
+    reach = np.ptp(trained, axis=0)
+    share = outside / np.where(reach > 0, reach, np.inf)
+    column = data.table.matrix_names[int(np.argmax(share))]
+    warn(
+        f"a linear model predicts row {row} of {TABLE} {farthest:.1f} times as far outside its "
+        "training rows as they reach"
+        + (f", by {column!r}" if share.max() > 0.0 else "")
+        + ": one such row can decide a score. Leave it out, take the logarithm of a skewed column, "
+        f"or pass {argument('estimator', 'auto')}, whose members stay within their training rows",
+        ExtrapolationWarning,
+    )
 
 
 def _fit_set(learner: Estimator, data: Data, rows: Ints, seed: np.random.SeedSequence) -> Estimator:
