@@ -218,8 +218,9 @@ def test_the_table_goes_out_once_for_all_folds(name, copies, far, monkeypatch):
     monkeypatch.setattr(parallel, "_shared", begin)
     monkeypatch.setattr(parallel, "_pickled", count)
     CALLS[name](n=1500, n_jobs=2)
-    # rows that are only checked make small rounds, without a large array
-    assert sum(map(bool, rounds)) >= 2
+    # under a normal law tasks that score take their own rows alone
+    assert len(rounds) >= 2
+    assert any(rounds)
     for each in rounds:
         assert len(each) - len(set(each)) <= copies
 
