@@ -15,7 +15,6 @@ from dfi._data.problem import covering, group_blocks
 from dfi._data.table import read_table
 from dfi._data.weights import Weights
 from dfi._models.prepare import prepare
-from dfi._scoring.orders import draw_orders
 from dfi.methods.disentangled import Disentangled, widened
 from dfi.warnings import InferenceWarning
 
@@ -175,13 +174,6 @@ def test_a_unit_that_the_model_does_not_read_is_no_player():
     y = interacting(X)
     part = shapley(X, y, {"read": [0, 1, 2], "unread": [3, 4]})
     np.testing.assert_array_equal(part.influence[:, 1], 0.0)
-
-
-def test_orders_come_in_pairs_of_an_order_and_its_reverse():
-    orders = draw_orders(16, 7, np.random.SeedSequence(1))
-    assert orders.shape == (16, 7)
-    np.testing.assert_array_equal(orders[::2], orders[1::2, ::-1])
-    np.testing.assert_array_equal(np.sort(orders, axis=1), np.tile(np.arange(7), (16, 1)))
 
 
 def test_errors_include_what_differs_from_split_to_split():

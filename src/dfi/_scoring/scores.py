@@ -106,9 +106,10 @@ class Task:
     and differences. ``transport_error="auto"`` is the Hermite short cut with differences on
     a sample of the rows beside it. The ``seed`` is for random encoders and the jackknife's groups.
     ``units`` are groups of columns, where these are disentangled in place of columns; ``targets``
-    sets of units that are scored as one, where groups overlap. With ``orders`` units are given
-    Shapley values along so many orders, and targets the shares of theirs. ``factors`` (folds,
-    scores) are those of the calibrated form where they are known, as for refits of the transport.
+    sets of units that are scored as one, where groups overlap. ``additive`` scores
+    single units all the same: their parts of what is explained add up, and targets get shares of
+    them. ``factors`` (folds, scores) are those of the calibrated form where they are known, as for
+    refits of the transport.
     Scores are differences of the ``loss``.
     """
 
@@ -126,7 +127,7 @@ class Task:
     advance: Advance | None = None
     units: tuple[Column, ...] | None = None
     targets: tuple[Target, ...] | None = None
-    orders: int = 0
+    additive: bool = False
     factors: Floats | None = None
     loss: Loss = SQUARED_ERROR
     readings: LineModels = field(default_factory=LineModels, repr=False, compare=False)
@@ -199,7 +200,7 @@ class Task:
     @property
     def by_unit(self) -> bool:
         """Whether scores are computed for each unit, not for each target."""
-        return self.targets is None or self.orders > 0
+        return self.targets is None or self.additive
 
     @property
     def names(self) -> tuple[str, ...]:

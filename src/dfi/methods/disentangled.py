@@ -18,7 +18,6 @@ from dfi._models.quality import averaged
 from dfi._models.samples import ORDER
 from dfi._parameters import TABLE, argument, validated_fields, worded
 from dfi._scoring.forms import CROSSED, Stretch
-from dfi._scoring.orders import ORDERS
 from dfi._scoring.sampling import restricted
 from dfi._scoring.scores import LineModels, Task, common_gain
 from dfi.losses import SQUARED_ERROR
@@ -144,7 +143,7 @@ class Disentangled(Method):
     ----------
     additive : bool, default=False
         Where groups are units: Shapley values in place of joint scores
-        (:mod:`dfi._scoring.orders`), which add up to R2 times the variance. What several groups
+        (:mod:`dfi.transports.walks`), which add up to R2 times the variance. What several groups
         share is divided evenly between them; columns of no group are one more unit.
 
     Examples
@@ -410,7 +409,7 @@ class Disentangled(Method):
                 advance=bar.advance,
                 units=columns,
                 targets=blocks.targets,
-                orders=ORDERS if self.additive else 0,
+                additive=self.additive,
                 loss=fits.loss,
                 population=population if fits.is_large and design.straight else None,
                 place_of=fits.data.places,
@@ -427,7 +426,7 @@ class Disentangled(Method):
             of_models = scores
             seed = fits.child("parts")
             parts: Parts | None = None
-            if task.by_unit and not task.orders and task.loss.has_generator:
+            if task.by_unit and task.loss.has_generator:
                 parts = explained_parts(replace(task, folds=models), transport, scores, seed)
                 parts = parts.with_error(scores, weights.take(scores.rows))
             if extrapolates:
@@ -438,6 +437,8 @@ class Disentangled(Method):
                 scores = of_models.extrapolated(of_smaller, weights.take(of_models.rows))
                 if parts is not None:
                     parts = parts.extrapolated(explained_parts(lesser, transport, of_smaller, seed))
+        if self.additive and parts is not None:
+            scores = of_models = parts.as_scores(scores)
         totals = loss_totals(fits, models, form)
         if extrapolates:
             totals[:, 1] = 2.0 * totals[:, 1] - loss_totals(fits, smaller, form)[:, 1]

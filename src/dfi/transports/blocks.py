@@ -68,7 +68,6 @@ from dfi._scoring.donors import (
     Strata,
     all_replaced,
     canonical_order,
-    draw_donors,
     draw_places,
     joint_chance,
     joint_influence,
@@ -83,13 +82,7 @@ from dfi._scoring.error import (
     worth_saying,
 )
 from dfi._scoring.forms import calibrated
-from dfi._scoring.lines import OF_SIZE, OF_SPREAD, scores_along, unread_coordinates
-from dfi._scoring.orders import (
-    DONORS_OF_ORDER,
-    ROWS_OF_ORDERS,
-    draw_orders,
-    order_influence,
-)
+from dfi._scoring.lines import scores_along, unread_coordinates
 from dfi._scoring.scores import Scores, calibrate, fold_lines, pool, rows_held_out
 from dfi._scoring.swapped import Changes
 from dfi.transports.base import FittedTransport, jackknifed, kept_factors, thin
@@ -546,18 +539,17 @@ class DonorLaw:
     """The explained rows as they receive and give.
 
     ``encoded`` and ``latent`` (n, d) are without and with the random part of collinear units;
-    ``walking`` are those that may give, and who does along orders of the units; ``strata`` who
-    does where a unit is replaced alone.
+    ``donors`` are those that may give, ``strata`` who does for each unit.
     """
 
     encoded: Floats
     latent: Floats
-    walking: Donors
+    donors: Donors
     strata: Strata
 
     def giving(self, unit: int, rows: Ints) -> Donors:
         """Return the donors of some rows for a unit."""
-        return self.walking.of(self.strata.chosen(unit, rows))
+        return self.donors.of(self.strata.chosen(unit, rows))
 
 
 @dataclass(frozen=True)
@@ -765,22 +757,17 @@ class BlockTransport(FittedTransport):
         encoded = self.geometry.encode(whitened)
         latent = self.geometry.filled(encoded, np.random.default_rng(task.child(2)))
         mass = task.weights.values[task.explained]
-        share, walked = mass / mass.sum(), DONORS_OF_ORDER * task.orders
+        share = mass / mass.sum()
         giving, given, shares = latent, rows, share
         if self.reference.kind != "empirical":
             normal = np.random.default_rng(task.child(4)).standard_normal(latent.shape)
             # with the mean of the law
             giving, given = np.vstack([normal, -normal]), np.vstack([rows, rows])
             shares = np.tile(share, 2) / 2.0
+        donors = Donors(giving, given, shares, np.empty((len(rows), 0), dtype=np.intp))
         if like is not None:
-            walking = Donors(giving, given, shares, like.walking.chosen)
-            return DonorLaw(encoded, latent, walking, like.strata)
+            return DonorLaw(encoded, latent, donors, like.strata)
         order = self.order(whitened)
-        chosen = np.empty((len(rows), walked), dtype=np.intp)
-        if walked:
-            chosen[order] = order[draw_donors(walked, len(rows), mass[order], task.child(5))]
-        chosen += (len(giving) - len(rows)) * (np.arange(walked) % 2)
-        walking = Donors(giving, given, shares, chosen)
         count = number_of_donors(task.options.donors, len(rows))
         places = np.empty((len(rows), count))
         places[order] = draw_places(count, len(rows), task.child(3))
@@ -791,7 +778,7 @@ class BlockTransport(FittedTransport):
         if len(giving) > len(rows):
             own, ties = effects, np.concatenate([ties, ties + len(rows)])
         strata = Strata.of(shares, joints, effects, own, ties, places)
-        return DonorLaw(encoded, latent, walking, strata)
+        return DonorLaw(encoded, latent, donors, strata)
 
     def order(self, whitened: Floats) -> Ints:
         """Return the order of the rows in which donors are dealt."""
@@ -843,12 +830,8 @@ class BlockTransport(FittedTransport):
         task: Task,
         law: DonorLaw,
         joints: Sequence[Joint],
-        number: int | None = None,
     ) -> UnitScores:
-        """Score the held-out ``rows`` of a fold, which are rows of the table.
-
-        With its ``number``, and where orders are asked for, by Shapley values.
-        """
+        """Score the held-out ``rows`` of a fold, which are rows of the table."""
         place = np.searchsorted(task.explained, rows)
         parts = []
         for start in range(0, len(rows), ROWS_AT_ONCE):
@@ -856,7 +839,7 @@ class BlockTransport(FittedTransport):
             parts.append(self._scored(models, rows[part], place[part], task, law, joints))
             if task.advance is not None:
                 task.advance(len(rows[part]))
-        found = UnitScores(
+        return UnitScores(
             np.concatenate([part.influence for part in parts]),
             np.concatenate([part.moved for part in parts], axis=1),
             np.concatenate([part.left for part in parts], axis=1),
@@ -864,16 +847,6 @@ class BlockTransport(FittedTransport):
             np.concatenate([part.product for part in parts]),
             np.concatenate([part.chance for part in parts]),
         )
-        if not task.orders or number is None:
-            return found
-        # a unit that the model does not read is no player: its value is 0, the last in order or not
-        least = OF_SPREAD * np.std(found.prediction) + OF_SIZE * np.max(np.abs(found.prediction))
-        played = np.flatnonzero(np.max(np.abs(found.moved), axis=(0, 1)) > least)
-        influence = np.zeros_like(found.influence)
-        if len(played):
-            players = [joints[int(t)] for t in played]
-            influence[:, played] = self._shapley(models, rows, place, task, law, players, number)
-        return replace(found, influence=influence)
 
     def _scored(
         self,
@@ -924,40 +897,6 @@ class BlockTransport(FittedTransport):
         # the attribution of a unit takes products of what moves and what is left, as the form does
         left = (0.5 if form == "cpi" else 1.0) * np.stack([y - pair[0], y - pair[1]])
         return UnitScores(influence, moved, left, np.mean(values, axis=0), product, chance)
-
-    def _shapley(
-        self,
-        models: Sequence[LineModel],
-        rows: Ints,
-        place: Ints,
-        task: Task,
-        law: DonorLaw,
-        joints: Sequence[Joint],
-        number: int,
-    ) -> Floats:
-        """Return the influence values of Shapley values, along new orders for every few rows."""
-        explained = task.explained
-        mean = float(task.weights.take(explained).mean(task.y[explained])[0])
-        seed, found = task.child(6), []
-        for start in range(0, len(rows), ROWS_OF_ORDERS):
-            part = slice(start, start + ROWS_OF_ORDERS)
-            key = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number, start))
-            points, at = task.matrix[rows[part]], place[part]
-            values = [model.predict(points) for model in models]
-            found.append(
-                order_influence(
-                    models,
-                    points,
-                    law.latent[at],
-                    law.walking.take(at),
-                    joints,
-                    task.y[rows[part]],
-                    (values[0], values[-1]),
-                    draw_orders(task.orders, len(joints), key),
-                    mean,
-                )
-            )
-        return np.concatenate(found)
 
     def finished(self, scores: Scores, task: Task) -> Scores:
         """Add the own error; the second-order bias is left in."""
@@ -1040,8 +979,8 @@ class BlockTransport(FittedTransport):
     ) -> Scores:
         sent, tests = task.only(task.explained)
         jobs = (
-            delayed(self.fold_scores)(models, test, sent, law, joints, number)
-            for number, (test, models) in enumerate(zip(tests, prepared, strict=True))
+            delayed(self.fold_scores)(models, test, sent, law, joints)
+            for test, models in zip(tests, prepared, strict=True)
         )
         steps = rows_held_out(task.folds)
         found = list(
@@ -1076,10 +1015,8 @@ class BlockTransport(FittedTransport):
             names = self.target_names(task)
             diagnostics["donors"] = {
                 "number": number,
-                "error": {names[t]: float(error[t]) for t in drawn if not task.orders},
+                "error": {names[t]: float(error[t]) for t in drawn},
             }
-        if task.orders:
-            rules[f"{task.orders} orders of the units"] = None
         scores = Scores(
             rows=rows,
             latent=latent,
@@ -1159,7 +1096,7 @@ class BlockTransport(FittedTransport):
             np.arange(len(points)),
             np.arange(len(points)),
             asked,
-            DonorLaw(encoded, latent, law.walking, replace(law.strata, places=places)),
+            DonorLaw(encoded, latent, law.donors, replace(law.strata, places=places)),
             joints,
         )
         return Changes(-found.left, found.moved, found.product)
@@ -1193,7 +1130,7 @@ class BlockTransport(FittedTransport):
         ]
         few = min(JACKKNIFE_DONORS, task.options.donors or JACKKNIFE_DONORS)
         options = replace(task.options, donors=few)
-        task = replace(task, options=options, orders=min(task.orders, 2))
+        task = replace(task, options=options)
         thinned = replace(
             task,
             folds=folds,

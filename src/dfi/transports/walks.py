@@ -65,7 +65,7 @@ STEPS = 16_000
 """Predictions of one model over all rows that are walked between. On the diabetes data half as many
 leave standard errors as they are at two thirds of the time, a quarter raises them by 15 %."""
 
-MOST_ROWS, FEWEST_ROWS = 512, 64
+MOST_ROWS, FEWEST_ROWS = 1024, 64
 FEWEST_NODES = 32
 """Rows of a fold's graph; folds with fewer borrow rows of others, as ends of walks alone."""
 
@@ -126,6 +126,17 @@ class Parts:
             attributed=_with_terms(
                 self.attributed, scores.attributed - known.attributed, known.attributed, weights
             ),
+        )
+
+    def as_scores(self, scores: Scores) -> Scores:
+        """Return scores that are the parts themselves."""
+        return replace(
+            scores,
+            latent=self.latent,
+            attributed=self.attributed,
+            latent_by_repeat=self.latent_by_repeat,
+            attributed_by_repeat=self.attributed_by_repeat,
+            plain=None,
         )
 
     def of_units(self, membership: Floats, weights: Weights) -> Parts:
@@ -190,10 +201,11 @@ def explained_parts(
     generator = np.random.default_rng(seed)
     drawn = np.flatnonzero(generator.random(len(rows)) < chance)
     seeds = seed.spawn(len(task.folds))
+    # orders are drawn for units as they rank, whatever the order of the columns
+    rank = np.argsort(np.argsort(-(shares @ known.latent), kind="stable"))
+    given = rows[drawn], rows, task, transport, level, rank
     tasks = (
-        delayed(_walked)(
-            fold_lines(fold, task).models, fold.test, rows[drawn], rows, task, transport, level, one
-        )
+        delayed(_walked)(fold_lines(fold, task).models, fold.test, *given, one)
         for fold, one in zip(task.folds, seeds, strict=True)
     )
     found = list(in_parallel(tasks, task.n_jobs, threads=True, here=True))
@@ -256,6 +268,7 @@ def _walked(
     task: Task,
     transport: FittedTransport,
     level: float,
+    rank: Ints,
     seed: np.random.SeedSequence,
 ) -> _Walked:
     """Return what is explained of each row of a fold, and its parts."""
@@ -267,7 +280,7 @@ def _walked(
     levels = [level] * len(models)
     if task.form == "cpi":
         levels = [float(np.average(values[0], weights=mass if mass.any() else None))]
-    psi = local_values(models, own, rows, task, transport, seed)
+    psi = local_values(models, own, rows, task, transport, rank, seed)
     few = [value[at] for value in values]
     slopes = path_slopes(task.form, task.loss, y[at], few, level)
     parts = np.zeros(psi.shape[1:])
@@ -294,6 +307,7 @@ def local_values(
     rows: Ints,
     task: Task,
     transport: FittedTransport,
+    rank: Ints,
     seed: np.random.SeedSequence,
 ) -> Floats:
     r"""Return :math:`\psi` of rows, centred, by least squares of walks, (models, n, units)."""
@@ -312,7 +326,7 @@ def local_values(
     cycles = [generator.permutation(len(nodes)) for _ in range(CYCLES)]
     tails = np.concatenate(cycles)
     heads = np.concatenate([np.roll(cycle, 1) for cycle in cycles])
-    place = generator.permuted(np.tile(np.arange(n_units), (len(tails), 1)), axis=1)
+    place = generator.permuted(np.tile(np.arange(n_units), (len(tails), 1)), axis=1)[:, rank]
 
     def predicted(givers: Ints) -> list[Floats]:
         mixed = latent[givers[:, transport.drawn_as_one], np.arange(latent.shape[1])]
