@@ -239,7 +239,7 @@ def test_transport_of_another_type():
         ),
         (
             {"transport_error": "exact"},
-            "transport_error must be 'auto', 'derived', 'covariance', 'finite-difference', "
+            "transport_error must be 'auto', 'derived', 'finite-difference', "
             "'jackknife' or 'ignore', got 'exact'",
         ),
         ({"random_state": "x"}, "random_state must be a whole number of 0 or more"),

@@ -106,23 +106,19 @@ def test_answer_in_words_is_that_of_the_table():
     )
     shown = {name: [float(cell) for cell in cells] for name, *cells in row.findall(text)}
     told = said(
-        r"(\d+) % is expressed through body mass \(`bmi`\), (\d+) % through `s5`, (\d+) % through "
-        r"blood pressure", text,
+        r"body mass \(`bmi`\) accounts for (\d+) % of the explained variance, `s5` for (\d+) %, "
+        r"blood pressure for (\d+) %", text,
     )  # fmt: skip
     assert told == [round(100 * shown[name][0]) for name in ("bmi", "s5", "bp")]
-    low, high, score, error = said(
-        r"`bmi` expresses (\d+) % to (\d+) % of what is explained, (\d+) of the outcome's "
-        r"variance of 5930, give or take (\d+)", text,
-    )  # fmt: skip
-    assert [low, high] == [round(100 * share) for share in shown["bmi"][1:3]]
-    assert [score, error] == shown["bmi"][3:]
+    ends = said(r"with its interval: (\d+) % to (\d+) % for `bmi`", text)
+    assert ends == [round(100 * share) for share in shown["bmi"][1:3]]
 
 
 def test_first_page_says_in_words_what_it_prints():
     text = (DOCS / "index.md").read_text()
     shown = dict(re.findall(r"^ +(bmi|s5|bp) +0\.(\d+) ", text, re.MULTILINE))
     told = said(
-        r"\*\*(\d+) % is expressed through body mass\*\*, give or take 4; then come a serum "
+        r"\*\*(\d+) % is expressed through body mass\*\*, give or take 5; then come a serum "
         r"measurement \((\d+) %\) and blood pressure \((\d+) %\)", text,
     )  # fmt: skip
     assert told == [float(shown[name]) for name in ("bmi", "s5", "bp")]

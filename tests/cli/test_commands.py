@@ -30,7 +30,7 @@ def test_show_prints_the_leading_features(saved, run):
     done = run("show", saved, "--top", "2")
     assert done.exit_code == 0
     assert "... and 1 more" in done.stdout
-    assert done.stdout.splitlines()[1].startswith("a ")
+    assert done.stdout.splitlines()[2].startswith("a ")
     assert "R2 0.9" in done.stderr
 
 

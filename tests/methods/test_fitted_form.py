@@ -93,7 +93,7 @@ def test_other_losses_and_changes_keep_loco():
     periods = [(X[part], Y[part]) for part in (slice(0, 400), slice(400, 800))]
     found = dfi.change(*periods, estimator=linear, **QUIET)
     assert found.before.spec["form"] == "loco"
-    assert found.law is not None
+    assert found.covariates is not None
 
 
 def test_a_model_that_predicts_one_number_is_not_stretched():

@@ -330,6 +330,7 @@ def test_result_draws_by_name(result):
         result.plot("amplfication")
 
 
+@pytest.mark.filterwarnings("ignore::dfi.warnings.ExtrapolationWarning")
 def test_profile_follows_the_curve_of_a_nonlinear_transport():
     import dfi
 

@@ -291,8 +291,8 @@ def test_a_change_keeps_the_variance_too(monkeypatch):
         )
     found = dfi.change(*periods).table()
     before, after = variances
-    assert found["relation"].sum() == pytest.approx(1.5 * (before + after), rel=0.05)
-    assert found["law"].sum() == pytest.approx(2.5 * (after - before), abs=0.05 * after)
+    assert found["concept"].sum() == pytest.approx(1.5 * (before + after), rel=0.05)
+    assert found["covariates"].sum() == pytest.approx(2.5 * (after - before), abs=0.05 * after)
 
 
 @pytest.mark.parametrize("estimator", ["ridge", "linear"])

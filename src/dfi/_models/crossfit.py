@@ -48,6 +48,12 @@ SMALL_FIT = 200_000
 FAR = 1.0
 """How far outside the predictions of its training rows, in their range, a linear model may go."""
 
+FAR_COLUMN = 0.5
+"""How far outside a column must be for that, in units of its own reach."""
+
+FEWEST_FAR = 20
+"""Rows of a training set whose reach says something."""
+
 SHARED_FOLDS = 5
 """Folds of which pairs are halves of what every other fold is trained on."""
 
@@ -258,6 +264,8 @@ def _warn_of_far_rows(training: Training, predictors: Sequence[Predictor], data:
     """Say that a linear model predicts a row further outside its training rows than they reach."""
     farthest, row, rows = FAR, -1, np.empty(0, dtype=np.intp)
     for use, k in ((one, k) for one in training.uses for k in one.sets):
+        if len(training.sets[k].rows) < FEWEST_FAR:
+            continue
         inside = predictors[k](data.matrix[training.sets[k].rows])
         found = predictors[k](data.matrix[use.test])
         # rows of weight 0 decide nothing
@@ -275,12 +283,13 @@ def _warn_of_far_rows(training: Training, predictors: Sequence[Predictor], data:
     )
     reach = np.ptp(trained, axis=0)
     share = outside / np.where(reach > 0, reach, np.inf)
+    if share.max() < FAR_COLUMN:
+        return
     column = data.table.matrix_names[int(np.argmax(share))]
     warn(
         f"a linear model predicts row {row} of {TABLE} {farthest:.1f} times as far outside its "
-        "training rows as they reach"
-        + (f", by {column!r}" if share.max() > 0.0 else "")
-        + ": one such row can decide a score. Leave it out, take the logarithm of a skewed column, "
+        f"training rows as they reach, by {column!r}: one such row can decide a score. Leave it "
+        "out, take the logarithm of a skewed column, "
         f"or pass {argument('estimator', 'auto')}, whose members stay within their training rows",
         ExtrapolationWarning,
     )
