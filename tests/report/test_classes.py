@@ -8,7 +8,7 @@ import pytest
 
 from dfi._models.quality import Quality, weak_model
 from dfi.report import comparison_html, report_html, summarize
-from dfi.results.numbers import percent
+from dfi.results.words import interaction_text
 
 
 def text_of(page):
@@ -76,7 +76,7 @@ def test_loss_and_unit_of_several_classes(multiclass):
     assert "of entropy" in text
     assert "variance" not in summary["quality"]["text"]
     interaction = result.interaction
-    assert f"Interactions make up at most {percent(max(interaction.value, 0.0))}" in text
+    assert interaction_text(interaction) in text
     assert summary["explained"]["interaction"] == interaction.value
 
 

@@ -5,6 +5,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.neighbors import KNeighborsRegressor
 
 import dfi
 from dfi.methods import prepare
@@ -152,3 +153,23 @@ def test_a_column_that_no_model_reads_has_no_part():
     X, y = rows_of(lambda x: x[:, 0] * x[:, 1], n=200)
     part = parts_of(X, y, Known(lambda x: x[:, 0] * x[:, 1]), form="loco")
     assert np.abs(part.latent.parts[:, 2]).mean() < 0.05 * np.abs(part.latent.parts[:, 0]).mean()
+
+
+def test_weights_say_which_rows_meet():
+    generator = np.random.default_rng(2)
+    X = generator.standard_normal((900, 2))
+    weight = np.exp(X[:, 1])  # its law is N(1, 1): z2 is x2 - 1
+    law = lambda x: x[:, 0] + x[:, 0] * (x[:, 1] - 1.0)  # noqa: E731
+    y = law(X) + 0.3 * generator.standard_normal(len(X))
+    fits = prepare(X, y, estimator=Known(law), cv="prefit", sample_weight=weight)
+    method = Disentangled(transport_error="ignore", diagnose=False, form="loco")
+    found = method.explain(fits).part.latent.parts
+    mean = weight @ found / weight.sum()
+    np.testing.assert_allclose(mean[:2] / mean[2], [0.75, 0.25], atol=0.08)
+
+
+def test_one_column_has_all_of_it():
+    generator = np.random.default_rng(4)
+    X = generator.standard_normal((120, 1))
+    result = dfi.explain(X, X[:, 0] + generator.standard_normal(120), KNeighborsRegressor(), cv=3)
+    assert result.shares()["share"].tolist() == pytest.approx([1.0])

@@ -438,7 +438,7 @@ class Disentangled(Method):
                 if parts is not None:
                     parts = parts.extrapolated(explained_parts(lesser, transport, of_smaller, seed))
         if self.additive and parts is not None:
-            scores = of_models = parts.as_scores(scores)
+            scores = parts.as_scores(scores)
         totals = loss_totals(fits, models, form)
         if extrapolates:
             totals[:, 1] = 2.0 * totals[:, 1] - loss_totals(fits, smaller, form)[:, 1]

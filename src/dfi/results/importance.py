@@ -297,18 +297,21 @@ class Importance:
         The latent units are asked, as correlation alone makes one effect of several features. None
         where it is not known.
         """
+        if self.parts is not None:
+            *parts, whole = self.parts.mean
+            if abs(sum(parts) - whole) > 1e-6 * abs(whole):
+                return None  # some units are in no group, or in several
         known = self.latent is not None and self.latent.totals is not None
         units = self.latent if self.latent is not None and known else self
         found = ratios(units, "explained", np.ones((1, len(self.names))), scores=True)
         if found is None or not np.isfinite(found.values[0]):
             return None
         columns = found.columns(self.level, nonnegative=False)
-        low, high, error = (float(columns[key][0]) for key in ("ci_low", "ci_high", "se"))
+        value, low, high, error = (
+            float(columns[key][0]) for key in ("share", "ci_low", "ci_high", "se")
+        )
         nan = float("nan")
-        return Estimate(
-            float(found.values[0]) - 1.0, error, max(0.0, low - 1.0), max(0.0, high - 1.0),
-            nan, nan, self.level,
-        )  # fmt: skip
+        return Estimate(value - 1.0, error, low - 1.0, high - 1.0, nan, nan, self.level)
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
@@ -514,7 +517,7 @@ class Importance:
 
     @validated
     def ranks(self, level: float | None = None, *, random_state: int = 0) -> Frame:
-        r"""Return the rank of each unit and the ranks that it may have, the largest score first.
+        r"""Return the rank of each unit and the ranks that it may have, the largest share first.
 
         The rank of a unit is 1 and the number of units above it; equal scores share one. The sets
         hold all ranks at once: by the standard errors of all differences of two units and the

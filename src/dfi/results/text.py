@@ -57,7 +57,8 @@ def result_text(result: Importance) -> str:
         together = result.interaction
     if together is not None:
         lines.append(words.interaction_text(together))
-    if result.nonnegative and (result.scores[order][:SHOWN_ROWS] < 0.0).any():
+    shown = [row.get(key, 0.0) for row in rows[:SHOWN_ROWS] for key in ("share", "score")]
+    if result.nonnegative and min(shown) < 0.0:
         lines.append(BELOW_ZERO)
     unrelated = int(np.sum(result.unrelated))
     if unrelated:

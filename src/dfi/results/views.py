@@ -178,7 +178,7 @@ def finite(value: float) -> float | None:
 
 
 def unit_rows(result: Importance) -> list[Plain]:
-    """Return one plain dict per unit, the largest score first; unknown numbers are None.
+    """Return one plain dict per unit, the largest share first; unknown numbers are None.
 
     Beside the columns of :func:`unit_columns`: ``rank``, ``unrelated``, the ``share`` of what can
     be explained with its interval (``share_low``, ``share_high``), the share ``of_null`` of what
@@ -210,7 +210,7 @@ def unit_rows(result: Importance) -> list[Plain]:
                 for key, values in columns.items()
             },
         }
-        for rank, unit in enumerate(ranking(result.scores))
+        for rank, unit in enumerate(result._ranking)
     ]
 
 

@@ -175,7 +175,7 @@ def interaction_text(found: Estimate) -> str:
     """Say how much of what is explained features do together, not each for itself."""
     if found.ci_high <= 0.0:
         return "Nothing says that features act together: no interactions are seen."
-    interval = f"{percent(found.ci_low)} to {percent(found.ci_high)}"
+    interval = f"{percent(max(found.ci_low, 0.0))} to {percent(found.ci_high)}"
     return (
         f"Interactions make up at most {percent(max(found.value, 0.0))} of what is explained "
         f"({percent(found.level)} interval {interval})."

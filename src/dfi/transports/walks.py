@@ -20,10 +20,11 @@ reverse. What unit ``j`` changes on the way is
 .. math:: \delta_j(i, k) = \psi_{ij} - \psi_{kj} + \text{noise}, \qquad
           \sum_j \delta_j(i, k) = \eta_i - \eta_k,
 
-antisymmetric, without noise where effects are additive, with a mean of 0 given either row else. The
-rows of a fold are the nodes of a graph, two random cycles through all of them; least squares over
-its edges gives :math:`\psi` up to a constant. Half of a pair's variance is left as noise by one
-edge, .19 of it by the graph; as :math:`u` is linear in :math:`\psi`, noise has no bias.
+antisymmetric, without noise where effects are additive; otherwise noise has mean 0 given either
+row. The rows of a fold are the nodes of a graph, two random cycles through all of them (edges drawn
+by weight where weights differ); least squares over its edges gives :math:`\psi` up to a constant.
+Half of a pair's variance is left as noise by one edge, .19 of it by the graph; as :math:`u` is
+linear in :math:`\psi`, noise has no bias.
 
 **Some rows** are enough where there are many. With :math:`v` the total effects' influence values,
 :math:`x_i = \sum_j (u_{ij} - v_{ij})`, which needs no walk, and :math:`\pi` the regression of
@@ -168,8 +169,8 @@ def _with_split(parts: Floats, by_repeat: Floats, weights: Weights) -> Floats:
     .. math:: u_l \to r_l U + q_l, \qquad q_l = s_l (u_l - r_l U), \quad U = \textstyle\sum_k u_k,
 
     with :math:`s_l^2 - 1` the variance of the shares :math:`r_l` between repeats over their number,
-    in units of that of their influence values. What :math:`\sum_l q_l` is then is taken off again,
-    so that parts add up.
+    in units of that of their influence values. :math:`\sum_l q_l` is then subtracted, so that parts
+    add up.
     """
     whole = parts.sum(axis=1)
     size = float(weights.mean(whole)[0])
@@ -203,7 +204,9 @@ def explained_parts(
     seeds = seed.spawn(len(task.folds))
     # orders are drawn for units as they rank, whatever the order of the columns
     rank = np.argsort(np.argsort(-(shares @ known.latent), kind="stable"))
-    given = rows[drawn], rows, task, transport, level, rank
+    standing = mass.copy()
+    standing[rows] /= np.maximum(chance, np.finfo(float).tiny)
+    given = rows[drawn], rows, standing, task, transport, level, rank
     tasks = (
         delayed(_walked)(fold_lines(fold, task).models, fold.test, *given, one)
         for fold, one in zip(task.folds, seeds, strict=True)
@@ -212,7 +215,7 @@ def explained_parts(
     # what is explained of every row, and the parts of those that were drawn
     _, explained, total_by_repeat = pool(task.folds, [one.explained for one in found], mass)
     inside = [replace(fold, test=np.intersect1d(fold.test, rows[drawn])) for fold in task.folds]
-    walked, parts, by_repeat = pool(inside, [one.parts for one in found], mass)
+    walked, parts, by_repeat = pool(inside, [one.parts for one in found], standing)
     at = np.searchsorted(rows, walked)
     weights = task.weights.take(rows)
     total = known.latent
@@ -223,10 +226,12 @@ def explained_parts(
     slope = (weight * rest[at]) @ gap / square if square > 0 else np.full(n_units, 1.0 / n_units)
     latent = total + np.outer(rest, slope)
     latent[at] += (gap - np.outer(rest[at], slope)) / chance[at, None]
-    scale = _ratio(total_by_repeat, by_repeat.sum(axis=1))
     if known.unread is not None:
+        lost = latent[:, known.unread].sum(axis=1)
         latent = np.where(known.unread, 0.0, latent)
-    by_repeat = by_repeat * scale[:, None]
+        latent += np.outer(lost, _weights(np.where(known.unread, 0.0, latent)))
+    missing = total_by_repeat - by_repeat.sum(axis=1)
+    by_repeat = by_repeat + np.outer(missing, _weights(by_repeat))
     shares = _attribution(known, transport)
     moved = latent @ shares.T
     # along the direction of a unit of several columns attributed scores go another way
@@ -238,10 +243,6 @@ def explained_parts(
         by_repeat,
         by_repeat @ shares.T + weights.mean(attributed) - weights.mean(moved),
     )
-
-
-def _ratio(above: Floats, below: Floats) -> Floats:
-    return np.divide(above, below, out=np.ones_like(above), where=below != 0)
 
 
 def _chances(shares: Floats, n_units: int) -> Floats:
@@ -265,6 +266,7 @@ def _walked(
     test: Ints,
     drawn: Ints,
     rows: Ints,
+    standing: Floats,
     task: Task,
     transport: FittedTransport,
     level: float,
@@ -280,7 +282,7 @@ def _walked(
     levels = [level] * len(models)
     if task.form == "cpi":
         levels = [float(np.average(values[0], weights=mass if mass.any() else None))]
-    psi = local_values(models, own, rows, task, transport, rank, seed)
+    psi = local_values(models, own, rows, standing, task, transport, rank, seed)
     few = [value[at] for value in values]
     slopes = path_slopes(task.form, task.loss, y[at], few, level)
     parts = np.zeros(psi.shape[1:])
@@ -305,12 +307,16 @@ def local_values(
     models: Sequence[LineModel],
     own: Ints,
     rows: Ints,
+    standing: Floats,
     task: Task,
     transport: FittedTransport,
     rank: Ints,
     seed: np.random.SeedSequence,
 ) -> Floats:
-    r"""Return :math:`\psi` of rows, centred, by least squares of walks, (models, n, units)."""
+    r"""Return :math:`\psi` of rows, centred, by least squares of walks, (models, n, units).
+
+    ``standing`` is how many rows each drawn one stands for.
+    """
     generator = np.random.default_rng(seed)
     mass = task.weights.values
     nodes = own
@@ -319,13 +325,14 @@ def local_values(
         count = min(len(others), FEWEST_NODES - len(own))
         chance = mass[others] / mass[others].sum() if count else None
         nodes = np.concatenate([own, generator.choice(others, count, replace=False, p=chance)])
+    worth = standing[nodes]
+    # borrowed rows were drawn by their weight
+    worth[len(own) :] = worth[: len(own)].mean() if len(own) else 1.0
     n_units = int(transport.drawn_as_one.max(initial=-1)) + 1
     if len(nodes) < 2 or n_units == 0:
         return np.zeros((len(models), len(own), n_units))
     latent = transport.draw(task.matrix[nodes], generator)
-    cycles = [generator.permutation(len(nodes)) for _ in range(CYCLES)]
-    tails = np.concatenate(cycles)
-    heads = np.concatenate([np.roll(cycle, 1) for cycle in cycles])
+    tails, heads, counted = _edges(worth, generator)
     place = generator.permuted(np.tile(np.arange(n_units), (len(tails), 1)), axis=1)[:, rank]
 
     def predicted(givers: Ints) -> list[Floats]:
@@ -334,6 +341,9 @@ def local_values(
         return [model.predict(points) for model in models]
 
     ends = np.stack(predicted(np.tile(np.arange(len(nodes))[:, None], (1, n_units))))
+    if n_units == 1:
+        middle = (ends @ worth / worth.sum())[:, None]
+        return np.asarray((ends - middle)[:, : len(own), None])
     change = np.empty((len(models), len(tails), n_units))
     size = NUMBERS_AT_ONCE // (2 * n_units * max(n_units, task.matrix.shape[1]))
     for part in blocks(len(tails), max(1, size)):
@@ -351,18 +361,33 @@ def local_values(
             ahead = np.take_along_axis(gained[:, 0], where, axis=1)
             back = np.take_along_axis(gained[:, 1], n_units - 1 - where, axis=1)
             change[model, part] = 0.5 * (ahead + back)
-    return _least_squares(change, tails, heads, mass[nodes])[:, : len(own)]
+    psi = _least_squares(change, tails, heads, counted, len(nodes))
+    return np.asarray(psi - (worth / worth.sum()) @ psi[:, None])[:, : len(own)]
 
 
-def _least_squares(change: Floats, tails: Ints, heads: Ints, mass: Floats) -> Floats:
-    """Return what the ends of edges have, of weighted mean 0, whose differences are given."""
-    n = len(mass)
+def _edges(worth: Floats, generator: np.random.Generator) -> tuple[Ints, Ints, Floats]:
+    """Return who walks to whom, and how much it counts: rows meet others by the weighted law.
+
+    Where weights differ everyone walks to rows that are drawn by theirs.
+    """
+    n = len(worth)
+    if np.ptp(worth) <= 1e-9 * worth.max():
+        cycles = [generator.permutation(n) for _ in range(CYCLES)]
+        heads = np.concatenate([np.roll(cycle, 1) for cycle in cycles])
+        return np.concatenate(cycles), heads, np.ones(CYCLES * n)
+    tails = np.tile(np.arange(n), 2 * CYCLES)
+    heads = generator.choice(n, len(tails), p=worth / worth.sum())
+    return tails, heads, worth[tails] / worth.mean()
+
+
+def _least_squares(change: Floats, tails: Ints, heads: Ints, counted: Floats, n: int) -> Floats:
+    """Return what the ends of edges have whose differences are given."""
     incidence = np.zeros((len(tails), n))
     incidence[np.arange(len(tails)), tails] += 1.0
     incidence[np.arange(len(tails)), heads] -= 1.0
-    inverse = np.linalg.inv(incidence.T @ incidence + 1.0 / n)
-    found = inverse @ (incidence.T @ change)
-    return np.asarray(found - (mass / mass.sum()) @ found[:, None])
+    weighted = counted[:, None] * incidence
+    inverse = np.linalg.pinv(incidence.T @ weighted, hermitian=True)
+    return np.asarray(inverse @ (weighted.T @ change))
 
 
 def path_slopes(
@@ -380,7 +405,10 @@ def path_slopes(
     for node, weight in zip(0.5 * (nodes + 1.0), 0.5 * weights, strict=True):
         at = [level + node * (value - level) for value in values]
         for k in range(len(values)):
-            step = 1e-4 * np.minimum(np.abs(at[k]), np.abs(1.0 - at[k])) + 1e-12
+            room = np.abs(at[k])
+            if loss.domain == "probability":
+                room = np.minimum(room, np.abs(1.0 - at[k]))
+            step = 1e-4 * room + 1e-12
             above, below = list(at), list(at)
             above[k], below[k] = at[k] + step, at[k] - step
             lost = _lost(loss, y, below) - _lost(loss, y, above)
