@@ -162,7 +162,7 @@ def _mean_name(outcome: words.OutcomeWords | None) -> str:
 
 
 def _explained(result: Importance, target: str | None = None) -> Plain | None:
-    """Return what is explained and how much of it the scores add up to, with a sentence."""
+    """Return what is explained and how much of it is interaction, with a sentence."""
     explained, null, interaction = result.explained, result.null_loss, result.interaction
     if explained is None or null is None:
         return None

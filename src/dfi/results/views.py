@@ -180,8 +180,8 @@ def finite(value: float) -> float | None:
 def unit_rows(result: Importance) -> list[Plain]:
     """Return one plain dict per unit, the largest share first; unknown numbers are None.
 
-    Beside the columns of :func:`unit_columns`: ``rank``, ``unrelated``, the ``share`` of what can
-    be explained with its interval (``share_low``, ``share_high``), the share ``of_null`` of what
+    Beside the columns of :func:`unit_columns`: ``rank``, ``unrelated``, the ``share`` of what is
+    explained with its interval (``share_low``, ``share_high``), the share ``of_null`` of what
     the mean outcome loses (its variance, for squared error), the ``latent`` score, the share
     ``own`` (:func:`own_shares`), ``spread`` and the share of the rows in which a column is
     ``missing``.

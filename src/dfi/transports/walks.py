@@ -63,10 +63,12 @@ CYCLES = 2
 """Random cycles of a graph: one is a ring, along which noise adds up."""
 
 STEPS = 16_000
-"""Predictions of one model over all rows that are walked between. On the diabetes data half as many
-leave standard errors as they are at two thirds of the time, a quarter raises them by 15 %."""
+"""Predictions of one model over all rows that are walked between. On the diabetes data 12,000 leave
+the standard errors that 25,000 have, and 6,000 raise them by 15 %."""
 
 MOST_ROWS, FEWEST_ROWS = 1024, 64
+"""Rows that are walked between, at most and at least, over all folds."""
+
 FEWEST_NODES = 32
 """Rows of a fold's graph; folds with fewer borrow rows of others, as ends of walks alone."""
 
