@@ -20,6 +20,7 @@ BENCHED = json.loads((DOCS / "benchmarks.json").read_text())
 BENCHMARKS = BENCHED["methods"]
 RECORDS = records.read()
 INTERVALS = DOCS / "concepts" / "intervals.md"
+EVIDENCE = DOCS / "evidence" / "index.md"
 SIZES = (250, 500, 1000)
 
 
@@ -68,8 +69,8 @@ def test_page_on_intervals_tells_the_range_at_250_rows():
     assert (low, high) == (round(min(cells), 2), round(max(cells), 2))
 
 
-def test_readme_says_the_ratios_of_the_benchmarks():
-    text = (ROOT / "README.md").read_text()
+def test_evidence_says_the_ratios_of_the_benchmarks():
+    text = EVIDENCE.read_text()
     low, high = said(r"(\d+) to (\d+) times cheaper than `fdfi`", text)
     measured = ratios("fdfi")
     assert (low, high) == (round(min(measured)), round(max(measured)))
@@ -85,12 +86,12 @@ def test_lowest_coverage_without_the_transport_is_the_papers_page():
     """39 % is said in four places, and measured in what-holds."""
     page = (DOCS / "paper" / "what-holds.md").read_text() + (DOCS / "method.md").read_text()
     assert "39 %" in page
-    for path in (ROOT / "README.md", INTERVALS):
+    for path in (EVIDENCE, INTERVALS):
         assert said(r"cover as little as (\d+) %", path.read_text()) == [39.0], path
 
 
-def test_readme_says_the_memory_of_the_page_on_scale():
-    text, scale = (ROOT / "README.md").read_text(), (DOCS / "scale.md").read_text()
+def test_evidence_says_the_memory_of_the_page_on_scale():
+    text, scale = EVIDENCE.read_text(), (DOCS / "scale.md").read_text()
     (peak,) = said(r"peak at ([\d.]+) GiB above the table", text)
     (measured,) = said(r"\*\*([\d.]+) GiB above the table at the peak\*\*", scale)
     assert peak == round(measured, 1)
@@ -106,11 +107,11 @@ def test_answer_in_words_is_that_of_the_table():
     )
     shown = {name: [float(cell) for cell in cells] for name, *cells in row.findall(text)}
     told = said(
-        r"body mass \(`bmi`\) accounts for (\d+) % of the explained variance, `s5` for (\d+) %, "
+        r"Body mass \(`bmi`\) accounts for (\d+) % of the explained variance, `s5` for (\d+) %, "
         r"blood pressure for (\d+) %", text,
     )  # fmt: skip
     assert told == [round(100 * shown[name][0]) for name in ("bmi", "s5", "bp")]
-    ends = said(r"with its interval: (\d+) % to (\d+) % for `bmi`", text)
+    ends = said(r"the interval of `bmi` runs from (\d+) % to (\d+) %", text)
     assert ends == [round(100 * share) for share in shown["bmi"][1:3]]
 
 
@@ -190,7 +191,7 @@ MEASURED = re.compile(
 )
 DECIMAL = re.compile(r"(?<![\w.])\.\d|\d\.\d|\d %|\d (?:GiB|MB)")
 ELSEWHERE = {
-    "README": ["**Intervals that cover.**", "**As many rows as the answer needs**"],
+    "evidence/index": ["**Intervals that cover.**", "**As many rows as the answer needs.**"],
     "change": ["alpha¹ is the Riesz"],
     "concepts/intervals": ["**The transport** is estimated too", "Measured on simulations"],
     "method": ["Gamma is taken by central", "How often the sets hold", "Measured with the true"],
