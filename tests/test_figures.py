@@ -84,7 +84,7 @@ def test_evidence_says_the_ratios_of_the_benchmarks():
 
 def test_lowest_coverage_without_the_transport_is_the_papers_page():
     """39 % is said in four places, and measured in what-holds."""
-    page = (DOCS / "paper" / "what-holds.md").read_text() + (DOCS / "method.md").read_text()
+    page = (DOCS / "paper" / "what-holds.md").read_text() + (DOCS / "limits.md").read_text()
     assert "39 %" in page
     for path in (EVIDENCE, INTERVALS):
         assert said(r"cover as little as (\d+) %", path.read_text()) == [39.0], path
@@ -180,7 +180,7 @@ WRITTEN = ("coverage", "nulls", "benchmarks")
 
 NOT_MEASURED = {
     "cli": "option", "completeness": "", "concepts/intervals": "", "datasets": "function",
-    "method": ("member", "the paper"),
+    "estimator": "member", "limits": "the paper",
     "dependencies": "package", "howto/classes-and-counts": "outcome", "howto/trust": "kind",
     "release": "Python",
 }  # fmt: skip
@@ -194,7 +194,8 @@ ELSEWHERE = {
     "evidence/index": ["**Intervals that cover.**", "**As many rows as the answer needs.**"],
     "change": ["alpha¹ is the Riesz"],
     "concepts/intervals": ["**The transport** is estimated too", "Measured on simulations"],
-    "method": ["Gamma is taken by central", "How often the sets hold", "Measured with the true"],
+    "estimator": ["How often the sets hold"],
+    "formulas": ["Gamma is taken by central", "Measured with the true"],
     "comparators": ["Measured on M1", "Beside hidimstat 0.4"],
     "effects": ["The difference of two fitted regressions"],
     "local": ["How steady it is"],
@@ -244,7 +245,7 @@ def test_page_on_the_method_says_what_the_page_on_nulls_does():
     rows = [row.split("|") for row in known.values() if row.startswith("| 0.1 | 20 |")]
     shown = said(
         r"nominal 90 %: (\.\d+) of three signals and (\.\d+) of the others at n = 300, (\.\d+) and "
-        r"(\.\d+) at n = 600", (DOCS / "method.md").read_text(),
+        r"(\.\d+) at n = 600", (DOCS / "formulas.md").read_text(),
     )  # fmt: skip
     assert shown == [round(float(row[k]), 2) for row in rows for k in (5, 7)]
 
