@@ -182,7 +182,7 @@ NOT_MEASURED = {
     "cli": "option", "completeness": "", "concepts/intervals": "", "datasets": "function",
     "estimator": "member", "limits": "the paper",
     "dependencies": "package", "howto/classes-and-counts": "outcome", "howto/trust": "kind",
-    "release": "Python",
+    "release": "Python", "howto/raw-tables": "the column",
 }  # fmt: skip
 """Tables with decimals that are limits, versions or formulas, by the first word of their head."""
 

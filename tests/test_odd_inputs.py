@@ -105,8 +105,9 @@ def test_other_row_labels_are_matched_by_position():
 
 def test_dates_as_text_are_no_classes():
     days = [f"2024-01-{1 + row % 28:02d}" for row in range(N)]
-    with pytest.raises(TypeError, match=r"Column 'd' holds dates as text, such as '2024-01-01': "):
-        explain(with_column(days, "d"))
+    ambiguous = [f"{1 + row % 12}/{1 + row % 11}/2024" for row in range(N)]
+    with pytest.raises(TypeError, match=r"Column 'd' holds dates as text, such as '1/1/2024': "):
+        explain(with_column(ambiguous, "d"))
     with pytest.raises(TypeError, match=r"59 of its 60 values are dates and '2024-02-30' is not"):
         explain(with_column(["2024-02-30", *days[1:]], "d"))
     declared = with_column(pd.Categorical([f"{1 + row % 3}.1.2024" for row in range(N)]), "d")
@@ -139,7 +140,7 @@ def test_what_is_no_number(text):
     assert spelling(text) is None
 
 
-@pytest.mark.parametrize("value", ["-", "?", "None", "#N/A", ".", "  ", "x", "nan", "inf"])
+@pytest.mark.parametrize("value", ["x", "inf", "#DIV/0!"])
 def test_one_value_that_is_no_number(value):
     message = (
         f"^Column 'c' is text, but 59 of its 60 values are numbers and {value!r} is not: make it "
@@ -149,18 +150,19 @@ def test_one_value_that_is_no_number(value):
         explain(with_text(value))
 
 
-@pytest.mark.parametrize("value", [text for text, how in SPELT.items() if how])
+@pytest.mark.parametrize(
+    "value", [text for text, how in SPELT.items() if how and how != "a currency sign"]
+)
 def test_numbers_written_otherwise_are_named(value):
     with pytest.raises(TypeError, match=f"numbers as text with {SPELT[value]} .*make it numbers"):
         explain(with_text(value))
 
 
+CODES = [str(row % 7) for row in range(N)]
 TABLES = {
-    "pandas": lambda: with_column(TEXT),
-    "objects": lambda: with_column(objects(TEXT)),
-    "blanks": lambda: with_column([f" {text} " for text in TEXT]),
-    "polars": lambda: pl.DataFrame({"a": A[:, 0], "c": TEXT}),
-    "pyarrow": lambda: pa.table({"a": A[:, 0], "c": TEXT}),
+    "codes": lambda: with_column(CODES),
+    "polars": lambda: pl.DataFrame({"a": A[:, 0], "c": CODES}),
+    "pyarrow": lambda: pa.table({"a": A[:, 0], "c": CODES}),
     "array": lambda: np.array([[row, text] for row, text in zip(A[:, 0], TEXT, strict=True)]),
     "lazy": lambda: pl.DataFrame({"a": A[:, 0], "c": TEXT, "y": Y}).lazy(),
 }
@@ -192,10 +194,8 @@ def test_an_outcome_of_numbers_as_text():
 
 
 NUMBERED = {
-    "1 to n": with_column(np.arange(1, N + 1), "k"),
-    "in another order": with_column(ORDER, "k"),
+    "years": with_column(np.arange(1950, 1950 + N), "k"),
     "of an array": np.column_stack([A, np.arange(N)]),
-    "by name": with_column(RNG.choice(10**7, N, replace=False), "customer_id"),
 }
 
 

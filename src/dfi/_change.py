@@ -25,6 +25,7 @@ from dfi.warnings import InferenceWarning, OverlapWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dfi._data.everyday import Identifiers
     from dfi._data.outcome import Task as OutcomeTask
     from dfi._data.problem import UnitsKind
     from dfi._data.table import Missing
@@ -103,6 +104,7 @@ def change(
     frequency_weight: ByPeriod = None,
     clusters: ByPeriod = None,
     missing: Missing = "indicator",
+    identifiers: Identifiers = "drop",
     loss: LossLike = "auto",
     task: OutcomeTask = "auto",
     pos_label: object = None,

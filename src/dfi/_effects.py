@@ -28,6 +28,7 @@ from dfi.results.file import describe_setting
 from dfi.warnings import InferenceWarning, OverlapWarning, warn
 
 if TYPE_CHECKING:
+    from dfi._data.everyday import Identifiers
     from dfi._data.outcome import Task as OutcomeTask
     from dfi._data.problem import Data, UnitsKind
     from dfi._data.table import Missing
@@ -90,6 +91,7 @@ def effects(
     frequency_weight: VectorLike = None,
     clusters: VectorLike = None,
     missing: Missing = "indicator",
+    identifiers: Identifiers = "drop",
     task: OutcomeTask = "auto",
     pos_label: object = None,
     level: float = 0.95,

@@ -411,6 +411,13 @@ COMMON: Mapping[str, Parameter] = {
         option="--groups",
     ),
     "how": Parameter((Choice(("sum", "joint", "shapley")),)),
+    "identifiers": Parameter(
+        (Choice(("drop", "error")),),
+        (
+            "Columns of a frame that name the rows, and free text: left out, which the result says "
+            'in one line, or refused (``"error"``).'
+        ),
+    ),
     "integration": Parameter(
         (
             Choice(("auto",)),

@@ -36,6 +36,7 @@ from dfi.warnings import TransportWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dfi._data.everyday import Identifiers
     from dfi._data.outcome import Task as OutcomeTask
     from dfi._data.problem import UnitsKind
     from dfi._data.table import Missing, Table
@@ -82,6 +83,7 @@ def explain(
     frequency_weight: VectorLike = None,
     clusters: VectorLike = None,
     missing: Missing = "indicator",
+    identifiers: Identifiers = "drop",
     loss: LossLike = "auto",
     task: OutcomeTask = "auto",
     pos_label: object = None,
@@ -139,6 +141,7 @@ def compare(
     frequency_weight: VectorLike = None,
     clusters: VectorLike = None,
     missing: Missing = "indicator",
+    identifiers: Identifiers = "drop",
     loss: LossLike = "auto",
     task: OutcomeTask = "auto",
     pos_label: object = None,
@@ -243,6 +246,7 @@ def sensitivity(
     frequency_weight: VectorLike = None,
     clusters: VectorLike = None,
     missing: Missing = "indicator",
+    identifiers: Identifiers = "drop",
     loss: LossLike = "auto",
     task: OutcomeTask = "auto",
     pos_label: object = None,
@@ -707,6 +711,7 @@ def _specification(fits: Fits, method: Method, key: str) -> dict[str, object]:
         "n_repeats": fits.settings["n_repeats"],
         "weights": fits.weights.kind if fits.data.weighted else "none",
         **({"missing": fits.missing} if fits.missing else {}),
+        **({"everyday": told} if (told := fits.table.everyday.spec()) else {}),
         "random_state": fits.settings["random_state"],
         "n_rows": fits.n_rows,
         **({} if fits.data.fit is None else {"fit_rows": fits.data.n_fit}),

@@ -21,6 +21,7 @@ from dfi.transports.linear_error import FIXED
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dfi._data.everyday import Identifiers
     from dfi._data.outcome import Task as OutcomeTask
     from dfi._data.problem import UnitsKind
     from dfi._data.table import Missing
@@ -104,6 +105,7 @@ class DFI(BaseEstimator):
         max_seconds: float | None = None,
         keep_rows: bool = False,
         missing: Missing = "indicator",
+        identifiers: Identifiers = "drop",
         loss: LossLike = "auto",
         task: OutcomeTask = "auto",
         pos_label: object = None,
@@ -127,6 +129,7 @@ class DFI(BaseEstimator):
         self.max_seconds = max_seconds
         self.keep_rows = keep_rows
         self.missing = missing
+        self.identifiers = identifiers
         self.loss = loss
         self.task = task
         self.pos_label = pos_label

@@ -53,7 +53,7 @@ def test_what_is_in_a_table(run, everyday):
     columns = {column["name"]: column for column in found["columns"]}
     kinds = {name: column["kind"] for name, column in columns.items()}
     assert kinds == {
-        "id": "integer", "income": "number", "limit": "number", "again": "number",
+        "id": "int64", "income": "number", "limit": "number", "again": "number",
         "age": "integer", "married": "boolean", "job": "category", "score": "number, levels",
         "one": "integer", "gap": "number",
     }  # fmt: skip
@@ -80,7 +80,8 @@ def test_it_says_what_explain_then_does(run, everyday):
     assert found["plan"]["models"] == 6
     pooled = kept.diagnostics["pooled_levels"]["columns"]
     assert [c["name"] for c in found["columns"] if c["pooled_levels"]] == list(pooled)
-    assert {c["name"] for c in found["columns"]} == set(kept.names)
+    assert {c["name"] for c in found["columns"]} == {*kept.names, "id"}
+    assert list(kept.spec["everyday"]["left_out"]) == ["id"]
 
 
 def test_nothing_is_fitted_and_nothing_is_written(run, everyday, place, monkeypatch):
@@ -92,19 +93,17 @@ def test_nothing_is_fitted_and_nothing_is_written(run, everyday, place, monkeypa
     assert sorted(place.iterdir()) == before
 
 
-def test_every_refused_column_is_told_with_its_option(run, everyday):
+def test_dates_and_identifiers_are_told(run, everyday):
     days = [dt.date(2020, 1, 1) + dt.timedelta(days=k) for k in range(120)]
     everyday.with_columns(
         when=pl.Series(days), name=pl.Series([f"n{k}" for k in range(120)])
     ).write_csv("data.csv")
-    found = examined(run, "data.csv", "-y", "y", code=4)
-    assert not found["runs"]
-    assert [entry["column"] for entry in found["refused"]] == ["when", "name"]
-    assert "--dates days" in found["refused"][0]["reason"]
-    assert "--drop" in found["refused"][1]["reason"]
-    assert len(found["columns"]) == 12
-    found = examined(run, "data.csv", "-y", "y", "--dates", "days", "--drop", "name")
+    found = examined(run, "data.csv", "-y", "y")
     assert found["runs"]
+    columns = {column["name"]: column for column in found["columns"]}
+    assert len(columns) == 12
+    assert columns["when"]["kind"] == "number, levels"
+    assert columns["name"]["notes"] == ["is left out: 117 different texts in 117 rows"]
 
 
 def test_columns_that_cannot_be_read_are_told_together(run, everyday):
@@ -112,7 +111,7 @@ def test_columns_that_cannot_be_read_are_told_together(run, everyday):
     mostly = ["oops", *map(str, range(119))]
     wrong = everyday.with_columns(
         rate=pl.Series(rate),
-        price=pl.Series([f"${k}" for k in range(120)]),
+        price=pl.Series([f"{k + 1},{k:03d}" for k in range(120)]),
         mostly=pl.Series(mostly),
     )
     wrong.write_csv("data.csv")
@@ -215,7 +214,7 @@ def test_timestamps_are_dates_and_a_stored_index_is_no_feature(run, place):
     frame = pl.DataFrame(rng.standard_normal((80, 2)), schema=["a", "y"])
     frame = frame.with_columns(t=pl.Series(times), __index_level_0__=pl.int_range(80))
     frame.write_parquet("t.parquet")
-    for options, kind in ([], "date or time"), (["--dates", "days"], "number"):
-        found = examined(run, "t.parquet", "-y", "y", *options, code=0 if options else 4)
+    for options, kind in ([], "number"), (["--dates", "days"], "number"):
+        found = examined(run, "t.parquet", "-y", "y", *options)
         seen = {column["name"]: column["kind"] for column in found["columns"]}
         assert seen == {"a": "number", "t": kind}

@@ -42,7 +42,11 @@ BAD_FILES = {
     "constant target": (b"a,b,y\n" + b"1,2,3\n2,5,3\n3,1,3\n" * 20, 4, "constant"),
     "one row": (b"a,b,y\n1,2,3\n", 4, "row"),
     "infinite": (BASE.encode() + b"inf,2,3\n", 4, "'a'"),
-    "dates": (b"a,b,y\n" + b"2020-01-01,2,3\n2020-01-02,1,5\n" * 30, 4, "'a'"),
+    "dates": (
+        b"a,b,y\n" + b"1/2/2020,2,3\n2/1/2020,1,5\n3/4/2020,1,4\n" * 20,
+        4,
+        "may be read as",
+    ),
     "only the target": (b"y\n" + b"1\n2\n3\n" * 20, 4, "no feature is left"),
     "all constant": (b"a,b,y\n" + b"1,1,3\n1,1,5\n" * 30, 4, "constant"),
 }

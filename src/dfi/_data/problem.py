@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import numbers
-import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
@@ -13,6 +12,14 @@ import numpy as np
 
 from dfi._data.columns import Column
 from dfi._data.dependence import Clusters
+from dfi._data.everyday import (
+    FEWEST_IDENTIFIED,
+    NAMES_ROWS,
+    Everyday,
+    missing_rows,
+    read_everyday,
+    without_rows,
+)
 from dfi._data.folds import read_row_groups
 from dfi._data.frames import check_same_order, column_named, row_labels, split_column
 from dfi._data.groups import Groups, read_groups
@@ -26,6 +33,7 @@ from dfi.warnings import ConstantColumnWarning, IdentifierWarning, MissingValues
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dfi._data.everyday import Identifiers
     from dfi._data.outcome import Outcome, Task
     from dfi._data.source import RowSource
     from dfi._data.table import Missing, Table
@@ -34,13 +42,15 @@ if TYPE_CHECKING:
 
 UnitsKind = Literal["columns", "groups"]
 
+ROLES = {
+    "sample_weight": "the weights' column",
+    "frequency_weight": "the column of counts",
+    "clusters": "the column of clusters",
+}
+"""What a column of a frame may be beside a feature and the outcome, by parameter."""
+
 LARGEST_COLUMN = 1e140
 """A column enters by its variance: the square of its spread, and the inverse of that."""
-
-FEWEST_IDENTIFIED = 21
-"""Rows from which another whole number in each is no accident: as for columns of text."""
-
-_NAMES_ROWS = re.compile(r"(?:^|[\W_])(?:id|ids|uid|uuid|guid|rowid|row|index|idx|nr)$", re.I)
 
 LARGEST_OUTCOME = 1e45
 """A score is a square of the outcome, and the skewness of its estimate a sixth power."""
@@ -298,6 +308,8 @@ def read_data(
     task: Task = "auto",
     pos_label: object = None,
     counted: bool = False,
+    identifiers: Identifiers = "drop",
+    prefit: bool = False,
     beside: Mapping[str, object] | None = None,
 ) -> Data:
     """Read a table, its outcome and what belongs to its rows and columns."""
@@ -308,39 +320,48 @@ def read_data(
         raise InvalidParameterError(
             f"{argument('units', 'groups')} makes groups the units", "feature_groups", name_groups()
         )
-    vectors = {
+    vectors: dict[str, VectorLike] = {
         "y": y,
         "sample_weight": sample_weight,
         "frequency_weight": frequency_weight,
         "clusters": clusters,
     }
     check_same_order(X, {**vectors, **(beside or {})})
-    target, weight_name, count_name = (
-        column_named(X, vectors[role]) for role in ("y", "sample_weight", "frequency_weight")
-    )
-    for role, name in (("sample_weight", weight_name), ("frequency_weight", count_name)):
-        if target is not None and name == target:
+    target = column_named(X, y)
+    for role, what in ROLES.items():
+        name = column_named(X, vectors[role])
+        if name is None:
+            continue
+        if name == target:
             raise ValueError(
                 f"{TARGET} and {argument(role)} both name the column {target!r}: name another"
             )
-    if weight_name is not None:
-        X, sample_weight = split_column(X, weight_name, "sample_weight", "the weights' column")
-    if count_name is not None:
-        X, frequency_weight = split_column(
-            X, count_name, "frequency_weight", "the column of counts"
-        )
+        X, vectors[role] = split_column(X, name, role, what)
+    sample_weight, frequency_weight, clusters = (vectors[role] for role in ROLES)
     if target is not None:
         X, y = split_column(X, target)
-    table, kept = read_complete(X, missing=missing)
+    labels, everyday = row_labels(X), Everyday()
+    if not prefit:  # a fitted model knows the columns as they are
+        X, everyday = read_everyday(X, identifiers)
+    gone = missing_rows(y) if target is not None else np.zeros(0, dtype=bool)
+    if gone.all():
+        gone = gone[:0]
+    everyday = replace(everyday, rows=int(gone.sum()))
+    table, kept = read_complete(without_rows(X, gone) if everyday.rows else X, missing=missing)
+    table = replace(table, everyday=everyday)
+    incomplete = 0 if kept is None else int((~kept).sum())
+    if everyday.rows:
+        complete, kept = kept, ~gone
+        kept[kept] = True if complete is None else complete
     n_rows = table.n_rows if kept is None else len(kept)
     outcome = read_outcome(y, n_rows, kept, task=task, positive=pos_label, counted=counted)
     if target is not None:
         # columns of pyarrow do not know their names
         outcome = replace(outcome, name=target)
     weights = read_weights(sample_weight, n_rows, frequency_weight, kept)
-    if kept is not None:
+    if incomplete:
         warn(
-            f"{n_rows - table.n_rows} of {n_rows} rows with missing values left out",
+            f"{incomplete} of {n_rows} rows with missing values left out",
             MissingValuesWarning,
         )
     table = table.without(weights.values == 0)
@@ -365,7 +386,7 @@ def read_data(
         dropped=n_rows - table.n_rows,
         joint=units == "groups",
         kept=kept,
-        labels=row_labels(X),
+        labels=labels,
     )
     refuse_extreme(data)
     warn_constant(table, table.constant)
@@ -439,8 +460,10 @@ def warn_identifiers(table: Table) -> None:
     for column in table.columns:
         if column.kind not in ("integer", "real") or column.width > 1:
             continue
+        if column.name in table.everyday.days:
+            continue
         values = table.matrix[:, column.positions[0]]
-        named = column.kind == "integer" and _NAMES_ROWS.search(column.name) is not None
+        named = column.kind == "integer" and NAMES_ROWS.search(column.name) is not None
         wide = float(values.max()) - float(values.min())
         if not named and not n - 1 <= wide <= 2 * n:
             continue

@@ -16,6 +16,7 @@ from dfi._checks import did_you_mean
 from dfi._data import source
 from dfi._data.columns import Column, Reading, read_array_column, read_column, refuse_rounded
 from dfi._data.distinct import summed_levels
+from dfi._data.everyday import NOTHING, Everyday, names_rows
 from dfi._data.frames import (
     Library,
     build_frame,
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from dfi._types import Array, Bools, Floats, Frame, Native
 
 GIB = 2**30
-# A column with more levels than this, and more than one level per two rows, names its rows.
-_IDENTIFIER_LEVELS = 20
 _MANY_LEVELS = 50
 # More levels than this are not worth a 0/1 column each where the rows are many: 4,000 of them at
 # 20,000 rows take a quarter of an hour and 3 GiB.
@@ -79,7 +78,8 @@ class Table:
     counted, is one 0/1 column, with more a full one-hot block, with one a constant. ``columns``
     are the units that are given scores, ``header`` the column index of a pandas frame, and
     ``present`` the rows whose values count as observed (None: all). Of a table that these rows are
-    only a sample of, ``known`` says what all of its rows showed.
+    only a sample of, ``known`` says what all of its rows showed; ``everyday`` is what was done to
+    columns of a raw frame.
     """
 
     matrix: Floats
@@ -88,6 +88,7 @@ class Table:
     header: object = None
     present: Bools | None = None
     known: Known | None = None
+    everyday: Everyday = NOTHING
 
     @property
     def n_rows(self) -> int:
@@ -217,7 +218,7 @@ class Table:
 
     def like(self, X: Frame) -> Table:
         """Read another table with the columns, levels and dtypes of this one."""
-        _, labels, readings, _ = _open(X, max_dense_bytes=GIB, min_rows=1)
+        _, labels, readings, _ = _open(self.everyday.read(X), max_dense_bytes=GIB, min_rows=1)
         found = dict(zip(map(str, labels), readings, strict=True))
         _require_same_names(self.names, tuple(found))
         _refuse_infinite(readings)
@@ -542,7 +543,7 @@ def check_levels(name: str, levels: Sequence[object], n_observed: int, n_rows: i
 
 def refuse_levels(name: str, levels: Sequence[object], n_observed: int, n_rows: int) -> None:
     """Raise if a categorical column names its rows, or has too many levels."""
-    if n_observed > max(_IDENTIFIER_LEVELS, n_rows / 2):
+    if names_rows(n_observed, n_rows):
         raise identifier_error(name, str(n_observed), f" in {n_rows} rows")
     if len(levels) > _MOST_LEVELS and 8 * n_rows * len(levels) > _MOST_LEVEL_BYTES:
         pool = worded(

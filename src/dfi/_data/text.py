@@ -73,6 +73,11 @@ def spelling(text: str) -> str | None:
     return None
 
 
+def is_code(text: str) -> bool:
+    """Return whether a text is a code of digits, such as the postal code 00501, and no quantity."""
+    return re.match(r"[+-]?0\d", text.strip()) is not None
+
+
 _REMEDIES = {
     "a hexadecimal number": "{}.map(lambda text: int(text, 16))",
     "an exponent after D": "{}.str.replace('D', 'E').astype(float)",
@@ -121,7 +126,7 @@ def _quoted(text: str) -> str:
 def find_numbers(values: Iterable[object] | Mapping[str, int]) -> TextNumbers | None:
     """Return what a column of text shows if it was meant as numbers, None where it was not."""
     counts = Counter(values)
-    if len(counts) <= HARMLESS_LEVELS:
+    if len(counts) <= HARMLESS_LEVELS or any(is_code(str(text)) for text in counts):
         return None
     spelt = {text: spelling(str(text)) for text in counts}
     n_numbers = _most(counts, {text for text in counts if spelt[text] is not None})

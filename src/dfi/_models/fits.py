@@ -334,8 +334,9 @@ class Fits:
         The columns' shares of them, and whether the model gets the values as missing or the mean
         of the observed beside an indicator; or how many rows were left out.
         """
-        if self.data.dropped:
-            return {"how": "drop", "rows": self.data.dropped}
+        incomplete = self.data.dropped - self.table.everyday.rows
+        if incomplete:
+            return {"how": "drop", "rows": incomplete}
         if not self.table.missing:
             return {}
         view = (

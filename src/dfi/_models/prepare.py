@@ -18,6 +18,7 @@ from dfi._parameters import TABLE, argument, taken_by, validated
 from dfi.losses import resolve_loss
 
 if TYPE_CHECKING:
+    from dfi._data.everyday import Identifiers
     from dfi._data.outcome import Task
     from dfi._data.problem import Data, UnitsKind
     from dfi._data.table import Missing
@@ -43,6 +44,7 @@ def prepare(
     frequency_weight: VectorLike = None,
     clusters: VectorLike = None,
     missing: Missing = "indicator",
+    identifiers: Identifiers = "drop",
     loss: LossLike = "auto",
     task: Task = "auto",
     pos_label: object = None,
@@ -95,7 +97,7 @@ def prepare(
         check_streamed(cv, clusters)
         data = read_streamed(given, sizes, seeds, partial(progress_bar, progress))
     else:
-        data = read_data(**taken_by(read_data, given))
+        data = read_data(**taken_by(read_data, given), prefit=prefit)
         data = with_fit_rows(data, fit_rows, seeds, cv=cv, prefit=prefit)
     return fits_of(**taken_by(fits_of, {**given, "data": data, "loss": chosen, "seeds": seeds}))
 
@@ -116,9 +118,9 @@ def fits_of(
     """Split data that were read already, or take a fitted model for them, as ``cv`` says."""
     if data.dropped and not (isinstance(cv, int | np.integer | str) or hasattr(cv, "split")):
         raise ValueError(
-            f"{argument('missing', 'drop')} leaves out {data.dropped} rows, so that the row "
-            f"numbers in cv are no longer those of {TABLE}: pass a number of folds or a splitter, "
-            "or drop the rows first"
+            f"{data.dropped} rows with missing values are left out, so that the row numbers in cv "
+            f"are no longer those of {TABLE}: pass a number of folds or a splitter, or drop the "
+            "rows first"
         )
     if isinstance(cv, str) and cv != "prefit":
         raise ValueError(f"unknown cv {cv!r}: pass a number of folds, a splitter or 'prefit'")

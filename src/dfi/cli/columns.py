@@ -10,8 +10,10 @@ import difflib
 import re
 from typing import TYPE_CHECKING
 
+import narwhals as nw
 import polars as pl
 
+from dfi._data.everyday import read_numbers
 from dfi._data.text import find_dates, find_numbers, spelling
 from dfi.cli.console import ColumnsRefused, Refusals, Refused
 from dfi.cli.options import Decimal
@@ -119,6 +121,10 @@ def _with_numbers(column: pl.Series, request: Request) -> pl.Series | None:
     if request.numbers == "marked":
         _refuse_two_scales(name, values, request.decimal)
         return _converted(column, request.decimal)
+    if request.decimal == ".":
+        numbers = read_numbers(nw.from_native(column, series_only=True))
+        if numbers is not None:
+            return pl.Series(name, numbers, nan_to_null=True)
     _refuse_marks(name, values, request.decimal)
     return None
 

@@ -39,7 +39,6 @@ class Spelling:
 
     encoding: str = "utf-8"
     decimal: Decimal = "."
-    dates: bool = False
     without: tuple[str, ...] = ()
     levels: bool = False
     named: tuple[str, ...] = ()
@@ -47,12 +46,11 @@ class Spelling:
     @classmethod
     def of(cls, request: Request) -> Spelling:
         """Return what a request says."""
-        dates = request.dates is not None or request.time is not None
         without = tuple(split_names(request.drop))
         levels = request.numbers == "text"
         roles = (request.weights, request.frequency_weights, request.time, request.clusters)
         named = {*without, *split_names(request.categorical), *filter(None, roles)}
-        return cls(request.encoding, request.decimal, dates, without, levels, tuple(named))
+        return cls(request.encoding, request.decimal, without, levels, tuple(named))
 
 
 def decoded(content: bytes, label: str, encoding: str) -> bytes:
@@ -99,8 +97,7 @@ def read_delimited(own: str, content: bytes, label: str, written: Spelling) -> p
             # a point would have been read as a decimal one: what it is, is decided later
             fractions = [name for name, dtype in frame.schema.items() if dtype.is_float()]
             frame = _read_csv(text, separator, dict.fromkeys(fractions, pl.String()))
-        if written.dates:
-            frame = _with_sure_dates(frame, text, separator, written.without)
+        frame = _with_sure_dates(frame, text, separator, written.without)
     except pl.exceptions.PolarsError:
         _refuse_ragged(text, separator, len(header), label)
         raise

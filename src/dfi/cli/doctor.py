@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
+from dfi._data.everyday import NOTHING, read_everyday
 from dfi._data.outcome import Outcome
 from dfi._data.source import LARGE_ROWS
 from dfi._data.table import refused_columns
@@ -119,8 +120,10 @@ def examine(request: Request, console: Console, settings: dict[str, Any]) -> Tab
             raise
         return TableReport(refused={name: text for name, (_, text) in aside.items()})
     refused = {name: text for name, (_, text) in aside.items()}
-    X = arguments["X"]
+    whole = X = arguments["X"]
+    everyday = NOTHING
     if not _is_lazy(X):
+        X, everyday = read_everyday(X, "drop")
         found = refused_columns(X)
         refused |= found
         if len(found) == X.width:
@@ -154,7 +157,11 @@ def examine(request: Request, console: Console, settings: dict[str, Any]) -> Tab
     seen = _with_duplicates([_seen(fits, column, pools) for column in fits.table.columns], fits)
     if not _is_lazy(X):
         known = {one.name: one for one in seen}
-        seen = [known.get(name) or _refused(X[name]) for name in X.columns]
+        known |= {name: replace(known[name], kind="date, as days") for name in everyday.days}
+        seen = [
+            known.get(name) or _refused(whole[name], everyday.left_out.get(name))
+            for name in whole.columns
+        ]
         seen += [_refused(column) for column, _ in aside.values()]
     return TableReport(
         fits.n_rows,
@@ -196,16 +203,18 @@ def _target(fits: Fits) -> dict[str, object]:
     return found
 
 
-def _refused(column: pl.Series) -> ColumnReport:
+def _refused(column: pl.Series, identifier: str | None = None) -> ColumnReport:
     kind = "date or time" if is_time(column.dtype) else str(column.dtype).lower()
     if kind == "string":
         dates = find_dates(column.drop_nulls().to_list())
         kind = "text" if dates is None else "date or time"
     distinct = column.drop_nulls().n_unique() if kind == "text" else None
     values = "refused" if distinct is None else f"{distinct:,} different"
+    notes = () if identifier is None else (f"is left out: {identifier}",)
     return ColumnReport(
-        column.name, kind, distinct, values, column.null_count() / max(1, len(column))
-    )
+        column.name, kind, distinct, values if identifier is None else "left out",
+        column.null_count() / max(1, len(column)), notes, identifier=identifier is not None,
+    )  # fmt: skip
 
 
 def _seen(fits: Fits, column: Column, pools: bool) -> ColumnReport:

@@ -16,7 +16,7 @@ from dfi.results import views, words
 from dfi.results.file import thaw
 from dfi.results.numbers import number, ordinal, p_value, percent
 from dfi.results.tables import SHARE_COLUMNS, rank_table
-from dfi.results.text import UNRELATED, missing_text
+from dfi.results.text import UNRELATED, everyday_text, missing_text
 from dfi.transports import TRANSPORTS
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ def summarize(
         },
         "scored": views.group_scores(result),
         "missing": missing_text(result),
+        "everyday": everyday_text(result),
         "overlap": views.overlaps(result),
         "inside": _inside(result, features),
         "blocks": _blocks(result),

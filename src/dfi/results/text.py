@@ -64,7 +64,7 @@ def result_text(result: Importance) -> str:
     if unrelated:
         units = "unit scores" if unrelated == 1 else "units score"
         lines.append(f"{unrelated} {units} exactly 0: {UNRELATED}")
-    told = [dependence_text(result), missing_text(result)]
+    told = [dependence_text(result), missing_text(result), everyday_text(result)]
     return "\n".join([*lines, *(line for line in told if line)])
 
 
@@ -72,6 +72,22 @@ def dependence_text(result: Importance) -> str | None:
     """Say which standard errors these are; None for those of independent rows."""
     words = result.basis.words
     return None if words == "independent rows" else f"standard errors: {words}"
+
+
+def everyday_text(result: Importance) -> str | None:
+    """Say what was done to the columns of a raw frame; None where nothing was."""
+    done = result.spec.get("everyday")
+    if not isinstance(done, MappingProxyType):
+        return None
+    rows = done.get("rows_without_outcome")
+    out = done.get("left_out", {})
+    parts = [
+        f"read as days: {', '.join(done['days'])}" if "days" in done else "",
+        f"read as numbers: {', '.join(done['numbers'])}" if "numbers" in done else "",
+        f"left out: {', '.join(f'{name} ({why})' for name, why in out.items())}" if out else "",
+        f"{rows} row{'s' * (rows != 1)} without an outcome left out" if rows else "",
+    ]
+    return "; ".join(part for part in parts if part)
 
 
 def missing_shares(result: Importance) -> dict[str, float]:

@@ -1,0 +1,178 @@
+"""Raw frames: dates, numbers as text, identifiers and rows without an outcome have one reading."""
+
+import datetime as dt
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dfi
+from dfi._data.everyday import read_everyday
+
+N = 80
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal(N)
+DAYS = RNG.integers(0, 900, N)
+START = dt.date(2020, 1, 1)
+EPOCH = dt.date(1970, 1, 1)
+Y = X + DAYS / 300 + RNG.standard_normal(N)
+DATES = [START + dt.timedelta(days=int(day)) for day in DAYS]
+SINCE = np.array([(date - EPOCH).days for date in DATES], dtype=float)
+
+FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
+
+
+def read(values, library="pandas"):
+    """Return what becomes of a column beside another one, and the record of it."""
+    frame, everyday = read_everyday(FRAMES[library]({"x": X, "c": values}), "drop")
+    return frame, everyday
+
+
+def column(frame):
+    return np.asarray(frame["c"], dtype=float)
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_dates_are_days_since_1970(library):
+    ways = {
+        "dates": DATES,
+        "moments": [dt.datetime(d.year, d.month, d.day) for d in DATES],
+        "iso": [d.isoformat() for d in DATES],
+        "slashes": [d.strftime("%Y/%m/%d") for d in DATES],
+        "day last": [d.strftime("%d.%m.%Y") for d in DATES],
+        "aware": [f"{d.isoformat()}T00:00:00+00:00" for d in DATES],
+    }
+    for way, values in ways.items():
+        frame, everyday = read(values, library)
+        assert everyday.days == ("c",), way
+        np.testing.assert_allclose(column(frame), SINCE, err_msg=way)
+
+
+def test_gaps_among_dates_stay_gaps_and_durations_are_days():
+    dated = pd.Series(DATES).astype("datetime64[ns]")
+    dated[3] = pd.NaT
+    frame, _ = read(dated)
+    assert np.isnan(column(frame)[3])
+    np.testing.assert_allclose(np.delete(column(frame), 3), np.delete(SINCE, 3))
+    frame, _ = read(pd.to_timedelta(DAYS, unit="D"))
+    np.testing.assert_allclose(column(frame), DAYS)
+
+
+def test_dates_that_may_be_read_in_two_ways_are_refused():
+    early = [dt.date(2020, 1 + k % 12, 1 + k % 11) for k in range(N)]
+    frame = pd.DataFrame({"x": X, "c": [d.strftime("%d/%m/%Y") for d in early]})
+    with pytest.raises(TypeError, match="Column 'c' holds dates as text"):
+        dfi.explain(frame, Y, "linear")
+
+
+@pytest.mark.parametrize("library", FRAMES)
+@pytest.mark.parametrize(
+    "write", [str, " {:.3f} ".format, "${:.2f}".format, "{:.1f} %".format, "{:,.2f}".format]
+)
+def test_numbers_as_text_are_numbers(library, write):
+    values = RNG.uniform(2e6, 5e6, N)
+    texts = [write(value) for value in values]
+    texts[5] = "n/a"
+    frame, everyday = read(texts, library)
+    assert everyday.numbers == ("c",)
+    read_back = column(frame)
+    assert np.isnan(read_back[5])
+    np.testing.assert_allclose(np.delete(read_back, 5), np.delete(values, 5), rtol=1e-6, atol=0.06)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [f"{k % 5}" for k in range(N)],
+        [f"{k:05d}" for k in range(N)],
+        [f"{k / 7:.2f}".replace(".", ",") for k in range(N)],
+        [f"${k}.5" if k % 2 else f"€{k}.5" for k in range(N)],
+        [f"{k}.5 %" if k % 2 else f"{k}.5" for k in range(N)],
+    ],
+    ids=["classes", "codes", "commas", "currencies", "percent"],
+)
+def test_text_with_two_readings_is_left_alone(texts):
+    _, everyday = read(texts)
+    assert not everyday.numbers
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_identifiers_are_left_out_and_named(library):
+    table = FRAMES[library](
+        {
+            "id": [f"K{k:03d}" for k in range(N)],
+            "nr": RNG.choice(10**6, N, replace=False),
+            "line": RNG.permutation(N),
+            "year": np.arange(1930, 1930 + N),
+            "x": X,
+            "y": Y,
+        }
+    )
+    with pytest.warns(dfi.warnings.IdentifierWarning, match="'year'"):
+        result = dfi.explain(table, "y", "linear")
+    assert result.names == ("year", "x")
+    assert set(result.spec["everyday"]["left_out"]) == {"id", "nr", "line"}
+    assert "left out: id (80 different texts in 80 rows)" in str(result)
+    with pytest.raises(TypeError, match="'id' has 80 different values"):
+        dfi.explain(table, "y", "linear", identifiers="error")
+
+
+def test_a_table_of_identifiers_alone_says_so():
+    with pytest.raises(TypeError, match="looks like an identifier"):
+        dfi.explain(pd.DataFrame({"c": [f"K{k}" for k in range(N)]}), Y, "linear")
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_rows_without_an_outcome_are_left_out(library):
+    outcome = [None if k in (3, 7) else float(value) for k, value in enumerate(Y)]
+    table = FRAMES[library]({"x": X, "z": np.roll(X, 1), "w": np.ones(N), "y": outcome})
+    result = dfi.explain(table, "y", "linear", sample_weight="w")
+    kept = np.delete(np.arange(N), [3, 7])
+    frame = pd.DataFrame({"x": X, "z": np.roll(X, 1)})
+    plain = dfi.explain(frame.iloc[kept], Y[kept], "linear", sample_weight=np.ones(N - 2))
+    np.testing.assert_allclose(result.scores, plain.scores, rtol=1e-12)
+    assert "2 rows without an outcome left out" in str(result)
+    assert "missing" not in result.spec
+    with pytest.raises(ValueError, match="2 rows with missing values are left out"):
+        dfi.explain(
+            table, "y", "linear", sample_weight="w", cv=[(np.arange(40), np.arange(40, 80))]
+        )
+
+
+def test_rows_without_an_outcome_and_rows_with_gaps_are_counted_apart():
+    outcome, values = Y.copy(), X.copy()
+    outcome[[3, 7]] = np.nan
+    values[[7, 9]] = np.nan
+    table = pd.DataFrame({"x": values, "z": np.roll(X, 1), "y": outcome})
+    with pytest.warns(dfi.warnings.MissingValuesWarning, match="1 of 80 rows"):
+        result = dfi.explain(table, "y", "linear", missing="drop")
+    assert result.spec["missing"]["rows"] == 1
+    assert result.spec["everyday"]["rows_without_outcome"] == 2
+    assert result.basis.n_rows == N - 3
+
+
+def test_clusters_are_named_by_a_column():
+    school = RNG.integers(0, 20, N)
+    table = pd.DataFrame({"x": X, "z": np.roll(X, 1), "school": school, "y": Y})
+    named = dfi.explain(table, "y", "linear", clusters="school")
+    given = dfi.explain(table.drop(columns="school"), "y", "linear", clusters=school)
+    assert named.names == ("x", "z")
+    np.testing.assert_array_equal(named.se, given.se)
+
+
+def test_new_rows_are_read_in_the_same_way():
+    table = pd.DataFrame({"id": [f"K{k}" for k in range(N)], "day": DATES, "x": X})
+    model = dfi.DFI(estimator="linear").fit(table, Y)
+    raw = model.local(table.iloc[:5])
+    assert list(raw.names) == ["day", "x"]
+    np.testing.assert_allclose(
+        raw.values, model.local(table.iloc[:5].drop(columns="id")).values, rtol=1e-12
+    )
+
+
+def test_fitted_models_get_the_columns_that_they_know():
+    table = pd.DataFrame({"day": pd.Series(DATES).astype("datetime64[ns]"), "x": X})
+    with pytest.raises(TypeError, match="'day' holds dates or times"):
+        dfi.explain(table, Y, lambda rows: rows["x"], cv="prefit")
