@@ -102,7 +102,7 @@ def test_dates_and_identifiers_are_told(run, everyday):
     assert found["runs"]
     columns = {column["name"]: column for column in found["columns"]}
     assert len(columns) == 12
-    assert columns["when"]["kind"] == "number, levels"
+    assert columns["when"]["kind"] == "date, as days"
     assert columns["name"]["notes"] == ["is left out: 117 different texts in 117 rows"]
 
 
@@ -214,7 +214,7 @@ def test_timestamps_are_dates_and_a_stored_index_is_no_feature(run, place):
     frame = pl.DataFrame(rng.standard_normal((80, 2)), schema=["a", "y"])
     frame = frame.with_columns(t=pl.Series(times), __index_level_0__=pl.int_range(80))
     frame.write_parquet("t.parquet")
-    for options, kind in ([], "number"), (["--dates", "days"], "number"):
+    for options, kind in ([], "date, as days"), (["--dates", "days"], "number"):
         found = examined(run, "t.parquet", "-y", "y", *options)
         seen = {column["name"]: column["kind"] for column in found["columns"]}
         assert seen == {"a": "number", "t": kind}
