@@ -59,8 +59,6 @@ class InvalidParameterError(ValueError, TypeError):
 
 
 class Constraint(Protocol):
-    """One thing that a parameter may be."""
-
     @property
     def words(self) -> str:
         """What it must be, as it stands after "must be"."""
@@ -81,25 +79,20 @@ class Flag:
     names: tuple[str, ...] = ()
 
     def allows(self, value: object) -> bool:
-        """Return whether a value is a boolean."""
         # numpy's boolean is known by its name: nothing here needs numpy
         return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
 
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole number from ``least`` on."""
-
     least: int = 0
     names: tuple[str, ...] = ()
 
     @property
     def words(self) -> str:
-        """What it must be."""
         return f"a whole number of {self.least} or more"
 
     def allows(self, value: object) -> bool:
-        """Return whether a value is such a number."""
         return is_whole(value) and value >= self.least  # type: ignore[operator]
 
 
@@ -111,7 +104,6 @@ class Nonzero:
     names: tuple[str, ...] = ()
 
     def allows(self, value: object) -> bool:
-        """Return whether a value is such a number."""
         return is_whole(value) and value != 0
 
 
@@ -127,7 +119,6 @@ class Real:
     names: tuple[str, ...] = ()
 
     def allows(self, value: object) -> bool:
-        """Return whether a value is a number in the interval."""
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             return False
         number: int | float = value  # type: ignore[assignment]
@@ -138,58 +129,44 @@ class Real:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of some strings."""
-
     names: tuple[str, ...]
 
     @property
     def words(self) -> str:
-        """What it must be."""
         return listed(map(repr, self.names))
 
     def allows(self, value: object) -> bool:
-        """Return whether a value is one of them."""
         return isinstance(value, str) and value in self.names
 
 
 @dataclass(frozen=True)
 class Text:
-    """A string, or the path of a file where ``path``."""
-
     words: str = "a string"
     path: bool = False
     names: tuple[str, ...] = ()
 
     def allows(self, value: object) -> bool:
-        """Return whether a value is a string or a path."""
         return isinstance(value, str) or (self.path and isinstance(value, os.PathLike))
 
 
 @dataclass(frozen=True)
 class Function:
-    """What can be called."""
-
     words: str = "a function"
     names: tuple[str, ...] = ()
 
     def allows(self, value: object) -> bool:
-        """Return whether a value can be called."""
         return callable(value)
 
 
 @dataclass(frozen=True)
 class Nothing:
-    """None, where it is not the default."""
-
     names: tuple[str, ...] = ()
 
     @property
     def words(self) -> str:
-        """What it must be."""
         return worded("None", "all")
 
     def allows(self, value: object) -> bool:
-        """Return whether a value is None."""
         return value is None
 
 
@@ -203,7 +180,6 @@ class Named:
     names: tuple[str, ...] = ()
 
     def allows(self, value: object) -> bool:
-        """Return whether a value is of the class, or of one made from it."""
         return self.kind in (base.__name__ for base in type(value).__mro__)
 
 
@@ -236,7 +212,6 @@ class Parameter:
 
     @property
     def type(self) -> str:
-        """The type, as docstrings write it."""
         return self.kind or listed(_type_of(one) for one in self.allowed)
 
 
@@ -729,7 +704,6 @@ DROP = ("drop it", "leave it out with --drop")
 
 
 def name_groups() -> str:
-    """Return how groups of features are given."""
     return worded("pass feature_groups={'name': ['column', ...], ...}", "name them with --groups")
 
 
@@ -770,7 +744,6 @@ def _typed(value: object) -> str:
 
 
 def is_whole(value: object) -> bool:
-    """Return whether a value is a whole number, no boolean."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
@@ -791,7 +764,6 @@ def shown(value: object) -> str:
 
 
 def taken_by(function: Callable[..., object], given: Mapping[str, object]) -> dict[str, Any]:
-    """Return those of some arguments that a function takes, by name, to pass them on to it."""
     return {name: given[name] for name in inspect.signature(function).parameters if name in given}
 
 
@@ -802,7 +774,6 @@ def constraints_of(owner: str, name: str) -> Constraints:
 
 
 def check_one(name: str, value: object, allowed: Constraints, *, optional: bool = False) -> None:
-    """Raise if a value is none of what its parameter may be."""
     if not allowed or (optional and value is None) or any(one.allows(value) for one in allowed):
         return
     # choices are strings one by one, so that the last "or" comes before the very last of all
@@ -940,7 +911,6 @@ def documented(kind: C) -> C:
 
 
 def described(text: str | None, signature: inspect.Signature) -> str | None:
-    """Return a docstring that describes all parameters of a signature, in its order."""
     if text is None:
         return None
     text = inspect.cleandoc(text)

@@ -303,7 +303,6 @@ def sensitivity(
 def _settings(
     transports: Sequence[TransportLike] | None, epsilons: Sequence[float] | None, solved: bool
 ) -> dict[str, Transport]:
-    """Return the transports by label."""
     if (transports is None) == (epsilons is None):
         raise TypeError(f"pass either {argument('transports', ...)} or {argument('epsilons', ...)}")
     name, given = ("epsilons", epsilons) if transports is None else ("transports", transports)
@@ -348,7 +347,6 @@ class FittedSource:
     keep_rows: bool = False
 
     def grouped(self, groups: GroupsLike, how: Literal["joint", "shapley"]) -> Importance:
-        """Return the importance of groups that are the units of the transport."""
         data = self.fits.data
         found = data.groups if groups is None else read_groups(groups, data.table.names)
         fits = replace(self.fits, data=replace(data, groups=found, joint=True))
@@ -366,7 +364,6 @@ class FittedSource:
         refine: int | None = None,
         background: int = BACKGROUND,
     ) -> LocalAttributions:
-        """Return the contributions of units to the predictions of single rows."""
         fits = _one_outcome(self.fits, outcome)
         if sample is not None:
             rows = _sampled(fits, sample)
@@ -419,8 +416,6 @@ def _one_outcome(fits: Fits, outcome: str | None) -> Fits:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows to explain: a table of them, where they stand, and which of the fits' rows they are."""
-
     table: Table
     places: Ints
     held_out: Ints | None
@@ -619,7 +614,6 @@ def importance(
     *,
     keep_rows: bool = False,
 ) -> Importance:
-    """Put influence values into a result, with what they depend on."""
     result = _by_row(fits, method, key, part, level, keep_rows=keep_rows)
     if keep_rows or fits.n_rows <= source.LARGE_ROWS:
         return result
@@ -631,7 +625,6 @@ def importance(
 def _by_row(
     fits: Fits, method: Method, key: str, part: MethodResult, level: float, *, keep_rows: bool
 ) -> Importance:
-    """Put influence values into a result, row by row."""
     diagnostics = dict(part.diagnostics)
     if part.monte_carlo_se is not None:
         diagnostics["monte_carlo_se"] = part.monte_carlo_se.tolist()
@@ -681,7 +674,6 @@ def _by_row(
 
 
 def _specification(fits: Fits, method: Method, key: str) -> dict[str, object]:
-    """Return what an estimate depends on, whatever the method."""
     parameters: dict[str, object] = {}
     described: object = method
     if dataclasses.is_dataclass(described) and not isinstance(described, Disentangled):

@@ -172,7 +172,6 @@ class Loss:
         return np.asarray(-tangent)
 
     def _of_function(self, y: Floats, prediction: Floats) -> Floats:
-        """Return what a function says that predictions lose, one number for each."""
         if self.function is None:
             raise TypeError(f"the loss {self.name!r} has neither generator nor function")
         shape = np.broadcast_shapes(np.shape(y), np.shape(prediction))

@@ -58,15 +58,12 @@ class Clusters:
 
     @property
     def places(self) -> Ints:
-        """What each row is known by: its label."""
         return self.labels
 
     def take(self, rows: Ints) -> Clusters:
-        """Return the clusters of some rows."""
         return Clusters(self.labels[rows])
 
     def count(self, counted: Bools) -> int:
-        """Return the number of clusters with a row that counts."""
         return len(np.unique(self.labels[counted]))
 
     def settled(self, parts: Floats, counted: Bools) -> Clusters:
@@ -75,7 +72,6 @@ class Clusters:
         return self
 
     def sums(self, parts: Floats, counted: Bools) -> Floats:
-        """Return the sums of the contributions over each cluster, (G, p)."""
         labels = self.labels[counted]
         order = np.argsort(labels, kind="stable")
         starts = np.flatnonzero(np.diff(labels[order], prepend=labels[order][:1] - 1))
@@ -92,11 +88,9 @@ class Clusters:
         return 1
 
     def degrees(self, counted: Bools) -> float:
-        """Return the degrees of freedom of the variance."""
         return float(self.count(counted) - 1)
 
     def words(self, counted: Bools) -> str:
-        """Say which standard errors these are."""
         return f"cluster-robust, {self.count(counted)} clusters"
 
     def deal(self, n_groups: int, generator: np.random.Generator, first: Ints) -> Ints:
@@ -144,7 +138,6 @@ class Ordered:
 
     @property
     def places(self) -> Ints:
-        """What each row is known by: its time."""
         return self.positions
 
     def take(self, rows: Ints) -> Ordered:
@@ -202,7 +195,6 @@ class Ordered:
 
     @property
     def overlap(self) -> int:
-        """How many steps a row is in: the windows' width."""
         return self._width
 
     @property
@@ -212,12 +204,10 @@ class Ordered:
         return self.bandwidth + 1
 
     def degrees(self, counted: Bools) -> float:
-        """Return the degrees of freedom of the variance."""
         times = self.positions[counted]
         return 1.5 * float(np.ptp(times) + 1) / self._width
 
     def words(self, counted: Bools) -> str:
-        """Say which standard errors these are."""
         del counted
         return f"HAC, bandwidth {self._width - 1}"
 
@@ -241,7 +231,6 @@ Dependence: TypeAlias = Clusters | Ordered
 def joined(
     first: Dependence | None, second: Dependence | None, here: Ints, there: Ints, n: int
 ) -> Dependence | None:
-    """Return how the ``n`` rows of two tables' union depend on each other."""
     if first is None or second is None:
         known, place = (second, there) if first is None else (first, here)
         if isinstance(known, Clusters):

@@ -40,7 +40,6 @@ def is_stored_index(label: object) -> bool:
 
 
 def is_table(values: object) -> bool:
-    """Return whether ``values`` is a table of pandas, polars (lazy ones too) or pyarrow."""
     return bool(
         nw.dependencies.is_pandas_dataframe(values)
         or nw.dependencies.is_polars_dataframe(values)
@@ -93,7 +92,6 @@ def open_frame(
 
 
 def refuse_dataset(values: object, what: str) -> None:
-    """Raise for xarray's Dataset, whose variables need not have the same dimensions."""
     if type(values).__module__.split(".")[0] == "xarray" and type(values).__name__ == "Dataset":
         raise TypeError(
             f"{what} is a Dataset of xarray: pass a table with a row for each observation, e.g. "
@@ -102,7 +100,6 @@ def refuse_dataset(values: object, what: str) -> None:
 
 
 def column_named(X: Frame, value: object) -> str | None:
-    """Return the name of the column that a parameter names; None where it holds values."""
     if isinstance(value, str):
         return value
     if not (isinstance(value, tuple) and nw.dependencies.is_pandas_dataframe(X)):
@@ -205,7 +202,6 @@ def _shared_in_part(one: Native, other: Native) -> int:
 
 
 def _in_place(index: Native) -> Bools:
-    """Return which labels are the numbers of their rows."""
     labels = np.asarray(index)
     if labels.dtype.kind not in "iu":
         return np.zeros(len(labels), dtype=bool)
@@ -221,7 +217,6 @@ def _drawn(index: Native) -> bool:
 
 
 def ordered_like(X: Frame, like: Frame) -> Frame:
-    """Return a table with its columns in the order of another; raise if it has not the same."""
     if not (is_table(X) and is_table(like)):
         return X
     ours, theirs = ([str(label) for label in _labels(table)] for table in (X, like))
@@ -248,7 +243,6 @@ def _labels(X: Frame) -> list[object]:
 
 
 def is_series(values: object) -> bool:
-    """Return whether ``values`` is one column of pandas, polars or pyarrow."""
     return bool(
         nw.dependencies.is_pandas_series(values)
         or nw.dependencies.is_polars_series(values)

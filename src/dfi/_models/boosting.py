@@ -58,7 +58,6 @@ class LeastSquaresBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.max_bins = max_bins
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Grow the trees."""
         rows, target = validate_data(
             self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
         )
@@ -164,7 +163,6 @@ class ObliqueBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.n_columns = n_columns
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Choose the pairs and grow the trees."""
         rows, target = validate_data(
             self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
         )
@@ -176,14 +174,12 @@ class ObliqueBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Return the predictions of the trees."""
         check_is_fitted(self)
         rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
         return self.trees_.follow(rows @ self.map_)
 
 
 def oblique_pairs(X: Floats, scale: Floats, gains: Floats, most: int) -> Floats:
-    """Return the map to all columns, and sums and differences of those that gain most."""
     p = X.shape[1]
     free = np.flatnonzero(varies_freely(X) & (scale > 0))
     # of equal gains the first: columns that are never split gain nothing

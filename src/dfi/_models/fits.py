@@ -314,17 +314,14 @@ class Fits:
 
     @property
     def table(self) -> Table:
-        """The table."""
         return self.data.table
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome."""
         return self.data.outcome
 
     @property
     def weights(self) -> Weights:
-        """The weights of the rows."""
         return self.data.weights
 
     @cached_property
@@ -359,7 +356,6 @@ class Fits:
 
     @property
     def folds(self) -> tuple[Fold, ...]:
-        """The folds of all repeats."""
         return tuple(fold for folds in self.repeats for fold in folds)
 
     @cached_property
@@ -382,7 +378,6 @@ class Fits:
 
     @property
     def n_rows(self) -> int:
-        """How many rows the whole table has, of which not all may be here."""
         return self.table.n_rows if self.data.source is None else self.data.source.n_rows
 
     @cached_property
@@ -499,7 +494,6 @@ class Fits:
     @property
     @once
     def full(self) -> tuple[FoldModels, ...]:
-        """For each fold the model fitted on all of its training rows."""
         return self._of_place((self.whole or self)._fitted_full)
 
     @property
@@ -569,13 +563,11 @@ class Fits:
             )
 
     def half_training(self) -> Training:
-        """Return what is fitted on halves of the training rows."""
         if self.halvings:
             return shared_training(self.repeats, self.halvings, self.data.fit)[0]
         return half_training(self.repeats, self.data, self.seeds.child("fit"))
 
     def quarter_training(self, halves: Training) -> Training:
-        """Return what is fitted on halves of those halves."""
         if self.halvings:
             return shared_training(self.repeats, self.halvings, self.data.fit)[1]
         return quarter_training(halves, self.data, self.seeds.child("fit"))
@@ -681,7 +673,6 @@ class Fits:
         )
 
     def require_one_split(self) -> None:
-        """Raise if the rows are split several times."""
         if len(self.repeats) > 1:
             raise InvalidParameterError(
                 f"{argument('cv')} splits the rows several times; a comparison uses one split, "
@@ -691,7 +682,6 @@ class Fits:
             )
 
     def others(self, unit: int) -> tuple[int, ...]:
-        """Return the columns of the table outside of a unit."""
         inside = set(self.units.columns[unit])
         return tuple(c for c in range(len(self.table.columns)) if c not in inside)
 
@@ -722,7 +712,6 @@ class Fits:
         return full[self.rows]
 
     def mass(self, rows: Ints) -> Floats:
-        """Return the weights of some rows as shares."""
         values = self.weights.values[rows]
         return np.asarray(values / values.sum())
 

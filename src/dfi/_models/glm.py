@@ -90,7 +90,6 @@ class LinkedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.bounded = bounded
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the coefficients."""
         rows, target = validate_data(
             self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
         )
@@ -138,11 +137,9 @@ class LinkedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return slopes, intercept
 
     def margin(self, rows: Floats) -> Floats:
-        """Return the margin of each row, before it is kept within bounds."""
         return np.asarray(rows @ self.coefficients_ + self.intercept_)
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Return the mean outcome at each row."""
         check_is_fitted(self)
         rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
         return Link(self.family).mean(np.clip(self.margin(rows), *self.bounds_))
@@ -168,7 +165,6 @@ class LinkedQuadratic(LinkedRidge):
     quadratic_: Floats
 
     def suits(self, n_rows: int, n_columns: int) -> bool:
-        """Return whether a table is narrow enough for all products."""
         terms = n_columns * (n_columns + 3) // 2
         small, large = sorted((n_rows, terms))
         # a path of Newton steps where least squares needs one decomposition
@@ -183,7 +179,6 @@ class LinkedQuadratic(LinkedRidge):
         return self
 
     def margin(self, rows: Floats) -> Floats:
-        """Return the value of the polynomial at each row."""
         away = rows - self.center_
         curved = np.einsum("ij,ij->i", away @ self.quadratic_, away)
         return np.asarray(self.intercept_ + away @ self.linear_ + curved)

@@ -96,7 +96,6 @@ class LinkedNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return BentHingeNetwork(most_rows=self.most_rows).suits(n_rows, n_columns)
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the network."""
         rows, target = validate_data(
             self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
         )
@@ -142,12 +141,10 @@ class LinkedNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def margin(self, rows: Floats) -> Floats:
-        """Return the margin of each row, before it is kept within bounds."""
         arguments = np.clip(rows @ self.directions_ + self.offsets_, *self.reach_)
         return np.asarray(bent_hinge(arguments) @ self.slopes_ + self.intercept_)
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Return the mean outcome at each row."""
         check_is_fitted(self)
         rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
         return Link(self.family).mean(np.clip(self.margin(rows), *self.bounds_))
@@ -267,11 +264,9 @@ class LinkedBoosting(LeastSquaresBoosting):
         return self
 
     def margin(self, rows: Floats) -> Floats:
-        """Return the margin of each row."""
         return self.follow(rows)
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Return the mean outcome at each row."""
         check_is_fitted(self)
         rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
         return Link(self.family).mean(self.margin(rows))
@@ -288,7 +283,6 @@ class LinkedObliqueBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc
         self.n_columns = n_columns
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Choose the pairs and grow the trees."""
         rows, target = validate_data(
             self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
         )
@@ -301,11 +295,9 @@ class LinkedObliqueBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc
         return self
 
     def margin(self, rows: Floats) -> Floats:
-        """Return the margin of each row."""
         return self.trees_.follow(rows @ self.map_)
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Return the mean outcome at each row."""
         check_is_fitted(self)
         rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
         return Link(self.family).mean(self.margin(rows))
@@ -323,7 +315,6 @@ class BoostedMargins(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.boosting = boosting
 
     def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
-        """Fit the model and then the boosting."""
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
         return self.fit_after(clone(self.base).fit(X, y, **given), X, y, sample_weight)
 
@@ -343,7 +334,6 @@ class BoostedMargins(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def suits(self, n_rows: int, n_columns: int) -> bool:
-        """Return whether the table is one for the model."""
         return bool(self.base.suits(n_rows, n_columns))
 
     def margin(self, rows: Floats) -> Floats:
@@ -352,6 +342,5 @@ class BoostedMargins(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(smooth + self.boosting_.margin(rows))
 
     def predict(self, X: Floats) -> Floats:
-        """Return the mean outcome at each row."""
         check_is_fitted(self, "boosting_")
         return Link(self.boosting_.family).mean(np.clip(self.margin(X), *self.bounds_))

@@ -113,7 +113,6 @@ class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return few and n_columns <= min(MAX_COLUMNS, n_rows // 2)
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the network."""
         rows, target = validate_data(
             self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
         )
@@ -165,7 +164,6 @@ class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Return the value of the network at each row."""
         check_is_fitted(self)
         rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
         return self._value(rows)
@@ -220,7 +218,6 @@ class PenalisedSquares:
         self.n_units, self.penalty = n_units, penalty
 
     def unpack(self, theta: Floats) -> tuple[Floats, Floats, Floats, float]:
-        """Return directions, offsets, slopes and intercept."""
         units, cut = self.n_units, self.X.shape[1] * self.n_units
         directions = theta[:cut].reshape(-1, units)
         return directions, theta[cut : cut + units], theta[cut + units : -1], float(theta[-1])

@@ -154,7 +154,6 @@ class BoundedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     held_out_residuals_: Floats
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the coefficients."""
         rows, target = validate_data(
             self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
         )
@@ -171,7 +170,6 @@ class BoundedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Floats:
-        """Fit the coefficients and return the residuals of rows left out."""
         self.center_, deviation = column_moments(X, weight)
         varies = deviation > 0
         scale = np.where(varies, deviation, 1.0)
@@ -182,11 +180,9 @@ class BoundedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return residuals
 
     def value(self, rows: Floats) -> Floats:
-        """Return the function at each row, before it is kept within bounds."""
         return np.asarray(self.intercept_ + (rows - self.center_) @ self.linear_)
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Return the prediction of each row."""
         check_is_fitted(self)
         rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
         return np.asarray(np.clip(self.value(rows), *self.bounds_))
@@ -206,7 +202,6 @@ class QuadraticRidge(BoundedRidge):
     quadratic_: Floats
 
     def suits(self, n_rows: int, n_columns: int) -> bool:
-        """Return whether a table is narrow enough for all products."""
         terms = n_columns * (n_columns + 3) // 2
         small, large = sorted((n_rows, terms))
         return n_columns <= MOST_COLUMNS and small**2 * large <= MOST_WORK

@@ -132,12 +132,10 @@ class Quality:
 
     @property
     def skill_name(self) -> str:
-        """What :attr:`skill` is called for the loss."""
         return SKILL_NAMES.get(self.loss, f"share of the {self.loss} loss explained")
 
     @property
     def loss_name(self) -> str:
-        """What the mean loss is called."""
         return LOSS_NAMES.get(self.loss, f"mean {self.loss} loss")
 
     @property
@@ -176,7 +174,6 @@ class Quality:
         )
 
     def as_plain(self) -> dict[str, Any]:
-        """Return the fields as JSON knows them."""
         plain = asdict(self)
         plain["calibration"] = [list(entry) for entry in self.calibration]
         plain["by_outcome"] = {name: part.as_plain() for name, part in self.by_outcome.items()}

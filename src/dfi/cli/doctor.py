@@ -266,7 +266,6 @@ def _seen_category(
 
 
 def _with_duplicates(seen: Sequence[ColumnReport], fits: Fits) -> list[ColumnReport]:
-    """Return the columns, those that repeat an earlier one with its name."""
     first: dict[bytes, str] = {}
     found = []
     for one, column in zip(seen, fits.table.columns, strict=True):

@@ -201,7 +201,6 @@ def _score(fits: Fits, f: int, unit: int, law: ConditionalLaw, count: int) -> tu
 def _levels(
     table: Table, column: int, rows: Floats, n_levels: int, predict: Callable[[Floats], Floats]
 ) -> Floats:
-    """Return the predictions of every row at every level of a categorical column."""
     values = np.empty((len(rows), n_levels))
     for level in range(n_levels):
         points = rows.copy()
@@ -211,7 +210,6 @@ def _levels(
 
 
 def _set_levels(points: Floats, table: Table, column: int, codes: Ints) -> None:
-    """Write level numbers into the matrix columns of a categorical column."""
     points[:, list(table.columns[column].positions)] = table.columns[column].encode(codes)
 
 
@@ -331,7 +329,6 @@ def _probabilities(
     rows: Ints,
     seed: np.random.SeedSequence,
 ) -> Callable[[Floats], Floats]:
-    """Fit the probabilities of a categorical column's levels given other columns."""
     described = table.columns[column]
     codes = described.decode(table.matrix[:, list(described.positions)])[rows]
     n_levels = max(2, described.width, len(described.levels))

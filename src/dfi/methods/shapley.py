@@ -180,7 +180,6 @@ class Shapley(Method):
         return "coalitions"
 
     def _pairs(self, n_folds: int, d: int) -> list[int]:
-        """Return the number of pairs of orders in each fold."""
         if self.n_permutations is not None:
             return [max(1, self.n_permutations // 2)] * n_folds
         if self.n_coalitions is not None:

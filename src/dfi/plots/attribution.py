@@ -215,7 +215,6 @@ def attribution(result: Importance, *, top: int | None = 30, ax: Axes | None = N
 
 
 def _draw_heat_map(ax: Axes, values: Floats, names: Names, label: str) -> None:
-    """Draw a labelled square heat map, with the values in the cells where there is room."""
     # The square root gives the many small weights a colour of their own.
     highest = max(1.0, float(np.max(values)))
     image = ax.imshow(values, cmap=style.HEAT_MAP, norm=PowerNorm(0.5, vmin=0.0, vmax=highest))
@@ -542,7 +541,6 @@ def _draw_statistics(ax: Axes, columns: Columns, alpha: float, n_groups: int) ->
 def _mean_correlation(
     result: Importance, groups: object, correlation: Floats, order: Ints
 ) -> Floats:
-    """Return the average absolute correlation of the members of each pair of groups."""
     if result.space == "group":
         raise ValueError("pass the result by feature together with correlation, not by group")
     p = len(result.names)

@@ -152,7 +152,6 @@ def _with_ranks(result: Importance, rows: list[Plain]) -> list[Plain]:
 
 
 def _mean_name(outcome: words.OutcomeWords | None) -> str:
-    """Return what the mean of the outcome is called."""
     if outcome is not None and outcome.kind == "binary" and outcome.positive is not None:
         return f"share of {outcome.positive}"
     if outcome is not None and outcome.kind == "classes" and outcome.classes:

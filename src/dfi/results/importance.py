@@ -1211,7 +1211,6 @@ def load(path: str | os.PathLike[str]) -> Importance:
 
 
 def _checked_fields(result: Importance) -> dict[str, object]:
-    """Return the fields that are validated and made read-only."""
     basis, names = result.basis, tuple(result.names)
     p = basis.n_units
     if p != len(names):
