@@ -172,10 +172,6 @@ def change(
 
     Examples
     --------
-    >>> import dfi
-    >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
-    >>> after = second.y + 3 * second.X[:, 2]
-    >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
     >>> found.any_change.feature
     'x2'
     >>> found.table()[["feature", "change", "covariates", "concept"]].round(1)

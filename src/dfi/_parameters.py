@@ -20,7 +20,6 @@ import functools
 import inspect
 import numbers
 import os
-import re
 import shlex
 import textwrap
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from dfi._checks import did_you_mean
+from dfi._docstrings import completed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -886,7 +886,8 @@ def named_only(function: Callable[P, R]) -> Callable[P, R]:
 
 def _wrapped(function: Callable[P, R], owner: str, *, values: bool) -> Callable[P, R]:
     checks = _Checks.of(function, owner)
-    function.__doc__ = described(function.__doc__, checks.signature)
+    if function.__doc__ is not None:
+        function.__doc__ = completed(function.__doc__, checks.signature, _entry)
 
     @functools.wraps(function)
     def call(*arguments: P.args, **options: P.kwargs) -> R:
@@ -906,45 +907,16 @@ def validated_fields(kind: C) -> C:
 
 def documented(kind: C) -> C:
     """Complete the docstring of a class by what the table says of its parameters."""
-    kind.__doc__ = described(kind.__doc__, inspect.signature(kind))
+    if kind.__doc__ is not None:
+        kind.__doc__ = completed(kind.__doc__, inspect.signature(kind), _entry)
     return kind
 
 
-def described(text: str | None, signature: inspect.Signature) -> str | None:
-    if text is None:
-        return None
-    text = inspect.cleandoc(text)
-    before, own, after = _parameter_section(text)
-    entries: dict[str, str] = {}
-    for name, parameter in signature.parameters.items():
-        common = COMMON.get(name, Parameter())
-        if name in own:
-            entries[own[name]] = own[name]
-        elif common.text:
-            entries[name] = _entry(parameter, common)
-    body = "\n".join(entries.values())
-    return f"{before}{PARAMETERS}{body}\n\n{after}".rstrip() if body else text
-
-
-PARAMETERS = "Parameters\n----------\n"
-_NEXT_SECTION = re.compile(r"^\S[^\n]*\n-{3,}$", re.MULTILINE)
-
-
-def _parameter_section(text: str) -> tuple[str, dict[str, str], str]:
-    """Return what stands before the section, the entry of each parameter in it, and the rest."""
-    start = text.find(PARAMETERS)
-    body = text[start + len(PARAMETERS) :] if start >= 0 else text
-    following = _NEXT_SECTION.search(body)
-    end = following.start() if following else len(body)
-    if start < 0:
-        return f"{body[:end].rstrip()}\n\n", {}, body[end:]
-    entries = re.split(r"\n(?=\S)", body[:end].strip())
-    named = [(entry.split("\n", 1)[0].split(" : ")[0], entry) for entry in entries]
-    own = {name.lstrip("*"): entry for names, entry in named for name in names.split(", ")}
-    return text[:start], own, body[end:]
-
-
-def _entry(parameter: inspect.Parameter, common: Parameter) -> str:
+def _entry(parameter: inspect.Parameter) -> str:
+    """Return what the table says of a parameter in a docstring; empty where it says nothing."""
+    common = COMMON.get(parameter.name, Parameter())
+    if not common.text:
+        return ""
     kind = common.type
     if parameter.default is None and "None" not in kind:
         kind += ", optional"

@@ -109,7 +109,6 @@ def explain(
 
     Examples
     --------
-    >>> import dfi
     >>> sample = dfi.datasets.m1(500, rho=0.8)
     >>> result = dfi.explain(sample.X, sample.y, estimator="linear")
     >>> bool(result.scores[0] > result.scores[1] > 4)
@@ -170,7 +169,6 @@ def compare(
 
     Examples
     --------
-    >>> import dfi
     >>> sample = dfi.datasets.m1(500, rho=0.8)
     >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear")
     >>> bool(both["loco"].scores[1] < 0.1 < both["dfi"].scores[1])
@@ -271,7 +269,6 @@ def sensitivity(
 
     Examples
     --------
-    >>> import dfi
     >>> sample = dfi.datasets.m1(300, rho=0.8, d=3)
     >>> found = dfi.sensitivity(sample.X, sample.y, epsilons=[0.0, 0.5], estimator="linear")
     >>> found.labels

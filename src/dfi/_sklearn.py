@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from dfi._docstrings import exemplified
 from dfi._models.learners import warn_of_refits
 from dfi._models.prepare import prepare
 from dfi._parameters import check, documented, named_only, taken_by, validated
@@ -49,6 +50,7 @@ OPTIONAL = ("fit_rows", "max_seconds", "n_jobs", "n_repeats", "progress", "rando
 """Parameters of the estimator that may be None."""
 
 
+@exemplified
 @documented
 class DFI(BaseEstimator):
     """Disentangled Feature Importance.
@@ -70,7 +72,6 @@ class DFI(BaseEstimator):
 
     Examples
     --------
-    >>> import dfi
     >>> sample = dfi.datasets.m1(500, rho=0.8)
     >>> result = dfi.DFI(estimator="linear").fit(sample.X, sample.y).result_
     >>> [result.names[k] for k in result.scores.argsort()[::-1][:2]]
@@ -159,9 +160,6 @@ class DFI(BaseEstimator):
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> explainer = dfi.DFI(estimator="linear", cv=2).fit(sample.X, sample.y)
         >>> explainer.result_.names
         ('x0', 'x1', 'x2')
         """
@@ -237,9 +235,6 @@ class DFI(BaseEstimator):
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> explainer = dfi.DFI(estimator="linear", cv=2).fit(sample.X, sample.y)
         >>> new = dfi.datasets.m1(2, d=3, random_state=1).X
         >>> explainer.local(new).values.shape
         (2, 3)
@@ -283,9 +278,6 @@ class DFI(BaseEstimator):
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> explainer = dfi.DFI(estimator="linear", cv=2).fit(sample.X, sample.y)
         >>> known = explainer.with_fixed_transport()
         >>> bool(known.se[1] < explainer.result_.se[1])  # the transport's own error is left out
         True

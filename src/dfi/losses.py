@@ -485,11 +485,6 @@ def custom(function: Callable[[Floats, Floats], Floats], name: str | None = None
     name : str, optional
         For tables; the function's own by default.
 
-    Returns
-    -------
-    Loss
-        What ``explain(loss=...)`` takes.
-
     Examples
     --------
     >>> import numpy as np
@@ -546,11 +541,6 @@ def pinball(quantile: float = 0.5) -> Loss:
     ----------
     quantile : float, default=0.5
         Strictly between 0 and 1; the default is the median.
-
-    Returns
-    -------
-    Loss
-        What ``compare(loss=...)`` takes.
 
     Examples
     --------

@@ -315,11 +315,6 @@ def m1(n: int = 2000, *, rho: float = 0.8, d: int = 10, random_state: int = 0) -
     random_state : int, default=0
         Seed.
 
-    Returns
-    -------
-    Simulation
-        The sample, its regression and its true scores.
-
     Examples
     --------
     >>> from dfi.datasets import m1
@@ -345,11 +340,6 @@ def m2(n: int = 2000, *, rho: float = 0.8, d: int = 10, random_state: int = 0) -
         Columns.
     random_state : int, default=0
         Seed.
-
-    Returns
-    -------
-    Simulation
-        The sample, its regression and its true scores.
 
     Examples
     --------
@@ -378,11 +368,6 @@ def m3(n: int = 2000, *, rho: float = 0.8, random_state: int = 0) -> Simulation:
         Correlation of X1 and X2, and of X4 and X5.
     random_state : int, default=0
         Seed.
-
-    Returns
-    -------
-    Simulation
-        The sample, its regression and its true scores.
 
     Examples
     --------
@@ -451,11 +436,6 @@ def exponential(
         Coefficient of each feature in the exponent.
     random_state : int, default=0
         Seed.
-
-    Returns
-    -------
-    Simulation
-        The sample, its regression and its true scores.
 
     Examples
     --------

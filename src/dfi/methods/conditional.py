@@ -88,8 +88,6 @@ class CPI(OneStep):
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> found = dfi.compare(sample.X, sample.y, dfi.methods.CPI(), estimator="linear", cv=2)
     >>> int(found["cpi"].scores.argmax())
     0

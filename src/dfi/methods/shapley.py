@@ -113,8 +113,6 @@ class Shapley(Method):
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> found = dfi.compare(sample.X, sample.y, dfi.methods.Shapley(), estimator="linear", cv=2)
     >>> found["shapley"].scores.round()
     array([17.,  8., -0.])

@@ -48,16 +48,8 @@ def _latent_attributed_data(result: Importance, *, top: int | None = 20) -> Colu
     top : int or None, default=20
         How many features, by the larger of the two scores.
 
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> shown = dfi.plots.latent_attributed_data(result)
     >>> shown[["feature", "latent_score", "attributed_score"]].round(1)
       feature  latent_score  attributed_score
@@ -94,15 +86,8 @@ def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | No
     top : int or None, default=20
         How many features, by the larger of the two scores.
 
-    Returns
-    -------
-    Axes
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> ax = dfi.plots.latent_attributed(result)
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['x0', 'x1', 'x2']
@@ -148,16 +133,8 @@ def _attribution_data(result: Importance, *, top: int | None = 30) -> Columns:
     top : int or None, default=30
         How many features, the largest scores first.
 
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> dfi.plots.attribution_data(result, top=2).round(1)
       feature latent  weight
     0      x0     x0     0.8
@@ -192,15 +169,8 @@ def attribution(result: Importance, *, top: int | None = 30, ax: Axes | None = N
         How many features, the largest scores first. With None and hundreds of features only some
         labels are written; the pattern stays legible.
 
-    Returns
-    -------
-    Axes
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> dfi.plots.attribution(result).get_xlabel()
     'latent coordinate'
     """
@@ -246,16 +216,8 @@ def _amplification_data(result: Importance) -> Columns:
     result : Importance
         What the plot would draw.
 
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> dfi.plots.amplification_data(result)["amplification"].round(1).tolist()[:2]
     [0.8, 1.7]
     """
@@ -287,15 +249,8 @@ def amplification(result: Importance, *, top: int | None = 8, ax: Axes | None = 
     top : int or None, default=8
         How many features are named; all are drawn.
 
-    Returns
-    -------
-    Axes
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> dfi.plots.amplification(result).get_xlabel()
     'latent score'
     """
@@ -385,16 +340,8 @@ def _groups_data(result: Importance, groups: object = None, *, top: int | None =
     top : int or None, default=20
         How many groups, the largest first.
 
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> shown = dfi.plots.groups_data(result, {"pair": ["x0", "x1"], "other": ["x2"]})
     >>> shown[["feature", "score", "significant"]].round(1)
       feature  score  significant
@@ -448,9 +395,6 @@ def groups(
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> panels = dfi.plots.groups(result, {"pair": ["x0", "x1"], "other": ["x2"]})
     >>> len(panels)
     4

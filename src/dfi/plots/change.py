@@ -39,17 +39,8 @@ def change_data(found: Change, *, top: int | None = 20) -> Frame:
     top : int or None, default=20
         How many units, the largest changes first.
 
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi
-    >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
-    >>> after = second.y + 3 * second.X[:, 2]
-    >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
     >>> dfi.plots.change_data(found, top=1)["feature"].tolist()
     ['x2']
     """
@@ -65,16 +56,8 @@ def change(found: Change, *, top: int | None = 20, ax: Axes | None = None) -> Ax
     top : int or None, default=20
         How many units, the largest changes first.
 
-    Returns
-    -------
-    Axes
-
     Examples
     --------
-    >>> import dfi
-    >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
-    >>> after = second.y + 3 * second.X[:, 2]
-    >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
     >>> dfi.plots.change(found).get_xlabel()
     'change of the score, 0.95 intervals'
     """

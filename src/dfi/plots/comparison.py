@@ -85,16 +85,8 @@ def comparison_data(results: ResultsByLabel, *, top: int | None = 15, share: boo
     share : bool, default=False
         Whether scores are shown as shares of their sum, which compares methods on different scales.
 
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
     >>> dfi.plots.comparison_data(both, top=1)[["method", "feature", "score"]].round(1)
       method feature  score
     0    dfi      x0   16.6
@@ -132,9 +124,6 @@ def comparison(
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
     >>> [ax.get_title() for ax in dfi.plots.comparison(both, share=True)]
     ['dfi', 'loco']
     """
@@ -189,15 +178,8 @@ def sensitivity_data(results: ResultsByLabel, *, top: int | None = 12) -> Frame:
     top : int or None, default=12
         How many features, by the score under the first setting.
 
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> found = dfi.sensitivity(sample.X, sample.y, epsilons=[0, 0.5], estimator="linear", cv=2)
     >>> dfi.plots.sensitivity_data(found, top=1)[["setting", "feature", "rank"]]
              setting feature  rank
@@ -217,14 +199,8 @@ def sensitivity(results: ResultsByLabel, *, top: int | None = 12, ax: Axes | Non
     results : mapping of str to Importance, or a sensitivity analysis
         One result per setting (epsilon, transport, learner, ...), in the order to draw them.
 
-    Returns
-    -------
-    Axes
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> found = dfi.sensitivity(sample.X, sample.y, epsilons=[0, 0.5], estimator="linear", cv=2)
     >>> dfi.plots.sensitivity(found).get_ylabel()
     'rank'

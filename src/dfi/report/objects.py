@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dfi._checks import printable
+from dfi._docstrings import exemplified
 from dfi._files import writable, written_whole
 from dfi._parameters import validated, validated_fields
 from dfi.report.change import change_html, compact_change_html, summarize_change
@@ -35,6 +36,7 @@ NO_PAGES = (".pdf", ".png", ".svg", ".jpg", ".docx", ".csv", ".xlsx")
 """Endings that promise something else than a page."""
 
 
+@exemplified
 @validated_fields
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
@@ -51,7 +53,6 @@ class Report:
 
     Examples
     --------
-    >>> import dfi
     >>> sample = dfi.datasets.m1(200, rho=0.8)
     >>> report = dfi.explain(sample.X, sample.y, estimator="linear").report()
     >>> report.html().startswith("<!doctype html>")
@@ -76,9 +77,6 @@ class Report:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> result.report().summary()["n_features"]
         3
         """
@@ -98,9 +96,6 @@ class Report:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> result.report().html().startswith("<!doctype html>")
         True
         """
@@ -132,9 +127,6 @@ class Report:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> import json
         >>> json.loads(result.report().json())["features"][0]["name"]
         'x0'
@@ -151,9 +143,6 @@ class Report:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> print(result.report(target="the price").markdown().splitlines()[0])
         # What explains the price?
         """
@@ -173,16 +162,8 @@ class Report:
             ``.json`` and ``.md`` are written as such, every other ending as a page; those of
             images, documents and tables (``.pdf``, ``.png``, ``.csv``, ...) are refused.
 
-        Returns
-        -------
-        Path
-            Where it was written.
-
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> result.report().write("report.md").name
         'report.md'
         """

@@ -121,9 +121,6 @@ def report_html(
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> page = dfi.report.report_html(result, title="What drives y?")
     >>> "<title>What drives y?</title>" in page
     True
@@ -185,9 +182,6 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> "<script" in dfi.report.compact_html(result)
     False
     """
@@ -239,9 +233,6 @@ def comparison_html(
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
     >>> dfi.report.comparison_html(both).startswith("<!doctype html>")
     True
     """
@@ -311,16 +302,8 @@ def write_report(
         So many rows, drawn at random, or those given, with the contributions to their predictions:
         the page then holds values of single rows. By default it holds none.
 
-    Returns
-    -------
-    Path
-        Where it was written.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> dfi.report.write_report(result, "report.html").name
     'report.html'
     """
@@ -347,16 +330,8 @@ def write_comparison_report(
     path : path-like
         Where to write.
 
-    Returns
-    -------
-    Path
-        Where it was written.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
     >>> dfi.report.write_comparison_report(both, "comparison.html").name
     'comparison.html'
     """

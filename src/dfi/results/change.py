@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, overload
 import numpy as np
 
 from dfi._data import as_frame
+from dfi._docstrings import exemplified
 from dfi._files import writable, written_whole
 from dfi._parameters import validated
 from dfi.inference.influence import InfluenceRows
@@ -77,6 +78,7 @@ class AnyChange:
         }
 
 
+@exemplified
 @dataclass(frozen=True, eq=False, repr=False)
 class Change:
     r"""How importance changed from one table to another, or from one model to another.
@@ -110,10 +112,6 @@ class Change:
 
     Examples
     --------
-    >>> import dfi
-    >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
-    >>> after = second.y + 3 * second.X[:, 2]
-    >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
     >>> found.any_change.feature
     'x2'
     >>> found.test_any("covariates").p > 0.05
@@ -196,10 +194,6 @@ class Change:
 
         Examples
         --------
-        >>> import dfi
-        >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
-        >>> after = second.y + 3 * second.X[:, 2]
-        >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
         >>> found.test_any("concept").feature
         'x2'
         """
@@ -296,10 +290,6 @@ class Change:
 
         Examples
         --------
-        >>> import dfi
-        >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
-        >>> after = second.y + 3 * second.X[:, 2]
-        >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
         >>> found.table(sort=False)[["feature", "change", "covariates", "concept"]].round(1)
           feature  change  covariates  concept
         0      x0    -1.4        -2.3      0.9
@@ -323,10 +313,6 @@ class Change:
 
         Examples
         --------
-        >>> import dfi
-        >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
-        >>> after = second.y + 3 * second.X[:, 2]
-        >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
         >>> found.as_dict()["features"][0]["feature"]
         'x2'
         """
@@ -364,17 +350,8 @@ class Change:
         path : path-like
             Where to write; ``.json`` is the customary ending.
 
-        Returns
-        -------
-        Path
-            Where it was written.
-
         Examples
         --------
-        >>> import dfi
-        >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
-        >>> after = second.y + 3 * second.X[:, 2]
-        >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
         >>> found.save("change.json").name
         'change.json'
         """
@@ -393,17 +370,8 @@ class Change:
         top : int or None, default=20
             How many units are drawn, the largest changes first.
 
-        Returns
-        -------
-        Axes
-            What was drawn on.
-
         Examples
         --------
-        >>> import dfi
-        >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
-        >>> after = second.y + 3 * second.X[:, 2]
-        >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
         >>> found.plot(top=2).get_xlabel()
         'change of the score, 0.95 intervals'
         """
@@ -444,17 +412,8 @@ class Change:
             Where to write. Without it the report comes back as an object with ``html()``,
             ``json()``, ``markdown()`` and ``write(path)``.
 
-        Returns
-        -------
-        Report or Path
-            The report, or where it was written.
-
         Examples
         --------
-        >>> import dfi
-        >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
-        >>> after = second.y + 3 * second.X[:, 2]
-        >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
         >>> found.report("change.html").name
         'change.html'
         """

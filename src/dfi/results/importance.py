@@ -12,6 +12,7 @@ import numpy as np
 from dfi._checks import did_you_mean
 from dfi._data import as_frame
 from dfi._data.groups import Groups, read_groups
+from dfi._docstrings import exemplified
 from dfi._models.quality import Quality
 from dfi._parameters import InvalidParameterError, argument, name_groups, validated
 from dfi._types import Space
@@ -92,6 +93,7 @@ class GroupSource(Protocol):
         """Return the contributions of units to the predictions of single rows."""
 
 
+@exemplified
 @dataclass(frozen=True, eq=False, repr=False)
 class Importance:
     r"""Importance of units, as a matrix of uncentred influence values :math:`u`.
@@ -166,9 +168,6 @@ class Importance:
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> result.scores.round(1)
     array([16.6,  7.5, -0. ])
     >>> result.se.round(1)
@@ -369,9 +368,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> result.shares().round(2)
           feature  share    se  ci_low  ci_high
         0      x0   0.69  0.02    0.65     0.73
@@ -453,9 +449,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> result.table()[["feature", "share", "score", "se"]].round(2)
           feature  share  score    se
         0      x0   0.69  16.58  1.57
@@ -504,9 +497,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> result.top(1)[["feature", "certain"]]
           feature  certain
         0      x0     True
@@ -548,9 +538,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> result.ranks()
           feature  rank  rank_low  rank_high
         0      x0     1         1          1
@@ -596,9 +583,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> result.interval(0.9).round(1)
           feature  ci_low  ci_high
         0      x0    14.3     19.6
@@ -648,9 +632,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> tested = result.test(adjust="bh")
         >>> tested["feature"][tested["p_adj"] < 0.05].tolist()
         ['x0', 'x1']
@@ -687,9 +668,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> difference = result.contrast("x0", "x1")
         >>> round(difference.value), difference.p < 0.001
         (9, True)
@@ -748,9 +726,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> grouped = result.group({"pair": ["x0", "x1"], "other": ["x2"]})
         >>> grouped.names, grouped.scores.round(1)
         (('pair', 'other'), array([24., -0.]))
@@ -849,9 +824,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> local = result.local([0, 1])
         >>> local.values.shape
         (2, 3)
@@ -912,9 +884,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> small = result.moments()
         >>> bool(abs(small.se - result.se).max() < 1e-9)
         True
@@ -984,8 +953,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
         >>> linear = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> ridge = dfi.explain(sample.X, sample.y, "ridge", cv=2)
         >>> difference = ridge.minus(linear)
@@ -1003,16 +970,8 @@ class Importance:
         path : path-like
             Where to write; ``.dfi`` is the customary ending.
 
-        Returns
-        -------
-        Path
-            Where it was written.
-
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> result.save("result.dfi").name
         'result.dfi'
         >>> dfi.load("result.dfi").names
@@ -1038,9 +997,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> path = result.save("result.dfi")
         >>> dfi.Importance.load(path).names
         ('x0', 'x1', 'x2')
@@ -1059,16 +1015,8 @@ class Importance:
         **options
             ``top``, ``ax`` and what else the function takes.
 
-        Returns
-        -------
-        Axes or ndarray of Axes
-            What was drawn on; several for ``"groups"``.
-
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> ax = result.plot(top=2)
         >>> [label.get_text() for label in ax.get_yticklabels()]
         ['x0', 'x1']
@@ -1124,16 +1072,8 @@ class Importance:
         rows : int or LocalAttributions, optional
             Explain so many single rows on the page too, whose values it then holds.
 
-        Returns
-        -------
-        Report or Path
-            The report, or where it was written.
-
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> result.report("report.html").name
         'report.html'
         >>> result.report(title="What drives y?").html().startswith("<!doctype html>")
@@ -1187,9 +1127,6 @@ def load(path: str | os.PathLike[str]) -> Importance:
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> path = result.save("result.dfi")
     >>> dfi.load(path).scores.round(1)
     array([16.6,  7.5, -0. ])

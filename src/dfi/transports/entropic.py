@@ -279,7 +279,6 @@ class EntropicOT(Transport):
 
     Examples
     --------
-    >>> import dfi
     >>> X = dfi.datasets.m1(100, d=2).X
     >>> dfi.transports.EntropicOT(epsilon=1.0).fit(X).transform(X).shape
     (100, 2)

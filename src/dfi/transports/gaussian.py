@@ -795,7 +795,6 @@ class Gaussian(_LinearDesign):
 
     Examples
     --------
-    >>> import dfi
     >>> X = dfi.datasets.m1(500, rho=0.8, d=2).X
     >>> transport = dfi.transports.Gaussian().fit(X)
     >>> Z = transport.transform(X)
@@ -886,7 +885,6 @@ class Semicontinuous(_LinearDesign):
 
     Examples
     --------
-    >>> import dfi
     >>> X = dfi.datasets.m1(300, d=2).X
     >>> transport = dfi.transports.Semicontinuous().fit(X)
     >>> bool(abs(transport.inverse_transform(transport.transform(X)) - X).max() < 1e-9)
