@@ -274,10 +274,14 @@ COMMON: Mapping[str, Parameter] = {
         "Where to draw; a new figure by default.",
         kind="Axes",
     ),
-    "background": Parameter((Whole(FEWEST_BACKGROUND),)),
+    "background": Parameter(
+        (Whole(FEWEST_BACKGROUND),),
+        "Rows that stand for the others where main effects are averaged, and that give units of "
+        "several columns.",
+    ),
     "by": Parameter((Choice(("outcome",)),)),
     "clip": Parameter((Real("a number strictly between 0 and 0.5", 0.0, 0.5),)),
-    "color": Parameter((FEATURE,)),
+    "color": Parameter((FEATURE,), "A feature whose values, by rank, colour the points."),
     "components": Parameter(option="--components"),
     "covariance": Parameter((Choice(("auto", "sample", "qis", "factor", "ledoit-wolf")),)),
     "cv": Parameter(
@@ -295,7 +299,7 @@ COMMON: Mapping[str, Parameter] = {
         kind="array-like of shape (n,)",
         option="--clusters",
     ),
-    "d": Parameter((Whole(2),)),
+    "d": Parameter((Whole(2),), "Columns."),
     "debias": Parameter((FLAG,)),
     "diagnose": Parameter(
         (FLAG,),
@@ -319,7 +323,11 @@ COMMON: Mapping[str, Parameter] = {
         kind="str, estimator or callable",
         option="--model",
     ),
-    "expansion": Parameter((Choice(("standard_error", "variance")),)),
+    "expansion": Parameter(
+        (Choice(("standard_error", "variance")),),
+        "Expansion near the null; see :mod:`dfi.inference.intervals`.",
+        kind='{None, "standard_error", "variance"}',
+    ),
     "explain_rows": Parameter(
         (Choice(("default", "auto")), Whole(FEWEST_ROWS), Nothing()),
         (
@@ -385,6 +393,10 @@ COMMON: Mapping[str, Parameter] = {
         kind="mapping, frame or sequence",
         option="--groups",
     ),
+    "groups": Parameter(
+        text="Groups of features; by default those that the result was made with.",
+        kind="mapping, frame or Groups",
+    ),
     "how": Parameter((Choice(("sum", "joint", "shapley")),)),
     "integration": Parameter(
         (
@@ -447,7 +459,7 @@ COMMON: Mapping[str, Parameter] = {
         ),
         option="--missing",
     ),
-    "n": Parameter((COUNT,)),
+    "n": Parameter((COUNT,), "Rows."),
     "n_draws": Parameter((COUNT,)),
     "n_folds": Parameter((Whole(2),)),
     "n_jobs": Parameter(
@@ -475,7 +487,7 @@ COMMON: Mapping[str, Parameter] = {
     "null": Parameter((Real("a number"),)),
     "of": Parameter((Choice(("explained", "null", "sum")),)),
     "overwrite": Parameter((FLAG,), "Whether an existing file may be replaced."),
-    "path": Parameter((PATH,)),
+    "path": Parameter((PATH,), "Where to write.", kind="path-like"),
     "pos_label": Parameter(
         text=(
             "The class whose probability is explained, of two classes or of one against the rest. "
@@ -495,10 +507,16 @@ COMMON: Mapping[str, Parameter] = {
     "quantile": Parameter((LEVEL,)),
     "random_state": Parameter((SEED,), "Seed of splits, fits and draws.", option="--seed"),
     "reference": Parameter((Choice(("auto", "empirical", "gaussian")),)),
-    "refine": Parameter((COUNT,)),
+    "refine": Parameter(
+        (COUNT,), "Random designs of coalitions, 128 say, for interactions of more than two units."
+    ),
     "result": Parameter((IMPORTANCE,), "The result.", kind="Importance"),
-    "rho": Parameter((CORRELATION,)),
-    "row": Parameter((Whole(0),)),
+    "results": Parameter(
+        text="One result for each method or setting; the first sets the order.",
+        kind="Results or mapping of str to Importance",
+    ),
+    "rho": Parameter((CORRELATION,), "Correlation of X1 and X2."),
+    "row": Parameter((Whole(0),), "Which row, by its position in the table; the first by default."),
     "rows": Parameter(option="--rows"),
     "same_rows": Parameter((FLAG,)),
     "sample": Parameter((Whole(0),)),
@@ -522,17 +540,23 @@ COMMON: Mapping[str, Parameter] = {
             "outcome."
         ),
     ),
-    "share": Parameter((FLAG,)),
+    "share": Parameter(
+        (FLAG,),
+        "Whether scores are shown as shares of their sum, which compares methods on different "
+        "scales.",
+    ),
     "shrinkage": Parameter(
         (
             Real("a number in [0, 1)", 0.0, 1.0, with_low=True),
             Choice(("ledoit-wolf",)),
         )
     ),
-    "simultaneous": Parameter((FLAG,)),
+    "simultaneous": Parameter(
+        (FLAG,), "Whether the intervals of a column hold for all units at once (max-t)."
+    ),
     "skewness": Parameter((FLAG,)),
     "solved": Parameter((FLAG,)),
-    "sort": Parameter((FLAG,)),
+    "sort": Parameter((FLAG,), "Whether the largest comes first; else the order of ``names``."),
     "split": Parameter((FLAG,)),
     "standardize": Parameter((FLAG,)),
     "strength": Parameter((Real("a number"),)),

@@ -149,11 +149,6 @@ class DFI(BaseEstimator):
     ) -> Self:
         """Explain ``y`` by the columns of ``X``.
 
-        Parameters
-        ----------
-        y : array-like of shape (n,)
-            The outcome: a quantity, a count, or classes; several columns are several quantities.
-
         Returns
         -------
         self
@@ -218,10 +213,6 @@ class DFI(BaseEstimator):
             Which of several classes or outcomes, as for :meth:`dfi.Importance.local`.
         scale : {"response", "margin"}, optional
             The prediction, or the log-odds of a classifier of two classes.
-        refine : int, optional
-            Random designs of coalitions, 128 say, for interactions of more than two units.
-        background : int, default=200
-            Rows that stand for the others where main effects are averaged.
 
         Returns
         -------

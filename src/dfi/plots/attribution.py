@@ -41,13 +41,6 @@ def _latent_of(result: Importance) -> Importance:
 def _latent_attributed_data(result: Importance, *, top: int | None = 20) -> Columns:
     """Return the numbers behind :func:`latent_attributed`, ordered by the larger score.
 
-    Parameters
-    ----------
-    result : Importance
-        What the plot would draw.
-    top : int or None, default=20
-        How many features, by the larger of the two scores.
-
     Examples
     --------
     >>> shown = dfi.plots.latent_attributed_data(result)
@@ -78,13 +71,6 @@ def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | No
 
     A line joins the two: to the right of its latent score, a feature receives signal from the
     features it is correlated with; to the left, it gives signal away.
-
-    Parameters
-    ----------
-    result : Importance
-        A result with its latent side.
-    top : int or None, default=20
-        How many features, by the larger of the two scores.
 
     Examples
     --------
@@ -126,13 +112,6 @@ def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | No
 def _attribution_data(result: Importance, *, top: int | None = 30) -> Columns:
     """Return the weights behind :func:`attribution` as a long table: feature, latent, weight.
 
-    Parameters
-    ----------
-    result : Importance
-        What the plot would draw.
-    top : int or None, default=30
-        How many features, the largest scores first.
-
     Examples
     --------
     >>> dfi.plots.attribution_data(result, top=2).round(1)
@@ -160,14 +139,6 @@ def attribution(result: Importance, *, top: int | None = 30, ax: Axes | None = N
 
     Row :math:`l`, column :math:`j`: the share of latent coordinate :math:`j` that is attributed
     to feature :math:`l`.
-
-    Parameters
-    ----------
-    result : Importance
-        A result with attribution weights.
-    top : int or None, default=30
-        How many features, the largest scores first. With None and hundreds of features only some
-        labels are written; the pattern stays legible.
 
     Examples
     --------
@@ -211,11 +182,6 @@ def _draw_heat_map(ax: Axes, values: Floats, names: Names, label: str) -> None:
 def _amplification_data(result: Importance) -> Columns:
     """Return the numbers behind :func:`amplification`, for all features.
 
-    Parameters
-    ----------
-    result : Importance
-        What the plot would draw.
-
     Examples
     --------
     >>> dfi.plots.amplification_data(result)["amplification"].round(1).tolist()[:2]
@@ -244,8 +210,6 @@ def amplification(result: Importance, *, top: int | None = 8, ax: Axes | None = 
 
     Parameters
     ----------
-    result : Importance
-        A result with its latent side.
     top : int or None, default=8
         How many features are named; all are drawn.
 
@@ -331,15 +295,6 @@ def _groups_data(result: Importance, groups: object = None, *, top: int | None =
 
     ``significant_alone`` is one test at a time, ``significant`` with Bonferroni's correction.
 
-    Parameters
-    ----------
-    result : Importance
-        A result by feature, or by group.
-    groups : mapping, frame or Groups, optional
-        The groups; by default those that the result was made with.
-    top : int or None, default=20
-        How many groups, the largest first.
-
     Examples
     --------
     >>> shown = dfi.plots.groups_data(result, {"pair": ["x0", "x1"], "other": ["x2"]})
@@ -374,14 +329,8 @@ def groups(
 
     Parameters
     ----------
-    result : Importance
-        A result by feature, or by group.
-    groups : mapping, frame or Groups, optional
-        The groups; by default those that the result was made with.
     how : {"sum", "joint", "shapley"}, default="sum"
         How groups of a result by feature are scored, see :meth:`dfi.Importance.group`.
-    top : int or None, default=20
-        How many groups, the largest first.
     correlation : array-like of shape (p, p), optional
         Correlation matrix of the features. The third panel then shows the average absolute
         correlation between the members of groups, as in the paper; without it, their overlap in

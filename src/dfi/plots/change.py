@@ -34,11 +34,6 @@ def _change_data(found: Change, top: int | None) -> Columns:
 def change_data(found: Change, *, top: int | None = 20) -> Frame:
     """Return the numbers behind :func:`change` as a table.
 
-    Parameters
-    ----------
-    top : int or None, default=20
-        How many units, the largest changes first.
-
     Examples
     --------
     >>> dfi.plots.change_data(found, top=1)["feature"].tolist()
@@ -50,11 +45,6 @@ def change_data(found: Change, *, top: int | None = 20) -> Frame:
 @validated
 def change(found: Change, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
     """Draw changes with their intervals; covariates and concept beside them, where they are known.
-
-    Parameters
-    ----------
-    top : int or None, default=20
-        How many units, the largest changes first.
 
     Examples
     --------

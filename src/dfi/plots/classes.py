@@ -24,13 +24,6 @@ MOST_NUMBERED = 12
 def _classes_data(result: Importance, *, top: int | None = 20) -> Columns:
     """Return the numbers behind :func:`classes`, one row for each feature and class.
 
-    Parameters
-    ----------
-    result : Importance
-        A result of several classes or outcomes.
-    top : int or None, default=20
-        How many features, the largest first; None for all.
-
     Examples
     --------
     >>> classes = ["low" if y < -2 else "high" if y > 2 else "middle" for y in sample.y]
@@ -51,11 +44,6 @@ def classes(result: Importance, *, top: int | None = 20, ax: Axes | None = None)
     Rows are features, the largest of the whole at the top; columns are classes, and each row adds
     up to the feature's score. Cells hold the share of what is explained of their class, the
     score where that is not known, and a star where the score is significant within the class.
-
-    Parameters
-    ----------
-    result : Importance
-        A result of several classes or outcomes.
 
     Examples
     --------

@@ -76,15 +76,6 @@ def _long(
 def comparison_data(results: ResultsByLabel, *, top: int | None = 15, share: bool = False) -> Frame:
     """Return the numbers behind :func:`comparison` as a long table, one row per method and unit.
 
-    Parameters
-    ----------
-    results : mapping of str to Importance, or a comparison
-        One result for each method, the one that sets the order first.
-    top : int or None, default=15
-        How many units, by the score of the first method.
-    share : bool, default=False
-        Whether scores are shown as shares of their sum, which compares methods on different scales.
-
     Examples
     --------
     >>> dfi.plots.comparison_data(both, top=1)[["method", "feature", "score"]].round(1)
@@ -109,12 +100,6 @@ def comparison(
 
     Parameters
     ----------
-    results : mapping of str to Importance, or a comparison
-        The methods.
-    top : int or None, default=15
-        How many features, by the score of the first method.
-    share : bool, default=False
-        Draw shares of each method's total instead of scores, for methods on other scales.
     axes : sequence of Axes, optional
         One for each method; a new figure by default.
 
@@ -171,13 +156,6 @@ def comparison(
 def sensitivity_data(results: ResultsByLabel, *, top: int | None = 12) -> Frame:
     """Return the numbers behind :func:`sensitivity`: setting, feature, rank and score.
 
-    Parameters
-    ----------
-    results : mapping of str to Importance, or a sensitivity analysis
-        One result for each setting, in the order to draw them.
-    top : int or None, default=12
-        How many features, by the score under the first setting.
-
     Examples
     --------
     >>> found = dfi.sensitivity(sample.X, sample.y, epsilons=[0, 0.5], estimator="linear", cv=2)
@@ -193,11 +171,6 @@ def sensitivity_data(results: ResultsByLabel, *, top: int | None = 12) -> Frame:
 @validated
 def sensitivity(results: ResultsByLabel, *, top: int | None = 12, ax: Axes | None = None) -> Axes:
     """Draw how the ranks of the leading features move over settings (a bump chart).
-
-    Parameters
-    ----------
-    results : mapping of str to Importance, or a sensitivity analysis
-        One result per setting (epsilon, transport, learner, ...), in the order to draw them.
 
     Examples
     --------

@@ -183,8 +183,6 @@ def waterfall_data(
 
     Parameters
     ----------
-    row : int, optional
-        Which row, by its position in the table; the first by default.
     top : int or None, default=12
         How many units of their own; the others are added up.
 
@@ -211,8 +209,6 @@ def waterfall(
 
     Parameters
     ----------
-    row : int, optional
-        Which row, by its position in the table; the first by default.
     top : int or None, default=12
         How many units of their own; the others are added up.
 
@@ -301,8 +297,6 @@ def dependence_data(
     ----------
     feature : str, optional
         The feature; that with the largest mean absolute contribution by default.
-    color : str, optional
-        A feature whose values colour the points.
 
     Examples
     --------
@@ -328,8 +322,6 @@ def dependence(
     ----------
     feature : str, optional
         The feature; that with the largest mean absolute contribution by default.
-    color : str, optional
-        A feature whose values (by rank) colour the points.
 
     Examples
     --------

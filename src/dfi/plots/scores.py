@@ -55,16 +55,8 @@ def _importance_data(
 
     Parameters
     ----------
-    result : Importance
-        What the plot would draw.
-    top : int or None, default=20
-        How many units, the largest first; None for all.
     level : float, optional
         Level of the intervals and of significance; that of the result by default.
-    adjust : {"none", "bonferroni", "holm", "bh", "by"}, default="holm"
-        Multiplicity adjustment over all units, shown or not.
-    simultaneous : bool, default=False
-        Whether the intervals hold for all units at once.
 
     Examples
     --------
@@ -101,15 +93,8 @@ def importance(
 
     Parameters
     ----------
-    top : int or None, default=20
-        How many units, the largest first; None for all. Where labels would overlap only some of
-        them are written.
     level : float, optional
         Level of the intervals and of significance; that of the result by default.
-    adjust : {"none", "bonferroni", "holm", "bh", "by"}, default="holm"
-        Multiplicity adjustment over all units, shown or not.
-    simultaneous : bool, default=False
-        Whether the intervals hold for all units at once.
 
     Examples
     --------
@@ -187,11 +172,6 @@ def importance(
 def _diagnostics_data(result: Importance) -> Columns:
     """Return the numbers behind :func:`diagnostics`: measure, value and the level of chance.
 
-    Parameters
-    ----------
-    result : Importance
-        What the plot would draw.
-
     Examples
     --------
     >>> dfi.plots.diagnostics_data(result).columns.tolist()
@@ -211,11 +191,6 @@ def diagnostics(result: Importance, *, ax: Axes | None = None) -> Axes:
     correlation in one table of 20, the distance correlation in one of 100, the distance of a
     margin in one margin of 20. Leftover dependence concerns the meaning of the scores; margins
     that are not normal matter only where the reference law is normal.
-
-    Parameters
-    ----------
-    result : Importance
-        A result with diagnostics.
 
     Examples
     --------

@@ -321,11 +321,6 @@ def write_change_report(
 ) -> Path:
     """Write the page of a change to a file, all or nothing, and return its path.
 
-    Parameters
-    ----------
-    path : path-like
-        Where to write; ``.html`` is the customary ending.
-
     Examples
     --------
     >>> dfi.report.write_change_report(found, "change.html").name

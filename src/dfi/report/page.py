@@ -108,8 +108,6 @@ def report_html(
 
     Parameters
     ----------
-    groups : mapping, frame or Groups, optional
-        Groups to report; by default those that the result was made with.
     rows : int or LocalAttributions, optional
         So many rows, drawn at random, or those given, with what each feature contributes to their
         predictions. The page then holds values of single rows; by default it holds none.
@@ -221,11 +219,6 @@ def comparison_html(
 ) -> str:
     """Return the report of several results as one HTML page.
 
-    Parameters
-    ----------
-    results : Results or mapping of str to Importance
-        What to compare.
-
     Returns
     -------
     str
@@ -294,10 +287,6 @@ def write_report(
 
     Parameters
     ----------
-    path : path-like
-        Where to write; ``.html`` is the customary ending.
-    groups : mapping, frame or Groups, optional
-        Groups to report; by default those that the result was made with.
     rows : int or LocalAttributions, optional
         So many rows, drawn at random, or those given, with the contributions to their predictions:
         the page then holds values of single rows. By default it holds none.
@@ -322,13 +311,6 @@ def write_comparison_report(
     overwrite: bool = False,
 ) -> Path:
     """Write the report of several results to a file, all or nothing, and return its path.
-
-    Parameters
-    ----------
-    results : mapping of str to Importance, or a comparison
-        The results.
-    path : path-like
-        Where to write.
 
     Examples
     --------

@@ -184,8 +184,6 @@ class Change:
         ----------
         of : {"change", "covariates", "concept"}, default="change"
             What is tested.
-        random_state : int, default=0
-            Seed of the multipliers.
 
         Returns
         -------
@@ -275,10 +273,6 @@ class Change:
         ----------
         level : float, optional
             Confidence level of the intervals; that of the results by default.
-        simultaneous : bool, default=False
-            Whether the intervals of a column hold for all units at once (max-t).
-        sort : bool, default=True
-            Whether the largest change, of either sign, comes first; else the order of ``names``.
 
         Returns
         -------
@@ -365,11 +359,6 @@ class Change:
     def plot(self, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
         """Draw the changes with their intervals, and covariates and concept beside them.
 
-        Parameters
-        ----------
-        top : int or None, default=20
-            How many units are drawn, the largest changes first.
-
         Examples
         --------
         >>> found.plot(top=2).get_xlabel()
@@ -405,12 +394,6 @@ class Change:
         overwrite: bool = False,
     ) -> Path | Report:
         """Return the report of the change, or write it as one offline HTML page.
-
-        Parameters
-        ----------
-        path : path-like, optional
-            Where to write. Without it the report comes back as an object with ``html()``,
-            ``json()``, ``markdown()`` and ``write(path)``.
 
         Examples
         --------

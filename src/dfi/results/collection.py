@@ -411,12 +411,6 @@ class Results(Mapping[str, "Importance"]):
     ) -> Path | Report:
         """Return the report of the results, or write it as one offline HTML page.
 
-        Parameters
-        ----------
-        path : path-like, optional
-            Where to write. Without it the report comes back as an object with ``html()``,
-            ``json()``, ``markdown()`` and ``write(path)``.
-
         Examples
         --------
         >>> both.report("comparison.html").name

@@ -426,11 +426,6 @@ class Importance:
         expansion : {None, "standard_error", "variance"}, default=None
             Expansion near the null, for intervals and tests (not the ``se`` column); see
             :mod:`dfi.inference.intervals`.
-        simultaneous : bool, default=False
-            Whether the intervals hold for all units at once (max-t): those of all shares, and
-            those of all scores.
-        sort : bool, default=True
-            Whether the largest score comes first; else the order of ``names``.
         by : {None, "outcome"}, default=None
             ``"outcome"``: one row for each unit and class (or outcome), with the class in a column
             ``outcome``; shares are of what is explained of that class, and ``adjust`` works within
@@ -522,8 +517,6 @@ class Importance:
         ----------
         level : float, optional
             Confidence level of all sets together; that of the result by default.
-        random_state : int, default=0
-            Seed of the normal draws behind the critical value.
 
         Returns
         -------
@@ -563,8 +556,6 @@ class Importance:
         ----------
         level : float, optional
             Confidence level; that of the result by default.
-        expansion : {None, "standard_error", "variance"}, default=None
-            Expansion near the null; see :mod:`dfi.inference.intervals`.
         simultaneous : bool, default=False
             Whether the intervals hold for all units at once (max-t, multiplier bootstrap; from
             the covariance where only moments are kept).
@@ -573,8 +564,6 @@ class Importance:
             transformation; :mod:`dfi.inference.intervals`). Simultaneous and expanded are not.
         alternative : {"two-sided", "greater", "less"}, default="two-sided"
             Intervals, lower bounds or upper bounds.
-        random_state : int, default=0
-            Seed of the multiplier bootstrap.
 
         Returns
         -------
@@ -622,8 +611,6 @@ class Importance:
             difference of two results.
         null : float, default=0.0
             Value under the null hypothesis.
-        expansion : {None, "standard_error", "variance"}, default=None
-            Expansion near the null, at the level of the result.
 
         Returns
         -------
@@ -805,9 +792,6 @@ class Importance:
             of four, up to the noise of so many random designs of coalitions, each of which takes
             two to four times the number of units model calls for each row. Take 128 where
             ``higher_order`` is above 1; fewer may make things worse, and any where it is small.
-        background : int, default=200
-            Rows that stand for the others where main effects are averaged, and that give units of
-            several columns.
 
         Returns
         -------
@@ -874,8 +858,6 @@ class Importance:
         ----------
         sample : int, default=0
             How many rows to keep.
-        random_state : int, default=0
-            Seed of the sample.
 
         Returns
         -------
@@ -1064,11 +1046,6 @@ class Importance:
 
         Parameters
         ----------
-        path : path-like, optional
-            Where to write. Without it the report comes back as an object with ``html()``,
-            ``json()``, ``markdown()`` and ``write(path)``.
-        groups : mapping, frame or Groups, optional
-            Groups to report; by default those that the result was made with.
         rows : int or LocalAttributions, optional
             Explain so many single rows on the page too, whose values it then holds.
 
