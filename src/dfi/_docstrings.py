@@ -53,6 +53,7 @@ GIVEN = {
     "sample": "sample = dfi.datasets.m1(200, d=3)",
     "np": "import numpy as np",
     "dfi": "import dfi",
+    "warnings": "import warnings",
 }
 """What examples take as given, each before what it is made of."""
 
