@@ -12,15 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from dfi._models.network import column_moments, training_range
-from dfi._models.parallel import thread_pools
+from dfi._models.network import Member, column_moments, training_range
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from dfi._types import Bools, Floats
 
 PENALTIES = np.logspace(-2, 5, 22)
@@ -126,7 +121,7 @@ def _projection(Z: Floats, terms: Floats, weight: Floats) -> Floats:
     return np.asarray(root @ (root.T @ (weighted.T @ terms)))
 
 
-class BoundedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class BoundedRidge(Member):
     r"""A linear function :math:`f(x) = c + b'(x - m)`, kept within its range on the training rows.
 
     A ridge regression on standardised columns; the penalty is the one of 22 with the smallest
@@ -153,23 +148,16 @@ class BoundedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     bounds_: tuple[float, float]
     held_out_residuals_: Floats
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        rows, target = validate_data(
-            self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
-        )
-        weight = _check_sample_weight(sample_weight, rows, dtype=np.float64)
-        weight = weight / weight[weight > 0].mean()
-        target = np.asarray(target, dtype=float)
-        # products of matrices may differ in their last digit with the number of threads
-        with thread_pools().limit(limits=1, user_api="blas"):
-            residuals = self._fit_rows(rows, target, weight)
-            counts = weight > 0
-            low, high = training_range(self.value(rows[counts]))
+    def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
+        counts = weight > 0
+        residuals = self._solve(X, y, weight / weight[counts].mean())
+        low, high = training_range(self.value(X[counts]))
         self.bounds_ = float(low), float(high)
-        self.held_out_residuals_ = target - np.clip(target - residuals, *self.bounds_)
+        self.held_out_residuals_ = y - np.clip(y - residuals, *self.bounds_)
         return self
 
-    def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Floats:
+    def _solve(self, X: Floats, y: Floats, weight: Floats) -> Floats:
+        """Fit the coefficients, and return the residuals of rows left out."""
         self.center_, deviation = column_moments(X, weight)
         varies = deviation > 0
         scale = np.where(varies, deviation, 1.0)
@@ -182,9 +170,7 @@ class BoundedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def value(self, rows: Floats) -> Floats:
         return np.asarray(self.intercept_ + (rows - self.center_) @ self.linear_)
 
-    def predict(self, X: ArrayLike) -> Floats:
-        check_is_fitted(self)
-        rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
+    def _predicted(self, rows: Floats) -> Floats:
         return np.asarray(np.clip(self.value(rows), *self.bounds_))
 
 
@@ -206,7 +192,7 @@ class QuadraticRidge(BoundedRidge):
         small, large = sorted((n_rows, terms))
         return n_columns <= MOST_COLUMNS and small**2 * large <= MOST_WORK
 
-    def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Floats:
+    def _solve(self, X: Floats, y: Floats, weight: Floats) -> Floats:
         terms, design = QuadraticTerms.of(X, weight)
         level = float(np.average(y, weights=weight))
         slopes, residuals = _ridge(design, y - level, weight)
