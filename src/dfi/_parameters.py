@@ -24,7 +24,7 @@ import shlex
 import textwrap
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from dfi._checks import did_you_mean
 from dfi._docstrings import completed
@@ -58,142 +58,102 @@ class InvalidParameterError(ValueError, TypeError):
         self.parameter, self.remedy = parameter, remedy
 
 
-class Constraint(Protocol):
-    @property
-    def words(self) -> str:
-        """What it must be, as it stands after "must be"."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The strings that are allowed, for suggestions."""
-
-    def allows(self, value: object) -> bool:
-        """Return whether a value is that."""
+def listed(items: Iterable[str]) -> str:
+    """Return ``"a, b or c"``."""
+    *first, last = items
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 @dataclass(frozen=True)
-class Flag:
-    """True or False, also numpy's; no number and no string, all of which are true or false too."""
+class Constraint:
+    """One thing that a parameter may be, as it stands after "must be", with its type.
 
-    words: str = "True or False"
+    ``names`` are the strings that are allowed, for suggestions; ``typed`` are the words for who
+    types a command, where they are others.
+    """
+
+    python: str
+    kind: str
+    allows: Callable[[object], bool]
     names: tuple[str, ...] = ()
-
-    def allows(self, value: object) -> bool:
-        # numpy's boolean is known by its name: nothing here needs numpy
-        return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
-
-
-@dataclass(frozen=True)
-class Whole:
-    least: int = 0
-    names: tuple[str, ...] = ()
+    remedy: str | None = None
+    typed: str = ""
 
     @property
     def words(self) -> str:
-        return f"a whole number of {self.least} or more"
-
-    def allows(self, value: object) -> bool:
-        return is_whole(value) and value >= self.least  # type: ignore[operator]
+        return worded(self.python, self.typed or self.python)
 
 
-@dataclass(frozen=True)
-class Nonzero:
-    """A whole number other than 0: workers, where -1 means all of them."""
+def Whole(least: int = 0) -> Constraint:
+    """Return a whole number from ``least`` on."""
 
-    words: str = "a whole number of 1 or more, or -1 for all processors"
-    names: tuple[str, ...] = ()
+    def allows(value: object) -> bool:
+        return is_whole(value) and value >= least  # type: ignore[operator]
 
-    def allows(self, value: object) -> bool:
-        return is_whole(value) and value != 0
+    return Constraint(f"a whole number of {least} or more", "int", allows)
 
 
-@dataclass(frozen=True)
-class Real:
-    """A number in an interval, whose ends belong to it or not, in words; infinite ones by ends."""
+def Real(
+    words: str,
+    low: float = float("-inf"),
+    high: float = float("inf"),
+    *,
+    with_low: bool = False,
+    with_high: bool = False,
+) -> Constraint:
+    """Return a number in an interval, whose ends belong to it or not, in words."""
 
-    words: str
-    low: float = float("-inf")
-    high: float = float("inf")
-    with_low: bool = False
-    with_high: bool = False
-    names: tuple[str, ...] = ()
-
-    def allows(self, value: object) -> bool:
+    def allows(value: object) -> bool:
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             return False
         number: int | float = value  # type: ignore[assignment]
-        above = number >= self.low if self.with_low else number > self.low
-        below = number <= self.high if self.with_high else number < self.high
+        above = number >= low if with_low else number > low
+        below = number <= high if with_high else number < high
         return bool(above and below)
 
-
-@dataclass(frozen=True)
-class Choice:
-    names: tuple[str, ...]
-
-    @property
-    def words(self) -> str:
-        return listed(map(repr, self.names))
-
-    def allows(self, value: object) -> bool:
-        return isinstance(value, str) and value in self.names
+    return Constraint(words, "float", allows)
 
 
-@dataclass(frozen=True)
-class Text:
-    words: str = "a string"
-    path: bool = False
-    names: tuple[str, ...] = ()
-
-    def allows(self, value: object) -> bool:
-        return isinstance(value, str) or (self.path and isinstance(value, os.PathLike))
+def Choice(names: tuple[str, ...]) -> Constraint:
+    """Return one of some strings."""
+    kind = "{" + ", ".join(f'"{name}"' for name in names) + "}"
+    return Constraint(
+        listed(map(repr, names)), kind, lambda v: isinstance(v, str) and v in names, names
+    )
 
 
-@dataclass(frozen=True)
-class Function:
-    words: str = "a function"
-    names: tuple[str, ...] = ()
-
-    def allows(self, value: object) -> bool:
-        return callable(value)
+def Text(words: str = "a string", *, path: bool = False) -> Constraint:
+    """Return a string, or the path of a file."""
+    kinds = (str, os.PathLike) if path else (str,)
+    return Constraint(words, "str", lambda value: isinstance(value, kinds))
 
 
-@dataclass(frozen=True)
-class Nothing:
-    names: tuple[str, ...] = ()
+def Named(kind: str, words: str, remedy: str) -> Constraint:
+    """Return an object of a class that is known by its name: this module is below all of them."""
 
-    @property
-    def words(self) -> str:
-        return worded("None", "all")
+    def allows(value: object) -> bool:
+        return kind in (base.__name__ for base in type(value).__mro__)
 
-    def allows(self, value: object) -> bool:
-        return value is None
+    return Constraint(words, kind, allows, remedy=remedy)
 
 
-@dataclass(frozen=True)
-class Named:
-    """An object of a class that is known by its name: this module is below all of them."""
-
-    kind: str
-    words: str
-    remedy: str
-    names: tuple[str, ...] = ()
-
-    def allows(self, value: object) -> bool:
-        return self.kind in (base.__name__ for base in type(value).__mro__)
-
+# also numpy's, known by its name: nothing here needs numpy. No number and no string, all of which
+# are true or false too
+FLAG = Constraint(
+    "True or False",
+    "bool",
+    lambda value: isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"),
+)
+WORKERS = Constraint(
+    "a whole number of 1 or more, or -1 for all processors",
+    "int",
+    lambda value: is_whole(value) and value != 0,
+)
+FUNCTION = Constraint("a function", "callable", callable)
+NOTHING = Constraint("None", "None", lambda value: value is None, typed="all")
+"""None, where it is not the default."""
 
 Constraints = tuple[Constraint, ...]
-
-TYPES: Mapping[type, str] = {
-    Flag: "bool",
-    Whole: "int",
-    Nonzero: "int",
-    Real: "float",
-    Text: "str",
-    Function: "callable",
-    Nothing: "None",
-}
 
 
 @dataclass(frozen=True)
@@ -212,13 +172,7 @@ class Parameter:
 
     @property
     def type(self) -> str:
-        return self.kind or listed(_type_of(one) for one in self.allowed)
-
-
-def _type_of(one: Constraint) -> str:
-    if one.names:
-        return "{" + ", ".join(f'"{name}"' for name in one.names) + "}"
-    return one.kind if isinstance(one, Named) else TYPES[type(one)]
+        return self.kind or listed(one.kind for one in self.allowed)
 
 
 def _quoted(names: Iterable[str]) -> str:
@@ -231,7 +185,6 @@ FEWEST_ROWS = 50
 FEWEST_BACKGROUND = 10
 """Rows below which a background stands for nothing."""
 
-FLAG = Flag()
 LEVEL = Real("a number strictly between 0 and 1", 0.0, 1.0)
 COUNT = Whole(1)
 SEED = Whole(0)
@@ -240,7 +193,6 @@ PATH = Text("the path of a file", path=True)
 COLUMN = Text("the name of a column")
 FEATURE = Text("the name of a feature")
 CORRELATION = Real("a number from -1 to 1", -1.0, 1.0, with_low=True, with_high=True)
-FUNCTION = Function()
 IMPORTANCE = Named("Importance", "a dfi.Importance", "pass what explain returns")
 LOCAL = Named("LocalAttributions", "a dfi.LocalAttributions", "pass what result.local returns")
 LEARNERS = ("auto", "linear", "ridge", "boosting", "forest", "extra_trees")
@@ -329,7 +281,7 @@ COMMON: Mapping[str, Parameter] = {
         kind='{None, "standard_error", "variance"}',
     ),
     "explain_rows": Parameter(
-        (Choice(("default", "auto")), Whole(FEWEST_ROWS), Nothing()),
+        (Choice(("default", "auto")), Whole(FEWEST_ROWS), NOTHING),
         (
             "How many rows are explained, drawn at random; the transport and the models use all "
             'rows. ``"auto"`` goes on in blocks of 4096 until the standard error of the total is '
@@ -463,7 +415,7 @@ COMMON: Mapping[str, Parameter] = {
     "n_draws": Parameter((COUNT,)),
     "n_folds": Parameter((Whole(2),)),
     "n_jobs": Parameter(
-        (Nonzero(),), "Parallel tasks (joblib); the result does not depend on it.", option="--jobs"
+        (WORKERS,), "Parallel tasks (joblib); the result does not depend on it.", option="--jobs"
     ),
     "n_repeats": Parameter(
         (COUNT,),
@@ -771,12 +723,6 @@ def is_whole(value: object) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
-def listed(items: Iterable[str]) -> str:
-    """Return ``"a, b or c"``."""
-    *first, last = items
-    return f"{', '.join(first)} or {last}" if first else last
-
-
 def shown(value: object) -> str:
     """Return a value as a message quotes it: tables and arrays by their type, ``...`` as it is."""
     if value is ...:
@@ -804,7 +750,7 @@ def check_one(name: str, value: object, allowed: Constraints, *, optional: bool 
     words = [w for one in allowed for w in _single_words(one)]
     hint = did_you_mean(value, [n for one in allowed for n in one.names])
     hint = hint if isinstance(value, str) else ""
-    remedy = next((one.remedy for one in allowed if isinstance(one, Named)), None)
+    remedy = next((one.remedy for one in allowed if one.remedy), None)
     raise InvalidParameterError(
         f"{argument(name)} must be {listed(words)}, got {shown(value)}{hint}", name, remedy
     )
@@ -824,7 +770,7 @@ def one_of(name: str, value: object, known: Iterable[T]) -> T:
 
 
 def _single_words(one: Constraint) -> list[str]:
-    if isinstance(one, Flag):
+    if one is FLAG:
         return ["True", "False"]
     return [repr(name) for name in one.names] or [one.words]
 
