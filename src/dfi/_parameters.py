@@ -818,7 +818,10 @@ class _Checks:
             tuple(p.name for p in keywords if p.name not in ("self", "cls")),
             any(p.kind is p.VAR_KEYWORD for p in parameters),
             {
-                p.name: (constraints_of(owner, p.name), _may_be_none(p))
+                p.name: (
+                    constraints_of(owner, p.name),
+                    p.default is None or "None" in str(p.annotation),
+                )
                 for p in keywords
                 if constraints_of(owner, p.name)
             },
@@ -837,11 +840,6 @@ class _Checks:
         for name, (allowed, optional) in self.table.items():
             if name in given:
                 check_one(name, given[name], allowed, optional=optional)
-
-
-def _may_be_none(parameter: inspect.Parameter) -> bool:
-    """Return whether a parameter is None by default, or says that it may be."""
-    return parameter.default is None or "None" in str(parameter.annotation)
 
 
 def validated(function: Callable[P, R]) -> Callable[P, R]:

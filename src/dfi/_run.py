@@ -583,7 +583,9 @@ def _summed_parts(fits: Fits, method: Method) -> dict[str, MethodResult]:
             found.append(_parts(member, method))
         if isinstance(method, Disentangled):
             # all classes are explained on the rows that the first one asks for: they are added up
-            method = _same_rows(method, found[0][method.name])
+            part = found[0][method.name]
+            if "explained_rows" in part.specification:
+                method = replace(method, explain_rows=len(part.rows), max_seconds=None)
         for caution in caught:
             texts = told.setdefault(caution.category, {})
             texts.setdefault(str(caution.message), []).append(name)
@@ -593,13 +595,6 @@ def _summed_parts(fits: Fits, method: Method) -> dict[str, MethodResult]:
         key: summed(dict(zip(names, [parts[key] for parts in found], strict=True)), method.join)
         for key in found[0]
     }
-
-
-def _same_rows(method: Disentangled, part: MethodResult) -> Disentangled:
-    """Return a method that explains the rows of a part, in the same random order of the rows."""
-    if "explained_rows" not in part.specification:
-        return method
-    return replace(method, explain_rows=len(part.rows), max_seconds=None)
 
 
 def importance(

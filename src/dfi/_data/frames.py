@@ -154,7 +154,9 @@ def check_same_order(X: Frame, vectors: Mapping[str, object]) -> None:
         if (index := row_labels(values)) is not None
     ]
     for (known, others), (name, index) in combinations(labelled, 2):
-        if _reordered(index, others):
+        if len(index) != len(others) or index.equals(others):
+            continue
+        if Counter(index) == Counter(others):
             raise ValueError(
                 f"{argument(name)} has the row labels of {argument(known)} in another order, and "
                 f"rows are matched by position: pass {name}.loc[{known}.index] if the labels are "
@@ -181,17 +183,8 @@ def is_reordered(values: object) -> bool:
     return not np.array_equal(numbers, places) and np.array_equal(np.sort(numbers), places)
 
 
-def _reordered(one: Native, other: Native) -> bool:
-    """Return whether two indexes hold the same labels in another order."""
-    if len(one) != len(other) or one.equals(other):
-        return False
-    return Counter(one) == Counter(other)
-
-
 def _shared_in_part(one: Native, other: Native) -> int:
     """Return how many labels two indexes share that contradict each other, 0 where none do."""
-    if len(one) != len(other) or one.equals(other):
-        return 0
     shared = len(set(one) & set(other))
     if not shared:
         return 0

@@ -351,7 +351,8 @@ def read_data(
         kept=kept,
         labels=row_labels(X),
     )
-    refuse_extreme(data)
+    wides = [float(np.ptp(one.values)) for one in outcome.members or (outcome,)]
+    refuse_spans(data, *extremes(data.matrix), wides)
     warn_constant(table, table.constant)
     warn_identifiers(table)
     return data
@@ -368,12 +369,6 @@ def _refuse_constant_outcome(outcome: Outcome, weights: Weights) -> None:
                 f"{TARGET} is constant among the {int(counted.sum())} rows of positive weight: "
                 "there is nothing to explain. Give rows with other values a weight"
             )
-
-
-def refuse_extreme(data: Data) -> None:
-    """Raise if a column or the outcome is so large or small that its powers are not numbers."""
-    wides = [float(np.ptp(one.values)) for one in data.outcome.members or (data.outcome,)]
-    refuse_spans(data, *extremes(data.matrix), wides)
 
 
 def refuse_spans(data: Data, low: Floats, high: Floats, wides: Sequence[float]) -> None:

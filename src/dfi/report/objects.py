@@ -7,6 +7,7 @@ import math
 import os
 import re
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -185,7 +186,7 @@ class Report:
             return compact_html(self.result)
         if isinstance(self.result, Change):
             return compact_change_html(self.result)
-        return f"<pre>{_escaped(repr(self.result))}</pre>"
+        return f"<pre>{escape(repr(self.result), quote=False)}</pre>"
 
     def __repr__(self) -> str:
         return f"Report ({self.summary()['title']}): .html(), .json(), .markdown(), .write(path)"
@@ -246,10 +247,6 @@ def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
 def _cell(text: str) -> str:
     """Return a text of which Markdown makes nothing but text, on one line."""
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(text.split()))
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def _finite(value: object) -> object:

@@ -132,7 +132,7 @@ class Change:
 
     def __reduce__(self) -> tuple[object, ...]:
         parts = (self.before, self.after, self.difference, self.covariates, self.concept)
-        return _rebuilt, (*parts, self.rows, self.reason, thaw(self.overlap))
+        return Change, (*parts, self.rows, self.reason, thaw(self.overlap))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -429,16 +429,3 @@ class Change:
 
 def _plain(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _rebuilt(
-    before: Importance,
-    after: Importance,
-    difference: Importance,
-    covariates: Importance | None,
-    concept: Importance | None,
-    rows: SharedRows,
-    reason: str,
-    overlap: dict[str, object],
-) -> Change:
-    return Change(before, after, difference, covariates, concept, rows, reason, overlap)
