@@ -46,13 +46,7 @@ _LARGEST_CORRELATION = 0.97
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Rows of one label depend on each other, those of different labels do not.
-
-    Attributes
-    ----------
-    labels : ndarray of int of shape (n,)
-        The cluster of each row; only which labels are equal matters.
-    """
+    """Rows of one label depend on each other, those of different labels do not."""
 
     labels: Ints
 
@@ -122,15 +116,10 @@ class Clusters:
 
 @dataclass(frozen=True, eq=False)
 class Ordered:
-    r"""Rows that are near in time depend on each other.
+    """Rows that are near in time depend on each other, up to the lag of the ``bandwidth``.
 
-    Attributes
-    ----------
-    positions : ndarray of int of shape (n,)
-        The time of each row, a different one for each.
-    bandwidth : int, optional
-        The lag :math:`L` up to which rows depend on each other. None: by :meth:`settled`, from the
-        contributions whose variance is asked for.
+    None: by :meth:`settled`, from the contributions whose variance is asked for. The ``positions``
+    are the times of the rows, a different one for each.
     """
 
     positions: Ints

@@ -25,18 +25,11 @@ LARGEST_WEIGHT = 1e100
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """How much each row counts.
+    """How much each row counts, and how rows depend on each other; None for independent ones.
 
-    Attributes
-    ----------
-    values : ndarray of shape (n,)
-        Frequency weights as given; sampling weights with mean 1 over the rows that count.
-    kind : {"frequency", "sampling"}
-        A frequency weight ``w`` stands for ``w`` equal rows; a sampling weight says how many
-        units of the population one observed row stands for.
-    dependence : Clusters or Ordered, optional
-        How rows depend on each other (:mod:`dfi._data.dependence`); None for independent rows.
-        Counts are of rows of the same cluster, or of the same time.
+    A frequency weight ``w`` stands for ``w`` equal rows, of the same cluster or time; a sampling
+    weight says how many units of the population one observed row stands for, with mean 1 over the
+    rows that count.
     """
 
     values: Floats

@@ -186,26 +186,9 @@ class Fits:
     ) -> Self:
         """Split the rows and prepare to fit the learner for every fold.
 
-        Parameters
-        ----------
-        data : Data
-            What was read.
-        estimator : str or estimator
-            The regression.
-        cv : int, splitter or iterable of splits
-            The folds (:func:`~dfi._data.folds.read_folds`).
-        n_repeats : int, optional
-            How often rows are split anew. With the default learner and five folds every third
-            time: in between the training rows of each fold are only halved in another way, which
-            costs no further fit. By default three times there, up to ``MOST_ROWS`` rows, and
-            once elsewhere.
-        loss : Loss, optional
-            What scores are differences of; by default Brier's score for classes, squared error
-            otherwise.
-        random_state, workers
-            The root of all seeds, and who does the work.
-        seeds : Seeds, optional
-            The seeds themselves, where they are in use already.
+        Rows are split anew ``n_repeats`` times, with the default learner and five folds every third
+        time: in between the training rows of each fold are only halved in another way, which costs
+        no further fit. By default three times there, up to ``MOST_ROWS`` rows, and once elsewhere.
         """
         seeds = Seeds.of(random_state) if seeds is None else seeds
         loss = loss_for(data.outcome, loss)
@@ -258,14 +241,7 @@ class Fits:
         workers: Workers | None = None,
         seeds: Seeds | None = None,
     ) -> Self:
-        """Take a model that was fitted elsewhere, all rows of the table held out from it.
-
-        Raises
-        ------
-        ValueError, TypeError
-            The model is the name of a learner, is not fitted or knows other columns; or repeats
-            are asked for where nothing is split.
-        """
+        """Take a model that was fitted elsewhere, all rows of the table held out from it."""
         if isinstance(model, str):
             raise TypeError(
                 f"{argument('cv', 'prefit')} explains a fitted model: pass it (or a function of "
@@ -573,15 +549,7 @@ class Fits:
         return quarter_training(halves, self.data, self.seeds.child("fit"))
 
     def training_sizes(self, *, halves: bool, quarters: bool) -> list[int]:
-        """Return the rows of each model that will be fitted, those of all classes; none if given.
-
-        Parameters
-        ----------
-        halves : bool
-            Whether models are fitted on halves of the training rows; else on all of them.
-        quarters : bool
-            Whether models are also fitted on halves of the halves.
-        """
+        """Return the rows of each model that will be fitted, for all classes; none if prefit."""
         if self.prefit:
             return []
         training = self.half_training() if halves else full_training(self.repeats)

@@ -132,16 +132,8 @@ class LinkedRidge(Member):
 class LinkedQuadratic(LinkedRidge):
     r"""A quadratic margin, :math:`c + b'(x - m) + (x - m)'Q(x - m)`, by penalised likelihood.
 
-    Of :class:`~dfi._models.quadratic.QuadraticTerms`.
-
-    Attributes
-    ----------
-    center_, linear_ : ndarray of shape (p,)
-        The point :math:`m` and the coefficients :math:`b`.
-    quadratic_ : ndarray of shape (p, p)
-        The symmetric matrix :math:`Q`.
-    intercept_ : float
-        The constant :math:`c`.
+    Of :class:`~dfi._models.quadratic.QuadraticTerms`; :math:`m`, :math:`b`, :math:`Q`, :math:`c`
+    are ``center_``, ``linear_``, ``quadratic_`` and ``intercept_``.
     """
 
     center_: Floats

@@ -57,18 +57,9 @@ class QuadraticTerms:
     the variance of the outcome, and with these terms to .89 of it. What the rows do not tell apart
     belongs to the columns themselves here.
 
-    Attributes
-    ----------
-    center, scale : ndarray of shape (p,)
-        Means and standard deviations of the columns, 1 for one that is constant.
-    varies : ndarray of bool, shape (p,)
-        Columns that are not constant.
-    middle, size : ndarray of shape (p (p + 1) / 2,)
-        Means and sizes :math:`s` of squares and products, upper triangle by rows.
-    bends : ndarray of bool
-        Those that are no sum of columns.
-    onto : ndarray of shape (p, p (p + 1) / 2)
-        The projections :math:`\gamma`.
+    ``center``, ``scale`` (1 for a constant) and ``varies`` are of the columns; ``middle`` and
+    ``size`` are means and sizes :math:`s` of squares and products, upper triangle by rows,
+    ``bends`` those that are no sum of columns, ``onto`` the projections :math:`\gamma`.
     """
 
     center: Floats
@@ -129,17 +120,8 @@ class BoundedRidge(Member):
     :math:`h_{ii}`. A prediction is clipped to the range that training rows have, and a quarter of
     it further (:func:`~dfi._models.network.training_range`): one row far from all others would
     otherwise decide a score. Along a line what is clipped is linear between two bends.
-
-    Attributes
-    ----------
-    center_, linear_ : ndarray of shape (p,)
-        The point :math:`m` and the coefficients :math:`b`.
-    intercept_ : float
-        The constant :math:`c`.
-    bounds_ : tuple of float
-        The lowest and the highest prediction.
-    held_out_residuals_ : ndarray of shape (n,)
-        Leave-one-out residuals; those of rows of weight 0 are their residuals.
+    :math:`m`, :math:`b` and :math:`c` are ``center_``, ``linear_`` and ``intercept_``;
+    ``held_out_residuals_`` those of rows left out, of rows of weight 0 their residuals.
     """
 
     center_: Floats
@@ -178,11 +160,6 @@ class QuadraticRidge(BoundedRidge):
     r"""A quadratic polynomial, :math:`f(x) = c + b'(x - m) + (x - m)'Q(x - m)`, kept within bounds.
 
     A ridge regression on :class:`QuadraticTerms`; penalty and bounds as of :class:`BoundedRidge`.
-
-    Attributes
-    ----------
-    quadratic_ : ndarray of shape (p, p)
-        The symmetric matrix :math:`Q`.
     """
 
     quadratic_: Floats
