@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 import dfi
+from dfi._docstrings import GIVEN, completed, with_givens
 
 NAMESPACES = [
     "methods", "datasets", "inference", "losses", "plots", "report", "transports", "warnings",
@@ -196,6 +197,36 @@ def test_every_public_name_has_an_example():
         if ">>> " not in section(inspect.cleandoc(text), "Examples")
     ]
     assert not silent
+
+
+def test_docstrings_are_completed_by_what_all_of_them_share():
+    def drawn(level: float, other: int) -> "Axes":  # noqa: F821
+        """Draw.
+
+        Parameters
+        ----------
+        other : int
+            Its own.
+
+        Examples
+        --------
+        >>> result.names
+        """
+
+    text = completed(drawn.__doc__, inspect.signature(drawn), lambda p: f"{p.name} : a number")
+    assert section(text, "Parameters") == "level : a number\nother : int\n    Its own.\n\n"
+    assert section(text, "Returns") == "Axes\n    What was drawn on.\n\n"
+    lines = [line for line in text.splitlines() if line.startswith(">>> ")]
+    assert lines == [f">>> {GIVEN[name]}" for name in ("dfi", "sample", "result")] + [
+        ">>> result.names"
+    ]
+
+
+def test_examples_keep_what_they_make_themselves():
+    text = with_givens('>>> result = dfi.load("a.dfi")\n>>> from dfi.losses import BRIER')
+    assert text.splitlines()[0] == ">>> import dfi"
+    assert text.count(">>>") == 3
+    assert with_givens(">>> from dfi.losses import BRIER").count(">>>") == 1
 
 
 @pytest.fixture(scope="module")

@@ -174,10 +174,6 @@ def change(
 
     Examples
     --------
-    >>> import dfi
-    >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
-    >>> after = second.y + 3 * second.X[:, 2]
-    >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
     >>> found.any_change.feature
     'x2'
     >>> found.table()[["feature", "change", "covariates", "concept"]].round(1)
@@ -232,7 +228,6 @@ def change(
 
 
 def _warn_of_order(before: Importance, after: Importance) -> None:
-    """Warn where rows are taken as independent, and are in an order in which they are not."""
     why = {name: _order(result) for name, result in (("before", before), ("after", after))}
     told = {name: reason for name, reason in why.items() if reason}
     if told:
@@ -278,7 +273,6 @@ def _sorted(values: Floats) -> bool:
 
 
 def _autocorrelation(values: Floats) -> float:
-    """Return the correlation of neighbours."""
     apart = values - values.mean()
     total = float(apart @ apart)
     return float(apart[1:] @ apart[:-1]) / total if total > 0 else 0.0
@@ -364,7 +358,6 @@ def _refuse_options(given: Mapping[str, object]) -> None:
 
 
 def _at_level(result: Importance, level: float) -> Importance:
-    """Return a result with intervals at another level."""
     latent = None if result.latent is None else _at_level(result.latent, level)
     parts = {name: _at_level(part, level) for name, part in result.by_outcome.items()}
     return replace(result, level=level, latent=latent, by_outcome=parts)
@@ -434,7 +427,6 @@ class _Pairing:
 
     @property
     def independent(self) -> bool:
-        """Whether no row is shared."""
         return self.codes is None
 
     def difference(self, before: Importance, after: Importance) -> Importance:
@@ -518,7 +510,6 @@ def _names(ids: tuple[VectorLike, VectorLike], place: int, result: Importance) -
 
 
 def _codes(first: Array, second: Array) -> tuple[Ints, Ints]:
-    """Return a number for each row; the same name has the same number."""
     place: dict[object, int] = {}
     found = [
         np.array([place.setdefault(value, len(place)) for value in values.tolist()], dtype=np.intp)
@@ -528,7 +519,6 @@ def _codes(first: Array, second: Array) -> tuple[Ints, Ints]:
 
 
 def _with_rows(result: Importance, codes: Ints) -> Importance:
-    """Return a result whose rows are known by their codes."""
     rows = result.rows
     if rows is None:
         raise ValueError("this result does not say where its rows stand in the table")
@@ -646,7 +636,6 @@ def _still(whole: Importance, basis: Influence) -> Array:
 
 
 def _part(result: Importance, name: str) -> Importance:
-    """Return a part of a change that says so."""
     latent = None if result.latent is None else _part(result.latent, name)
     return replace(result, spec={**result.spec, "part": name}, latent=latent)
 

@@ -87,8 +87,6 @@ class TupleType(Protocol):
 
 
 class Kernel(Generic[P]):
-    """A function compiled for each kind of arguments that it is called with."""
-
     functions: ClassVar[set[Callable[..., None]]] = set()
 
     def __init__(self, function: Callable[P, None]) -> None:

@@ -193,7 +193,10 @@ def folder_filled(
                 yield stage
             names = sorted(entry.name for entry in stage.iterdir())
             for name in names:
-                _refuse_folder(target / name)
+                if (target / name).exists() and not (target / name).is_file():
+                    # it would be removed with all it holds
+                    why = "is in the place of a file that would be written"
+                    raise OSError(errno.EISDIR, why, str(target / name))
             if accept is not None:
                 accept(names)
             for name in names:
@@ -212,12 +215,6 @@ def folder_filled(
                 shutil.rmtree(rest, ignore_errors=True)
             _release(owner)
             _unfinished.discard(stage)
-
-
-def _refuse_folder(place: Path) -> None:
-    """Raise if what is in the place of a file is none: it would be removed with all it holds."""
-    if place.exists() and not place.is_file():
-        raise OSError(errno.EISDIR, "is in the place of a file that would be written", str(place))
 
 
 def _beside(folder: Path, name: str) -> Path:

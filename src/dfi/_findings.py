@@ -75,14 +75,12 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        """What and remedy, as a page says them."""
         return f"{self.text[0].upper()}{self.text[1:].rstrip('.')}."
 
     def __str__(self) -> str:
         return self.sentence
 
     def as_dict(self) -> dict[str, object]:
-        """Return it as plain values, for files and JSON."""
         return {
             "kind": self.kind,
             "severity": self.severity,
@@ -94,7 +92,6 @@ class Finding:
 
     @classmethod
     def read(cls, record: Mapping[str, object]) -> Finding:
-        """Return what :meth:`as_dict` wrote."""
         kind, what, remedy = (str(record.get(key, "")) for key in ("kind", "what", "remedy"))
         numbers, about = record.get("numbers"), record.get("about")
         told: list[Severity] = [s for s in SEVERITIES if s == record.get("severity")]

@@ -20,14 +20,14 @@ import functools
 import inspect
 import numbers
 import os
-import re
 import shlex
 import textwrap
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from dfi._checks import did_you_mean
+from dfi._docstrings import completed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -58,166 +58,102 @@ class InvalidParameterError(ValueError, TypeError):
         self.parameter, self.remedy = parameter, remedy
 
 
-class Constraint(Protocol):
-    """One thing that a parameter may be."""
+def listed(items: Iterable[str]) -> str:
+    """Return ``"a, b or c"``."""
+    *first, last = items
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """One thing that a parameter may be, as it stands after "must be", with its type.
+
+    ``names`` are the strings that are allowed, for suggestions; ``typed`` are the words for who
+    types a command, where they are others.
+    """
+
+    python: str
+    kind: str
+    allows: Callable[[object], bool]
+    names: tuple[str, ...] = ()
+    remedy: str | None = None
+    typed: str = ""
 
     @property
     def words(self) -> str:
-        """What it must be, as it stands after "must be"."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The strings that are allowed, for suggestions."""
-
-    def allows(self, value: object) -> bool:
-        """Return whether a value is that."""
+        return worded(self.python, self.typed or self.python)
 
 
-@dataclass(frozen=True)
-class Flag:
-    """True or False, also numpy's; no number and no string, all of which are true or false too."""
+def Whole(least: int = 0) -> Constraint:
+    """Return a whole number from ``least`` on."""
 
-    words: str = "True or False"
-    names: tuple[str, ...] = ()
+    def allows(value: object) -> bool:
+        return is_whole(value) and value >= least  # type: ignore[operator]
 
-    def allows(self, value: object) -> bool:
-        """Return whether a value is a boolean."""
-        # numpy's boolean is known by its name: nothing here needs numpy
-        return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
+    return Constraint(f"a whole number of {least} or more", "int", allows)
 
 
-@dataclass(frozen=True)
-class Whole:
-    """A whole number from ``least`` on."""
+def Real(
+    words: str,
+    low: float = float("-inf"),
+    high: float = float("inf"),
+    *,
+    with_low: bool = False,
+    with_high: bool = False,
+) -> Constraint:
+    """Return a number in an interval, whose ends belong to it or not, in words."""
 
-    least: int = 0
-    names: tuple[str, ...] = ()
-
-    @property
-    def words(self) -> str:
-        """What it must be."""
-        return f"a whole number of {self.least} or more"
-
-    def allows(self, value: object) -> bool:
-        """Return whether a value is such a number."""
-        return is_whole(value) and value >= self.least  # type: ignore[operator]
-
-
-@dataclass(frozen=True)
-class Nonzero:
-    """A whole number other than 0: workers, where -1 means all of them."""
-
-    words: str = "a whole number of 1 or more, or -1 for all processors"
-    names: tuple[str, ...] = ()
-
-    def allows(self, value: object) -> bool:
-        """Return whether a value is such a number."""
-        return is_whole(value) and value != 0
-
-
-@dataclass(frozen=True)
-class Real:
-    """A number in an interval, whose ends belong to it or not, in words; infinite ones by ends."""
-
-    words: str
-    low: float = float("-inf")
-    high: float = float("inf")
-    with_low: bool = False
-    with_high: bool = False
-    names: tuple[str, ...] = ()
-
-    def allows(self, value: object) -> bool:
-        """Return whether a value is a number in the interval."""
+    def allows(value: object) -> bool:
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             return False
         number: int | float = value  # type: ignore[assignment]
-        above = number >= self.low if self.with_low else number > self.low
-        below = number <= self.high if self.with_high else number < self.high
+        above = number >= low if with_low else number > low
+        below = number <= high if with_high else number < high
         return bool(above and below)
 
-
-@dataclass(frozen=True)
-class Choice:
-    """One of some strings."""
-
-    names: tuple[str, ...]
-
-    @property
-    def words(self) -> str:
-        """What it must be."""
-        return listed(map(repr, self.names))
-
-    def allows(self, value: object) -> bool:
-        """Return whether a value is one of them."""
-        return isinstance(value, str) and value in self.names
+    return Constraint(words, "float", allows)
 
 
-@dataclass(frozen=True)
-class Text:
-    """A string, or the path of a file where ``path``."""
-
-    words: str = "a string"
-    path: bool = False
-    names: tuple[str, ...] = ()
-
-    def allows(self, value: object) -> bool:
-        """Return whether a value is a string or a path."""
-        return isinstance(value, str) or (self.path and isinstance(value, os.PathLike))
+def Choice(names: tuple[str, ...]) -> Constraint:
+    """Return one of some strings."""
+    kind = "{" + ", ".join(f'"{name}"' for name in names) + "}"
+    return Constraint(
+        listed(map(repr, names)), kind, lambda v: isinstance(v, str) and v in names, names
+    )
 
 
-@dataclass(frozen=True)
-class Function:
-    """What can be called."""
-
-    words: str = "a function"
-    names: tuple[str, ...] = ()
-
-    def allows(self, value: object) -> bool:
-        """Return whether a value can be called."""
-        return callable(value)
+def Text(words: str = "a string", *, path: bool = False) -> Constraint:
+    """Return a string, or the path of a file."""
+    kinds = (str, os.PathLike) if path else (str,)
+    return Constraint(words, "str", lambda value: isinstance(value, kinds))
 
 
-@dataclass(frozen=True)
-class Nothing:
-    """None, where it is not the default."""
+def Named(kind: str, words: str, remedy: str) -> Constraint:
+    """Return an object of a class that is known by its name: this module is below all of them."""
 
-    names: tuple[str, ...] = ()
+    def allows(value: object) -> bool:
+        return kind in (base.__name__ for base in type(value).__mro__)
 
-    @property
-    def words(self) -> str:
-        """What it must be."""
-        return worded("None", "all")
-
-    def allows(self, value: object) -> bool:
-        """Return whether a value is None."""
-        return value is None
+    return Constraint(words, kind, allows, remedy=remedy)
 
 
-@dataclass(frozen=True)
-class Named:
-    """An object of a class that is known by its name: this module is below all of them."""
-
-    kind: str
-    words: str
-    remedy: str
-    names: tuple[str, ...] = ()
-
-    def allows(self, value: object) -> bool:
-        """Return whether a value is of the class, or of one made from it."""
-        return self.kind in (base.__name__ for base in type(value).__mro__)
-
+# also numpy's, known by its name: nothing here needs numpy. No number and no string, all of which
+# are true or false too
+FLAG = Constraint(
+    "True or False",
+    "bool",
+    lambda value: isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"),
+)
+WORKERS = Constraint(
+    "a whole number of 1 or more, or -1 for all processors",
+    "int",
+    lambda value: is_whole(value) and value != 0,
+)
+FUNCTION = Constraint("a function", "callable", callable)
+NOTHING = Constraint("None", "None", lambda value: value is None, typed="all")
+"""None, where it is not the default."""
 
 Constraints = tuple[Constraint, ...]
-
-TYPES: Mapping[type, str] = {
-    Flag: "bool",
-    Whole: "int",
-    Nonzero: "int",
-    Real: "float",
-    Text: "str",
-    Function: "callable",
-    Nothing: "None",
-}
 
 
 @dataclass(frozen=True)
@@ -236,14 +172,7 @@ class Parameter:
 
     @property
     def type(self) -> str:
-        """The type, as docstrings write it."""
-        return self.kind or listed(_type_of(one) for one in self.allowed)
-
-
-def _type_of(one: Constraint) -> str:
-    if one.names:
-        return "{" + ", ".join(f'"{name}"' for name in one.names) + "}"
-    return one.kind if isinstance(one, Named) else TYPES[type(one)]
+        return self.kind or listed(one.kind for one in self.allowed)
 
 
 def _quoted(names: Iterable[str]) -> str:
@@ -256,7 +185,6 @@ FEWEST_ROWS = 50
 FEWEST_BACKGROUND = 10
 """Rows below which a background stands for nothing."""
 
-FLAG = Flag()
 LEVEL = Real("a number strictly between 0 and 1", 0.0, 1.0)
 COUNT = Whole(1)
 SEED = Whole(0)
@@ -265,7 +193,6 @@ PATH = Text("the path of a file", path=True)
 COLUMN = Text("the name of a column")
 FEATURE = Text("the name of a feature")
 CORRELATION = Real("a number from -1 to 1", -1.0, 1.0, with_low=True, with_high=True)
-FUNCTION = Function()
 IMPORTANCE = Named("Importance", "a dfi.Importance", "pass what explain returns")
 LOCAL = Named("LocalAttributions", "a dfi.LocalAttributions", "pass what result.local returns")
 LEARNERS = ("auto", "linear", "ridge", "boosting", "forest", "extra_trees")
@@ -299,10 +226,14 @@ COMMON: Mapping[str, Parameter] = {
         "Where to draw; a new figure by default.",
         kind="Axes",
     ),
-    "background": Parameter((Whole(FEWEST_BACKGROUND),)),
+    "background": Parameter(
+        (Whole(FEWEST_BACKGROUND),),
+        "Rows that stand for the others where main effects are averaged, and that give units of "
+        "several columns.",
+    ),
     "by": Parameter((Choice(("outcome",)),)),
     "clip": Parameter((Real("a number strictly between 0 and 0.5", 0.0, 0.5),)),
-    "color": Parameter((FEATURE,)),
+    "color": Parameter((FEATURE,), "A feature whose values, by rank, colour the points."),
     "components": Parameter(option="--components"),
     "covariance": Parameter((Choice(("auto", "sample", "qis", "factor", "ledoit-wolf")),)),
     "cv": Parameter(
@@ -320,7 +251,7 @@ COMMON: Mapping[str, Parameter] = {
         kind="array-like of shape (n,)",
         option="--clusters",
     ),
-    "d": Parameter((Whole(2),)),
+    "d": Parameter((Whole(2),), "Columns."),
     "debias": Parameter((FLAG,)),
     "diagnose": Parameter(
         (FLAG,),
@@ -344,9 +275,13 @@ COMMON: Mapping[str, Parameter] = {
         kind="str, estimator or callable",
         option="--model",
     ),
-    "expansion": Parameter((Choice(("standard_error", "variance")),)),
+    "expansion": Parameter(
+        (Choice(("standard_error", "variance")),),
+        "Expansion near the null; see :mod:`dfi.inference.intervals`.",
+        kind='{None, "standard_error", "variance"}',
+    ),
     "explain_rows": Parameter(
-        (Choice(("default", "auto")), Whole(FEWEST_ROWS), Nothing()),
+        (Choice(("default", "auto")), Whole(FEWEST_ROWS), NOTHING),
         (
             "How many rows are explained, drawn at random; the transport and the models use all "
             'rows. ``"auto"`` goes on in blocks of 4096 until the standard error of the total is '
@@ -409,6 +344,10 @@ COMMON: Mapping[str, Parameter] = {
         text="Groups of features that :meth:`~dfi.Importance.group` uses by default.",
         kind="mapping, frame or sequence",
         option="--groups",
+    ),
+    "groups": Parameter(
+        text="Groups of features; by default those that the result was made with.",
+        kind="mapping, frame or Groups",
     ),
     "how": Parameter((Choice(("sum", "joint", "shapley")),)),
     "identifiers": Parameter(
@@ -479,11 +418,11 @@ COMMON: Mapping[str, Parameter] = {
         ),
         option="--missing",
     ),
-    "n": Parameter((COUNT,)),
+    "n": Parameter((COUNT,), "Rows."),
     "n_draws": Parameter((COUNT,)),
     "n_folds": Parameter((Whole(2),)),
     "n_jobs": Parameter(
-        (Nonzero(),), "Parallel tasks (joblib); the result does not depend on it.", option="--jobs"
+        (WORKERS,), "Parallel tasks (joblib); the result does not depend on it.", option="--jobs"
     ),
     "n_repeats": Parameter(
         (COUNT,),
@@ -507,7 +446,7 @@ COMMON: Mapping[str, Parameter] = {
     "null": Parameter((Real("a number"),)),
     "of": Parameter((Choice(("explained", "null", "sum")),)),
     "overwrite": Parameter((FLAG,), "Whether an existing file may be replaced."),
-    "path": Parameter((PATH,)),
+    "path": Parameter((PATH,), "Where to write.", kind="path-like"),
     "pos_label": Parameter(
         text=(
             "The class whose probability is explained, of two classes or of one against the rest. "
@@ -527,10 +466,16 @@ COMMON: Mapping[str, Parameter] = {
     "quantile": Parameter((LEVEL,)),
     "random_state": Parameter((SEED,), "Seed of splits, fits and draws.", option="--seed"),
     "reference": Parameter((Choice(("auto", "empirical", "gaussian")),)),
-    "refine": Parameter((COUNT,)),
+    "refine": Parameter(
+        (COUNT,), "Random designs of coalitions, 128 say, for interactions of more than two units."
+    ),
     "result": Parameter((IMPORTANCE,), "The result.", kind="Importance"),
-    "rho": Parameter((CORRELATION,)),
-    "row": Parameter((Whole(0),)),
+    "results": Parameter(
+        text="One result for each method or setting; the first sets the order.",
+        kind="Results or mapping of str to Importance",
+    ),
+    "rho": Parameter((CORRELATION,), "Correlation of X1 and X2."),
+    "row": Parameter((Whole(0),), "Which row, by its position in the table; the first by default."),
     "rows": Parameter(option="--rows"),
     "same_rows": Parameter((FLAG,)),
     "sample": Parameter((Whole(0),)),
@@ -554,17 +499,23 @@ COMMON: Mapping[str, Parameter] = {
             "outcome."
         ),
     ),
-    "share": Parameter((FLAG,)),
+    "share": Parameter(
+        (FLAG,),
+        "Whether scores are shown as shares of their sum, which compares methods on different "
+        "scales.",
+    ),
     "shrinkage": Parameter(
         (
             Real("a number in [0, 1)", 0.0, 1.0, with_low=True),
             Choice(("ledoit-wolf",)),
         )
     ),
-    "simultaneous": Parameter((FLAG,)),
+    "simultaneous": Parameter(
+        (FLAG,), "Whether the intervals of a column hold for all units at once (max-t)."
+    ),
     "skewness": Parameter((FLAG,)),
     "solved": Parameter((FLAG,)),
-    "sort": Parameter((FLAG,)),
+    "sort": Parameter((FLAG,), "Whether the largest comes first; else the order of ``names``."),
     "split": Parameter((FLAG,)),
     "standardize": Parameter((FLAG,)),
     "strength": Parameter((Real("a number"),)),
@@ -736,7 +687,6 @@ DROP = ("drop it", "leave it out with --drop")
 
 
 def name_groups() -> str:
-    """Return how groups of features are given."""
     return worded("pass feature_groups={'name': ['column', ...], ...}", "name them with --groups")
 
 
@@ -777,14 +727,7 @@ def _typed(value: object) -> str:
 
 
 def is_whole(value: object) -> bool:
-    """Return whether a value is a whole number, no boolean."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
-def listed(items: Iterable[str]) -> str:
-    """Return ``"a, b or c"``."""
-    *first, last = items
-    return f"{', '.join(first)} or {last}" if first else last
 
 
 def shown(value: object) -> str:
@@ -798,7 +741,6 @@ def shown(value: object) -> str:
 
 
 def taken_by(function: Callable[..., object], given: Mapping[str, object]) -> dict[str, Any]:
-    """Return those of some arguments that a function takes, by name, to pass them on to it."""
     return {name: given[name] for name in inspect.signature(function).parameters if name in given}
 
 
@@ -809,14 +751,13 @@ def constraints_of(owner: str, name: str) -> Constraints:
 
 
 def check_one(name: str, value: object, allowed: Constraints, *, optional: bool = False) -> None:
-    """Raise if a value is none of what its parameter may be."""
     if not allowed or (optional and value is None) or any(one.allows(value) for one in allowed):
         return
     # choices are strings one by one, so that the last "or" comes before the very last of all
     words = [w for one in allowed for w in _single_words(one)]
     hint = did_you_mean(value, [n for one in allowed for n in one.names])
     hint = hint if isinstance(value, str) else ""
-    remedy = next((one.remedy for one in allowed if isinstance(one, Named)), None)
+    remedy = next((one.remedy for one in allowed if one.remedy), None)
     raise InvalidParameterError(
         f"{argument(name)} must be {listed(words)}, got {shown(value)}{hint}", name, remedy
     )
@@ -836,7 +777,7 @@ def one_of(name: str, value: object, known: Iterable[T]) -> T:
 
 
 def _single_words(one: Constraint) -> list[str]:
-    if isinstance(one, Flag):
+    if one is FLAG:
         return ["True", "False"]
     return [repr(name) for name in one.names] or [one.words]
 
@@ -884,7 +825,10 @@ class _Checks:
             tuple(p.name for p in keywords if p.name not in ("self", "cls")),
             any(p.kind is p.VAR_KEYWORD for p in parameters),
             {
-                p.name: (constraints_of(owner, p.name), _may_be_none(p))
+                p.name: (
+                    constraints_of(owner, p.name),
+                    p.default is None or "None" in str(p.annotation),
+                )
                 for p in keywords
                 if constraints_of(owner, p.name)
             },
@@ -905,11 +849,6 @@ class _Checks:
                 check_one(name, given[name], allowed, optional=optional)
 
 
-def _may_be_none(parameter: inspect.Parameter) -> bool:
-    """Return whether a parameter is None by default, or says that it may be."""
-    return parameter.default is None or "None" in str(parameter.annotation)
-
-
 def validated(function: Callable[P, R]) -> Callable[P, R]:
     """Let a function check its parameters by the table before anything else is done."""
     return _wrapped(function, function.__qualname__, values=True)
@@ -922,7 +861,8 @@ def named_only(function: Callable[P, R]) -> Callable[P, R]:
 
 def _wrapped(function: Callable[P, R], owner: str, *, values: bool) -> Callable[P, R]:
     checks = _Checks.of(function, owner)
-    function.__doc__ = described(function.__doc__, checks.signature)
+    if function.__doc__ is not None:
+        function.__doc__ = completed(function.__doc__, checks.signature, _entry)
 
     @functools.wraps(function)
     def call(*arguments: P.args, **options: P.kwargs) -> R:
@@ -942,46 +882,16 @@ def validated_fields(kind: C) -> C:
 
 def documented(kind: C) -> C:
     """Complete the docstring of a class by what the table says of its parameters."""
-    kind.__doc__ = described(kind.__doc__, inspect.signature(kind))
+    if kind.__doc__ is not None:
+        kind.__doc__ = completed(kind.__doc__, inspect.signature(kind), _entry)
     return kind
 
 
-def described(text: str | None, signature: inspect.Signature) -> str | None:
-    """Return a docstring that describes all parameters of a signature, in its order."""
-    if text is None:
-        return None
-    text = inspect.cleandoc(text)
-    before, own, after = _parameter_section(text)
-    entries: dict[str, str] = {}
-    for name, parameter in signature.parameters.items():
-        common = COMMON.get(name, Parameter())
-        if name in own:
-            entries[own[name]] = own[name]
-        elif common.text:
-            entries[name] = _entry(parameter, common)
-    body = "\n".join(entries.values())
-    return f"{before}{PARAMETERS}{body}\n\n{after}".rstrip() if body else text
-
-
-PARAMETERS = "Parameters\n----------\n"
-_NEXT_SECTION = re.compile(r"^\S[^\n]*\n-{3,}$", re.MULTILINE)
-
-
-def _parameter_section(text: str) -> tuple[str, dict[str, str], str]:
-    """Return what stands before the section, the entry of each parameter in it, and the rest."""
-    start = text.find(PARAMETERS)
-    body = text[start + len(PARAMETERS) :] if start >= 0 else text
-    following = _NEXT_SECTION.search(body)
-    end = following.start() if following else len(body)
-    if start < 0:
-        return f"{body[:end].rstrip()}\n\n", {}, body[end:]
-    entries = re.split(r"\n(?=\S)", body[:end].strip())
-    named = [(entry.split("\n", 1)[0].split(" : ")[0], entry) for entry in entries]
-    own = {name.lstrip("*"): entry for names, entry in named for name in names.split(", ")}
-    return text[:start], own, body[end:]
-
-
-def _entry(parameter: inspect.Parameter, common: Parameter) -> str:
+def _entry(parameter: inspect.Parameter) -> str:
+    """Return what the table says of a parameter in a docstring; empty where it says nothing."""
+    common = COMMON.get(parameter.name, Parameter())
+    if not common.text:
+        return ""
     kind = common.type
     if parameter.default is None and "None" not in kind:
         kind += ", optional"

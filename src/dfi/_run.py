@@ -111,7 +111,6 @@ def explain(
 
     Examples
     --------
-    >>> import dfi
     >>> sample = dfi.datasets.m1(500, rho=0.8)
     >>> result = dfi.explain(sample.X, sample.y, estimator="linear")
     >>> bool(result.scores[0] > result.scores[1] > 4)
@@ -173,7 +172,6 @@ def compare(
 
     Examples
     --------
-    >>> import dfi
     >>> sample = dfi.datasets.m1(500, rho=0.8)
     >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear")
     >>> bool(both["loco"].scores[1] < 0.1 < both["dfi"].scores[1])
@@ -275,7 +273,6 @@ def sensitivity(
 
     Examples
     --------
-    >>> import dfi
     >>> sample = dfi.datasets.m1(300, rho=0.8, d=3)
     >>> found = dfi.sensitivity(sample.X, sample.y, epsilons=[0.0, 0.5], estimator="linear")
     >>> found.labels
@@ -307,7 +304,6 @@ def sensitivity(
 def _settings(
     transports: Sequence[TransportLike] | None, epsilons: Sequence[float] | None, solved: bool
 ) -> dict[str, Transport]:
-    """Return the transports by label."""
     if (transports is None) == (epsilons is None):
         raise TypeError(f"pass either {argument('transports', ...)} or {argument('epsilons', ...)}")
     name, given = ("epsilons", epsilons) if transports is None else ("transports", transports)
@@ -352,7 +348,6 @@ class FittedSource:
     keep_rows: bool = False
 
     def grouped(self, groups: GroupsLike, how: Literal["joint", "shapley"]) -> Importance:
-        """Return the importance of groups that are the units of the transport."""
         data = self.fits.data
         found = data.groups if groups is None else read_groups(groups, data.table.names)
         fits = replace(self.fits, data=replace(data, groups=found, joint=True))
@@ -370,7 +365,6 @@ class FittedSource:
         refine: int | None = None,
         background: int = BACKGROUND,
     ) -> LocalAttributions:
-        """Return the contributions of units to the predictions of single rows."""
         fits = _one_outcome(self.fits, outcome)
         if sample is not None:
             rows = _sampled(fits, sample)
@@ -423,8 +417,6 @@ def _one_outcome(fits: Fits, outcome: str | None) -> Fits:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows to explain: a table of them, where they stand, and which of the fits' rows they are."""
-
     table: Table
     places: Ints
     held_out: Ints | None
@@ -595,7 +587,9 @@ def _summed_parts(fits: Fits, method: Method) -> dict[str, MethodResult]:
             found.append(_parts(member, method))
         if isinstance(method, Disentangled):
             # all classes are explained on the rows that the first one asks for: they are added up
-            method = _same_rows(method, found[0][method.name])
+            part = found[0][method.name]
+            if "explained_rows" in part.specification:
+                method = replace(method, explain_rows=len(part.rows), max_seconds=None)
         for caution in caught:
             texts = told.setdefault(caution.category, {})
             texts.setdefault(str(caution.message), []).append(name)
@@ -607,13 +601,6 @@ def _summed_parts(fits: Fits, method: Method) -> dict[str, MethodResult]:
     }
 
 
-def _same_rows(method: Disentangled, part: MethodResult) -> Disentangled:
-    """Return a method that explains the rows of a part, in the same random order of the rows."""
-    if "explained_rows" not in part.specification:
-        return method
-    return replace(method, explain_rows=len(part.rows), max_seconds=None)
-
-
 def importance(
     fits: Fits,
     method: Method,
@@ -623,7 +610,6 @@ def importance(
     *,
     keep_rows: bool = False,
 ) -> Importance:
-    """Put influence values into a result, with what they depend on."""
     result = _by_row(fits, method, key, part, level, keep_rows=keep_rows)
     if keep_rows or fits.n_rows <= source.LARGE_ROWS:
         return result
@@ -635,7 +621,6 @@ def importance(
 def _by_row(
     fits: Fits, method: Method, key: str, part: MethodResult, level: float, *, keep_rows: bool
 ) -> Importance:
-    """Put influence values into a result, row by row."""
     diagnostics = dict(part.diagnostics)
     if part.monte_carlo_se is not None:
         diagnostics["monte_carlo_se"] = part.monte_carlo_se.tolist()
@@ -685,7 +670,6 @@ def _by_row(
 
 
 def _specification(fits: Fits, method: Method, key: str) -> dict[str, object]:
-    """Return what an estimate depends on, whatever the method."""
     parameters: dict[str, object] = {}
     described: object = method
     if dataclasses.is_dataclass(described) and not isinstance(described, Disentangled):

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from dfi._docstrings import exemplified
 from dfi._models.learners import warn_of_refits
 from dfi._models.prepare import prepare
 from dfi._parameters import check, documented, named_only, taken_by, validated
@@ -50,6 +51,7 @@ OPTIONAL = ("fit_rows", "max_seconds", "n_jobs", "n_repeats", "progress", "rando
 """Parameters of the estimator that may be None."""
 
 
+@exemplified
 @documented
 class DFI(BaseEstimator):
     """Disentangled Feature Importance.
@@ -71,7 +73,6 @@ class DFI(BaseEstimator):
 
     Examples
     --------
-    >>> import dfi
     >>> sample = dfi.datasets.m1(500, rho=0.8)
     >>> result = dfi.DFI(estimator="linear").fit(sample.X, sample.y).result_
     >>> [result.names[k] for k in result.scores.argsort()[::-1][:2]]
@@ -151,20 +152,12 @@ class DFI(BaseEstimator):
     ) -> Self:
         """Explain ``y`` by the columns of ``X``.
 
-        Parameters
-        ----------
-        y : array-like of shape (n,)
-            The outcome: a quantity, a count, or classes; several columns are several quantities.
-
         Returns
         -------
         self
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> explainer = dfi.DFI(estimator="linear", cv=2).fit(sample.X, sample.y)
         >>> explainer.result_.names
         ('x0', 'x1', 'x2')
         """
@@ -223,10 +216,6 @@ class DFI(BaseEstimator):
             Which of several classes or outcomes, as for :meth:`dfi.Importance.local`.
         scale : {"response", "margin"}, optional
             The prediction, or the log-odds of a classifier of two classes.
-        refine : int, optional
-            Random designs of coalitions, 128 say, for interactions of more than two units.
-        background : int, default=200
-            Rows that stand for the others where main effects are averaged.
 
         Returns
         -------
@@ -240,9 +229,6 @@ class DFI(BaseEstimator):
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> explainer = dfi.DFI(estimator="linear", cv=2).fit(sample.X, sample.y)
         >>> new = dfi.datasets.m1(2, d=3, random_state=1).X
         >>> explainer.local(new).values.shape
         (2, 3)
@@ -286,9 +272,6 @@ class DFI(BaseEstimator):
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> explainer = dfi.DFI(estimator="linear", cv=2).fit(sample.X, sample.y)
         >>> known = explainer.with_fixed_transport()
         >>> bool(known.se[1] < explainer.result_.se[1])  # the transport's own error is left out
         True

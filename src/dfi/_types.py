@@ -35,14 +35,10 @@ class HasArray(Protocol):
 
 
 class HasArrowStream(Protocol):
-    """What Arrow can read."""
-
     def __arrow_c_stream__(self, requested_schema: object = None, /) -> object: ...
 
 
 class Sparse(Protocol):
-    """A sparse matrix of scipy."""
-
     def tocsr(self) -> Any: ...
 
 
@@ -53,32 +49,22 @@ class LazyTable(Protocol):
 
 
 class Batches(Protocol):
-    """A dataset of pyarrow."""
-
     def to_batches(self) -> Any: ...
 
 
 class Learner(Protocol):
-    """A learner of scikit-learn's kind."""
-
     def fit(self, X: Any, y: Any, /) -> Any: ...
 
 
 class FittedModel(Protocol):
-    """A model that predicts."""
-
     def predict(self, X: Any, /) -> Any: ...
 
 
 class Splitter(Protocol):
-    """A splitter of scikit-learn's kind."""
-
     def split(self, X: Any, y: Any = None, groups: Any = None, /) -> Any: ...
 
 
 class TransportObject(Protocol):
-    """A transport of the caller's own."""
-
     def fit(self, X: Any, /) -> Any: ...
 
     def encode(self, X: Any, /) -> Any: ...

@@ -172,7 +172,6 @@ class Loss:
         return np.asarray(-tangent)
 
     def _of_function(self, y: Floats, prediction: Floats) -> Floats:
-        """Return what a function says that predictions lose, one number for each."""
         if self.function is None:
             raise TypeError(f"the loss {self.name!r} has neither generator nor function")
         shape = np.broadcast_shapes(np.shape(y), np.shape(prediction))
@@ -486,11 +485,6 @@ def custom(function: Callable[[Floats, Floats], Floats], name: str | None = None
     name : str, optional
         For tables; the function's own by default.
 
-    Returns
-    -------
-    Loss
-        What ``explain(loss=...)`` takes.
-
     Examples
     --------
     >>> import numpy as np
@@ -547,11 +541,6 @@ def pinball(quantile: float = 0.5) -> Loss:
     ----------
     quantile : float, default=0.5
         Strictly between 0 and 1; the default is the median.
-
-    Returns
-    -------
-    Loss
-        What ``compare(loss=...)`` takes.
 
     Examples
     --------

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import warnings
 from pathlib import Path
+
+from dfi._docstrings import with_givens
 
 _PACKAGE = str(Path(__file__).parent)
 
@@ -14,9 +17,6 @@ class DFIWarning(UserWarning):
 
     Examples
     --------
-    >>> import warnings
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> noise = sample.y[::-1]  # outcomes of other rows
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore", dfi.warnings.DFIWarning)
@@ -25,22 +25,32 @@ class DFIWarning(UserWarning):
     'do not rely on it'
     """
 
+    def __init_subclass__(cls) -> None:
+        """Let the example of a class, a call and its warning, be one that raises the warning."""
+        text, told, message = inspect.cleandoc(cls.__doc__ or "").rpartition(f"{cls.__name__}: ")
+        if told:
+            before, _, call = text.rpartition(">>> ")
+            text = (
+                f"{before}>>> with warnings.catch_warnings():\n"
+                '...     warnings.simplefilter("ignore")\n'
+                f'...     warnings.simplefilter("error", dfi.warnings.{cls.__name__})\n'
+                f"...     {call.replace('... ', '...     ')}"
+                "Traceback (most recent call last):\n    ...\ndfi.warnings."
+            )
+        cls.__doc__ = with_givens(f"{text}{told}{message}") or None
+
+
+DFIWarning.__doc__ = with_givens(inspect.cleandoc(DFIWarning.__doc__ or ""))
+
 
 class ConstantColumnWarning(DFIWarning):
     """A column does not vary: it is kept, scores 0 and has no standard error.
 
     Examples
     --------
-    >>> import warnings
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> sample.X[:, 2] = 1.0
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", dfi.warnings.ConstantColumnWarning)
-    ...     dfi.explain(sample.X, sample.y, "linear", cv=2)
-    Traceback (most recent call last):
-        ...
-    dfi.warnings.ConstantColumnWarning: constant column(s) 'x2': kept, with score 0...
+    >>> dfi.explain(sample.X, sample.y, "linear", cv=2)
+    ConstantColumnWarning: constant column(s) 'x2': kept, with score 0...
     """
 
 
@@ -49,16 +59,9 @@ class IdentifierWarning(DFIWarning):
 
     Examples
     --------
-    >>> import warnings
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> sample.X[:, 2] = range(200)
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", dfi.warnings.IdentifierWarning)
-    ...     dfi.explain(sample.X, sample.y, "linear", cv=2)
-    Traceback (most recent call last):
-        ...
-    dfi.warnings.IdentifierWarning: column 'x2' has another whole number in each of...
+    >>> dfi.explain(sample.X, sample.y, "linear", cv=2)
+    IdentifierWarning: column 'x2' has another whole number in each of...
     """
 
 
@@ -67,15 +70,8 @@ class LeakWarning(DFIWarning):
 
     Examples
     --------
-    >>> import warnings
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", dfi.warnings.LeakWarning)
-    ...     dfi.explain(sample.X, 1.8 * sample.X[:, 0] + 32.0, "linear", cv=2)
-    Traceback (most recent call last):
-        ...
-    dfi.warnings.LeakWarning: 'x0' holds the outcome itself, or determines it in...
+    >>> dfi.explain(sample.X, 1.8 * sample.X[:, 0] + 32.0, "linear", cv=2)
+    LeakWarning: 'x0' holds the outcome itself, or determines it in...
     """
 
 
@@ -84,17 +80,10 @@ class RefitWarning(DFIWarning):
 
     Examples
     --------
-    >>> import warnings
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> from sklearn.linear_model import LinearRegression
     >>> model = LinearRegression().fit(sample.X, sample.y)
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", dfi.warnings.RefitWarning)
-    ...     dfi.explain(sample.X, sample.y, model, cv=2)
-    Traceback (most recent call last):
-        ...
-    dfi.warnings.RefitWarning: this LinearRegression is fitted already, and cv asks...
+    >>> dfi.explain(sample.X, sample.y, model, cv=2)
+    RefitWarning: this LinearRegression is fitted already, and cv asks...
     """
 
 
@@ -103,16 +92,9 @@ class ExtrapolationWarning(DFIWarning):
 
     Examples
     --------
-    >>> import warnings
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> sample.X[0] = 50.0
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", dfi.warnings.ExtrapolationWarning)
-    ...     dfi.explain(sample.X, sample.y, "linear", cv=2)
-    Traceback (most recent call last):
-        ...
-    dfi.warnings.ExtrapolationWarning: a linear model predicts row 0 of X...
+    >>> dfi.explain(sample.X, sample.y, "linear", cv=2)
+    ExtrapolationWarning: a linear model predicts row 0 of X...
     """
 
 
@@ -121,16 +103,9 @@ class MissingValuesWarning(DFIWarning):
 
     Examples
     --------
-    >>> import warnings
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> sample.X[:20, 1] = float("nan")
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", dfi.warnings.MissingValuesWarning)
-    ...     dfi.explain(sample.X, sample.y, "linear", cv=2, missing="drop")
-    Traceback (most recent call last):
-        ...
-    dfi.warnings.MissingValuesWarning: 20 of 200 rows with missing values left out
+    >>> dfi.explain(sample.X, sample.y, "linear", cv=2, missing="drop")
+    MissingValuesWarning: 20 of 200 rows with missing values left out
     """
 
 
@@ -139,17 +114,9 @@ class OutcomeWarning(DFIWarning):
 
     Examples
     --------
-    >>> import warnings
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> import numpy as np
     >>> grade = np.digitize(sample.y, [-3, 3])
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", dfi.warnings.OutcomeWarning)
-    ...     dfi.explain(sample.X, grade, "linear", cv=2)
-    Traceback (most recent call last):
-        ...
-    dfi.warnings.OutcomeWarning: y holds integers with only 3 different values...
+    >>> dfi.explain(sample.X, grade, "linear", cv=2)
+    OutcomeWarning: y holds integers with only 3 different values...
     """
 
 
@@ -158,16 +125,9 @@ class WeakModelWarning(DFIWarning):
 
     Examples
     --------
-    >>> import warnings
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> noise = sample.y[::-1]  # outcomes of other rows
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", dfi.warnings.WeakModelWarning)
-    ...     dfi.explain(sample.X, noise, "linear", cv=2)
-    Traceback (most recent call last):
-        ...
-    dfi.warnings.WeakModelWarning: the regression explains nothing on held-out rows...
+    >>> dfi.explain(sample.X, noise, "linear", cv=2)
+    WeakModelWarning: the regression explains nothing on held-out rows...
     """
 
 
@@ -176,20 +136,12 @@ class TransportWarning(DFIWarning):
 
     Examples
     --------
-    >>> import warnings
-    >>> import dfi
-    >>> import numpy as np
     >>> angle = np.linspace(0, 6.28, 300)
     >>> X = np.column_stack([np.cos(angle), np.sin(angle)])  # a circle; drawn apart, a square
     >>> def radius(rows):
     ...     return (rows**2).sum(axis=1) + rows[:, 0] / 9
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")
-    ...     warnings.simplefilter("error", dfi.warnings.TransportWarning)
-    ...     dfi.explain(X, radius(X), radius, cv="prefit")
-    Traceback (most recent call last):
-        ...
-    dfi.warnings.TransportWarning: transport='gaussian' takes the model away from its data...
+    >>> dfi.explain(X, radius(X), radius, cv="prefit")
+    TransportWarning: transport='gaussian' takes the model away from its data...
     """
 
 
@@ -198,16 +150,10 @@ class InferenceWarning(DFIWarning):
 
     Examples
     --------
-    >>> import warnings
-    >>> import dfi
     >>> sample = dfi.datasets.m1(40, d=30)
     >>> together = sample.X + sample.X[:, :1]
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", dfi.warnings.InferenceWarning)
-    ...     dfi.explain(together, sample.y, "linear")
-    Traceback (most recent call last):
-        ...
-    dfi.warnings.InferenceWarning: 40 rows for 30 columns that may depend on each other...
+    >>> dfi.explain(together, sample.y, "linear")
+    InferenceWarning: 40 rows for 30 columns that may depend on each other...
     """
 
 
@@ -218,9 +164,6 @@ class ImplausibleScoreWarning(DFIWarning):
     --------
     For runs that nobody watches, make an error of it.
 
-    >>> import warnings
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", dfi.warnings.ImplausibleScoreWarning)
     ...     result = dfi.explain(sample.X, sample.y, "linear", cv=2)
@@ -234,20 +177,12 @@ class ExactnessWarning(DFIWarning):
 
     Examples
     --------
-    >>> import warnings
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> import numpy as np
     >>> from sklearn.compose import TransformedTargetRegressor
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> tree = DecisionTreeRegressor(max_depth=2)
     >>> model = TransformedTargetRegressor(tree, func=np.arcsinh, inverse_func=np.sinh)
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", dfi.warnings.ExactnessWarning)
-    ...     dfi.explain(sample.X, sample.y, model, cv=2)
-    Traceback (most recent call last):
-        ...
-    dfi.warnings.ExactnessWarning: ...the outcome is transformed, and the mean of what...
+    >>> dfi.explain(sample.X, sample.y, model, cv=2)
+    ExactnessWarning: ...the outcome is transformed, and the mean of what...
     """
 
 
@@ -256,17 +191,10 @@ class QuadratureWarning(DFIWarning):
 
     Examples
     --------
-    >>> import warnings
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> from sklearn.neighbors import KNeighborsRegressor
     >>> few = dfi.Quadrature("gauss", nodes=2)
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", dfi.warnings.QuadratureWarning)
-    ...     dfi.explain(sample.X, sample.y, KNeighborsRegressor(), cv=2, integration=few)
-    Traceback (most recent call last):
-        ...
-    dfi.warnings.QuadratureWarning: line means by quadrature (2 Gauss nodes) are not accurate...
+    >>> dfi.explain(sample.X, sample.y, KNeighborsRegressor(), cv=2, integration=few)
+    QuadratureWarning: line means by quadrature (2 Gauss nodes) are not accurate...
     """
 
 
@@ -275,16 +203,10 @@ class ManyLevelsWarning(DFIWarning):
 
     Examples
     --------
-    >>> import warnings
-    >>> import dfi, pandas as pd
-    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> import pandas as pd
     >>> X = pd.DataFrame(sample.X).assign(code=[f"c{k % 70}" for k in range(200)])
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", dfi.warnings.ManyLevelsWarning)
-    ...     dfi.explain(X, sample.y, "linear", cv=2)
-    Traceback (most recent call last):
-        ...
-    dfi.warnings.ManyLevelsWarning: Column 'code' has 70 levels...
+    >>> dfi.explain(X, sample.y, "linear", cv=2)
+    ManyLevelsWarning: Column 'code' has 70 levels...
     """
 
 
@@ -293,15 +215,9 @@ class ApproximationWarning(DFIWarning):
 
     Examples
     --------
-    >>> import warnings
-    >>> import dfi
     >>> sample = dfi.datasets.m1(200, d=14)
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", dfi.warnings.ApproximationWarning)
-    ...     dfi.compare(sample.X, sample.y, "shapley", estimator="linear", cv=2)
-    Traceback (most recent call last):
-        ...
-    dfi.warnings.ApproximationWarning: exact Shapley values of 14 units need 2^14...
+    >>> dfi.compare(sample.X, sample.y, "shapley", estimator="linear", cv=2)
+    ApproximationWarning: exact Shapley values of 14 units need 2^14...
     """
 
 
@@ -310,18 +226,11 @@ class OverlapWarning(DFIWarning):
 
     Examples
     --------
-    >>> import warnings
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> from sklearn.linear_model import LogisticRegression
     >>> treated = sample.X[:, 0] + sample.X[:, 2] / 5 > 0  # hardly anybody could have been either
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", dfi.warnings.OverlapWarning)
-    ...     dfi.effects(sample.X, sample.y, treated, "linear", outcome_model="linear",
-    ...                 propensity_model=LogisticRegression(), cv=2)
-    Traceback (most recent call last):
-        ...
-    dfi.warnings.OverlapWarning: rows with and without the treatment... overlap poorly...
+    >>> dfi.effects(sample.X, sample.y, treated, "linear", outcome_model="linear",
+    ...             propensity_model=LogisticRegression(), cv=2)
+    OverlapWarning: rows with and without the treatment... overlap poorly...
     """
 
 

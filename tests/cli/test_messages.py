@@ -23,8 +23,9 @@ from dfi.cli.app import app
 SOURCE = Path(__file__).parents[2] / "src" / "dfi"
 
 NOT_FROM_THE_COMMAND_LINE = (
-    "plots", "cli", "_effects.py", "_sklearn.py", "datasets", "_models/cluster.py",
-    "_models/pseudo.py", "_data/treatment.py", "_data/streams/cluster.py", "_data/streams/files.py",
+    "plots", "cli", "_docstrings.py", "_effects.py", "_sklearn.py", "datasets",
+    "_models/cluster.py", "_models/pseudo.py", "_data/treatment.py", "_data/streams/cluster.py",
+    "_data/streams/files.py",
     "_data/streams/lazy.py", "_data/streams/parts.py",
     "_data/dependence.py", "transports/curved.py", "_parameters.py", "report/summary.py",
 )  # fmt: skip

@@ -100,12 +100,10 @@ class Column:
 
     @property
     def missing(self) -> bool:
-        """Whether values are missing."""
         return self.fill is not None or self.levels[-1:] == (None,)
 
     @property
     def width(self) -> int:
-        """Number of columns in the numeric matrix."""
         return len(self.positions)
 
     def matrix_names(self) -> tuple[str, ...]:
@@ -135,8 +133,6 @@ class Column:
 
 @dataclass(frozen=True)
 class Reading:
-    """A column as it was read, before it has a place in the matrix."""
-
     label: object
     kind: Kind
     dtype: object
@@ -151,7 +147,6 @@ class Reading:
 
     @property
     def name(self) -> str:
-        """The column's name as text."""
         return str(self.label)
 
     def __len__(self) -> int:
@@ -159,7 +154,6 @@ class Reading:
 
     @cached_property
     def gaps(self) -> Bools:
-        """Where values are missing."""
         if self.finite:
             return np.broadcast_to(np.False_, len(self))
         if self.numbers is not None:
@@ -173,7 +167,6 @@ class Reading:
         return self.values[int(places[0])] if len(places) and len(self.values) else None
 
     def take(self, rows: Ints) -> Reading:
-        """Return some rows of the column."""
         return replace(
             self,
             numbers=None if self.numbers is None else self.numbers[rows],
@@ -245,7 +238,6 @@ def _time_remedy(label: object, library: str, what: str) -> str:
 
 
 def read_column(label: object, series: nw.Series[Native]) -> Reading:
-    """Read one column of a pandas, polars or pyarrow table."""
     native: Native = series.to_native()
     dtype = getattr(native, "type", None) if series.implementation.is_pyarrow() else native.dtype
     kind = series.dtype
@@ -355,7 +347,6 @@ def refuse_rounded(
 
 
 def _nulls(series: nw.Series[Native]) -> Bools:
-    """Return where a column is missing."""
     try:
         return np.asarray(series.is_null().to_numpy()).astype(bool)
     except decimal.InvalidOperation:
@@ -370,7 +361,6 @@ def _numbers(series: nw.Series[Native]) -> Floats:
 
 
 def _declared_levels(series: nw.Series[Native]) -> tuple[object, ...] | None:
-    """Return the levels a categorical dtype declares, in its order."""
     native: Native = series.to_native()
     if series.implementation.is_pandas() and hasattr(native.dtype, "categories"):
         return tuple(native.dtype.categories.tolist())
@@ -404,7 +394,6 @@ class Vector:
         return self.reading.numbers
 
     def labels(self) -> list[object]:
-        """Return the values as objects, None where they are missing."""
         if self.reading.numbers is not None:
             return [None if np.isnan(value) else value for value in self.reading.numbers]
         missing = self.reading.missing
@@ -517,7 +506,6 @@ def _not_one_column(what: str, n_columns: int) -> str:
 
 
 def read_array_column(label: str, values: Array) -> Reading:
-    """Read one column of a numpy array."""
     code = values.dtype.kind
     if code in "fiub":
         kind = {"f": "real", "b": "boolean"}.get(code, "integer")
@@ -537,7 +525,6 @@ def read_array_column(label: str, values: Array) -> Reading:
 
 
 def is_missing(cell: object) -> bool:
-    """Return whether a cell is None, NaN or pandas' NA."""
     if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
         return True
     if isinstance(cell, decimal.Decimal):

@@ -46,27 +46,18 @@ _LARGEST_CORRELATION = 0.97
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Rows of one label depend on each other, those of different labels do not.
-
-    Attributes
-    ----------
-    labels : ndarray of int of shape (n,)
-        The cluster of each row; only which labels are equal matters.
-    """
+    """Rows of one label depend on each other, those of different labels do not."""
 
     labels: Ints
 
     @property
     def places(self) -> Ints:
-        """What each row is known by: its label."""
         return self.labels
 
     def take(self, rows: Ints) -> Clusters:
-        """Return the clusters of some rows."""
         return Clusters(self.labels[rows])
 
     def count(self, counted: Bools) -> int:
-        """Return the number of clusters with a row that counts."""
         return len(np.unique(self.labels[counted]))
 
     def settled(self, parts: Floats, counted: Bools) -> Clusters:
@@ -75,7 +66,6 @@ class Clusters:
         return self
 
     def sums(self, parts: Floats, counted: Bools) -> Floats:
-        """Return the sums of the contributions over each cluster, (G, p)."""
         labels = self.labels[counted]
         order = np.argsort(labels, kind="stable")
         starts = np.flatnonzero(np.diff(labels[order], prepend=labels[order][:1] - 1))
@@ -92,11 +82,9 @@ class Clusters:
         return 1
 
     def degrees(self, counted: Bools) -> float:
-        """Return the degrees of freedom of the variance."""
         return float(self.count(counted) - 1)
 
     def words(self, counted: Bools) -> str:
-        """Say which standard errors these are."""
         return f"cluster-robust, {self.count(counted)} clusters"
 
     def deal(self, n_groups: int, generator: np.random.Generator, first: Ints) -> Ints:
@@ -128,15 +116,10 @@ class Clusters:
 
 @dataclass(frozen=True, eq=False)
 class Ordered:
-    r"""Rows that are near in time depend on each other.
+    """Rows that are near in time depend on each other, up to the lag of the ``bandwidth``.
 
-    Attributes
-    ----------
-    positions : ndarray of int of shape (n,)
-        The time of each row, a different one for each.
-    bandwidth : int, optional
-        The lag :math:`L` up to which rows depend on each other. None: by :meth:`settled`, from the
-        contributions whose variance is asked for.
+    None: by :meth:`settled`, from the contributions whose variance is asked for. The ``positions``
+    are the times of the rows, a different one for each.
     """
 
     positions: Ints
@@ -144,7 +127,6 @@ class Ordered:
 
     @property
     def places(self) -> Ints:
-        """What each row is known by: its time."""
         return self.positions
 
     def take(self, rows: Ints) -> Ordered:
@@ -202,7 +184,6 @@ class Ordered:
 
     @property
     def overlap(self) -> int:
-        """How many steps a row is in: the windows' width."""
         return self._width
 
     @property
@@ -212,12 +193,10 @@ class Ordered:
         return self.bandwidth + 1
 
     def degrees(self, counted: Bools) -> float:
-        """Return the degrees of freedom of the variance."""
         times = self.positions[counted]
         return 1.5 * float(np.ptp(times) + 1) / self._width
 
     def words(self, counted: Bools) -> str:
-        """Say which standard errors these are."""
         del counted
         return f"HAC, bandwidth {self._width - 1}"
 
@@ -241,7 +220,6 @@ Dependence: TypeAlias = Clusters | Ordered
 def joined(
     first: Dependence | None, second: Dependence | None, here: Ints, there: Ints, n: int
 ) -> Dependence | None:
-    """Return how the ``n`` rows of two tables' union depend on each other."""
     if first is None or second is None:
         known, place = (second, there) if first is None else (first, here)
         if isinstance(known, Clusters):

@@ -48,15 +48,12 @@ BLOCK_ROWS = 65_536
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """The different numbers of a column."""
-
     found: Floats | None
     whole: bool
     count: int
 
     @classmethod
     def of(cls, numbers: Floats) -> Values:
-        """Return the different ones among finite numbers."""
         whole = bool(np.all(np.rint(numbers) == numbers))
         most = MOST_WHOLE if whole else MOST_VALUES
         # some of the rows may do to see that values are many
@@ -66,7 +63,6 @@ class Values:
         return cls(np.unique(numbers + 0.0), whole, len(numbers))._bounded()
 
     def merge(self, other: Values) -> Values:
-        """Return the different numbers of both."""
         whole, count = self.whole and other.whole, self.count + other.count
         if self.found is None or other.found is None:
             return Values(None, whole, count)
@@ -81,7 +77,6 @@ class Values:
         return self
 
     def levels(self, rows: Rows, *, always: bool) -> Floats | None:
-        """Return the levels of a column, or None where it has none."""
         if self.found is None or not len(self.found):
             return None
         if always or (self.whole and np.abs(self.found).max() < LARGEST_WHOLE):
@@ -100,13 +95,11 @@ class Rows:
 
     @classmethod
     def of(cls, hashes: Hashes) -> Rows:
-        """Return the different ones among some rows."""
         if len(hashes) > 2 * MOST_ROWS and len(np.unique(hashes[: MOST_ROWS + 1])) > MOST_ROWS:
             return cls(None)
         return cls(np.unique(hashes))._bounded()
 
     def merge(self, other: Rows) -> Rows:
-        """Return the different rows of both."""
         if self.found is None or other.found is None:
             return Rows(None)
         return Rows(np.union1d(self.found, other.found))._bounded()
@@ -128,7 +121,6 @@ class ColumnValues(NamedTuple):
     n_missing: int = 0
 
     def merge(self, other: ColumnValues) -> ColumnValues:
-        """Return what the rows of both take."""
         values = self.values
         if values is not None and other.values is not None:
             values = values.merge(other.values)

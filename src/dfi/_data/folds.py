@@ -122,7 +122,6 @@ def split_halves(
     groups: ArrayLike | None = None,
     n_classes: int = 2,
 ) -> tuple[Rows, Rows]:
-    """Split the rows of a training set into two random halves, ascending."""
     rows = np.sort(np.asarray(train, dtype=np.intp))
     if len(rows) < 2:
         raise ValueError(f"{len(rows)} training row cannot be split into halves.")
@@ -332,7 +331,6 @@ def _without_retests(folds: Sequence[Fold], n_rows: int) -> list[tuple[Fold, ...
 
 
 def _refuse_split_clusters(folds: Sequence[Fold], labels: Rows, cv: object) -> None:
-    """Raise if a model would be tested on rows of a cluster that it was fitted on."""
     for number, fold in enumerate(folds):
         split = np.isin(labels[fold.test], labels[fold.train])
         if split.any():

@@ -40,7 +40,6 @@ def is_stored_index(label: object) -> bool:
 
 
 def is_table(values: object) -> bool:
-    """Return whether ``values`` is a table of pandas, polars (lazy ones too) or pyarrow."""
     return bool(
         nw.dependencies.is_pandas_dataframe(values)
         or nw.dependencies.is_polars_dataframe(values)
@@ -93,7 +92,6 @@ def open_frame(
 
 
 def refuse_dataset(values: object, what: str) -> None:
-    """Raise for xarray's Dataset, whose variables need not have the same dimensions."""
     if type(values).__module__.split(".")[0] == "xarray" and type(values).__name__ == "Dataset":
         raise TypeError(
             f"{what} is a Dataset of xarray: pass a table with a row for each observation, e.g. "
@@ -102,7 +100,6 @@ def refuse_dataset(values: object, what: str) -> None:
 
 
 def column_named(X: Frame, value: object) -> str | None:
-    """Return the name of the column that a parameter names; None where it holds values."""
     if isinstance(value, str):
         return value
     if not (isinstance(value, tuple) and nw.dependencies.is_pandas_dataframe(X)):
@@ -157,7 +154,9 @@ def check_same_order(X: Frame, vectors: Mapping[str, object]) -> None:
         if (index := row_labels(values)) is not None
     ]
     for (known, others), (name, index) in combinations(labelled, 2):
-        if _reordered(index, others):
+        if len(index) != len(others) or index.equals(others):
+            continue
+        if Counter(index) == Counter(others):
             raise ValueError(
                 f"{argument(name)} has the row labels of {argument(known)} in another order, and "
                 f"rows are matched by position: pass {name}.loc[{known}.index] if the labels are "
@@ -184,17 +183,8 @@ def is_reordered(values: object) -> bool:
     return not np.array_equal(numbers, places) and np.array_equal(np.sort(numbers), places)
 
 
-def _reordered(one: Native, other: Native) -> bool:
-    """Return whether two indexes hold the same labels in another order."""
-    if len(one) != len(other) or one.equals(other):
-        return False
-    return Counter(one) == Counter(other)
-
-
 def _shared_in_part(one: Native, other: Native) -> int:
     """Return how many labels two indexes share that contradict each other, 0 where none do."""
-    if len(one) != len(other) or one.equals(other):
-        return 0
     shared = len(set(one) & set(other))
     if not shared:
         return 0
@@ -205,7 +195,6 @@ def _shared_in_part(one: Native, other: Native) -> int:
 
 
 def _in_place(index: Native) -> Bools:
-    """Return which labels are the numbers of their rows."""
     labels = np.asarray(index)
     if labels.dtype.kind not in "iu":
         return np.zeros(len(labels), dtype=bool)
@@ -221,7 +210,6 @@ def _drawn(index: Native) -> bool:
 
 
 def ordered_like(X: Frame, like: Frame) -> Frame:
-    """Return a table with its columns in the order of another; raise if it has not the same."""
     if not (is_table(X) and is_table(like)):
         return X
     ours, theirs = ([str(label) for label in _labels(table)] for table in (X, like))
@@ -248,7 +236,6 @@ def _labels(X: Frame) -> list[object]:
 
 
 def is_series(values: object) -> bool:
-    """Return whether ``values`` is one column of pandas, polars or pyarrow."""
     return bool(
         nw.dependencies.is_pandas_series(values)
         or nw.dependencies.is_polars_series(values)

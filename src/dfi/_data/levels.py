@@ -69,7 +69,6 @@ class Grid:
         return np.where(middle >= high, low, middle)
 
     def nearest(self, numbers: Floats) -> Floats:
-        """Return the level nearest to each number."""
         return self.values[np.searchsorted(self.midpoints, numbers)]
 
     def move(self, thresholds: Floats) -> Floats:
@@ -95,7 +94,6 @@ class Block:
 
 
 def largest(entries: Floats) -> Ints:
-    """Return the place of the largest entry of each row; the first where several tie."""
     return np.asarray(np.argmax(entries - TIE * np.arange(entries.shape[1]), axis=1))
 
 
@@ -125,12 +123,10 @@ class Levels:
 
     @cached_property
     def positions(self) -> frozenset[int]:
-        """The columns of the numeric matrix that have levels."""
         blocks = [int(position) for block in self.blocks for position in block.positions]
         return frozenset([*(grid.position for grid in self.grids), *blocks])
 
     def nearest(self, rows: Floats) -> Floats:
-        """Return numeric rows decoded to levels; the rows themselves where no column has any."""
         if not self:
             return rows
         decoded = rows.copy()
@@ -198,7 +194,6 @@ class _Rows:
 
     @cached_property
     def n_different(self) -> int:
-        """The number of different rows."""
         if len(self.matrix) > rows_in_blocks.LARGE_ROWS:
             return len(np.unique(_row_hashes(self.matrix)))
         rows = np.ascontiguousarray(self.matrix + 0.0)

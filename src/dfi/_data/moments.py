@@ -60,7 +60,6 @@ class Moments:
     first: Ints
 
     def merge(self, other: Moments) -> Moments:
-        """Return the moments of the rows of both."""
         mass = self.mass + other.mass
         common = replace(
             self,
@@ -86,7 +85,6 @@ class Moments:
 
     @cached_property
     def mean(self) -> Floats:
-        """The weighted mean of each column."""
         return np.asarray(self.pivot + self.offset)
 
     @cached_property
@@ -118,16 +116,12 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class MomentsOf:
-    """What makes moments of a block, by differences from a pivot (p,)."""
-
     pivot: Floats
 
     def __call__(self, block: RowBlock) -> Moments:
-        """Return the moments of a block's rows."""
         return self.of(block.matrix, block.mass, np.arange(len(block.mass)) + block.first)
 
     def of(self, matrix: Floats, mass: Floats, places: Ints) -> Moments:
-        """Return the moments of rows in ascending places."""
         p = len(self.pivot)
         positive = matrix > 0.0
         first = np.full(p, np.iinfo(np.intp).max)
@@ -187,18 +181,14 @@ class TicketGroups:
     count: int
 
     def __call__(self, places: Ints) -> Ints:
-        """Return the group of the rows in some places."""
         return (tickets(places, self.seed) % np.uint64(self.count)).astype(np.intp)
 
 
 @dataclass(frozen=True, eq=False)
 class GroupedMoments:
-    """The moments of each group of rows."""
-
     groups: tuple[Moments, ...]
 
     def merge(self, other: GroupedMoments) -> GroupedMoments:
-        """Return the moments of the groups in both."""
         pairs = zip(self.groups, other.groups, strict=True)
         return GroupedMoments(tuple(one.merge(two) for one, two in pairs))
 
@@ -222,13 +212,10 @@ class GroupedMoments:
 
 @dataclass(frozen=True, eq=False)
 class GroupedMomentsOf:
-    """What makes the moments of each group of a block's rows."""
-
     pivot: Floats
     groups: RowGroups
 
     def __call__(self, block: RowBlock) -> GroupedMoments:
-        """Return the moments of each group."""
         places = np.arange(len(block.mass)) + block.first
         group, of = self.groups(places), MomentsOf(self.pivot).of
         own = (np.flatnonzero(group == g) for g in range(self.groups.count))

@@ -58,8 +58,6 @@ LARGEST_OUTCOME = 1e45
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What is given a score: the columns of the table, or groups of them."""
-
     names: tuple[str, ...]
     columns: tuple[tuple[int, ...], ...]
     positions: tuple[Ints, ...]
@@ -71,11 +69,9 @@ class Units:
 
     @property
     def active(self) -> tuple[int, ...]:
-        """The units that vary."""
         return tuple(int(unit) for unit in np.flatnonzero(~self.constant))
 
     def spread(self, players: Floats) -> Floats:
-        """Return values of all units from those of the units that vary, which come first."""
         values = np.zeros((*players.shape[:-1], len(self)))
         values[..., list(self.active)] = players[..., : len(self.active)]
         return values
@@ -152,15 +148,12 @@ class Data:
 
     @property
     def n_fit(self) -> int:
-        """How many rows models are fitted on, folds aside."""
         return self.table.n_rows if self.fit is None else len(self.fit)
 
     def fitting(self, rows: Ints) -> Ints:
-        """Return those of some rows that models may be fitted on."""
         return rows if self.fit is None else np.intersect1d(rows, self.fit)
 
     def places_of(self, rows: Ints) -> Ints:
-        """Return where some rows stand in the whole table."""
         return rows if self.places is None else self.places[rows]
 
     def label_of(self, row: int) -> str:
@@ -175,22 +168,18 @@ class Data:
 
     @property
     def matrix(self) -> Floats:
-        """The table as numbers."""
         return self.table.matrix
 
     @property
     def y(self) -> Floats:
-        """The outcome's values."""
         return self.outcome.values
 
     @property
     def fit_weights(self) -> Weights | None:
-        """The weights that regressions are fitted with."""
         return self.weights if self.weighted else None
 
     @cached_property
     def units(self) -> Units:
-        """The groups where they were given, else the columns."""
         table, groups = self.table, self.groups
         names = table.names
         columns: tuple[tuple[int, ...], ...] = tuple((j,) for j in range(len(names)))
@@ -206,14 +195,12 @@ class Data:
 
     @property
     def missing_shares(self) -> dict[str, float]:
-        """The share of the rows in which each column with missing values is missing."""
         table = self.table
         shares = ((c.name, self.weights.mean(table.where_missing(c))) for c in table.missing)
         return {name: float(share[0]) for name, share in shares}
 
     @cached_property
     def blocks(self) -> Blocks:
-        """What is disentangled from each other."""
         columns = self.table.columns
         if self.groups is None or not self.joint:
             return Blocks(columns, None, len(columns))
@@ -221,13 +208,11 @@ class Data:
 
     @property
     def mean_outcome(self) -> float:
-        """The outcome's mean over all rows of the table."""
         known = self.means.get(self.outcome.name)
         return float(self.weights.mean(self.y)[0]) if known is None else known
 
     @property
     def total(self) -> float:
-        """The effective number of rows of the table."""
         return self.weights.total if self.source is None else self.source.total
 
     @cached_property
@@ -312,7 +297,6 @@ def read_data(
     prefit: bool = False,
     beside: Mapping[str, object] | None = None,
 ) -> Data:
-    """Read a table, its outcome and what belongs to its rows and columns."""
     if y is None:
         raise ValueError("DFI requires y to be passed, but the target y is None")
     one_of("units", units, get_args(UnitsKind))
@@ -388,7 +372,8 @@ def read_data(
         kept=kept,
         labels=labels,
     )
-    refuse_extreme(data)
+    wides = [float(np.ptp(one.values)) for one in outcome.members or (outcome,)]
+    refuse_spans(data, *extremes(data.matrix), wides)
     warn_constant(table, table.constant)
     warn_identifiers(table)
     return data
@@ -405,12 +390,6 @@ def _refuse_constant_outcome(outcome: Outcome, weights: Weights) -> None:
                 f"{TARGET} is constant among the {int(counted.sum())} rows of positive weight: "
                 "there is nothing to explain. Give rows with other values a weight"
             )
-
-
-def refuse_extreme(data: Data) -> None:
-    """Raise if a column or the outcome is so large or small that its powers are not numbers."""
-    wides = [float(np.ptp(one.values)) for one in data.outcome.members or (data.outcome,)]
-    refuse_spans(data, *extremes(data.matrix), wides)
 
 
 def refuse_spans(data: Data, low: Floats, high: Floats, wides: Sequence[float]) -> None:

@@ -40,16 +40,12 @@ TICKETS_AT_ONCE = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class RowBlock:
-    """Some rows of a table that follow each other."""
-
     matrix: Floats
     mass: Floats
     first: int
 
 
 class Mergeable(Protocol):
-    """A sum over rows."""
-
     def merge(self, other: Self) -> Self:
         """Return the sum over the rows of both."""
 
@@ -66,8 +62,6 @@ class Partial(Protocol[Answer]):
 
 
 class RowSource(ABC):
-    """The rows that a transport is fitted to."""
-
     if TYPE_CHECKING:  # fields or properties
 
         @property
@@ -183,5 +177,4 @@ def sampled_order(n: int, count: int, seed: np.random.SeedSequence) -> Ints:
 
 
 def sampled_places(n: int, count: int, seed: np.random.SeedSequence) -> Ints:
-    """Return the same places, ascending."""
     return np.sort(sampled_order(n, count, seed))

@@ -51,7 +51,6 @@ Missing = Literal["indicator", "error", "drop"]
 
 
 def missing_remedy() -> str:
-    """Return what to do about missing values that are refused."""
     away = worded(
         "Impute them, e.g. with sklearn.impute.SimpleImputer, or drop those rows or columns",
         "Leave such rows out with --missing drop, columns with --drop",
@@ -92,7 +91,6 @@ class Table:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return len(self.matrix)
 
     @property
@@ -102,17 +100,14 @@ class Table:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the units."""
         return tuple(column.name for column in self.columns)
 
     @property
     def matrix_names(self) -> tuple[str, ...]:
-        """The names of the matrix columns: ``"colour=red"`` for a level."""
         return tuple(name for column in self.columns for name in column.matrix_names())
 
     @property
     def units(self) -> tuple[tuple[int, ...], ...]:
-        """The matrix columns of each unit."""
         return tuple(column.positions for column in self.columns)
 
     @cached_property
@@ -122,12 +117,10 @@ class Table:
 
     @property
     def constant_units(self) -> Bools:
-        """Which units do not vary in any of their matrix columns."""
         return np.array([bool(self.constant[list(unit)].all()) for unit in self.units])
 
     @property
     def missing(self) -> tuple[Column, ...]:
-        """The columns with missing values."""
         return tuple(column for column in self.columns if column.missing)
 
     @property
@@ -136,7 +129,6 @@ class Table:
         return tuple(column for column in self.columns if column.fill is not None)
 
     def where_missing(self, column: Column) -> Bools:
-        """Return the rows where a column is missing."""
         if not column.missing:
             return np.zeros(self.n_rows, dtype=bool)
         # the indicator, and the last level, is the last of its matrix columns
@@ -172,7 +164,6 @@ class Table:
         return dataclasses.replace(self, present=~absent) if absent.any() else self
 
     def without_rows(self) -> Table:
-        """Return the columns alone, to be sent to where other rows are."""
         return dataclasses.replace(self, matrix=self.matrix[:0], present=None, known=None)
 
     def levels_with(self, names: Collection[str]) -> Levels:
@@ -431,7 +422,6 @@ def _complete(readings: Sequence[Reading], kept: Bools) -> list[Reading]:
 
 
 def encoded(column: Column, reading: Reading) -> Floats:
-    """Return the matrix columns of some rows of a column."""
     if reading.numbers is None:
         return column.encode(reading.codes(column.levels))
     if column.fill is None:
@@ -560,7 +550,6 @@ def refuse_levels(name: str, levels: Sequence[object], n_observed: int, n_rows: 
 
 
 def identifier_error(name: str, count: str, where: str = "") -> InvalidParameterError:
-    """Return the error of a categorical column that seems to name the rows."""
     return InvalidParameterError(
         f"Column {name!r} has {count} different values{where}: it looks like an identifier.",
         "X",

@@ -92,8 +92,6 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class TextNumbers:
-    """A column of text that was meant as numbers."""
-
     n_numbers: int
     n_values: int
     odd: str | None

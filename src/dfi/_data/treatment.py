@@ -21,7 +21,6 @@ MOST_ARMS = 10
 def read_treatment(
     treatment: VectorLike, n_rows: int, kept: Bools | None = None, *, treated: object = None
 ) -> Outcome:
-    """Read who was treated among the ``kept`` rows (None: all), as an outcome of two classes."""
     vector = read_vector(treatment, "treatment")
     if len(vector.reading) != n_rows:
         raise ValueError(

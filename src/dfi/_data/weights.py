@@ -25,18 +25,11 @@ LARGEST_WEIGHT = 1e100
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """How much each row counts.
+    """How much each row counts, and how rows depend on each other; None for independent ones.
 
-    Attributes
-    ----------
-    values : ndarray of shape (n,)
-        Frequency weights as given; sampling weights with mean 1 over the rows that count.
-    kind : {"frequency", "sampling"}
-        A frequency weight ``w`` stands for ``w`` equal rows; a sampling weight says how many
-        units of the population one observed row stands for.
-    dependence : Clusters or Ordered, optional
-        How rows depend on each other (:mod:`dfi._data.dependence`); None for independent rows.
-        Counts are of rows of the same cluster, or of the same time.
+    A frequency weight ``w`` stands for ``w`` equal rows, of the same cluster or time; a sampling
+    weight says how many units of the population one observed row stands for, with mean 1 over the
+    rows that count.
     """
 
     values: Floats
@@ -59,14 +52,12 @@ class Weights:
         return bool(np.all(self.values == 1.0))
 
     def take(self, rows: ArrayLike) -> Weights:
-        """Return the weights of some rows, on the same scale."""
         rows = np.asarray(rows)
         dependence = None if self.dependence is None else self.dependence.take(rows)
         return Weights(self.values[rows], self.kind, dependence)
 
     @property
     def counted(self) -> Bools:
-        """The rows of positive weight."""
         return np.asarray(self.values > 0)
 
     @property
@@ -76,13 +67,11 @@ class Weights:
 
     @property
     def words(self) -> str:
-        """Which standard errors these are, in words."""
         if self.dependence is None:
             return "independent rows"
         return self.dependence.words(self.counted)
 
     def settled(self, matrix: ArrayLike) -> Weights:
-        """Return the same with the bandwidth that the columns of a matrix ask for."""
         if self.dependence is None:
             return self
         matrix = self._aligned(matrix)
@@ -117,7 +106,6 @@ class Weights:
         return np.asarray(steps.T @ steps)
 
     def standard_error(self, matrix: ArrayLike) -> Floats:
-        """Return the standard error of each weighted column mean: the root of the diagonal."""
         steps = self.steps(matrix)
         return np.asarray(np.sqrt(np.einsum("ij,ij->j", steps, steps)))
 
@@ -130,7 +118,6 @@ class Weights:
         return self.sums(matrix - self.mean(matrix))
 
     def sums(self, centred: Floats) -> Floats:
-        """Return the steps of columns that are centred already."""
         if self.dependence is None:
             return np.asarray(centred * self._root()[:, None])
         counted = self.counted
@@ -176,7 +163,6 @@ def read_weights(
     frequency_weight: VectorLike = None,
     kept: Bools | None = None,
 ) -> Weights:
-    """Read row weights; at most one of the two kinds."""
     refuse_both(sample_weight, frequency_weight)
     if frequency_weight is not None:
         values = _read("frequency_weight", frequency_weight, n_rows, kept)
@@ -256,7 +242,6 @@ def refuse_impossible(
 
 
 def refuse_both(sample_weight: object, frequency_weight: object) -> None:
-    """Raise for weights of both kinds."""
     if sample_weight is not None and frequency_weight is not None:
         raise InvalidParameterError(
             f"Pass {argument('sample_weight')} or {argument('frequency_weight')}, not both",

@@ -88,7 +88,6 @@ class Quadrature:
 
     Examples
     --------
-    >>> import dfi
     >>> dfi.Quadrature("gauss", nodes=32).rule
     'gauss'
     """

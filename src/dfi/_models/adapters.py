@@ -93,14 +93,11 @@ class QuietModel:
         return type(self.model).__name__
 
     def predict(self, rows: Floats | Frame) -> Native:
-        """Return the model's predictions."""
         return self.model.predict(rows, verbose=0)
 
 
 @dataclass(frozen=True, eq=False)
 class OnnxFunction:
-    """A session of ONNX as a function of rows."""
-
     session: Native
 
     @property
@@ -108,7 +105,6 @@ class OnnxFunction:
         return "the ONNX session"
 
     def __call__(self, rows: Floats | Frame) -> Native:
-        """Return what the session gives for rows."""
         inputs = list(self.session.get_inputs())
         if len(inputs) == 1:
             dtype = np.float64 if "double" in str(inputs[0].type) else np.float32

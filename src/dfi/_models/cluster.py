@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 
 def is_cluster_learner(estimator: object) -> bool:
-    """Return whether an estimator is one of xgboost.dask or lightgbm.dask."""
     return type(estimator).__module__.startswith(("xgboost.dask", "lightgbm.dask"))
 
 
@@ -72,12 +71,10 @@ class Split:
 
     @classmethod
     def of(cls, seeds: Seeds, n_folds: int) -> Split:
-        """Return the split of a call's seeds."""
         fold, half = seeds.child("split"), seeds.child("halves")
         return cls(fold.sequence(), half.sequence(), n_folds)
 
     def folds(self, places: Ints) -> tuple[Fold, ...]:
-        """Return the folds of rows in some places."""
         own = tickets(places, self.fold_seed) % np.uint64(self.n_folds)
         return tuple(
             Fold(np.flatnonzero(own != k), np.flatnonzero(own == k)) for k in range(self.n_folds)
@@ -139,7 +136,6 @@ def cluster_fit(
     seeds: Seeds,
     advance: Advance | None = None,
 ) -> CrossFit:
-    """Fit a clone of the estimator on all rows of every training set, on the cluster."""
     source = check_cluster(estimator, data)
     halves = len(training.sets) > len(training.uses)
     predictors = []

@@ -87,14 +87,11 @@ class Use(NamedTuple):
 
 
 class Training(NamedTuple):
-    """What is fitted on which rows, and which rows it explains."""
-
     sets: tuple[TrainingSet, ...]
     uses: tuple[Use, ...]
 
 
 def full_training(splits: Sequence[Sequence[Fold]]) -> Training:
-    """Return a model of all training rows for every fold."""
     sets, uses = [], []
     for place, (r, k, fold) in enumerate(_numbered(splits)):
         sets.append(TrainingSet(fold.train, (place, "full")))

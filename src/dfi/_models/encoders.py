@@ -25,7 +25,6 @@ WRAPPERS = (BaseSearchCV, TransformedTargetRegressor, TemperatureScaled)
 
 
 def reads_raw_columns(model: Estimator) -> bool:
-    """Return whether a model is to be given columns as they are."""
     parameters = getattr(model, "get_params", None)
     nested = parameters(deep=True).values() if parameters is not None else ()
     parts = (model, *nested)
@@ -118,7 +117,6 @@ def observed_levels(table: Table, name: str) -> list[object]:
 
 
 def fitted_encoders(model: Estimator, names: list[str]) -> Iterator[tuple[Estimator, list[str]]]:
-    """Yield the encoders that meet raw columns, each with the names of its columns."""
     if isinstance(model, ENCODERS):
         yield model, names
     elif isinstance(model, Pipeline):

@@ -55,11 +55,9 @@ class Link:
 
     @property
     def loss(self) -> Loss:
-        """The loss that is the family's likelihood, as a function of the mean."""
         return {"bernoulli": LOG_LOSS, "poisson": POISSON, "gamma": GAMMA}[self.family]
 
     def mean(self, margin: Floats) -> Floats:
-        """Return the mean at each margin."""
         return mean_of(self.kind, margin)
 
     def loss_of(self, y: Floats, margin: Floats) -> Floats:
@@ -103,7 +101,6 @@ class Link:
         return null - LOWEST, max(null, np.log(highest) if highest > 0 else null) + FURTHER
 
     def check(self, y: Floats) -> None:
-        """Raise if outcomes are none of the family's."""
         low, high = float(y.min()), float(y.max())
         if self.family == "bernoulli" and not (low >= 0.0 and high <= 1.0):
             raise ValueError(f"outcomes of the family 'bernoulli' are 0 or 1, got {low} to {high}")
@@ -114,5 +111,4 @@ class Link:
 
 
 def mean_of(kind: Literal["logistic", "exp"], margin: Floats) -> Floats:
-    """Return the mean at each margin, by the link's name."""
     return np.asarray(expit(margin) if kind == "logistic" else np.exp(margin))

@@ -186,26 +186,9 @@ class Fits:
     ) -> Self:
         """Split the rows and prepare to fit the learner for every fold.
 
-        Parameters
-        ----------
-        data : Data
-            What was read.
-        estimator : str or estimator
-            The regression.
-        cv : int, splitter or iterable of splits
-            The folds (:func:`~dfi._data.folds.read_folds`).
-        n_repeats : int, optional
-            How often rows are split anew. With the default learner and five folds every third
-            time: in between the training rows of each fold are only halved in another way, which
-            costs no further fit. By default three times there, up to ``MOST_ROWS`` rows, and
-            once elsewhere.
-        loss : Loss, optional
-            What scores are differences of; by default Brier's score for classes, squared error
-            otherwise.
-        random_state, workers
-            The root of all seeds, and who does the work.
-        seeds : Seeds, optional
-            The seeds themselves, where they are in use already.
+        Rows are split anew ``n_repeats`` times, with the default learner and five folds every third
+        time: in between the training rows of each fold are only halved in another way, which costs
+        no further fit. By default three times there, up to ``MOST_ROWS`` rows, and once elsewhere.
         """
         seeds = Seeds.of(random_state) if seeds is None else seeds
         loss = loss_for(data.outcome, loss)
@@ -258,14 +241,7 @@ class Fits:
         workers: Workers | None = None,
         seeds: Seeds | None = None,
     ) -> Self:
-        """Take a model that was fitted elsewhere, all rows of the table held out from it.
-
-        Raises
-        ------
-        ValueError, TypeError
-            The model is the name of a learner, is not fitted or knows other columns; or repeats
-            are asked for where nothing is split.
-        """
+        """Take a model that was fitted elsewhere, all rows of the table held out from it."""
         if isinstance(model, str):
             raise TypeError(
                 f"{argument('cv', 'prefit')} explains a fitted model: pass it (or a function of "
@@ -314,17 +290,14 @@ class Fits:
 
     @property
     def table(self) -> Table:
-        """The table."""
         return self.data.table
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome."""
         return self.data.outcome
 
     @property
     def weights(self) -> Weights:
-        """The weights of the rows."""
         return self.data.weights
 
     @cached_property
@@ -360,7 +333,6 @@ class Fits:
 
     @property
     def folds(self) -> tuple[Fold, ...]:
-        """The folds of all repeats."""
         return tuple(fold for folds in self.repeats for fold in folds)
 
     @cached_property
@@ -383,7 +355,6 @@ class Fits:
 
     @property
     def n_rows(self) -> int:
-        """How many rows the whole table has, of which not all may be here."""
         return self.table.n_rows if self.data.source is None else self.data.source.n_rows
 
     @cached_property
@@ -500,7 +471,6 @@ class Fits:
     @property
     @once
     def full(self) -> tuple[FoldModels, ...]:
-        """For each fold the model fitted on all of its training rows."""
         return self._of_place((self.whole or self)._fitted_full)
 
     @property
@@ -570,27 +540,17 @@ class Fits:
             )
 
     def half_training(self) -> Training:
-        """Return what is fitted on halves of the training rows."""
         if self.halvings:
             return shared_training(self.repeats, self.halvings, self.data.fit)[0]
         return half_training(self.repeats, self.data, self.seeds.child("fit"))
 
     def quarter_training(self, halves: Training) -> Training:
-        """Return what is fitted on halves of those halves."""
         if self.halvings:
             return shared_training(self.repeats, self.halvings, self.data.fit)[1]
         return quarter_training(halves, self.data, self.seeds.child("fit"))
 
     def training_sizes(self, *, halves: bool, quarters: bool) -> list[int]:
-        """Return the rows of each model that will be fitted, those of all classes; none if given.
-
-        Parameters
-        ----------
-        halves : bool
-            Whether models are fitted on halves of the training rows; else on all of them.
-        quarters : bool
-            Whether models are also fitted on halves of the halves.
-        """
+        """Return the rows of each model that will be fitted, for all classes; none if prefit."""
         if self.prefit:
             return []
         training = self.half_training() if halves else full_training(self.repeats)
@@ -682,7 +642,6 @@ class Fits:
         )
 
     def require_one_split(self) -> None:
-        """Raise if the rows are split several times."""
         if len(self.repeats) > 1:
             raise InvalidParameterError(
                 f"{argument('cv')} splits the rows several times; a comparison uses one split, "
@@ -692,7 +651,6 @@ class Fits:
             )
 
     def others(self, unit: int) -> tuple[int, ...]:
-        """Return the columns of the table outside of a unit."""
         inside = set(self.units.columns[unit])
         return tuple(c for c in range(len(self.table.columns)) if c not in inside)
 
@@ -723,7 +681,6 @@ class Fits:
         return full[self.rows]
 
     def mass(self, rows: Ints) -> Floats:
-        """Return the weights of some rows as shares."""
         values = self.weights.values[rows]
         return np.asarray(values / values.sum())
 

@@ -24,17 +24,12 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from dfi._models.families import Link
-from dfi._models.network import column_moments, training_range
-from dfi._models.parallel import thread_pools
+from dfi._models.network import Member, column_moments, training_range
 from dfi._models.quadratic import MOST_COLUMNS, MOST_WORK, QuadraticTerms
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from dfi._models.families import Family
     from dfi._types import Floats
 
@@ -65,7 +60,7 @@ class Solution(NamedTuple):
     held_out: Floats
 
 
-class LinkedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class LinkedRidge(Member):
     """A linear margin of standardised columns, fitted by penalised likelihood.
 
     Margins are kept within those of the family (:meth:`~dfi._models.families.Link.bounds`), and if
@@ -88,16 +83,6 @@ class LinkedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.family = family
         self.penalty = penalty
         self.bounded = bounded
-
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the coefficients."""
-        rows, target = validate_data(
-            self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
-        )
-        weight = _check_sample_weight(sample_weight, rows, dtype=np.float64)
-        # products of matrices may differ in their last digit with the number of threads
-        with thread_pools().limit(limits=1, user_api="blas"):
-            return self._fit_rows(rows, np.asarray(target, dtype=float), weight)
 
     def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
         counts = weight > 0
@@ -138,29 +123,17 @@ class LinkedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return slopes, intercept
 
     def margin(self, rows: Floats) -> Floats:
-        """Return the margin of each row, before it is kept within bounds."""
         return np.asarray(rows @ self.coefficients_ + self.intercept_)
 
-    def predict(self, X: ArrayLike) -> Floats:
-        """Return the mean outcome at each row."""
-        check_is_fitted(self)
-        rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
+    def _predicted(self, rows: Floats) -> Floats:
         return Link(self.family).mean(np.clip(self.margin(rows), *self.bounds_))
 
 
 class LinkedQuadratic(LinkedRidge):
     r"""A quadratic margin, :math:`c + b'(x - m) + (x - m)'Q(x - m)`, by penalised likelihood.
 
-    Of :class:`~dfi._models.quadratic.QuadraticTerms`.
-
-    Attributes
-    ----------
-    center_, linear_ : ndarray of shape (p,)
-        The point :math:`m` and the coefficients :math:`b`.
-    quadratic_ : ndarray of shape (p, p)
-        The symmetric matrix :math:`Q`.
-    intercept_ : float
-        The constant :math:`c`.
+    Of :class:`~dfi._models.quadratic.QuadraticTerms`; :math:`m`, :math:`b`, :math:`Q`, :math:`c`
+    are ``center_``, ``linear_``, ``quadratic_`` and ``intercept_``.
     """
 
     center_: Floats
@@ -168,7 +141,6 @@ class LinkedQuadratic(LinkedRidge):
     quadratic_: Floats
 
     def suits(self, n_rows: int, n_columns: int) -> bool:
-        """Return whether a table is narrow enough for all products."""
         terms = n_columns * (n_columns + 3) // 2
         small, large = sorted((n_rows, terms))
         # a path of Newton steps where least squares needs one decomposition
@@ -183,7 +155,6 @@ class LinkedQuadratic(LinkedRidge):
         return self
 
     def margin(self, rows: Floats) -> Floats:
-        """Return the value of the polynomial at each row."""
         away = rows - self.center_
         curved = np.einsum("ij,ij->i", away @ self.quadratic_, away)
         return np.asarray(self.intercept_ + away @ self.linear_ + curved)

@@ -69,7 +69,6 @@ class Work(NamedTuple):
 def _fill(
     codes: NDArray[np.uint8], residual: Floats, weight: Floats, work: Work, leaf: int
 ) -> None:
-    """Sum the rows of a leaf by column and bin."""
     work.sums[leaf] = 0.0
     work.masses[leaf] = 0.0
     work.counts[leaf] = 0
@@ -158,7 +157,6 @@ def grow(
     gains: Floats,
     _sources: int = SOURCES,
 ) -> None:
-    """Grow the trees one after the other; ``residual`` is what is left of the outcome."""
     n, d = codes.shape
     leaves, count = work.gain.shape[0], 0
     for t in range(trees.roots.shape[0] - 1):
@@ -215,7 +213,6 @@ def walk(
     out: Floats,
     _sources: int = SOURCES,
 ) -> None:
-    """Add the leaves that each row reaches to ``out``."""
     for i in range(points.shape[0]):
         total = 0.0
         for t in range(roots.shape[0] - 1):

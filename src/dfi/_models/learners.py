@@ -61,7 +61,6 @@ BOOSTING = {
 def resolve_learner(
     estimator: Estimator, family: Family = "gaussian", loss: Loss | None = None
 ) -> Estimator:
-    """Return an unfitted learner for a name or an estimator."""
     if isinstance(estimator, str):
         if family == "gaussian":
             return _by_name(estimator)

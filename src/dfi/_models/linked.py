@@ -15,30 +15,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from scipy.optimize import minimize
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    check_random_state,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, check_random_state
 
-from dfi._models.boosting import LeastSquaresBoosting, bins_of, oblique_pairs
+from dfi._models.boosting import LeastSquaresBoosting, ObliqueBoosting, bins_of
 from dfi._models.families import Link
-from dfi._models.network import (
-    MOST_FITTED,
-    BentHingeNetwork,
-    PenalisedSquares,
-    bent_hinge,
-    column_moments,
-    training_range,
-)
-from dfi._models.parallel import thread_pools
+from dfi._models.network import MOST_FITTED, HingeUnits, PenalisedSquares, column_moments
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from dfi._models.families import Family
     from dfi._types import Estimator, Floats
 
@@ -50,7 +34,7 @@ A pure leaf of rare events would go 30 and more."""
 LEAST_CURVATURE = 1e-6
 
 
-class LinkedNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class LinkedNetwork(HingeUnits):
     r"""A margin of bent hinges (:mod:`dfi._models.network`), fitted by penalised likelihood.
 
     With columns standardised, L-BFGS minimises from a seeded random start
@@ -67,11 +51,6 @@ class LinkedNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     chosen on the same models, three samples each.
     """
 
-    directions_: Floats
-    offsets_: Floats
-    reach_: tuple[Floats, Floats]
-    slopes_: Floats
-    intercept_: float
     bounds_: tuple[float, float]
 
     def __init__(
@@ -91,20 +70,6 @@ class LinkedNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.most_rows = most_rows
         self.random_state = random_state
 
-    def suits(self, n_rows: int, n_columns: int) -> bool:
-        """Return whether a table is narrow enough to search it for directions."""
-        return BentHingeNetwork(most_rows=self.most_rows).suits(n_rows, n_columns)
-
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the network."""
-        rows, target = validate_data(
-            self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
-        )
-        weight = _check_sample_weight(sample_weight, rows, dtype=np.float64)
-        # the steps of the search would carry the last digit of a sum forward
-        with thread_pools().limit(limits=1, user_api="blas"):
-            return self._fit_rows(rows, np.asarray(target, dtype=float), weight)
-
     def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
         random = check_random_state(self.random_state)
         link = Link(self.family)
@@ -118,38 +83,19 @@ class LinkedNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         weight = weight / weight.mean()
         center, deviation = column_moments(X, weight)
         scale = np.where(deviation > 0, deviation, 1.0)
-        p, units = X.shape[1], self.n_units
-        start = np.concatenate(
-            [
-                random.standard_normal(p * units) / np.sqrt(p),
-                random.standard_normal(units) / 2.0,
-                random.standard_normal(units) / (2.0 * np.sqrt(units)),
-                [null],
-            ]
-        )
+        start, units = self._start(X.shape[1], null, random), self.n_units
         Z = (X - center) / scale
         loss = _PenalisedLikelihood(Z, y, weight, units, self.penalty, link, null)
         if constant:
             start[-1 - units : -1] = 0.0
             found = start
         else:
-            options = {"maxiter": self.max_iter, "ftol": 1e-6, "gtol": 1e-5}
-            found = minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x
+            found = self._search(loss, start)
         directions, offsets, self.slopes_, self.intercept_ = loss.unpack(found)
-        self.directions_ = directions / scale[:, None]
-        self.offsets_ = offsets - center @ self.directions_
-        self.reach_ = training_range(X @ self.directions_ + self.offsets_)
+        self._keep(directions, offsets, (X, center, scale))
         return self
 
-    def margin(self, rows: Floats) -> Floats:
-        """Return the margin of each row, before it is kept within bounds."""
-        arguments = np.clip(rows @ self.directions_ + self.offsets_, *self.reach_)
-        return np.asarray(bent_hinge(arguments) @ self.slopes_ + self.intercept_)
-
-    def predict(self, X: ArrayLike) -> Floats:
-        """Return the mean outcome at each row."""
-        check_is_fitted(self)
-        rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
+    def _predicted(self, rows: Floats) -> Floats:
         return Link(self.family).mean(np.clip(self.margin(rows), *self.bounds_))
 
 
@@ -210,7 +156,8 @@ class LinkedBoosting(LeastSquaresBoosting):
         self.family = family
 
     def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
-        return self.fit_margins(X, y, weight, None)
+        counts = weight > 0
+        return self.fit_margins(X[counts], y[counts], weight[counts], None)
 
     def fit_margins(self, X: Floats, y: Floats, weight: Floats, margins: Floats | None) -> Self:
         """Grow the trees on checked rows of positive weight, after given margins of the rows."""
@@ -267,47 +214,23 @@ class LinkedBoosting(LeastSquaresBoosting):
         return self
 
     def margin(self, rows: Floats) -> Floats:
-        """Return the margin of each row."""
         return self.follow(rows)
 
-    def predict(self, X: ArrayLike) -> Floats:
-        """Return the mean outcome at each row."""
-        check_is_fitted(self)
-        rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
+    def _predicted(self, rows: Floats) -> Floats:
         return Link(self.family).mean(self.margin(rows))
 
 
-class LinkedObliqueBoosting(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class LinkedObliqueBoosting(ObliqueBoosting):
     """Boosting of a likelihood that may also split sums and differences of pairs of columns."""
 
-    map_: Floats
-    trees_: LinkedBoosting
-
     def __init__(self, *, family: Family = "bernoulli", n_columns: int = 6) -> None:
+        super().__init__(n_columns=n_columns)
         self.family = family
-        self.n_columns = n_columns
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Choose the pairs and grow the trees."""
-        rows, target = validate_data(
-            self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
-        )
-        weight = _check_sample_weight(sample_weight, rows, dtype=np.float64)
-        # which columns are split is much the same by least squares, in half the time
-        gains = LeastSquaresBoosting().fit(rows, target, weight).gains_
-        scale = column_moments(rows, weight)[1]
-        self.map_ = oblique_pairs(rows[weight > 0], scale, gains, self.n_columns)
-        self.trees_ = LinkedBoosting(family=self.family).fit(rows @ self.map_, target, weight)
-        return self
+    def _boosting(self) -> LinkedBoosting:
+        return LinkedBoosting(family=self.family)
 
-    def margin(self, rows: Floats) -> Floats:
-        """Return the margin of each row."""
-        return self.trees_.follow(rows @ self.map_)
-
-    def predict(self, X: ArrayLike) -> Floats:
-        """Return the mean outcome at each row."""
-        check_is_fitted(self)
-        rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
+    def _predicted(self, rows: Floats) -> Floats:
         return Link(self.family).mean(self.margin(rows))
 
 
@@ -323,7 +246,6 @@ class BoostedMargins(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.boosting = boosting
 
     def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
-        """Fit the model and then the boosting."""
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
         return self.fit_after(clone(self.base).fit(X, y, **given), X, y, sample_weight)
 
@@ -343,7 +265,6 @@ class BoostedMargins(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def suits(self, n_rows: int, n_columns: int) -> bool:
-        """Return whether the table is one for the model."""
         return bool(self.base.suits(n_rows, n_columns))
 
     def margin(self, rows: Floats) -> Floats:
@@ -352,6 +273,5 @@ class BoostedMargins(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(smooth + self.boosting_.margin(rows))
 
     def predict(self, X: Floats) -> Floats:
-        """Return the mean outcome at each row."""
         check_is_fitted(self, "boosting_")
         return Link(self.boosting_.family).mean(np.clip(self.margin(X), *self.bounds_))

@@ -73,7 +73,78 @@ def training_range(values: Floats) -> tuple[Floats, Floats]:
     return low - further, high + further
 
 
-class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class Member(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A learner of numeric rows, which checks what it is given."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        rows, target = validate_data(
+            self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
+        )
+        weight = _check_sample_weight(sample_weight, rows, dtype=np.float64)
+        # products of matrices may differ in their last digit with the number of threads, and the
+        # steps of a search would carry that digit forward
+        with thread_pools().limit(limits=1, user_api="blas"):
+            return self._fit_rows(rows, np.asarray(target, dtype=float), weight)
+
+    def predict(self, X: ArrayLike) -> Floats:
+        check_is_fitted(self)
+        rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
+        return self._predicted(rows)
+
+    def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
+        raise NotImplementedError
+
+    def _predicted(self, rows: Floats) -> Floats:
+        raise NotImplementedError
+
+
+class HingeUnits(Member):
+    """What networks of bent hinges share: their units, and the search for these."""
+
+    n_units: int
+    max_iter: int
+    most_rows: int | None
+    directions_: Floats
+    offsets_: Floats
+    reach_: tuple[Floats, Floats]
+    slopes_: Floats
+    intercept_: float
+
+    def suits(self, n_rows: int, n_columns: int) -> bool:
+        """Return whether a table is narrow enough to search it for directions."""
+        few = self.most_rows is None or n_rows <= self.most_rows
+        return few and n_columns <= min(MAX_COLUMNS, n_rows // 2)
+
+    def _start(self, p: int, level: float, random: np.random.RandomState) -> Floats:
+        units = self.n_units
+        return np.concatenate(
+            [
+                random.standard_normal(p * units) / np.sqrt(p),
+                random.standard_normal(units) / 2.0,
+                random.standard_normal(units) / (2.0 * np.sqrt(units)),
+                [level],
+            ]
+        )
+
+    def _search(self, loss: PenalisedSquares, start: Floats) -> Floats:
+        options = {"maxiter": self.max_iter, "ftol": 1e-6, "gtol": 1e-5}
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
+        return np.asarray(found.x)
+
+    def _keep(self, directions: Floats, offsets: Floats, scaled: tuple[Floats, ...]) -> None:
+        """Keep units of standardised columns as units of the ``scaled``: X, center and scale."""
+        X, center, scale = scaled
+        self.directions_ = directions / scale[:, None]
+        self.offsets_ = offsets - center @ self.directions_
+        self.reach_ = training_range(X @ self.directions_ + self.offsets_)
+
+    def margin(self, rows: Floats) -> Floats:
+        """Return the network at each row, before it is kept within bounds."""
+        arguments = np.clip(rows @ self.directions_ + self.offsets_, *self.reach_)
+        return np.asarray(bent_hinge(arguments) @ self.slopes_ + self.intercept_)
+
+
+class BentHingeNetwork(HingeUnits):
     r"""One hidden layer of bent hinges, fitted by penalised least squares.
 
     With columns and outcome standardised, L-BFGS minimises from a seeded random start
@@ -86,11 +157,6 @@ class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     held_out_residuals_: Floats
-    directions_: Floats
-    offsets_: Floats
-    reach_: tuple[Floats, Floats]
-    slopes_: Floats
-    intercept_: float
 
     def __init__(
         self,
@@ -107,19 +173,6 @@ class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.most_rows = most_rows
         self.random_state = random_state
 
-    def suits(self, n_rows: int, n_columns: int) -> bool:
-        """Return whether a table is narrow enough to search it for directions."""
-        few = self.most_rows is None or n_rows <= self.most_rows
-        return few and n_columns <= min(MAX_COLUMNS, n_rows // 2)
-
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the network."""
-        rows, target = validate_data(
-            self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
-        )
-        weight = _check_sample_weight(sample_weight, rows, dtype=np.float64)
-        return self._fit_rows(rows, np.asarray(target, dtype=float), weight)
-
     def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
         random = check_random_state(self.random_state)
         every, outcome = X, y
@@ -132,47 +185,20 @@ class BentHingeNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         scale = np.where(deviation > 0, deviation, 1.0)
         y_center, y_deviation = (float(value[0]) for value in column_moments(y[:, None], weight))
         target = (y - y_center) / (y_deviation or 1.0)
-        p, units = X.shape[1], self.n_units
-        start = np.concatenate(
-            [
-                random.standard_normal(p * units) / np.sqrt(p),
-                random.standard_normal(units) / 2.0,
-                random.standard_normal(units) / (2.0 * np.sqrt(units)),
-                [0.0],
-            ]
-        )
-        loss = PenalisedSquares((X - center) / scale, target, weight, units, self.penalty)
-        # The sum of a product may differ in its last digit with the number of threads, and the
-        # steps of the search would carry that digit forward.
-        with thread_pools().limit(limits=1, user_api="blas"):
-            found = minimize(
-                loss,
-                start,
-                jac=True,
-                method="L-BFGS-B",
-                options={"maxiter": self.max_iter, "ftol": 1e-6, "gtol": 1e-5},
-            )
-        directions, offsets, slopes, intercept = loss.unpack(found.x)
-        self.directions_ = directions / scale[:, None]
-        self.offsets_ = offsets - center @ self.directions_
-        self.reach_ = training_range(X @ self.directions_ + self.offsets_)
+        loss = PenalisedSquares((X - center) / scale, target, weight, self.n_units, self.penalty)
+        found = self._search(loss, self._start(X.shape[1], 0.0, random))
+        directions, offsets, slopes, intercept = loss.unpack(found)
+        self._keep(directions, offsets, (X, center, scale))
         self.slopes_ = y_deviation * slopes
         self.intercept_ = y_center + y_deviation * intercept
-        fitted = self._value(every)
+        fitted = self.margin(every)
         self.held_out_residuals_ = outcome - fitted
-        without = y - y_deviation * _held_out(loss, found.x)
+        without = y - y_deviation * _held_out(loss, found)
         self.held_out_residuals_[counts] = y - np.clip(without, *training_range(fitted[counts]))
         return self
 
-    def predict(self, X: ArrayLike) -> Floats:
-        """Return the value of the network at each row."""
-        check_is_fitted(self)
-        rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
-        return self._value(rows)
-
-    def _value(self, rows: Floats) -> Floats:
-        arguments = np.clip(rows @ self.directions_ + self.offsets_, *self.reach_)
-        return np.asarray(bent_hinge(arguments) @ self.slopes_ + self.intercept_)
+    def _predicted(self, rows: Floats) -> Floats:
+        return self.margin(rows)
 
 
 def _held_out(loss: PenalisedSquares, theta: Floats) -> Floats:
@@ -220,7 +246,6 @@ class PenalisedSquares:
         self.n_units, self.penalty = n_units, penalty
 
     def unpack(self, theta: Floats) -> tuple[Floats, Floats, Floats, float]:
-        """Return directions, offsets, slopes and intercept."""
         units, cut = self.n_units, self.X.shape[1] * self.n_units
         directions = theta[:cut].reshape(-1, units)
         return directions, theta[cut : cut + units], theta[cut + units : -1], float(theta[-1])

@@ -132,7 +132,6 @@ class Bar:
 
     @property
     def advance(self) -> Advance | None:
-        """What moves it."""
         return None if self.bar is None else self.bar.update
 
     def tell(self, text: str, total: int) -> None:
@@ -332,8 +331,6 @@ class _InRay:
 
 @runtime_checkable
 class _InDask(Protocol):
-    """A future of a parcel."""
-
     def result(self) -> _Parcel: ...
 
 

@@ -43,7 +43,6 @@ ROUNDED_SUM = 1e-6
 
 
 def missing_remedy() -> str:
-    """Return what to do about a model that takes no missing values."""
     return (
         "Put an imputer before it, e.g. make_pipeline(SimpleImputer(), model), take a model that "
         f"takes missing values, or pass {argument('missing', 'drop')}"
@@ -79,7 +78,6 @@ class Predictor:
 
     @property
     def name(self) -> str:
-        """The model's name, for messages."""
         if isinstance(self.model, Pipeline):
             return f"Pipeline({type(self.model.steps[-1][1]).__name__})"
         if isinstance(self.model, TemperatureScaled):
@@ -293,7 +291,6 @@ def predictor_for(model: Estimator, table: Table, *, prefit: bool) -> Predictor:
 
 
 def learner_view(learner: Estimator, table: Table) -> View:
-    """Return how a learner is given the rows that it is fitted on."""
     if reads_raw_columns(learner):
         return "frame"
     return "values" if table.gaps and takes_missing(learner) else "matrix"
@@ -348,7 +345,6 @@ def _reads_frame(model: Estimator, table: Table, exact: tuple[str, ...], *, pref
 
 
 def _check_prefit(model: Estimator, table: Table) -> None:
-    """Raise if a model is unfitted, or knows other columns."""
     name = model.__name__ if isinstance(model, type) else type(model).__name__
     if isinstance(model, type):
         raise TypeError(
@@ -381,7 +377,6 @@ def _check_prefit(model: Estimator, table: Table) -> None:
 
 
 def _check_columns(model: Estimator, table: Table, name: str) -> None:
-    """Raise if the columns are not those the model was fitted on, or not in its order."""
     names = getattr(model, "feature_names_in_", None)
     if names is not None and table.library != "numpy":
         known = [str(label) for label in names]

@@ -75,9 +75,6 @@ def prepare(
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> fits = dfi.methods.prepare(sample.X, sample.y, estimator="linear", cv=2)
     >>> dfi.methods.LOCO().compute(fits)["loco"].influence.shape
     (200, 3)
     """

@@ -12,15 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from dfi._models.network import column_moments, training_range
-from dfi._models.parallel import thread_pools
+from dfi._models.network import Member, column_moments, training_range
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from dfi._types import Bools, Floats
 
 PENALTIES = np.logspace(-2, 5, 22)
@@ -62,18 +57,9 @@ class QuadraticTerms:
     the variance of the outcome, and with these terms to .89 of it. What the rows do not tell apart
     belongs to the columns themselves here.
 
-    Attributes
-    ----------
-    center, scale : ndarray of shape (p,)
-        Means and standard deviations of the columns, 1 for one that is constant.
-    varies : ndarray of bool, shape (p,)
-        Columns that are not constant.
-    middle, size : ndarray of shape (p (p + 1) / 2,)
-        Means and sizes :math:`s` of squares and products, upper triangle by rows.
-    bends : ndarray of bool
-        Those that are no sum of columns.
-    onto : ndarray of shape (p, p (p + 1) / 2)
-        The projections :math:`\gamma`.
+    ``center``, ``scale`` (1 for a constant) and ``varies`` are of the columns; ``middle`` and
+    ``size`` are means and sizes :math:`s` of squares and products, upper triangle by rows,
+    ``bends`` those that are no sum of columns, ``onto`` the projections :math:`\gamma`.
     """
 
     center: Floats
@@ -126,7 +112,7 @@ def _projection(Z: Floats, terms: Floats, weight: Floats) -> Floats:
     return np.asarray(root @ (root.T @ (weighted.T @ terms)))
 
 
-class BoundedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class BoundedRidge(Member):
     r"""A linear function :math:`f(x) = c + b'(x - m)`, kept within its range on the training rows.
 
     A ridge regression on standardised columns; the penalty is the one of 22 with the smallest
@@ -134,17 +120,8 @@ class BoundedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     :math:`h_{ii}`. A prediction is clipped to the range that training rows have, and a quarter of
     it further (:func:`~dfi._models.network.training_range`): one row far from all others would
     otherwise decide a score. Along a line what is clipped is linear between two bends.
-
-    Attributes
-    ----------
-    center_, linear_ : ndarray of shape (p,)
-        The point :math:`m` and the coefficients :math:`b`.
-    intercept_ : float
-        The constant :math:`c`.
-    bounds_ : tuple of float
-        The lowest and the highest prediction.
-    held_out_residuals_ : ndarray of shape (n,)
-        Leave-one-out residuals; those of rows of weight 0 are their residuals.
+    :math:`m`, :math:`b` and :math:`c` are ``center_``, ``linear_`` and ``intercept_``;
+    ``held_out_residuals_`` those of rows left out, of rows of weight 0 their residuals.
     """
 
     center_: Floats
@@ -153,25 +130,16 @@ class BoundedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     bounds_: tuple[float, float]
     held_out_residuals_: Floats
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the coefficients."""
-        rows, target = validate_data(
-            self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
-        )
-        weight = _check_sample_weight(sample_weight, rows, dtype=np.float64)
-        weight = weight / weight[weight > 0].mean()
-        target = np.asarray(target, dtype=float)
-        # products of matrices may differ in their last digit with the number of threads
-        with thread_pools().limit(limits=1, user_api="blas"):
-            residuals = self._fit_rows(rows, target, weight)
-            counts = weight > 0
-            low, high = training_range(self.value(rows[counts]))
+    def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
+        counts = weight > 0
+        residuals = self._solve(X, y, weight / weight[counts].mean())
+        low, high = training_range(self.value(X[counts]))
         self.bounds_ = float(low), float(high)
-        self.held_out_residuals_ = target - np.clip(target - residuals, *self.bounds_)
+        self.held_out_residuals_ = y - np.clip(y - residuals, *self.bounds_)
         return self
 
-    def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Floats:
-        """Fit the coefficients and return the residuals of rows left out."""
+    def _solve(self, X: Floats, y: Floats, weight: Floats) -> Floats:
+        """Fit the coefficients, and return the residuals of rows left out."""
         self.center_, deviation = column_moments(X, weight)
         varies = deviation > 0
         scale = np.where(varies, deviation, 1.0)
@@ -182,13 +150,9 @@ class BoundedRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return residuals
 
     def value(self, rows: Floats) -> Floats:
-        """Return the function at each row, before it is kept within bounds."""
         return np.asarray(self.intercept_ + (rows - self.center_) @ self.linear_)
 
-    def predict(self, X: ArrayLike) -> Floats:
-        """Return the prediction of each row."""
-        check_is_fitted(self)
-        rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
+    def _predicted(self, rows: Floats) -> Floats:
         return np.asarray(np.clip(self.value(rows), *self.bounds_))
 
 
@@ -196,22 +160,16 @@ class QuadraticRidge(BoundedRidge):
     r"""A quadratic polynomial, :math:`f(x) = c + b'(x - m) + (x - m)'Q(x - m)`, kept within bounds.
 
     A ridge regression on :class:`QuadraticTerms`; penalty and bounds as of :class:`BoundedRidge`.
-
-    Attributes
-    ----------
-    quadratic_ : ndarray of shape (p, p)
-        The symmetric matrix :math:`Q`.
     """
 
     quadratic_: Floats
 
     def suits(self, n_rows: int, n_columns: int) -> bool:
-        """Return whether a table is narrow enough for all products."""
         terms = n_columns * (n_columns + 3) // 2
         small, large = sorted((n_rows, terms))
         return n_columns <= MOST_COLUMNS and small**2 * large <= MOST_WORK
 
-    def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Floats:
+    def _solve(self, X: Floats, y: Floats, weight: Floats) -> Floats:
         terms, design = QuadraticTerms.of(X, weight)
         level = float(np.average(y, weights=weight))
         slopes, residuals = _ridge(design, y - level, weight)

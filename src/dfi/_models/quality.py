@@ -132,12 +132,10 @@ class Quality:
 
     @property
     def skill_name(self) -> str:
-        """What :attr:`skill` is called for the loss."""
         return SKILL_NAMES.get(self.loss, f"share of the {self.loss} loss explained")
 
     @property
     def loss_name(self) -> str:
-        """What the mean loss is called."""
         return LOSS_NAMES.get(self.loss, f"mean {self.loss} loss")
 
     @property
@@ -176,7 +174,6 @@ class Quality:
         )
 
     def as_plain(self) -> dict[str, Any]:
-        """Return the fields as JSON knows them."""
         plain = asdict(self)
         plain["calibration"] = [list(entry) for entry in self.calibration]
         plain["by_outcome"] = {name: part.as_plain() for name, part in self.by_outcome.items()}
@@ -294,7 +291,10 @@ def _of_class(
     """Return what is known of a probability beside its loss; nothing for other outcomes."""
     if loss.name not in (BRIER.name, LOG_LOSS.name):
         return {}
-    rows, value = _each_row_once(predictions)
+    every = np.concatenate([test for test, _ in predictions])
+    values = np.concatenate([value for _, value in predictions])
+    rows, place, count = np.unique(every, return_inverse=True, return_counts=True)
+    value = np.bincount(place, weights=values) / count
     kept = weights.values[rows] > 0
     rows, value = rows[kept], value[kept]
     seen = y[rows]
@@ -310,14 +310,6 @@ def _of_class(
         "log_loss": float(share @ LOG_LOSS.of(seen, _within(LOG_LOSS, value))),
         "calibration": calibration_table(seen, value, chosen.values),
     }
-
-
-def _each_row_once(predictions: Sequence[tuple[Ints, Floats]]) -> tuple[Ints, Floats]:
-    """Return the held-out rows in order, each with the mean of its predictions."""
-    rows = np.concatenate([test for test, _ in predictions])
-    values = np.concatenate([value for _, value in predictions])
-    unique, place, count = np.unique(rows, return_inverse=True, return_counts=True)
-    return unique, np.bincount(place, weights=values) / count
 
 
 def placements(values: Floats, others: Floats, mass: Floats) -> Floats:

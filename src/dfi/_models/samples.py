@@ -36,8 +36,6 @@ FEWEST_FIT = 50
 
 @dataclass(frozen=True)
 class SampleSizes:
-    """How many rows of a table are asked for."""
-
     fit_rows: int | None = None
     explain_rows: int | str | None = None
     prefit: bool = False

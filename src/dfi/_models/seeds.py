@@ -19,13 +19,11 @@ class Seeds:
 
     @classmethod
     def of(cls, random_state: object) -> Seeds:
-        """Return the root of all seeds of a call."""
         if random_state is None:
             return cls(int(np.random.SeedSequence().entropy))  # type: ignore[arg-type]
         return cls(whole("random_state", random_state, 0))
 
     def child(self, *names: str | int) -> Seeds:
-        """Return the seeds below some names."""
         return Seeds(self.entropy, (*self.key, *(zlib.crc32(str(name).encode()) for name in names)))
 
     def sequence(self) -> np.random.SeedSequence:
@@ -33,7 +31,6 @@ class Seeds:
         return np.random.SeedSequence(self.entropy, spawn_key=self.key)
 
     def generator(self) -> np.random.Generator:
-        """Return a generator that starts here."""
         return np.random.default_rng(self.sequence())
 
     def integer(self) -> int:

@@ -34,7 +34,6 @@ FEWEST_ROWS = 200
 
 
 def is_default(learner: EstimatorLike) -> bool:
-    """Return whether a learner is the default stack."""
     return isinstance(learner, SuperLearner) and learner.members is None
 
 
@@ -63,7 +62,6 @@ def can_extrapolate(
 def split_data(
     data: Data, cv: SplitsLike, n_splits: int, seeds: Seeds
 ) -> tuple[tuple[Fold, ...], ...]:
-    """Return the folds of each split of the rows that models are fitted on."""
     fit: slice | Ints = slice(None) if data.fit is None else data.fit
     return read_folds(
         cv,

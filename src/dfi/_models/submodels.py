@@ -78,7 +78,6 @@ class Submodels:
 
     @property
     def closed_form(self) -> bool:
-        """Whether submodels are solved rather than refitted."""
         square = self.fits.loss.is_square or not self.fits.loss.has_generator
         return square and is_least_squares(self.fits.learner)
 
@@ -153,7 +152,6 @@ def held_out(
     fold: Fold,
     seed: np.random.SeedSequence,
 ) -> Floats:
-    """Return the predictions of a fold's held-out rows from some of the columns."""
     model = fit_on_columns(learner, table, columns, target, weights, fold.train, seed)
     return model(table.matrix[fold.test])
 
@@ -227,7 +225,6 @@ class _OnColumns:
 
     @property
     def model(self) -> object:
-        """The fitted model, which predicts all classes."""
         return self.predictors[0].model
 
     def __call__(self, points: Floats) -> Floats:
@@ -238,7 +235,6 @@ class _OnColumns:
 
 
 def subtable(table: Table, columns: Sequence[int]) -> Table:
-    """Return the table with only some of its columns, in their order."""
     taken: list[Column] = []
     width = 0
     for index in columns:
@@ -256,7 +252,6 @@ def subtable(table: Table, columns: Sequence[int]) -> Table:
 
 
 def positions_of(table: Table, columns: Sequence[int]) -> list[int]:
-    """Return the matrix columns of some columns of the table."""
     return [p for index in columns for p in table.columns[index].positions]
 
 
@@ -335,14 +330,12 @@ class FixedStack(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.weights = weights
 
     def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
-        """Fit every member."""
         self.n_features_in_ = np.shape(X)[1]
         every = [True] * len(self.members)
         self.estimators_ = fit_members(self.members, X, y, sample_weight, every)
         return self
 
     def predict(self, X: Floats) -> Floats:
-        """Return the weighted sum of the members' predictions."""
         parts = []
         for weight, member in zip(self.weights, self.estimators_, strict=True):
             plain = is_plain_forest(member)
@@ -352,7 +345,6 @@ class FixedStack(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def submodel_learner(learner: Learner, full: object) -> Learner:
-    """Return the learner of a fold's submodels."""
     if isinstance(learner, TemperatureScaled) and isinstance(full, TemperatureScaled):
         numbers = {"temperature": full.temperature_, "shrinkage": full.shrinkage_}
         scaled: Learner = clone(learner).set_params(**numbers)

@@ -118,7 +118,6 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Floats | Frame, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the classifier on most of the rows, and the number on the others."""
         if not 0.0 <= self.fraction < 1.0:
             raise ValueError(f"fraction must be at least 0 and below 1, got {self.fraction!r}")
         check_consistent_length(X, y)
@@ -188,7 +187,6 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return held
 
     def predict_proba(self, X: Floats | Frame) -> Floats:
-        """Return the scaled probability of each class."""
         check_is_fitted(self, "model_")
         if self.shrinkage_ > 0.0:
             shares = np.asarray(probabilities(self.model_, X), dtype=float)
@@ -196,7 +194,6 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(softmax(self.temperature_ * log_odds(self.model_, X), axis=1))
 
     def predict(self, X: Floats | Frame) -> Any:
-        """Return the most probable class of each row."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def __sklearn_tags__(self) -> Tags:
@@ -284,7 +281,6 @@ class ScaleRisk:
         return float(np.exp(found.x))
 
     def at(self, number: float) -> float:
-        """Return the risk of a number."""
         a, b = (self._scaled(values, number) for values in (self.first, self.second))
         loss, y = LOG_LOSS.each_class, self.outcomes
         alone = loss.of(y, a) + loss.of(y, b)

@@ -70,7 +70,6 @@ def check_takes_weights(learner: Estimator) -> None:
 
 
 def _inside(model: Estimator) -> list[Estimator]:
-    """Return the estimators that another hands weights on to."""
     if isinstance(model, Pipeline):
         return [model.steps[-1][1]]
     if isinstance(model, BaseSearchCV):

@@ -58,7 +58,6 @@ DRAWS = 16_384
 
 
 def number_of_donors(asked: int | None, n: int) -> int:
-    """Return how many donors each of ``n`` rows has, unless a number is asked for."""
     if asked is not None:
         return asked
     return int(np.clip(2 * -(-DRAWS // (2 * max(n, 1))), FEWEST_DONORS, MOST_DONORS))

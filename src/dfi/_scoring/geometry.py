@@ -63,7 +63,6 @@ class Geometry:
 
     @property
     def n_latent(self) -> int:
-        """The number of latent coordinates."""
         return len(self.active)
 
     @property
@@ -84,7 +83,6 @@ class Geometry:
         return components_of(self.labels, self.n_latent)
 
     def times(self, matrix: Floats, columns: Floats) -> Floats:
-        """Multiply by a matrix that is 0 between components."""
         if self.labels is None or len(matrix) < MANY_COLUMNS:
             return np.asarray(matrix @ columns)
         found = np.diag(matrix)[:, None] * columns
@@ -126,7 +124,6 @@ class Geometry:
         return nodes[:, None] * deviation, weights / weights.sum()
 
     def standardize(self, matrix: Floats) -> Floats:
-        """Return the standardised active columns."""
         return np.asarray(
             (matrix[:, self.active] - self.center[self.active]) / self.scale[self.active]
         )

@@ -56,7 +56,6 @@ class CouplingKernel:
 
     @property
     def n_latent(self) -> int:
-        """The number of latent coordinates."""
         return self.geometry.n_latent
 
     @cached_property

@@ -41,16 +41,10 @@ POINTS_AT_ONCE = 1 << 22
 
 @dataclass(frozen=True)
 class LatentRows:
-    r"""What is asked of a model about single rows, by latent unit.
+    """What is asked of a model about single rows, by latent unit.
 
-    Attributes
-    ----------
-    value : ndarray of shape (n,)
-        The prediction.
-    change : ndarray of shape (n, units)
-        :math:`\Delta`: the prediction less its mean with the unit replaced.
-    main : ndarray of shape (n, units)
-        The main effect, centred.
+    ``value`` (n,) is the prediction, ``change`` (n, units) what it has more than its mean with the
+    unit replaced, ``main`` (n, units) the main effect, centred.
     """
 
     value: Floats

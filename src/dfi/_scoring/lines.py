@@ -571,7 +571,6 @@ def row_sample(standardized: Floats, mass: Floats, count: int) -> RowSample:
 
 
 def _numbered_sample(standardized: Floats, mass: Floats, held: Ints, count: int) -> RowSample:
-    """Return the sample of a large table by the numbers of its rows."""
     numbers = np.empty(len(held))
     for part in blocks(len(held), rows_in_blocks.BLOCK_ROWS):
         squares = standardized[held[part]] ** 2

@@ -145,12 +145,10 @@ class Task:
 
     @property
     def explained(self) -> Ints:
-        """The rows that are explained, ascending."""
         return self.rows if self.sample is None else self.sample
 
     @property
     def n_fitted(self) -> int:
-        """How many rows the transport was fitted on."""
         return len(self.rows) if self.population is None else self.population.n_rows
 
     @property
@@ -199,12 +197,10 @@ class Task:
 
     @property
     def by_unit(self) -> bool:
-        """Whether scores are computed for each unit, not for each target."""
         return self.targets is None or self.additive
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of what is given a score."""
         return tuple(unit.name for unit in self.targets or self.columns)
 
     @property
@@ -217,7 +213,6 @@ class Task:
         return self.table.matrix
 
     def child(self, number: int) -> np.random.SeedSequence:
-        """Return a child of the seed, the same however often it is asked for."""
         return np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, number))
 
 
@@ -625,7 +620,6 @@ def sample_sizes(folds: Sequence[FoldModels], weights: Weights, d: int) -> list[
 
 
 def rows_held_out(folds: Sequence[FoldModels]) -> list[int]:
-    """Return how many rows each fold holds out."""
     return [len(fold.test) for fold in folds]
 
 

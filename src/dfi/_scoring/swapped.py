@@ -210,7 +210,6 @@ class _Span:
 
     @staticmethod
     def value(coefficients: tuple[Floats, Floats], basis: Floats, moved: Floats) -> Floats:
-        """Return a function of the span at some rows, (n, units)."""
         shared, own = coefficients
         return np.asarray(basis @ shared + moved * own)
 

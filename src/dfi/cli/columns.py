@@ -85,7 +85,6 @@ def _values(column: pl.Series) -> list[str]:
 
 
 def _converted(column: pl.Series, decimal: Decimal) -> pl.Series | None:
-    """Return a column of texts as numbers, None where one of them is none."""
     numbers = {value: read_number(value, decimal) for value in _values(column)}
     if not numbers or any(number is None for number in numbers.values()):
         return None
@@ -112,7 +111,6 @@ def with_numbers(frame: pl.DataFrame, names: Sequence[str], request: Request) ->
 
 
 def _with_numbers(column: pl.Series, request: Request) -> pl.Series | None:
-    """Return a column of text as numbers; None where it stays text."""
     if column.dtype != pl.String:
         return None
     name, values = column.name, _values(column)
@@ -130,7 +128,6 @@ def _with_numbers(column: pl.Series, request: Request) -> pl.Series | None:
 
 
 def _refuse_two_scales(name: str, values: Sequence[str], decimal: Decimal) -> None:
-    """Raise where some numbers of a column are percentages and some are not."""
     if any(read_number(value, decimal) is None for value in values):
         return
     percent = [value for value in values if "%" in value]
@@ -144,7 +141,6 @@ def _refuse_two_scales(name: str, values: Sequence[str], decimal: Decimal) -> No
 
 
 def _refuse_marks(name: str, values: Sequence[str], decimal: Decimal) -> None:
-    """Raise for a column of texts that are all numbers with marks."""
     other: Decimal = "," if decimal == "." else "."
     text = "keep them as levels with --numbers text"
     if _holds(values, _THOUSANDS) and decimal == ".":

@@ -275,7 +275,6 @@ def _seen_category(
 
 
 def _with_duplicates(seen: Sequence[ColumnReport], fits: Fits) -> list[ColumnReport]:
-    """Return the columns, those that repeat an earlier one with its name."""
     first: dict[bytes, str] = {}
     found = []
     for one, column in zip(seen, fits.table.columns, strict=True):
@@ -495,11 +494,6 @@ def _items(texts: Sequence[str], width: int, top: int) -> list[str]:
     return lines
 
 
-def terminal_width() -> int:
-    """Return how wide lines may be: the terminal, but no wider than people read."""
-    return max(40, min(100, shutil.get_terminal_size((80, 24)).columns))
-
-
 def run_doctor(request: Request, console: Console, settings: dict[str, Any], top: int) -> None:
     """Examine a table and print what was found; raise an exit where it is refused."""
     with console.warnings():
@@ -525,7 +519,9 @@ def run_doctor(request: Request, console: Console, settings: dict[str, Any], top
             }
         )
     else:
-        text = doctor_text(examined, request, top, terminal_width())
+        # the terminal, but no wider than people read
+        width = max(40, min(100, shutil.get_terminal_size((80, 24)).columns))
+        text = doctor_text(examined, request, top, width)
         encoding = sys.stdout.encoding or "utf-8"
         print_lines(text.encode(encoding, "replace").decode(encoding))
     if not runs:

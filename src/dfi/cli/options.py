@@ -46,8 +46,6 @@ Space = Literal["attributed", "latent", "group"]
 
 
 def _names(known: Sequence[str]) -> Callable[[str], list[str]]:
-    """Return what completes one of some names."""
-
     def complete(incomplete: str) -> list[str]:
         return [name for name in known if name.startswith(incomplete)]
 

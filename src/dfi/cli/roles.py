@@ -198,7 +198,6 @@ def _first_odd(column: pl.Series) -> str:
 
 
 def _refuse_text_target(target: pl.Series, request: Request) -> None:
-    """Raise if a target of text was meant as numbers."""
     if target.dtype != pl.String or request.task != "auto" or target.n_unique() <= FEW_CLASSES:
         return
     found = find_numbers(target.drop_nulls().to_list())
@@ -262,7 +261,6 @@ def _without(frame: pl.DataFrame, names: list[str], console: Console) -> pl.Data
 
 
 def _refuse_missing(frame: pl.DataFrame, columns: list[str]) -> None:
-    """Raise if some columns have missing values, with their names and numbers."""
     counts = frame.select(columns).null_count().row(0, named=True)
     holes = {name: count for name, count in counts.items() if count}
     if not holes:

@@ -173,7 +173,8 @@ def load_hiv(
     """
     texts = []
     for name, key in ((f"{outcome}_processed_dataset.csv", outcome), (GROUP_FILE, GROUP_FILE)):
-        path = _find(name, folder)
+        paths = (place / name for place in _places(folder))
+        path = next((path for path in paths if path.is_file()), None)
         if path is None:
             if not download:
                 raise FileNotFoundError(_missing(name, folder))
@@ -206,11 +207,6 @@ def _places(folder: str | Path | None) -> list[Path]:
         return [Path(folder)]
     shared = os.environ.get("DFI_DATA", "")
     return [*([Path(shared) / "hiv"] if shared else []), cache_folder() / "hiv"]
-
-
-def _find(name: str, folder: str | Path | None) -> Path | None:
-    paths = (place / name for place in _places(folder))
-    return next((path for path in paths if path.is_file()), None)
 
 
 def _missing(name: str, folder: str | Path | None) -> str:

@@ -304,22 +304,6 @@ def first_times_five(d: int) -> Linear:
 def m1(n: int = 2000, *, rho: float = 0.8, d: int = 10, random_state: int = 0) -> Simulation:
     """Linear Gaussian model, ``Y = 5 X1 + e``.
 
-    Parameters
-    ----------
-    n : int, default=2000
-        Rows.
-    rho : float, default=0.8
-        Correlation of X1 and X2.
-    d : int, default=10
-        Columns.
-    random_state : int, default=0
-        Seed.
-
-    Returns
-    -------
-    Simulation
-        The sample, its regression and its true scores.
-
     Examples
     --------
     >>> from dfi.datasets import m1
@@ -334,22 +318,6 @@ def m1(n: int = 2000, *, rho: float = 0.8, d: int = 10, random_state: int = 0) -
 @validated
 def m2(n: int = 2000, *, rho: float = 0.8, d: int = 10, random_state: int = 0) -> Simulation:
     """Nonlinear additive model; its latent regression is not additive once ``rho`` is not 0.
-
-    Parameters
-    ----------
-    n : int, default=2000
-        Rows.
-    rho : float, default=0.8
-        Correlation of X1 and X2.
-    d : int, default=10
-        Columns.
-    random_state : int, default=0
-        Seed.
-
-    Returns
-    -------
-    Simulation
-        The sample, its regression and its true scores.
 
     Examples
     --------
@@ -372,17 +340,8 @@ def m3(n: int = 2000, *, rho: float = 0.8, random_state: int = 0) -> Simulation:
 
     Parameters
     ----------
-    n : int, default=2000
-        Rows.
     rho : float, default=0.8
         Correlation of X1 and X2, and of X4 and X5.
-    random_state : int, default=0
-        Seed.
-
-    Returns
-    -------
-    Simulation
-        The sample, its regression and its true scores.
 
     Examples
     --------
@@ -400,15 +359,6 @@ def m4(n: int = 2000, *, d: int = 10, random_state: int = 0) -> Simulation:
 
     Its scores are :math:`(25, 0, \ldots)` under linear whitening, and
     :math:`(25, \frac{36}{19} 25, 0, \ldots)` attributed under Knothe-Rosenblatt in column order.
-
-    Parameters
-    ----------
-    n : int, default=2000
-        Rows.
-    d : int, default=10
-        Columns.
-    random_state : int, default=0
-        Seed.
 
     Returns
     -------
@@ -443,19 +393,10 @@ def exponential(
 
     Parameters
     ----------
-    n : int, default=2000
-        Rows.
     rho : float, default=0.5
         Correlation of every pair.
     strength : float, default=0.3
         Coefficient of each feature in the exponent.
-    random_state : int, default=0
-        Seed.
-
-    Returns
-    -------
-    Simulation
-        The sample, its regression and its true scores.
 
     Examples
     --------

@@ -442,7 +442,6 @@ class InfluenceRows(Influence):
 
 
 def _checked(dependence: Dependence | None, n: int) -> Dependence | None:
-    """Return the dependence of ``n`` rows, read-only."""
     if dependence is None:
         return None
     if np.shape(dependence.places) != (n,):
@@ -498,7 +497,6 @@ class InfluenceMoments(Influence):
 
     @property
     def _own_third(self) -> Floats:
-        """Third cumulant of each unit alone."""
         return self.third if self.third.ndim == 1 else np.einsum("jjj->j", self.third)
 
     @property

@@ -203,7 +203,6 @@ class UnitInference:
 
     @property
     def _equal(self) -> Bools:
-        """Units of a difference that do not differ."""
         return np.asarray((self.errors == 0.0) & self.difference & ~self.unrelated)
 
     @property

@@ -88,8 +88,6 @@ class CPI(OneStep):
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> found = dfi.compare(sample.X, sample.y, dfi.methods.CPI(), estimator="linear", cv=2)
     >>> int(found["cpi"].scores.argmax())
     0
@@ -201,7 +199,6 @@ def _score(fits: Fits, f: int, unit: int, law: ConditionalLaw, count: int) -> tu
 def _levels(
     table: Table, column: int, rows: Floats, n_levels: int, predict: Callable[[Floats], Floats]
 ) -> Floats:
-    """Return the predictions of every row at every level of a categorical column."""
     values = np.empty((len(rows), n_levels))
     for level in range(n_levels):
         points = rows.copy()
@@ -211,7 +208,6 @@ def _levels(
 
 
 def _set_levels(points: Floats, table: Table, column: int, codes: Ints) -> None:
-    """Write level numbers into the matrix columns of a categorical column."""
     points[:, list(table.columns[column].positions)] = table.columns[column].encode(codes)
 
 
@@ -331,7 +327,6 @@ def _probabilities(
     rows: Ints,
     seed: np.random.SeedSequence,
 ) -> Callable[[Floats], Floats]:
-    """Fit the probabilities of a categorical column's levels given other columns."""
     described = table.columns[column]
     codes = described.decode(table.matrix[:, list(described.positions)])[rows]
     n_levels = max(2, described.width, len(described.levels))

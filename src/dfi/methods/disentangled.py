@@ -148,9 +148,7 @@ class Disentangled(Method):
 
     Examples
     --------
-    >>> import dfi
     >>> from dfi.methods import Disentangled
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> found = dfi.compare(sample.X, sample.y, Disentangled(transport="copula"),
     ...                     estimator="linear", cv=2)
     >>> bool(found["dfi"].scores[0] > found["dfi"].scores[1] > 4)

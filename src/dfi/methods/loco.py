@@ -75,8 +75,6 @@ class LOCO(Method):
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> found = dfi.compare(sample.X, sample.y, dfi.methods.LOCO(), estimator="linear", cv=2)
     >>> bool(found["loco"].scores[0] > 5 > found["loco"].scores[1])  # x0 stands in for x1
     True
@@ -151,8 +149,6 @@ class NLOCO(Method):
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> found = dfi.compare(sample.X, sample.y, dfi.methods.NLOCO(), estimator="linear", cv=2)
     >>> bool(0 < found["nloco"].scores[0] < 1)
     True

@@ -68,8 +68,6 @@ class PCM(Method):
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> found = dfi.compare(sample.X, sample.y, dfi.methods.PCM(), estimator="linear", cv=2)
     >>> bool(found["pcm"].test()["p"][0] < 0.001)
     True

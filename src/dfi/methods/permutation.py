@@ -95,8 +95,6 @@ class PFI(OneStep):
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> found = dfi.compare(sample.X, sample.y, dfi.methods.PFI(), estimator="linear", cv=2)
     >>> bool(found["pfi"].scores[0] > sample.y.var())  # of rows that do not occur
     True
@@ -138,8 +136,6 @@ class DLOCO(OneStep):
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> found = dfi.compare(sample.X, sample.y, dfi.methods.DLOCO(), estimator="linear", cv=2)
     >>> int(found["dloco"].scores.argmax())
     0

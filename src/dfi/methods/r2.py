@@ -67,8 +67,6 @@ class R2(Method):
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> found = dfi.compare(sample.X, sample.y, dfi.methods.R2(), estimator="linear", cv=2)
     >>> found.labels
     ('r2_genizi', 'r2_lmg', 'r2_dominance')

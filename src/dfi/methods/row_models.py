@@ -233,7 +233,6 @@ def _uses(
     method: Disentangled,
     scale: LocalScale | None,
 ) -> list[RowModels]:
-    """Return the models of every fold that explain some of the rows."""
     folds = fits.halves if crossed else fits.full
     found = []
     every = zip(folds, fits.trained_on(halves=crossed), strict=True)
@@ -253,7 +252,6 @@ def _uses(
 
 
 def _on_scale(predictor: Predictor, fits: Fits, scale: LocalScale | None) -> Predictor:
-    """Return a classifier on the scale that was asked for."""
     if scale is None or scale == fits.scale:
         return predictor
     if scale == "response":
@@ -320,7 +318,6 @@ def _pooled(
     names: tuple[str, ...],
     told: str,
 ) -> Explanation:
-    """Average over the models that explain a row."""
     shape = count, len(names)
     values, total, square = np.zeros((3, *shape))
     base, prediction, higher, times = np.zeros((4, count))

@@ -113,8 +113,6 @@ class Shapley(Method):
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> found = dfi.compare(sample.X, sample.y, dfi.methods.Shapley(), estimator="linear", cv=2)
     >>> found["shapley"].scores.round()
     array([17.,  8., -0.])
@@ -180,7 +178,6 @@ class Shapley(Method):
         return "coalitions"
 
     def _pairs(self, n_folds: int, d: int) -> list[int]:
-        """Return the number of pairs of orders in each fold."""
         if self.n_permutations is not None:
             return [max(1, self.n_permutations // 2)] * n_folds
         if self.n_coalitions is not None:

@@ -86,8 +86,6 @@ class Sobol(Method):
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> found = dfi.compare(sample.X, sample.y, dfi.methods.Sobol(), estimator="linear", cv=2)
     >>> found.labels
     ('sobol_total', 'sobol_first', 'sobol_latent_total', 'sobol_latent_first')

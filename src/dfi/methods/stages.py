@@ -215,7 +215,6 @@ class Running(Summed):
 
 
 def _some(task: Task, rows: Ints) -> Task:
-    """Return the task of explaining some of the rows."""
     return replace(task, folds=restricted(task.folds, rows), sample=np.sort(rows))
 
 

@@ -194,7 +194,6 @@ def swapped(
 def _fitted(
     design: Transport, law: Fits, table: Table, constant: Bools, columns: Sequence[Column]
 ) -> StraightTransport | BlockTransport:
-    """Fit a transport of :data:`TRANSPORTS`."""
     rows = law.rows
     fitted = design.fit_matrix(
         table.matrix[rows], law.weights.take(rows), constant, columns=columns
@@ -306,7 +305,6 @@ class _Walk:
         )
 
     def _asked(self, models: Sequence[FoldModels]) -> list[FoldModels]:
-        """Return the models with the rows of ``a`` that they are asked about."""
         dealt = self._dealt(models)
         return [replace(fold, test=test) for fold, test in zip(models, dealt, strict=True)]
 

@@ -113,16 +113,8 @@ def plot_local(local: LocalAttributions, kind: str = "beeswarm", **options: obje
     **options
         Those of that plot.
 
-    Returns
-    -------
-    Axes
-        What was drawn on.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
     >>> dfi.plots.plot_local(local, "waterfall", row=2).get_xlabel()
     'the predicted y, row 2'
     """
@@ -146,16 +138,8 @@ def plot_result(
     **options
         Those of that plot.
 
-    Returns
-    -------
-    Axes or ndarray of Axes
-        What was drawn on; several for ``"groups"``.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> ax = dfi.plots.plot_result(result, "amplification")
     >>> ax.get_ylabel()
     'attributed score'

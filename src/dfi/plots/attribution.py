@@ -41,23 +41,8 @@ def _latent_of(result: Importance) -> Importance:
 def _latent_attributed_data(result: Importance, *, top: int | None = 20) -> Columns:
     """Return the numbers behind :func:`latent_attributed`, ordered by the larger score.
 
-    Parameters
-    ----------
-    result : Importance
-        What the plot would draw.
-    top : int or None, default=20
-        How many features, by the larger of the two scores.
-
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> shown = dfi.plots.latent_attributed_data(result)
     >>> shown[["feature", "latent_score", "attributed_score"]].round(1)
       feature  latent_score  attributed_score
@@ -87,22 +72,8 @@ def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | No
     A line joins the two: to the right of its latent score, a feature receives signal from the
     features it is correlated with; to the left, it gives signal away.
 
-    Parameters
-    ----------
-    result : Importance
-        A result with its latent side.
-    top : int or None, default=20
-        How many features, by the larger of the two scores.
-
-    Returns
-    -------
-    Axes
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> ax = dfi.plots.latent_attributed(result)
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['x0', 'x1', 'x2']
@@ -141,23 +112,8 @@ def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | No
 def _attribution_data(result: Importance, *, top: int | None = 30) -> Columns:
     """Return the weights behind :func:`attribution` as a long table: feature, latent, weight.
 
-    Parameters
-    ----------
-    result : Importance
-        What the plot would draw.
-    top : int or None, default=30
-        How many features, the largest scores first.
-
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> dfi.plots.attribution_data(result, top=2).round(1)
       feature latent  weight
     0      x0     x0     0.8
@@ -184,23 +140,8 @@ def attribution(result: Importance, *, top: int | None = 30, ax: Axes | None = N
     Row :math:`l`, column :math:`j`: the share of latent coordinate :math:`j` that is attributed
     to feature :math:`l`.
 
-    Parameters
-    ----------
-    result : Importance
-        A result with attribution weights.
-    top : int or None, default=30
-        How many features, the largest scores first. With None and hundreds of features only some
-        labels are written; the pattern stays legible.
-
-    Returns
-    -------
-    Axes
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> dfi.plots.attribution(result).get_xlabel()
     'latent coordinate'
     """
@@ -215,7 +156,6 @@ def attribution(result: Importance, *, top: int | None = 30, ax: Axes | None = N
 
 
 def _draw_heat_map(ax: Axes, values: Floats, names: Names, label: str) -> None:
-    """Draw a labelled square heat map, with the values in the cells where there is room."""
     # The square root gives the many small weights a colour of their own.
     highest = max(1.0, float(np.max(values)))
     image = ax.imshow(values, cmap=style.HEAT_MAP, norm=PowerNorm(0.5, vmin=0.0, vmax=highest))
@@ -242,21 +182,8 @@ def _draw_heat_map(ax: Axes, values: Floats, names: Names, label: str) -> None:
 def _amplification_data(result: Importance) -> Columns:
     """Return the numbers behind :func:`amplification`, for all features.
 
-    Parameters
-    ----------
-    result : Importance
-        What the plot would draw.
-
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> dfi.plots.amplification_data(result)["amplification"].round(1).tolist()[:2]
     [0.8, 1.7]
     """
@@ -283,20 +210,11 @@ def amplification(result: Importance, *, top: int | None = 8, ax: Axes | None = 
 
     Parameters
     ----------
-    result : Importance
-        A result with its latent side.
     top : int or None, default=8
         How many features are named; all are drawn.
 
-    Returns
-    -------
-    Axes
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> dfi.plots.amplification(result).get_xlabel()
     'latent score'
     """
@@ -377,25 +295,8 @@ def _groups_data(result: Importance, groups: object = None, *, top: int | None =
 
     ``significant_alone`` is one test at a time, ``significant`` with Bonferroni's correction.
 
-    Parameters
-    ----------
-    result : Importance
-        A result by feature, or by group.
-    groups : mapping, frame or Groups, optional
-        The groups; by default those that the result was made with.
-    top : int or None, default=20
-        How many groups, the largest first.
-
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> shown = dfi.plots.groups_data(result, {"pair": ["x0", "x1"], "other": ["x2"]})
     >>> shown[["feature", "score", "significant"]].round(1)
       feature  score  significant
@@ -428,14 +329,8 @@ def groups(
 
     Parameters
     ----------
-    result : Importance
-        A result by feature, or by group.
-    groups : mapping, frame or Groups, optional
-        The groups; by default those that the result was made with.
     how : {"sum", "joint", "shapley"}, default="sum"
         How groups of a result by feature are scored, see :meth:`dfi.Importance.group`.
-    top : int or None, default=20
-        How many groups, the largest first.
     correlation : array-like of shape (p, p), optional
         Correlation matrix of the features. The third panel then shows the average absolute
         correlation between the members of groups, as in the paper; without it, their overlap in
@@ -449,9 +344,6 @@ def groups(
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> panels = dfi.plots.groups(result, {"pair": ["x0", "x1"], "other": ["x2"]})
     >>> len(panels)
     4
@@ -542,7 +434,6 @@ def _draw_statistics(ax: Axes, columns: Columns, alpha: float, n_groups: int) ->
 def _mean_correlation(
     result: Importance, groups: object, correlation: Floats, order: Ints
 ) -> Floats:
-    """Return the average absolute correlation of the members of each pair of groups."""
     if result.space == "group":
         raise ValueError("pass the result by feature together with correlation, not by group")
     p = len(result.names)

@@ -34,22 +34,8 @@ def _change_data(found: Change, top: int | None) -> Columns:
 def change_data(found: Change, *, top: int | None = 20) -> Frame:
     """Return the numbers behind :func:`change` as a table.
 
-    Parameters
-    ----------
-    top : int or None, default=20
-        How many units, the largest changes first.
-
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi
-    >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
-    >>> after = second.y + 3 * second.X[:, 2]
-    >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
     >>> dfi.plots.change_data(found, top=1)["feature"].tolist()
     ['x2']
     """
@@ -60,21 +46,8 @@ def change_data(found: Change, *, top: int | None = 20) -> Frame:
 def change(found: Change, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
     """Draw changes with their intervals; covariates and concept beside them, where they are known.
 
-    Parameters
-    ----------
-    top : int or None, default=20
-        How many units, the largest changes first.
-
-    Returns
-    -------
-    Axes
-
     Examples
     --------
-    >>> import dfi
-    >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
-    >>> after = second.y + 3 * second.X[:, 2]
-    >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
     >>> dfi.plots.change(found).get_xlabel()
     'change of the score, 0.95 intervals'
     """

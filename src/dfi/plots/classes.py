@@ -24,22 +24,8 @@ MOST_NUMBERED = 12
 def _classes_data(result: Importance, *, top: int | None = 20) -> Columns:
     """Return the numbers behind :func:`classes`, one row for each feature and class.
 
-    Parameters
-    ----------
-    result : Importance
-        A result of several classes or outcomes.
-    top : int or None, default=20
-        How many features, the largest first; None for all.
-
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> classes = ["low" if y < -2 else "high" if y > 2 else "middle" for y in sample.y]
     >>> result = dfi.explain(sample.X, classes, "linear", cv=2)
     >>> len(dfi.plots.classes_data(result))
@@ -59,19 +45,8 @@ def classes(result: Importance, *, top: int | None = 20, ax: Axes | None = None)
     up to the feature's score. Cells hold the share of what is explained of their class, the
     score where that is not known, and a star where the score is significant within the class.
 
-    Parameters
-    ----------
-    result : Importance
-        A result of several classes or outcomes.
-
-    Returns
-    -------
-    Axes
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> classes = ["low" if y < -2 else "high" if y > 2 else "middle" for y in sample.y]
     >>> result = dfi.explain(sample.X, classes, "linear", cv=2)
     >>> ax = dfi.plots.classes(result)

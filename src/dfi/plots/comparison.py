@@ -76,25 +76,8 @@ def _long(
 def comparison_data(results: ResultsByLabel, *, top: int | None = 15, share: bool = False) -> Frame:
     """Return the numbers behind :func:`comparison` as a long table, one row per method and unit.
 
-    Parameters
-    ----------
-    results : mapping of str to Importance, or a comparison
-        One result for each method, the one that sets the order first.
-    top : int or None, default=15
-        How many units, by the score of the first method.
-    share : bool, default=False
-        Whether scores are shown as shares of their sum, which compares methods on different scales.
-
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
     >>> dfi.plots.comparison_data(both, top=1)[["method", "feature", "score"]].round(1)
       method feature  score
     0    dfi      x0   16.6
@@ -117,12 +100,6 @@ def comparison(
 
     Parameters
     ----------
-    results : mapping of str to Importance, or a comparison
-        The methods.
-    top : int or None, default=15
-        How many features, by the score of the first method.
-    share : bool, default=False
-        Draw shares of each method's total instead of scores, for methods on other scales.
     axes : sequence of Axes, optional
         One for each method; a new figure by default.
 
@@ -132,9 +109,6 @@ def comparison(
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
     >>> [ax.get_title() for ax in dfi.plots.comparison(both, share=True)]
     ['dfi', 'loco']
     """
@@ -182,22 +156,8 @@ def comparison(
 def sensitivity_data(results: ResultsByLabel, *, top: int | None = 12) -> Frame:
     """Return the numbers behind :func:`sensitivity`: setting, feature, rank and score.
 
-    Parameters
-    ----------
-    results : mapping of str to Importance, or a sensitivity analysis
-        One result for each setting, in the order to draw them.
-    top : int or None, default=12
-        How many features, by the score under the first setting.
-
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> found = dfi.sensitivity(sample.X, sample.y, epsilons=[0, 0.5], estimator="linear", cv=2)
     >>> dfi.plots.sensitivity_data(found, top=1)[["setting", "feature", "rank"]]
              setting feature  rank
@@ -212,19 +172,8 @@ def sensitivity_data(results: ResultsByLabel, *, top: int | None = 12) -> Frame:
 def sensitivity(results: ResultsByLabel, *, top: int | None = 12, ax: Axes | None = None) -> Axes:
     """Draw how the ranks of the leading features move over settings (a bump chart).
 
-    Parameters
-    ----------
-    results : mapping of str to Importance, or a sensitivity analysis
-        One result per setting (epsilon, transport, learner, ...), in the order to draw them.
-
-    Returns
-    -------
-    Axes
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> found = dfi.sensitivity(sample.X, sample.y, epsilons=[0, 0.5], estimator="linear", cv=2)
     >>> dfi.plots.sensitivity(found).get_ylabel()
     'rank'

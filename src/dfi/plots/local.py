@@ -75,16 +75,8 @@ def _beeswarm_data(local: LocalAttributions, *, top: int | None = 20) -> Columns
 def beeswarm_data(local: LocalAttributions, *, top: int | None = 20) -> Frame:
     """Return the numbers behind :func:`beeswarm`, one line for each unit and row.
 
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
     >>> dfi.plots.beeswarm_data(local).columns.tolist()
     ['row', 'feature', 'contribution', 'value_rank']
     """
@@ -99,14 +91,8 @@ def beeswarm(local: LocalAttributions, *, top: int | None = 20, ax: Axes | None 
     rank of the feature's own value; categories, groups and missing values are grey. Beyond 1,000
     rows evenly spaced ones are drawn.
 
-    Returns
-    -------
-    Axes
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local()
     >>> ax = dfi.plots.beeswarm(local)
     >>> [label.get_text() for label in ax.get_yticklabels()]
@@ -197,21 +183,11 @@ def waterfall_data(
 
     Parameters
     ----------
-    row : int, optional
-        Which row, by its position in the table; the first by default.
     top : int or None, default=12
         How many units of their own; the others are added up.
 
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
     >>> dfi.plots.waterfall_data(local, row=1).columns.tolist()
     ['feature', 'value', 'contribution', 'spread', 'start', 'end']
     """
@@ -233,20 +209,11 @@ def waterfall(
 
     Parameters
     ----------
-    row : int, optional
-        Which row, by its position in the table; the first by default.
     top : int or None, default=12
         How many units of their own; the others are added up.
 
-    Returns
-    -------
-    Axes
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
     >>> dfi.plots.waterfall(local, row=1).get_xlabel()
     'the predicted y, row 1'
     """
@@ -330,19 +297,9 @@ def dependence_data(
     ----------
     feature : str, optional
         The feature; that with the largest mean absolute contribution by default.
-    color : str, optional
-        A feature whose values colour the points.
-
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
     >>> dfi.plots.dependence_data(local, feature="x1").columns.tolist()
     ['row', 'value', 'contribution', 'spread']
     """
@@ -365,18 +322,9 @@ def dependence(
     ----------
     feature : str, optional
         The feature; that with the largest mean absolute contribution by default.
-    color : str, optional
-        A feature whose values (by rank) colour the points.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
     >>> dfi.plots.dependence(local, feature="x1").get_xlabel()
     'x1'
     """

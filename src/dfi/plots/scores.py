@@ -55,27 +55,11 @@ def _importance_data(
 
     Parameters
     ----------
-    result : Importance
-        What the plot would draw.
-    top : int or None, default=20
-        How many units, the largest first; None for all.
     level : float, optional
         Level of the intervals and of significance; that of the result by default.
-    adjust : {"none", "bonferroni", "holm", "bh", "by"}, default="holm"
-        Multiplicity adjustment over all units, shown or not.
-    simultaneous : bool, default=False
-        Whether the intervals hold for all units at once.
-
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> dfi.plots.importance_data(result)[["feature", "significant"]]
       feature  significant
     0      x0         True
@@ -109,25 +93,11 @@ def importance(
 
     Parameters
     ----------
-    top : int or None, default=20
-        How many units, the largest first; None for all. Where labels would overlap only some of
-        them are written.
     level : float, optional
         Level of the intervals and of significance; that of the result by default.
-    adjust : {"none", "bonferroni", "holm", "bh", "by"}, default="holm"
-        Multiplicity adjustment over all units, shown or not.
-    simultaneous : bool, default=False
-        Whether the intervals hold for all units at once.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> ax = dfi.plots.importance(result, top=2)
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['x0', 'x1']
@@ -202,21 +172,8 @@ def importance(
 def _diagnostics_data(result: Importance) -> Columns:
     """Return the numbers behind :func:`diagnostics`: measure, value and the level of chance.
 
-    Parameters
-    ----------
-    result : Importance
-        What the plot would draw.
-
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> dfi.plots.diagnostics_data(result).columns.tolist()
     ['measure', 'value', 'chance', 'n_rows']
     """
@@ -235,20 +192,8 @@ def diagnostics(result: Importance, *, ax: Axes | None = None) -> Axes:
     margin in one margin of 20. Leftover dependence concerns the meaning of the scores; margins
     that are not normal matter only where the reference law is normal.
 
-    Parameters
-    ----------
-    result : Importance
-        A result with diagnostics.
-
-    Returns
-    -------
-    Axes
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> ax = dfi.plots.diagnostics(result)
     >>> len(ax.get_yticklabels())
     3
@@ -352,16 +297,8 @@ def line_profile_data(
         For a categorical feature, the level that the line leads to; ``"missing"`` for a feature
         with missing values.
 
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> explainer = dfi.DFI(estimator="linear", cv=2).fit(sample.X, sample.y)
     >>> dfi.plots.line_profile_data(explainer, "x0", n_values=5).shape
     (5, 4)
     """
@@ -389,15 +326,8 @@ def line_profile(
         For a categorical feature, the level that the line leads to; ``"missing"`` for a feature
         with missing values.
 
-    Returns
-    -------
-    Axes
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> explainer = dfi.DFI(estimator="linear", cv=2).fit(sample.X, sample.y)
     >>> dfi.plots.line_profile(explainer, "x0").get_xlabel()
     'latent coordinate of x0 (standard deviations)'
     """

@@ -7,10 +7,12 @@ import math
 import os
 import re
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dfi._checks import printable
+from dfi._docstrings import exemplified
 from dfi._files import writable, written_whole
 from dfi._parameters import validated, validated_fields
 from dfi.report.change import change_html, compact_change_html, summarize_change
@@ -35,6 +37,7 @@ NO_PAGES = (".pdf", ".png", ".svg", ".jpg", ".docx", ".csv", ".xlsx")
 """Endings that promise something else than a page."""
 
 
+@exemplified
 @validated_fields
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
@@ -51,7 +54,6 @@ class Report:
 
     Examples
     --------
-    >>> import dfi
     >>> sample = dfi.datasets.m1(200, rho=0.8)
     >>> report = dfi.explain(sample.X, sample.y, estimator="linear").report()
     >>> report.html().startswith("<!doctype html>")
@@ -76,9 +78,6 @@ class Report:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> result.report().summary()["n_features"]
         3
         """
@@ -98,9 +97,6 @@ class Report:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> result.report().html().startswith("<!doctype html>")
         True
         """
@@ -132,9 +128,6 @@ class Report:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> import json
         >>> json.loads(result.report().json())["features"][0]["name"]
         'x0'
@@ -151,9 +144,6 @@ class Report:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> print(result.report(target="the price").markdown().splitlines()[0])
         # What explains the price?
         """
@@ -173,16 +163,8 @@ class Report:
             ``.json`` and ``.md`` are written as such, every other ending as a page; those of
             images, documents and tables (``.pdf``, ``.png``, ``.csv``, ...) are refused.
 
-        Returns
-        -------
-        Path
-            Where it was written.
-
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> result.report().write("report.md").name
         'report.md'
         """
@@ -204,7 +186,7 @@ class Report:
             return compact_html(self.result)
         if isinstance(self.result, Change):
             return compact_change_html(self.result)
-        return f"<pre>{_escaped(repr(self.result))}</pre>"
+        return f"<pre>{escape(repr(self.result), quote=False)}</pre>"
 
     def __repr__(self) -> str:
         return f"Report ({self.summary()['title']}): .html(), .json(), .markdown(), .write(path)"
@@ -265,10 +247,6 @@ def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
 def _cell(text: str) -> str:
     """Return a text of which Markdown makes nothing but text, on one line."""
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(text.split()))
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def _finite(value: object) -> object:

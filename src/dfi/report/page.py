@@ -108,8 +108,6 @@ def report_html(
 
     Parameters
     ----------
-    groups : mapping, frame or Groups, optional
-        Groups to report; by default those that the result was made with.
     rows : int or LocalAttributions, optional
         So many rows, drawn at random, or those given, with what each feature contributes to their
         predictions. The page then holds values of single rows; by default it holds none.
@@ -121,9 +119,6 @@ def report_html(
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> page = dfi.report.report_html(result, title="What drives y?")
     >>> "<title>What drives y?</title>" in page
     True
@@ -185,9 +180,6 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> "<script" in dfi.report.compact_html(result)
     False
     """
@@ -227,11 +219,6 @@ def comparison_html(
 ) -> str:
     """Return the report of several results as one HTML page.
 
-    Parameters
-    ----------
-    results : Results or mapping of str to Importance
-        What to compare.
-
     Returns
     -------
     str
@@ -239,9 +226,6 @@ def comparison_html(
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
     >>> dfi.report.comparison_html(both).startswith("<!doctype html>")
     True
     """
@@ -303,24 +287,12 @@ def write_report(
 
     Parameters
     ----------
-    path : path-like
-        Where to write; ``.html`` is the customary ending.
-    groups : mapping, frame or Groups, optional
-        Groups to report; by default those that the result was made with.
     rows : int or LocalAttributions, optional
         So many rows, drawn at random, or those given, with the contributions to their predictions:
         the page then holds values of single rows. By default it holds none.
 
-    Returns
-    -------
-    Path
-        Where it was written.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> dfi.report.write_report(result, "report.html").name
     'report.html'
     """
@@ -340,23 +312,8 @@ def write_comparison_report(
 ) -> Path:
     """Write the report of several results to a file, all or nothing, and return its path.
 
-    Parameters
-    ----------
-    results : mapping of str to Importance, or a comparison
-        The results.
-    path : path-like
-        Where to write.
-
-    Returns
-    -------
-    Path
-        Where it was written.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
     >>> dfi.report.write_comparison_report(both, "comparison.html").name
     'comparison.html'
     """

@@ -57,16 +57,8 @@ def summarize(
     groups : mapping, frame or Groups, optional
         Groups to report; by default those that the result was made with.
 
-    Returns
-    -------
-    dict
-        Strings, numbers, lists and dicts only; unknown numbers are None.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> dfi.report.summarize(result)["features"][0]["name"]
     'x0'
     """
@@ -153,7 +145,6 @@ def _with_ranks(result: Importance, rows: list[Plain]) -> list[Plain]:
 
 
 def _mean_name(outcome: words.OutcomeWords | None) -> str:
-    """Return what the mean of the outcome is called."""
     if outcome is not None and outcome.kind == "binary" and outcome.positive is not None:
         return f"share of {outcome.positive}"
     if outcome is not None and outcome.kind == "classes" and outcome.classes:
@@ -531,16 +522,8 @@ def summarize_comparison(
         The results, the one that sets the order first. A comparison's records (question, validity
         of its intervals, seconds) are shown where it has them.
 
-    Returns
-    -------
-    dict
-        Strings, numbers, lists and dicts only; unknown numbers are None.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
     >>> [method["label"] for method in dfi.report.summarize_comparison(both)["methods"]]
     ['dfi', 'loco']
     """

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, overload
 import numpy as np
 
 from dfi._data import as_frame
+from dfi._docstrings import exemplified
 from dfi._files import writable, written_whole
 from dfi._parameters import validated
 from dfi.inference.influence import InfluenceRows
@@ -77,6 +78,7 @@ class AnyChange:
         }
 
 
+@exemplified
 @dataclass(frozen=True, eq=False, repr=False)
 class Change:
     r"""How importance changed from one table to another, or from one model to another.
@@ -110,10 +112,6 @@ class Change:
 
     Examples
     --------
-    >>> import dfi
-    >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
-    >>> after = second.y + 3 * second.X[:, 2]
-    >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
     >>> found.any_change.feature
     'x2'
     >>> found.test_any("covariates").p > 0.05
@@ -134,7 +132,7 @@ class Change:
 
     def __reduce__(self) -> tuple[object, ...]:
         parts = (self.before, self.after, self.difference, self.covariates, self.concept)
-        return _rebuilt, (*parts, self.rows, self.reason, thaw(self.overlap))
+        return Change, (*parts, self.rows, self.reason, thaw(self.overlap))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -186,8 +184,6 @@ class Change:
         ----------
         of : {"change", "covariates", "concept"}, default="change"
             What is tested.
-        random_state : int, default=0
-            Seed of the multipliers.
 
         Returns
         -------
@@ -196,10 +192,6 @@ class Change:
 
         Examples
         --------
-        >>> import dfi
-        >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
-        >>> after = second.y + 3 * second.X[:, 2]
-        >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
         >>> found.test_any("concept").feature
         'x2'
         """
@@ -281,10 +273,6 @@ class Change:
         ----------
         level : float, optional
             Confidence level of the intervals; that of the results by default.
-        simultaneous : bool, default=False
-            Whether the intervals of a column hold for all units at once (max-t).
-        sort : bool, default=True
-            Whether the largest change, of either sign, comes first; else the order of ``names``.
 
         Returns
         -------
@@ -296,10 +284,6 @@ class Change:
 
         Examples
         --------
-        >>> import dfi
-        >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
-        >>> after = second.y + 3 * second.X[:, 2]
-        >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
         >>> found.table(sort=False)[["feature", "change", "covariates", "concept"]].round(1)
           feature  change  covariates  concept
         0      x0    -1.4        -2.3      0.9
@@ -323,10 +307,6 @@ class Change:
 
         Examples
         --------
-        >>> import dfi
-        >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
-        >>> after = second.y + 3 * second.X[:, 2]
-        >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
         >>> found.as_dict()["features"][0]["feature"]
         'x2'
         """
@@ -364,17 +344,8 @@ class Change:
         path : path-like
             Where to write; ``.json`` is the customary ending.
 
-        Returns
-        -------
-        Path
-            Where it was written.
-
         Examples
         --------
-        >>> import dfi
-        >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
-        >>> after = second.y + 3 * second.X[:, 2]
-        >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
         >>> found.save("change.json").name
         'change.json'
         """
@@ -388,22 +359,8 @@ class Change:
     def plot(self, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
         """Draw the changes with their intervals, and covariates and concept beside them.
 
-        Parameters
-        ----------
-        top : int or None, default=20
-            How many units are drawn, the largest changes first.
-
-        Returns
-        -------
-        Axes
-            What was drawn on.
-
         Examples
         --------
-        >>> import dfi
-        >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
-        >>> after = second.y + 3 * second.X[:, 2]
-        >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
         >>> found.plot(top=2).get_xlabel()
         'change of the score, 0.95 intervals'
         """
@@ -438,23 +395,8 @@ class Change:
     ) -> Path | Report:
         """Return the report of the change, or write it as one offline HTML page.
 
-        Parameters
-        ----------
-        path : path-like, optional
-            Where to write. Without it the report comes back as an object with ``html()``,
-            ``json()``, ``markdown()`` and ``write(path)``.
-
-        Returns
-        -------
-        Report or Path
-            The report, or where it was written.
-
         Examples
         --------
-        >>> import dfi
-        >>> first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)
-        >>> after = second.y + 3 * second.X[:, 2]
-        >>> found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)
         >>> found.report("change.html").name
         'change.html'
         """
@@ -487,16 +429,3 @@ class Change:
 
 def _plain(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _rebuilt(
-    before: Importance,
-    after: Importance,
-    difference: Importance,
-    covariates: Importance | None,
-    concept: Importance | None,
-    rows: SharedRows,
-    reason: str,
-    overlap: dict[str, object],
-) -> Change:
-    return Change(before, after, difference, covariates, concept, rows, reason, overlap)

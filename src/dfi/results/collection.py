@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from dfi._data import as_frame
+from dfi._docstrings import exemplified
 from dfi._parameters import check, refuse_unknown, validated
 from dfi.results.columns import METHODS, SETTINGS, in_order
 from dfi.results.tables import SHARE_COLUMNS, full_table, score_table
@@ -65,6 +66,7 @@ class MethodRecord:
     skipped: str | None = None
 
 
+@exemplified
 @dataclass(frozen=True, eq=False, repr=False)
 class Results(Mapping[str, "Importance"]):
     """Importances of the same units, by label: a mapping with tables, ranks, plots and a report.
@@ -84,9 +86,6 @@ class Results(Mapping[str, "Importance"]):
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
     >>> both.labels
     ('dfi', 'loco')
     >>> both["loco"].scores.round(1)
@@ -146,9 +145,6 @@ class Results(Mapping[str, "Importance"]):
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
         >>> both.scores().shape
         (2, 3)
         """
@@ -164,9 +160,6 @@ class Results(Mapping[str, "Importance"]):
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
         >>> both.ranks()[0]
         array([1, 2, 3])
         """
@@ -185,9 +178,6 @@ class Results(Mapping[str, "Importance"]):
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
         >>> both.rank_agreement().round(1)
         array([[1., 1.],
                [1., 1.]])
@@ -216,9 +206,6 @@ class Results(Mapping[str, "Importance"]):
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
         >>> both.table()[["method", "feature", "score"]].round(1)
           method feature  score
         0    dfi      x0   16.6
@@ -286,9 +273,6 @@ class Results(Mapping[str, "Importance"]):
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
         >>> both.questions()["valid_intervals"].tolist()
         [True, True]
         """
@@ -319,9 +303,6 @@ class Results(Mapping[str, "Importance"]):
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
         >>> both.summary()["units"]
         ['x0', 'x1', 'x2']
         """
@@ -363,9 +344,6 @@ class Results(Mapping[str, "Importance"]):
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
         >>> import json
         >>> json.loads(both.json())["n_rows"]
         200
@@ -398,9 +376,6 @@ class Results(Mapping[str, "Importance"]):
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
         >>> [ax.get_title() for ax in both.plot()]
         ['dfi', 'loco']
         """
@@ -436,22 +411,8 @@ class Results(Mapping[str, "Importance"]):
     ) -> Path | Report:
         """Return the report of the results, or write it as one offline HTML page.
 
-        Parameters
-        ----------
-        path : path-like, optional
-            Where to write. Without it the report comes back as an object with ``html()``,
-            ``json()``, ``markdown()`` and ``write(path)``.
-
-        Returns
-        -------
-        Report or Path
-            The report, or where it was written.
-
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
         >>> both.report("comparison.html").name
         'comparison.html'
         """

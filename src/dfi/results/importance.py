@@ -12,6 +12,7 @@ import numpy as np
 from dfi._checks import did_you_mean
 from dfi._data import as_frame
 from dfi._data.groups import Groups, read_groups
+from dfi._docstrings import exemplified
 from dfi._models.quality import Quality
 from dfi._parameters import InvalidParameterError, argument, name_groups, validated
 from dfi._types import Space
@@ -92,6 +93,7 @@ class GroupSource(Protocol):
         """Return the contributions of units to the predictions of single rows."""
 
 
+@exemplified
 @dataclass(frozen=True, eq=False, repr=False)
 class Importance:
     r"""Importance of units, as a matrix of uncentred influence values :math:`u`.
@@ -166,9 +168,6 @@ class Importance:
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> result.scores.round(1)
     array([16.6,  7.5, -0. ])
     >>> result.se.round(1)
@@ -369,9 +368,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> result.shares().round(2)
           feature  share    se  ci_low  ci_high
         0      x0   0.69  0.02    0.65     0.73
@@ -430,11 +426,6 @@ class Importance:
         expansion : {None, "standard_error", "variance"}, default=None
             Expansion near the null, for intervals and tests (not the ``se`` column); see
             :mod:`dfi.inference.intervals`.
-        simultaneous : bool, default=False
-            Whether the intervals hold for all units at once (max-t): those of all shares, and
-            those of all scores.
-        sort : bool, default=True
-            Whether the largest score comes first; else the order of ``names``.
         by : {None, "outcome"}, default=None
             ``"outcome"``: one row for each unit and class (or outcome), with the class in a column
             ``outcome``; shares are of what is explained of that class, and ``adjust`` works within
@@ -453,9 +444,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> result.table()[["feature", "share", "score", "se"]].round(2)
           feature  share  score    se
         0      x0   0.69  16.58  1.57
@@ -504,9 +492,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> result.top(1)[["feature", "certain"]]
           feature  certain
         0      x0     True
@@ -532,8 +517,6 @@ class Importance:
         ----------
         level : float, optional
             Confidence level of all sets together; that of the result by default.
-        random_state : int, default=0
-            Seed of the normal draws behind the critical value.
 
         Returns
         -------
@@ -548,9 +531,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> result.ranks()
           feature  rank  rank_low  rank_high
         0      x0     1         1          1
@@ -576,8 +556,6 @@ class Importance:
         ----------
         level : float, optional
             Confidence level; that of the result by default.
-        expansion : {None, "standard_error", "variance"}, default=None
-            Expansion near the null; see :mod:`dfi.inference.intervals`.
         simultaneous : bool, default=False
             Whether the intervals hold for all units at once (max-t, multiplier bootstrap; from
             the covariance where only moments are kept).
@@ -586,8 +564,6 @@ class Importance:
             transformation; :mod:`dfi.inference.intervals`). Simultaneous and expanded are not.
         alternative : {"two-sided", "greater", "less"}, default="two-sided"
             Intervals, lower bounds or upper bounds.
-        random_state : int, default=0
-            Seed of the multiplier bootstrap.
 
         Returns
         -------
@@ -596,9 +572,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> result.interval(0.9).round(1)
           feature  ci_low  ci_high
         0      x0    14.3     19.6
@@ -638,8 +611,6 @@ class Importance:
             difference of two results.
         null : float, default=0.0
             Value under the null hypothesis.
-        expansion : {None, "standard_error", "variance"}, default=None
-            Expansion near the null, at the level of the result.
 
         Returns
         -------
@@ -648,9 +619,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> tested = result.test(adjust="bh")
         >>> tested["feature"][tested["p_adj"] < 0.05].tolist()
         ['x0', 'x1']
@@ -687,9 +655,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> difference = result.contrast("x0", "x1")
         >>> round(difference.value), difference.p < 0.001
         (9, True)
@@ -748,9 +713,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> grouped = result.group({"pair": ["x0", "x1"], "other": ["x2"]})
         >>> grouped.names, grouped.scores.round(1)
         (('pair', 'other'), array([24., -0.]))
@@ -830,9 +792,6 @@ class Importance:
             of four, up to the noise of so many random designs of coalitions, each of which takes
             two to four times the number of units model calls for each row. Take 128 where
             ``higher_order`` is above 1; fewer may make things worse, and any where it is small.
-        background : int, default=200
-            Rows that stand for the others where main effects are averaged, and that give units of
-            several columns.
 
         Returns
         -------
@@ -849,9 +808,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> local = result.local([0, 1])
         >>> local.values.shape
         (2, 3)
@@ -902,8 +858,6 @@ class Importance:
         ----------
         sample : int, default=0
             How many rows to keep.
-        random_state : int, default=0
-            Seed of the sample.
 
         Returns
         -------
@@ -912,9 +866,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> small = result.moments()
         >>> bool(abs(small.se - result.se).max() < 1e-9)
         True
@@ -984,8 +935,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
         >>> linear = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> ridge = dfi.explain(sample.X, sample.y, "ridge", cv=2)
         >>> difference = ridge.minus(linear)
@@ -1003,16 +952,8 @@ class Importance:
         path : path-like
             Where to write; ``.dfi`` is the customary ending.
 
-        Returns
-        -------
-        Path
-            Where it was written.
-
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> result.save("result.dfi").name
         'result.dfi'
         >>> dfi.load("result.dfi").names
@@ -1038,9 +979,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> path = result.save("result.dfi")
         >>> dfi.Importance.load(path).names
         ('x0', 'x1', 'x2')
@@ -1059,16 +997,8 @@ class Importance:
         **options
             ``top``, ``ax`` and what else the function takes.
 
-        Returns
-        -------
-        Axes or ndarray of Axes
-            What was drawn on; several for ``"groups"``.
-
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> ax = result.plot(top=2)
         >>> [label.get_text() for label in ax.get_yticklabels()]
         ['x0', 'x1']
@@ -1116,24 +1046,11 @@ class Importance:
 
         Parameters
         ----------
-        path : path-like, optional
-            Where to write. Without it the report comes back as an object with ``html()``,
-            ``json()``, ``markdown()`` and ``write(path)``.
-        groups : mapping, frame or Groups, optional
-            Groups to report; by default those that the result was made with.
         rows : int or LocalAttributions, optional
             Explain so many single rows on the page too, whose values it then holds.
 
-        Returns
-        -------
-        Report or Path
-            The report, or where it was written.
-
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> result.report("report.html").name
         'report.html'
         >>> result.report(title="What drives y?").html().startswith("<!doctype html>")
@@ -1187,9 +1104,6 @@ def load(path: str | os.PathLike[str]) -> Importance:
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> path = result.save("result.dfi")
     >>> dfi.load(path).scores.round(1)
     array([16.6,  7.5, -0. ])
@@ -1211,7 +1125,6 @@ def load(path: str | os.PathLike[str]) -> Importance:
 
 
 def _checked_fields(result: Importance) -> dict[str, object]:
-    """Return the fields that are validated and made read-only."""
     basis, names = result.basis, tuple(result.names)
     p = basis.n_units
     if p != len(names):

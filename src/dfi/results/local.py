@@ -10,6 +10,7 @@ import numpy as np
 
 from dfi._checks import did_you_mean
 from dfi._data import as_frame
+from dfi._docstrings import exemplified
 from dfi._parameters import TABLE, validated
 from dfi.inference.influence import read_only
 from dfi.results.columns import LOCAL, in_order
@@ -38,6 +39,7 @@ MUCH_LEFT = 1.0
 _WIDE = ("row", "base", "prediction", "higher_order")
 
 
+@exemplified
 @dataclass(frozen=True, eq=False, repr=False)
 class LocalAttributions:
     r"""Contributions of units to the predictions of single rows.
@@ -85,9 +87,6 @@ class LocalAttributions:
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
     >>> local.names, local.values.shape
     (('x0', 'x1', 'x2'), (3, 3))
     >>> bool(abs(local.base + local.values.sum(axis=1) - local.prediction).max() < 1e-9)
@@ -160,9 +159,6 @@ class LocalAttributions:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
         >>> len(local.take([0, 2]))
         2
         """
@@ -196,8 +192,6 @@ class LocalAttributions:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
         >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([7, 40])
         >>> local.place_of(40)
         1
@@ -225,9 +219,6 @@ class LocalAttributions:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
         >>> local.unit("x1")
         1
         """
@@ -254,9 +245,6 @@ class LocalAttributions:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
         >>> local.table("wide").columns.tolist()
         ['row', 'x0', 'x1', 'x2', 'base', 'prediction', 'higher_order']
         >>> len(local.table())
@@ -302,9 +290,6 @@ class LocalAttributions:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
         >>> local.to_shap().shape  # doctest: +SKIP
         (3, 3)
         """
@@ -337,16 +322,8 @@ class LocalAttributions:
         **options
             ``row`` of a waterfall, ``feature`` of a dependence plot, ``top``, ``ax``.
 
-        Returns
-        -------
-        Axes
-            What was drawn on.
-
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])
         >>> ax = local.plot("waterfall", row=1)
         >>> ax.get_xlabel()
         'the predicted y, row 1'

@@ -64,14 +64,9 @@ def result_text(result: Importance) -> str:
     if unrelated:
         units = "unit scores" if unrelated == 1 else "units score"
         lines.append(f"{unrelated} {units} exactly 0: {UNRELATED}")
-    told = [dependence_text(result), missing_text(result), everyday_text(result)]
-    return "\n".join([*lines, *(line for line in told if line)])
-
-
-def dependence_text(result: Importance) -> str | None:
-    """Say which standard errors these are; None for those of independent rows."""
-    words = result.basis.words
-    return None if words == "independent rows" else f"standard errors: {words}"
+    if result.basis.words != "independent rows":
+        lines.append(f"standard errors: {result.basis.words}")
+    return "\n".join(filter(None, [*lines, missing_text(result), everyday_text(result)]))
 
 
 def everyday_text(result: Importance) -> str | None:

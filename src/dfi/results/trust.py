@@ -158,7 +158,6 @@ def trust_of(result: Importance) -> Trust:
 
 
 def _of_features(result: Importance, findings: Sequence[Finding]) -> int:
-    """Return how severe the findings about single features are for the whole."""
     own = [[f for f in findings if name in f.about] for name in result.names]
     severity = np.array([_worst(each) for each in own])
     positive = np.maximum(result.scores, 0.0)
@@ -177,7 +176,6 @@ def _grade(severity: int) -> Grade:
 
 
 def _model(result: Importance) -> Finding | None:
-    """Say that the model explains little or nothing."""
     if result.difference:
         return None
     return weak_model(result.quality, effect=words.is_effect(result.spec))

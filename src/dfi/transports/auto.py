@@ -75,7 +75,6 @@ class Auto(Transport):
 
     Examples
     --------
-    >>> import dfi
     >>> X = dfi.datasets.m1(300, d=3).X
     >>> type(dfi.transports.Auto().fit(X).transform(X)).__name__
     'ndarray'

@@ -318,7 +318,6 @@ class _Sample:
         return p
 
     def _own(self, unit: int) -> _Block:
-        """Return the traces of one unit, whose basis is orthonormal."""
         rank = float(self.rank[unit])
         return _Block(rank, rank, rank, self._fourth(self.squares[:, unit]))
 
@@ -451,7 +450,6 @@ class _Sample:
         return np.asarray(self.squares.sum(axis=1))
 
     def joint_test(self, group: Ints) -> JointTest:
-        """Test a component against all other units."""
         inside = np.isin(self.unit, group)
         if self.inverse is not None:
             return self._likelihood_test(inside, self.inverse)

@@ -346,7 +346,6 @@ class _Curves:
         return f"curves ({max(len(at) for at, _ in self.laws(nodes))} {self.rule} nodes)"
 
     def scores(self, folds: Sequence[FoldModels], nodes: Nodes) -> list[_FoldCurves]:
-        """Return what curves tell of the rows of folds."""
         laws = self.laws(nodes)
         tasks = (delayed(self._score_fold)(fold, laws) for fold in folds)
         steps = rows_held_out(folds)

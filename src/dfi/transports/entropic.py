@@ -279,7 +279,6 @@ class EntropicOT(Transport):
 
     Examples
     --------
-    >>> import dfi
     >>> X = dfi.datasets.m1(100, d=2).X
     >>> dfi.transports.EntropicOT(epsilon=1.0).fit(X).transform(X).shape
     (100, 2)
@@ -550,11 +549,9 @@ class _Anderson:
         self.residuals: list[Floats] = []
 
     def shift(self, origin: Floats) -> None:
-        """Move the origin of the points."""
         self.points = [point - origin for point in self.points]
 
     def step(self, point: Floats, residual: Floats) -> Floats:
-        """Return the next point from the last few points and their residuals."""
         if self.residuals and np.abs(residual).max() > 4.0 * np.abs(self.residuals[-1]).max():
             self.points, self.residuals = [], []
         self.points.append(point)

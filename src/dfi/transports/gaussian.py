@@ -358,7 +358,6 @@ class _LinearDesign(Whitening):
         return self.standardize and self.epsilon == 0 and not self.published
 
     def check_parameters(self) -> None:
-        """Raise for parameters that no transport can have."""
         super().check_parameters()
         one_of("attribution", self.attribution, get_args(BlockAttribution))
         if not isinstance(self.epsilon, int | float | np.number) or not (
@@ -367,7 +366,6 @@ class _LinearDesign(Whitening):
             raise ValueError(f"epsilon must be a number of at least 0, got {self.epsilon!r}")
 
     def specification(self) -> Plain:
-        """Return what the estimand depends on."""
         return {
             "transport": self.name,
             "transport_form": self.form,
@@ -415,7 +413,6 @@ class _LinearDesign(Whitening):
     def fit_blocks(
         self, matrix: Floats, weights: Weights, constant: Bools, columns: Sequence[Column]
     ) -> FittedTransport:
-        """Fit the transport with every unit as a block, those of one column too."""
         if is_summed(len(matrix)):
             source = MatrixSource(matrix, weights)
             return self._fit_sums(source, constant, columns, None, single=True)
@@ -501,7 +498,6 @@ class _LinearDesign(Whitening):
         *,
         single: bool = False,
     ) -> LinearTransport | BlockTransport:
-        """Fit the transport to sums over all rows of a source."""
         sample = _Sampled.of(source)
         moments = source.reduce(MomentsOf(sample.pivot), "moments")
         single = single or isinstance(like, BlockTransport)
@@ -521,7 +517,6 @@ class _LinearDesign(Whitening):
         *,
         single: bool,
     ) -> LinearTransport | BlockTransport:
-        """Fit all but the law."""
         moments, active = sums.moments, np.flatnonzero(~constant)
         if columns is not None and (self.disentangles_units or single):
             known = like.inner if isinstance(like, BlockTransport) else None
@@ -591,7 +586,6 @@ class _LinearDesign(Whitening):
         columns: Sequence[Column] | None = None,
         like: FittedTransport | None = None,
     ) -> LinearTransport:
-        """Fit the transport with a latent coordinate for each column of the matrix."""
         return self._fit(matrix, weights, constant, columns, _selected(like))
 
     def _between_units(
@@ -603,7 +597,6 @@ class _LinearDesign(Whitening):
         columns: Sequence[Column],
         like: FittedTransport | None,
     ) -> BlockTransport:
-        """Fit the transport to rows that are whitened within units."""
         active = np.flatnonzero(~constant)
         even = self.attribution == "isotropic"
         if self._is_wide(inner, count_rows(weights), like):
@@ -802,7 +795,6 @@ class Gaussian(_LinearDesign):
 
     Examples
     --------
-    >>> import dfi
     >>> X = dfi.datasets.m1(500, rho=0.8, d=2).X
     >>> transport = dfi.transports.Gaussian().fit(X)
     >>> Z = transport.transform(X)
@@ -893,7 +885,6 @@ class Semicontinuous(_LinearDesign):
 
     Examples
     --------
-    >>> import dfi
     >>> X = dfi.datasets.m1(300, d=2).X
     >>> transport = dfi.transports.Semicontinuous().fit(X)
     >>> bool(abs(transport.inverse_transform(transport.transform(X)) - X).max() < 1e-9)
@@ -922,7 +913,6 @@ class Semicontinuous(_LinearDesign):
 
 
 def _selected(like: FittedTransport | None) -> Selected:
-    """Return what was selected for columns."""
     if like is None:
         return Selected()
     return Selected(like.labels, like.missed, like.correlations.ranks)
@@ -969,7 +959,6 @@ class _Standardized:
     inner: WithinUnits | None = None
 
     def encode(self, matrix: Floats) -> Floats:
-        """Return the coordinates of rows."""
         rows = matrix if self.inner is None else self.inner.encode(matrix)
         rows = rows if self.active is None else rows[:, self.active]
         return np.asarray((rows - self.center) / self.scale)
@@ -986,11 +975,9 @@ class _Sums:
 
     @property
     def size(self) -> float:
-        """The effective number of rows."""
         return self.moments.size(self.source.kind)
 
     def coordinates(self, deviations: Floats, encoder: Encoder) -> SummedCoordinates:
-        """Return coordinates by a root of their second moments and what encodes rows to them."""
         source, sample, without = self.source, self.sample, self.without
 
         def fourth(some: Sequence[slice | Ints]) -> list[float]:
@@ -1045,7 +1032,6 @@ def _edges_like(
 def _with_cells(
     fitted: LinearTransport | BlockTransport, cells: LawCells, edges: Floats
 ) -> LinearTransport | BlockTransport:
-    """Return a transport with its empirical law."""
     return fitted.with_law(lowered(cells.reference(edges, *fitted.geometry.offsets)), edges)
 
 

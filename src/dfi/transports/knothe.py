@@ -380,7 +380,6 @@ class KnotheRosenblatt(Transport):
         return tags
 
     def _positions(self, p: int, columns: Sequence[Column] | None) -> list[int]:
-        """Return the matrix columns in the order of the map."""
         names = [column.name for column in columns] if columns else [f"x{k}" for k in range(p)]
         blocks = [column.positions for column in columns] if columns else [(k,) for k in range(p)]
         gaps = [

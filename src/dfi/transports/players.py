@@ -286,7 +286,6 @@ class StraightPlayers:
         return LatentRows(value, change, self._main(lines.latent))
 
     def _main(self, latent: Floats) -> Floats:
-        """Return the centred main effects."""
         lines, middle = self._of_background
         share, weights = self._background.share, self.offset_weights
         return kernel_curves(self.model, lines, share, weights, latent) - middle
@@ -420,7 +419,6 @@ class BlockPlayers:
         return self.latent_rows(self._background.matrix)
 
     def _lines(self, matrix: Floats, latent: Floats) -> Lines:
-        """Return the lines of the units of one coordinate."""
         coordinates = np.array([self.places[t][0] for t in self.single], dtype=np.intp)
         return Lines(
             np.ascontiguousarray(matrix),

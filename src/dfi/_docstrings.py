@@ -1,0 +1,116 @@
+"""Docstrings completed by what is the same in all of them, so that each says only its own.
+
+Parameters are described by the table of parameters, what is returned by its type, and examples
+begin with what they take as given: ``dfi``, a ``sample``, a ``result``, ...
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+PARAMETERS = "Parameters\n----------\n"
+_NEXT_SECTION = re.compile(r"^\S[^\n]*\n-{3,}$", re.MULTILINE)
+_CODE = re.compile(r"^(?:>>>|\.\.\.) .*$", re.MULTILINE)
+_FROM = re.compile(r"^>>> from .*$", re.MULTILINE)
+_FRAME = "frame", "In the caller's dataframe library."
+_MACHINE = "dict", "Strings, numbers, lists and dicts only; unknown numbers are None."
+
+RETURNS = {
+    "Axes": ("Axes", "What was drawn on."),
+    "Axes | NDArray[np.object_]": (
+        "Axes or ndarray of Axes",
+        'What was drawn on; several for ``"groups"``.',
+    ),
+    "Columns": _FRAME,
+    "Frame": _FRAME,
+    "Loss": ("Loss", "What ``explain(loss=...)`` takes, or ``compare``."),
+    "Path": ("Path", "Where it was written."),
+    "Path | Report": ("Report or Path", "The report, or where it was written."),
+    "Plain": _MACHINE,
+    "dict[str, Json]": _MACHINE,
+    "Simulation": ("Simulation", "The sample, its regression and its true scores."),
+}
+"""What functions return that do not say it themselves, by their annotation."""
+
+GIVEN = {
+    "local": 'local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])',
+    "result": 'result = dfi.explain(sample.X, sample.y, "linear", cv=2)',
+    "both": 'both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)',
+    "explainer": 'explainer = dfi.DFI(estimator="linear", cv=2).fit(sample.X, sample.y)',
+    "fits": 'fits = dfi.methods.prepare(sample.X, sample.y, estimator="linear", cv=2)',
+    "found": (
+        'found = dfi.change((first.X, first.y), (second.X, after), estimator="linear", cv=2)'
+    ),
+    "after": "after = second.y + 3 * second.X[:, 2]",
+    "first": "first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)",
+    "sample": "sample = dfi.datasets.m1(200, d=3)",
+    "np": "import numpy as np",
+    "dfi": "import dfi",
+    "warnings": "import warnings",
+}
+"""What examples take as given, each before what it is made of."""
+
+
+def completed(
+    text: str, signature: inspect.Signature, entry: Callable[[inspect.Parameter], str]
+) -> str:
+    """Return a docstring with all parameters of a signature, what is returned, and its givens."""
+    text = with_givens(inspect.cleandoc(text))
+    before, own, after = _parameter_section(text)
+    entries: dict[str, str] = {}
+    for name, parameter in signature.parameters.items():
+        told = own.get(name) or entry(parameter)
+        if told:
+            entries[own.get(name, name)] = told
+    parts = [before]
+    if entries:
+        parts += [PARAMETERS, "\n".join(entries.values()), "\n\n"]
+    kind, meaning = RETURNS.get(str(signature.return_annotation), ("", ""))
+    if kind and "Returns\n-------\n" not in text:
+        parts.append(f"Returns\n-------\n{kind}\n    {meaning}\n\n")
+    return f"{''.join(parts)}{after}".rstrip()
+
+
+def with_givens(text: str) -> str:
+    """Return a docstring whose examples begin with what they use and do not make."""
+    start = text.find(">>> ")
+    if start < 0:
+        return text
+    code, lines = "\n".join(_CODE.findall(text)), ""
+    for name, line in GIVEN.items():
+        used = re.search(rf"(?<![.\w\"']){name}\b(?!=)", _FROM.sub("", code) + lines)
+        made = rf"^>>> (?:.*\bimport .*\b{name}\b|[\w, ]*\b{name}\b[\w, ]* = |def {name}\b)"
+        if used and not re.search(made, code, re.MULTILINE):
+            lines = f">>> {line}\n{lines}"
+    return f"{text[:start]}{lines}{text[start:]}"
+
+
+def exemplified(kind: type[T]) -> type[T]:
+    """Complete the examples of a class, and those of its methods that nothing else completes."""
+    for thing in (kind, *vars(kind).values()):
+        text = getattr(thing, "__doc__", None)
+        own = thing is kind or (inspect.isfunction(thing) and not hasattr(thing, "__wrapped__"))
+        if own and text and ">>> " in text:
+            thing.__doc__ = with_givens(inspect.cleandoc(text))
+    return kind
+
+
+def _parameter_section(text: str) -> tuple[str, dict[str, str], str]:
+    """Return what stands before the section, the entry of each parameter in it, and the rest."""
+    start = text.find(PARAMETERS)
+    body = text[start + len(PARAMETERS) :] if start >= 0 else text
+    following = _NEXT_SECTION.search(body)
+    end = following.start() if following else len(body)
+    if start < 0:
+        return f"{body[:end].rstrip()}\n\n", {}, body[end:]
+    entries = re.split(r"\n(?=\S)", body[:end].strip())
+    named = [(entry.split("\n", 1)[0].split(" : ")[0], entry) for entry in entries]
+    own = {name.lstrip("*"): entry for names, entry in named for name in names.split(", ")}
+    return text[:start], own, body[end:]
