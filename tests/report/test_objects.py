@@ -110,7 +110,7 @@ def test_a_score_that_comes_through_others_alone_says_so():
     row = {**ROW, "score": 0.2, "significant": True, "p_adj": 0.001, "latent": -0.01}
     (said,) = leading_sentences([row], 0.95, None)
     assert said["text"].endswith(
-        "All of it comes through others that it is correlated with: alone it carries none."
+        "All of it comes from correlated features: alone it carries none."
     )
 
 

@@ -413,7 +413,7 @@ def change(
             )
         )
         if found.reason:
-            console.warn(f"covariates and concept are not told apart: {found.reason}")
+            console.warn(f"covariates and concept cannot be separated: {found.reason}")
         verdict = "a change was found" if changed else "no change was found"
         line = f"{verdict}, p {test.p:.3g} ({run.seconds:.1f} s) -> {run.out}"
         console.say(f"writing {run.out}")

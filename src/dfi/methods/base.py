@@ -180,7 +180,7 @@ class Method(Protocol):
 
 
 def loss_totals(fits: Fits, models: Sequence[FoldModels], form: ScoreForm) -> Floats:
-    r"""Return what the prevalence loses, and what models explain of it, row by row, (n, 2).
+    r"""Return the null loss, and what models explain of it, row by row, (n, 2).
 
     :math:`u_T = \ell(y, \bar y)`, less what a perfect prediction loses, and
     :math:`u_E = \ell(y, \bar y) - \ell(y; \eta^a, \eta^b)`, the secant where the ``form`` has two

@@ -221,7 +221,7 @@ class Change:
     def _part(self, of: PartName) -> Importance:
         found: Importance | None = self.difference if of == "change" else getattr(self, of)
         if found is None:
-            raise ValueError(f"covariates and concept are not told apart: {self.reason}")
+            raise ValueError(f"covariates and concept cannot be separated: {self.reason}")
         return found
 
     @property
@@ -423,7 +423,7 @@ class Change:
         rows = [{key: float(values[k]) for key, values in columns.items()} for k in order]
         found += text_lines(CHANGES, [self.names[k] for k in order], rows, self.level)
         if self.reason:
-            found.append(f"covariates and concept are not told apart: {self.reason}")
+            found.append(f"covariates and concept cannot be separated: {self.reason}")
         return "\n".join(found)
 
 

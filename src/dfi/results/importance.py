@@ -67,7 +67,7 @@ GroupScores = Literal["sum", "joint", "shapley"]
 
 _TOTALS = {
     "explained": "what is explained",
-    "null": "what the prevalence loses",
+    "null": "the null loss",
     "sum": "the sum of the scores",
 }
 _NO_UNITS = np.zeros(0, dtype=np.bool_)

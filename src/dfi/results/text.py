@@ -15,13 +15,13 @@ from dfi.results.tables import full_table
 if TYPE_CHECKING:
     from dfi.results.importance import Importance
 
-UNRELATED = "unrelated to everything that the model uses"
+UNRELATED = "independent of every feature that the model uses"
 """What a score of exactly 0 means, in the words of text, table and page."""
 
 BELOW_ZERO = "estimates below 0 are noise around a score at or near 0: intervals begin at 0"
 """What a negative estimate of what cannot be negative is, below the tables that show one."""
 
-SEEN = "scores are of what is seen, value and missingness together"
+SEEN = "being missing counts as a value"
 """What the score of a column with missing values means."""
 
 

@@ -60,7 +60,7 @@ SPREAD = 1000.0
 
 
 class Unreadable(Exception):
-    """A model made of trees that is not followed exactly; the message says why."""
+    """A model made of trees that cannot be read exactly; the message says why."""
 
 
 class NotTrees(Exception):
