@@ -118,7 +118,6 @@ class CPI(OneStep):
         _check_learner("covariate_classifier", self.covariate_classifier, "predict_proba")
 
     def refuses(self, fits: Fits) -> str | None:
-        """Return why numbers with missing values have no conditional draw here, or None."""
         if not fits.table.gaps:
             return None
         names = ", ".join(repr(column.name) for column in fits.table.gaps[:5])
@@ -128,7 +127,6 @@ class CPI(OneStep):
         )
 
     def compute(self, fits: Fits) -> dict[str, MethodResult]:
-        """Draw each unit given the others and compare the losses."""
         learner = self.covariate_estimator or _covariate_learner(fits.learner)
         classifier = self.covariate_classifier or _covariate_classifier(fits.learner)
         tasks = [
@@ -260,7 +258,6 @@ class ConditionalLaw:
         return not self.numeric and len(self.categorical) == 1
 
     def means(self, rows: Floats) -> Floats:
-        """Return the regressions of the numeric columns."""
         return np.column_stack([regression(rows) for regression in self.regressions])
 
     def residuals(self, rows: Floats) -> Floats:

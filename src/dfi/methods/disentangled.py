@@ -294,7 +294,6 @@ class Disentangled(Method):
                 )
 
     def refuses(self, fits: Fits) -> str | None:
-        """Return why there are no such scores: for the loss of a quantile, whatever the learner."""
         if fits.loss.quantile is None:
             return None
         return (
@@ -305,11 +304,9 @@ class Disentangled(Method):
         )
 
     def compute(self, fits: Fits) -> dict[str, MethodResult]:
-        """Return the attributed scores as ``"dfi"``, the latent ones inside."""
         return {self.name: self.explain(fits).part}
 
     def join(self, diagnostics: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
-        """Return the diagnostics of several classes as those of all, noise and totals added up."""
         return {**joined_diagnostics(diagnostics), **joined_checks(diagnostics)}
 
     def plan(self, fits: Fits) -> Plan:

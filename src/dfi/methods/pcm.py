@@ -90,7 +90,6 @@ class PCM(Method):
     )
 
     def refuses(self, fits: Fits) -> str | None:
-        """Return why there are too few rows, or too few groups of rows, or None."""
         if len(fits.rows) < 8 * self.n_folds:
             return f"pcm splits the rows in halves and folds and needs {8 * self.n_folds} rows"
         labels = fits.data.row_groups
@@ -111,7 +110,6 @@ class PCM(Method):
         return None
 
     def compute(self, fits: Fits) -> dict[str, MethodResult]:
-        """Split the rows once and test every unit."""
         first, second = _halves(fits)
         learner = _regression(fits.learner)
         n_folds = 1 if is_linear(learner) else self.n_folds

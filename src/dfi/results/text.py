@@ -26,7 +26,6 @@ SEEN = "being missing counts as a value"
 
 
 def result_text(result: Importance) -> str:
-    """Return the printed result."""
     kind = "Difference" if result.difference else "Importance"
     order = result._ranking
     columns = {key: values[order].tolist() for key, values in full_table(result).items()}
