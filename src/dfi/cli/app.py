@@ -135,7 +135,6 @@ class Run:
         return read_arguments(self.request, self.console, doing, refits=refits, parts=parts)
 
     def read_table(self, data: str, row_id: str | None) -> Period:
-        """Return the arguments for one of several tables, and the names of its rows."""
         request = replace(self.request, data=data)
         doing = f"explaining {request.target!r} of {data}"
         arguments = read_arguments(request, self.console, doing)
@@ -494,7 +493,6 @@ def _result_file(path: Path) -> Path:
 
 
 def read_result(path: Path) -> dfi.Importance:
-    """Read a result file, or the one in an output folder."""
     file = _result_file(path)
     try:
         return dfi.load(file)
@@ -505,7 +503,6 @@ def read_result(path: Path) -> dfi.Importance:
 
 
 def read_groups(path: str | None) -> object:
-    """Return the groups of a file, or None for those of the result."""
     if path is None:
         return None
     from dfi.cli.reading import read_groups_file

@@ -165,7 +165,6 @@ def _about_outcome(request: Request, target: pl.Series | None) -> dict[str, obje
 def resolve_transport(
     transport: str, epsilon: float | None, components: options.Dependence | None
 ) -> TransportLike:
-    """Return a transport by name, with its epsilon and components where they were given."""
     settings: dict[str, object] = {}
     if epsilon is not None:
         settings["epsilon"] = epsilon

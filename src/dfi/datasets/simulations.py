@@ -213,7 +213,6 @@ def symmetric_root(correlation: Floats) -> Floats:
 
 
 def correlated_gaussian(correlation: Floats, n: int, generator: np.random.Generator) -> Floats:
-    """Return ``n`` rows of ``N(0, correlation)``."""
     root = symmetric_root(correlation)
     return np.asarray(generator.standard_normal((n, len(correlation))) @ root)
 

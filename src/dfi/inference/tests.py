@@ -212,7 +212,6 @@ class UnitInference:
 
     @cached_property
     def scores(self) -> Floats:
-        """Weighted means of the influence values."""
         return self.influence.mean
 
     @cached_property

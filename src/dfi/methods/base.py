@@ -287,12 +287,10 @@ class OneStep(Method):
 
     @property
     def valid_intervals(self) -> bool:
-        """Whether the intervals are valid: with the correction only."""
         return self.debias
 
     @property
     def inference(self) -> str:
-        """Why the intervals hold or not."""
         return self.corrected if self.debias else self.plain
 
 

@@ -134,7 +134,6 @@ class ProbedTable:
 
     @property
     def n_columns(self) -> int:
-        """How many columns the probes have."""
         return sum(len(positions) for _, _, positions in self.probes)
 
 

@@ -141,11 +141,9 @@ class Shapley(Method):
             raise ValueError("give n_permutations or n_coalitions, not both")
 
     def refuses(self, fits: Fits) -> str | None:
-        """Return why overlapping groups have no Shapley value, or None."""
         return refuse_overlap(self.name, fits)
 
     def compute(self, fits: Fits) -> dict[str, MethodResult]:
-        """Refit the submodels and apply the Shapley operator to the rows' values."""
         game = Game(fits, players(fits))
         if self._takes_all(fits, game.d):
             part = _shared_design(game, all_coalitions(game.d))
@@ -245,7 +243,6 @@ class Game:
 
     @property
     def d(self) -> int:
-        """The number of players."""
         return len(self.groups)
 
     @cached_property

@@ -100,7 +100,6 @@ class Totals:
 
     @property
     def clear(self) -> bool:
-        """Whether something is explained, errors considered."""
         return self.explained > ERRORS * self.explained_se
 
     @property

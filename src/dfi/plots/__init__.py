@@ -17,13 +17,14 @@ from dfi.plots.attribution import (
     amplification_data,
     attribution,
     attribution_data,
+    classes,
+    classes_data,
     groups,
     groups_data,
     latent_attributed,
     latent_attributed_data,
 )
 from dfi.plots.change import change, change_data
-from dfi.plots.classes import classes, classes_data
 from dfi.plots.comparison import comparison, comparison_data, sensitivity, sensitivity_data
 from dfi.plots.local import (
     beeswarm,

@@ -58,12 +58,10 @@ def as_table(
 
 
 def take(columns: Columns, rows: Ints) -> Columns:
-    """Return some rows of columns."""
     return {name: values[rows] for name, values in columns.items()}
 
 
 def new_axes(width: float = 7.0, height: float = 4.5) -> Axes:
-    """Return the axes of a new figure."""
     _, ax = plt.subplots(figsize=(width, height), layout="constrained")
     return ax
 
@@ -106,7 +104,6 @@ def say_how_many(ax: Axes, n_shown: int, n_units: int) -> None:
 
 
 def zero_line(ax: Axes) -> None:
-    """Mark a score of 0."""
     ax.axvline(0.0, color="black", linewidth=0.8)
 
 

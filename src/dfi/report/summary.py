@@ -663,7 +663,6 @@ def negative_sentence(features: Sequence[Plain]) -> str | None:
 
 
 def ranks_text(low: int, high: int) -> str:
-    """Return the ranks that a unit may have, in words."""
     first, last = ordinal(low), ordinal(high)
     return f"clearly {first}" if low == high else f"between {first} and {last}"
 

@@ -59,7 +59,6 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """The heading for people."""
         return self.label or self.key
 
     @property
@@ -243,7 +242,6 @@ def written(
     interval: str = "interval",
     headings: Mapping[str, str] | None = None,
 ) -> dict[str, list[str]]:
-    """Return the cells of a place's columns by heading."""
     found: dict[str, list[str]] = {}
     columns = known(schema, rows, place)
     in_print = place == "print"

@@ -86,7 +86,6 @@ def describe_setting(value: object) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what the numbers come from."""
     return {
         "dfi": dfi.__version__,
         "numpy": np.__version__,

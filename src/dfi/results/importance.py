@@ -870,29 +870,18 @@ class Importance:
         >>> bool(abs(small.se - result.se).max() < 1e-9)
         True
         """
+
+        def few(part: Any) -> Any:
+            return None if part is None else part.moments(sample, random_state=random_state)
+
         return replace(
             self,
-            basis=self.basis.moments(sample, random_state=random_state),
+            basis=few(self.basis),
             source=None,
-            latent=(
-                None
-                if self.latent is None
-                else self.latent.moments(sample, random_state=random_state)
-            ),
-            totals=(
-                None
-                if self.totals is None
-                else (self._beside_totals or self.totals).moments(sample, random_state=random_state)
-            ),
-            parts=(
-                None
-                if self.parts is None
-                else self.parts.moments(sample, random_state=random_state)
-            ),
-            by_outcome={
-                name: part.moments(sample, random_state=random_state)
-                for name, part in self.by_outcome.items()
-            },
+            latent=few(self.latent),
+            totals=few(self._beside_totals or self.totals),
+            parts=few(self.parts),
+            by_outcome={name: few(part) for name, part in self.by_outcome.items()},
         )
 
     def __sub__(self, other: Importance) -> Importance:

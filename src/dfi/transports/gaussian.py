@@ -144,12 +144,10 @@ class LinearTransport(StraightTransport):
         return cls(design, geometry, vectors, values, standardized, estimate, missed)
 
     def with_law(self, reference: Reference, edges: Floats | None = None) -> LinearTransport:
-        """Return the same map with another law."""
         return replace(self, geometry=replace(self.geometry, reference=reference), edges=edges)
 
     @property
     def whitening(self) -> LinearTransport:
-        """Itself."""
         return self
 
     @property
@@ -170,28 +168,22 @@ class LinearTransport(StraightTransport):
         return np.asarray((self.eigenvalues - shrinkage * mean) / (1.0 - shrinkage))
 
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
-        """Return the deterministic part of the latent coordinates."""
         del generator
         return self.geometry.encode(matrix)
 
     def decode(self, latent: Floats) -> Floats:
-        """Return the rows of the numeric matrix that belong to latent rows."""
         return self.geometry.decode(latent)
 
     def draw(self, matrix: Floats, generator: np.random.Generator) -> Floats:
-        """Return whitened rows, the random part of collinear columns included."""
         return self.geometry.with_random_part(self.encode(matrix), generator)
 
     def couple(self, matrix: Floats, generator: np.random.Generator) -> Floats:
-        """Draw ``Z`` given each row, noise of the bridge included."""
         return self.geometry.couple(matrix, generator)
 
     def project(self, latent: Floats) -> Floats:
-        """Return the mean of ``X`` given ``Z``."""
         return self.decode(self.geometry.smoothing * latent)
 
     def moved(self, rows: Floats, latent: Floats, j: int, values: Floats) -> Floats:
-        """Return each row on the line of latent coordinate ``j``, at each value."""
         shift = values[None, :] - latent[:, j, None]
         points = rows[:, None, :] + shift[:, :, None] * self.geometry.directions[:, j]
         return np.asarray(points.reshape(-1, rows.shape[1]))
@@ -205,7 +197,6 @@ class LinearTransport(StraightTransport):
         influence: MapInfluence | None = None,
         squares: SquaredInfluence | None = None,
     ) -> Attributed:
-        """Attribute latent influence values by ``W^2``."""
         del matrix
         latent, squared = scores.influence, self.geometry.attribution**2
         phi = weights.mean(latent)
@@ -219,13 +210,11 @@ class LinearTransport(StraightTransport):
         )
 
     def both_means(self, scores: LineScores, matrix: Floats, weights: Weights) -> Floats:
-        """Return the latent scores and their attribution."""
         del matrix
         phi = weights.mean(scores.influence)
         return np.concatenate([phi, self.geometry.attribution**2 @ phi])
 
     def diagnostics(self, owner: Ints) -> Plain:
-        """Return rank and condition of the correlation matrix, and what is collinear."""
         estimate = self.correlations
         return {
             "covariance": {
@@ -308,19 +297,16 @@ class Whitening(Transport):
         return "sample" if self.shrinkage else self.covariance
 
     def by_sample(self) -> Whitening:
-        """Return the same transport by the sample correlation."""
         found = copy.copy(self)
         found.covariance = "sample"
         return found
 
     def check(self, *, transport_error: str, integration: Quadrature) -> None:
-        """Raise if derived terms are asked for of a covariance that has none."""
         super().check(transport_error=transport_error, integration=integration)
         if self.estimator in ("factor", "qis"):
             refuse_derived(transport_error)
 
     def check_parameters(self) -> None:
-        """Raise for parameters that no transport can have."""
         super().check_parameters()
         one_of("covariance", self.covariance, get_args(CovarianceKind))
         given: object = self.shrinkage
@@ -341,7 +327,6 @@ class Whitening(Transport):
         check_components(self.components)
 
     def check_columns(self, columns: Sequence[Column]) -> None:
-        """Raise if columns are too many, or if components name other columns than these."""
         super().check_columns(columns)
         given = check_components(self.components)
         if isinstance(given, tuple):
@@ -354,7 +339,6 @@ class _LinearDesign(Whitening):
 
     @property
     def disentangles_units(self) -> bool:
-        """Whether units of several columns are blocks; else each of their columns stands alone."""
         return self.standardize and self.epsilon == 0 and not self.published
 
     def check_parameters(self) -> None:
@@ -818,7 +802,6 @@ class Gaussian(_LinearDesign):
     name: ClassVar[str] = "gaussian"
 
     def check_parameters(self) -> None:
-        """Raise for parameters that no transport can have."""
         super().check_parameters()
         if self.reference == "empirical" and self.epsilon > 0:
             raise ValueError(
@@ -830,7 +813,6 @@ class Gaussian(_LinearDesign):
                 raise ValueError(f"{label} must be a whole number of 1 or more, got {count!r}")
 
     def check(self, *, transport_error: str, integration: Quadrature) -> None:
-        """Raise if lines are to be tilted under the bridge, beside what any transport refuses."""
         super().check(transport_error=transport_error, integration=integration)
         if transport_error == "finite-difference" and self.epsilon > 0:
             raise ValueError(
@@ -848,7 +830,6 @@ class Gaussian(_LinearDesign):
         return "bridge" if self.epsilon > 0 else "bures-wasserstein"
 
     def coupling(self) -> tuple[ReferenceKind, float, float]:
-        """Return the law of a replacement coordinate, the correlation and the weight factor."""
         kind, s = self.reference, self.correlation()
         if kind == "auto":
             kind = "gaussian" if self.epsilon > 0 else "empirical"
@@ -907,7 +888,6 @@ class Semicontinuous(_LinearDesign):
         return "published appendix, not a coupling with N(0, I)"
 
     def coupling(self) -> tuple[ReferenceKind, float, float]:
-        """Return the law of a replacement coordinate, the correlation and the weight factor."""
         s, tau = 2.0 / (2.0 + self.epsilon), self.epsilon / (2.0 + self.epsilon)
         return "empirical" if self.reference == "auto" else self.reference, 1.0, s / (tau + s**2)
 

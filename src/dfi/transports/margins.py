@@ -58,11 +58,9 @@ class Margin:
     open_ends: tuple[bool, bool]
 
     def score(self, x: Floats) -> Floats:
-        """Return the normal score of values."""
         return np.interp(x, self.values, self.scores)
 
     def value(self, scores: Floats) -> Floats:
-        """Return the values of normal scores."""
         return np.interp(scores, self.scores, self.values)
 
     def slopes(self) -> Floats:

@@ -250,12 +250,10 @@ class StraightPlayers:
 
     @property
     def n_units(self) -> int:
-        """The number of coordinates."""
         return self.geometry.n_latent
 
     @property
     def background(self) -> Sample:
-        """The rows that stand for the others."""
         return self._background
 
     @cached_property
@@ -405,12 +403,10 @@ class BlockPlayers:
 
     @property
     def n_units(self) -> int:
-        """The number of units that vary."""
         return len(self.transport.inner.blocks)
 
     @property
     def background(self) -> Sample:
-        """The rows that stand for the others."""
         return self._background
 
     @cached_property
