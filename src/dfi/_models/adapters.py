@@ -26,7 +26,8 @@ def as_model(model: Estimator) -> Estimator:
 
     XGBoost's ``Booster`` becomes the estimator that it is the inside of, so that its trees are read
     as those of any other; sessions of ONNX, modules of PyTorch and results of statsmodels with a
-    formula become functions of rows; objects like those of Keras, which print a line for each call of ``predict``, are told not to.
+    formula become functions of rows; objects like those of Keras, which print a line for each call
+    of ``predict``, are told not to.
     """
     if _made_by(model, "xgboost", "Booster"):
         return _xgboost_estimator(model)
