@@ -117,6 +117,7 @@ CASES = {
     "a fitted model": lambda t: explain(X, Y, fitted(), cv="prefit", transport=t),
     "sampling weights": weighted,
     "clusters": clustered,
+    "a keep-list (`keep`)": lambda t: explain(X, Y, transport=t).keep(0.5),
     "one row (`local`)": lambda t: explain(X, Y, transport=t).local(0),
     "20,001 rows": sampled,
     "files": streamed,
@@ -157,6 +158,7 @@ def places():
 CALLS = {
     "`explain`": lambda d: explain(d, "y", explain_rows=300),
     "`explain(...).local`": lambda d: explain(d, "y", explain_rows=300).local(0),
+    "`explain(...).keep`": lambda d: explain(d, "y", explain_rows=300).keep(0.5),
     "`compare`": lambda d: compare("loco", d, "y"),
     "`sensitivity`": lambda d: dfi.sensitivity(d, "y", epsilons=[0], estimator="linear", cv=2),
     "`effects`": lambda d: dfi.effects(
@@ -189,6 +191,16 @@ def cells():
                 "units", f"`{method}`", unit,
                 lambda m=method, d=data, k=options: compare(m, d, Y, **k),
             )  # fmt: skip
+    for outcome, (y, options) in OUTCOMES.items():
+        yield (
+            "outcomes", "`explain(...).keep`", outcome,
+            lambda o=outcome, y=y, k=options: explain(X, y, learner(o), **k).keep(0.5),
+        )  # fmt: skip
+    for unit, (data, options) in UNITS.items():
+        yield (
+            "units", "`explain(...).keep`", unit,
+            lambda d=data, k=options: explain(d, Y, **k).keep(0.5),
+        )  # fmt: skip
     for name, transport in TRANSPORTS.items():
         for case, call in CASES.items():
             yield "transports", case, f"`{name}`", lambda c=call, t=transport: c(t)

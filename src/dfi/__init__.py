@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from dfi.results.change import Change
     from dfi.results.collection import Results
     from dfi.results.importance import Importance, load
+    from dfi.results.keep import KeepList
     from dfi.results.local import LocalAttributions
 
 __all__ = [
     "DFI",
     "Change",
     "Importance",
+    "KeepList",
     "LocalAttributions",
     "Quadrature",
     "Results",
@@ -52,6 +54,7 @@ _HOMES = {
     "dfi.results.change": ("Change",),
     "dfi.results.collection": ("Results",),
     "dfi.results.importance": ("Importance", "load"),
+    "dfi.results.keep": ("KeepList",),
     "dfi.results.local": ("LocalAttributions",),
 }
 """Where the public names are defined; names that are not here are namespaces."""

@@ -583,6 +583,7 @@ OWN: Mapping[tuple[str, str], Constraints] = {
     ("CPI", "n_permutations"): (Whole(2),),
     ("Change.test_any", "of"): (Choice(("change", "covariates", "concept")),),
     ("DLOCO", "n_partners"): (Whole(2),),
+    ("Importance.keep", "share"): (LEVEL,),
     ("Importance.local", "sample"): (COUNT,),
     ("Importance.minus", "other"): (IMPORTANCE,),
     ("Importance.top", "k"): (COUNT,),

@@ -22,16 +22,18 @@ from dfi.inference.intervals import check_level
 from dfi.methods import resolve_methods
 from dfi.methods.base import summed, with_totals
 from dfi.methods.disentangled import Disentangled
+from dfi.methods.keep import keep_path
 from dfi.methods.row_models import BACKGROUND, MOST_BYTES, LocalScale, explain_locally
 from dfi.results.collection import MethodRecord, Results
 from dfi.results.file import describe_setting, versions
-from dfi.results.importance import Importance
+from dfi.results.importance import NO_SIGNAL, Importance
+from dfi.results.keep import KeepList
 from dfi.results.local import NO_SPREAD, SPREAD_WORDS, LocalAttributions, positions_of
 from dfi.transports import resolve_transport
 from dfi.transports.base import UnsuitableTransportError
 from dfi.transports.entropic import EntropicOT
 from dfi.transports.gaussian import Gaussian
-from dfi.warnings import TransportWarning, warn
+from dfi.warnings import InferenceWarning, TransportWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -396,6 +398,43 @@ class FittedSource:
                 "background": background,
                 "refine": refine,
                 "new_rows": X is not None,
+            },
+            library=fits.table.library,
+        )
+
+    def keep(self, share: float, level: float) -> KeepList:
+        """Return the units that are enough."""
+        fits = self.fits
+        path = keep_path(fits, share, level)
+        if not path.clear:
+            warn(f"{NO_SIGNAL}: all units are kept", InferenceWarning)
+        sets = path.sets
+        kept = path.order if path.chosen is None else sets[path.chosen].kept
+        before = [path.order, *(one.kept for one in sets)]
+        return KeepList(
+            kept=tuple(path.names[k] for k in kept),
+            dropped=tuple(path.names[k] for k in (*path.order[len(kept) :], *path.constant)),
+            share=share,
+            level=level,
+            sizes=np.array([len(one.kept) for one in sets]),
+            without=tuple(
+                ", ".join(path.names[k] for k in whole[len(one.kept) :])
+                for whole, one in zip(before, sets, strict=False)
+            ),
+            lost=np.array([one.lost for one in sets]),
+            se=np.array([one.se for one in sets]),
+            at_most=np.array([one.at_most for one in sets]),
+            spec={
+                "rows": path.rows,
+                "models": "refitted without the units, two of disjoint halves for each fold",
+                "estimator": describe_setting(fits.settings["estimator"]),
+                "loss": fits.loss.name,
+                "outcome": fits.outcome.as_dict(),
+                "units": "groups" if fits.data.joint else "columns",
+                "dependence": path.dependence,
+                "random_state": fits.settings["random_state"],
+                "versions": versions(),
+                "data_sha256": fits.data.fingerprint,
             },
             library=fits.table.library,
         )

@@ -205,6 +205,16 @@ LOCAL = (
 )
 """``local.table()``."""
 
+KEPT = (
+    Column("units", "How many units are left.", "rank", TABLE),
+    Column("without", "What the set leaves out that the one before it has.", "name", TABLE),
+    Column("lost", "Share of the signal that is lost.", "share", TABLE),
+    Column("se", "Standard error of the loss.", "share", TABLE),
+    Column("at_most", "Upper end of the loss, one-sided.", "share", TABLE),
+    Column("enough", "Whether the set expresses the share that was asked for.", "flag", TABLE),
+)
+"""``result.keep().table()``."""
+
 TABLES = {
     "units": UNITS,
     "ranks": RANKS,
@@ -216,6 +226,7 @@ TABLES = {
     "settings": SETTINGS,
     "changes": CHANGES,
     "local": LOCAL,
+    "kept": KEPT,
 }
 
 
