@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dfi.results.importance import Importance, load
     from dfi.results.keep import KeepList
     from dfi.results.local import LocalAttributions
+    from dfi.results.tree import SignalTree
 
 __all__ = [
     "DFI",
@@ -28,6 +29,7 @@ __all__ = [
     "LocalAttributions",
     "Quadrature",
     "Results",
+    "SignalTree",
     "__version__",
     "change",
     "compare",
@@ -56,6 +58,7 @@ _HOMES = {
     "dfi.results.importance": ("Importance", "load"),
     "dfi.results.keep": ("KeepList",),
     "dfi.results.local": ("LocalAttributions",),
+    "dfi.results.tree": ("SignalTree",),
 }
 """Where the public names are defined; names that are not here are namespaces."""
 

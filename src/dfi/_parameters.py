@@ -606,6 +606,7 @@ OWN: Mapping[tuple[str, str], Constraints] = {
     ("Quadrature", "nodes"): (COUNT,),
     ("Quadrature", "rule"): (Choice(("auto", "equal", "gauss", "draws")),),
     ("Report.json", "indent"): (Whole(0),),
+    ("SignalTree.cut", "share"): (Real("a number above 0, up to 1", 0.0, 1.0, with_high=True),),
     ("Shapley", "exact"): (FLAG, Choice(("auto",))),
     ("Shapley", "n_coalitions"): (Whole(2),),
     ("Shapley", "n_permutations"): (Whole(2),),

@@ -26,9 +26,10 @@ from dfi.methods.keep import keep_path
 from dfi.methods.row_models import BACKGROUND, MOST_BYTES, LocalScale, explain_locally
 from dfi.results.collection import MethodRecord, Results
 from dfi.results.file import describe_setting, versions
-from dfi.results.importance import NO_SIGNAL, Importance
+from dfi.results.importance import Importance
 from dfi.results.keep import KeepList
 from dfi.results.local import NO_SPREAD, SPREAD_WORDS, LocalAttributions, positions_of
+from dfi.results.tables import NO_SIGNAL
 from dfi.transports import resolve_transport
 from dfi.transports.base import UnsuitableTransportError
 from dfi.transports.entropic import EntropicOT

@@ -41,6 +41,7 @@ from dfi.plots.scores import (
     line_profile,
     line_profile_data,
 )
+from dfi.plots.tree import tree, tree_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +82,8 @@ __all__ = [
     "plot_result",
     "sensitivity",
     "sensitivity_data",
+    "tree",
+    "tree_data",
     "waterfall",
     "waterfall_data",
 ]
@@ -90,6 +93,7 @@ _KINDS: dict[str, Callable[..., Axes | NDArray[np.object_]]] = {
     "latent_attributed": latent_attributed,
     "attribution": attribution,
     "amplification": amplification,
+    "tree": tree,
     "groups": groups,
     "classes": classes,
     "diagnostics": diagnostics,

@@ -215,6 +215,14 @@ KEPT = (
 )
 """``result.keep().table()``."""
 
+JOINS = (
+    Column("members", "The units of the group.", "name", TABLE),
+    Column("similarity", "Part of their signal that every two share, at least.", "share", TABLE),
+    Column("share", "Share of what is explained that they have together.", "share", TABLE),
+    *(_OF_UNITS[key] for key in ("share_low", "share_high")),
+)
+"""``result.tree().table()``."""
+
 TABLES = {
     "units": UNITS,
     "ranks": RANKS,
@@ -227,6 +235,7 @@ TABLES = {
     "changes": CHANGES,
     "local": LOCAL,
     "kept": KEPT,
+    "joins": JOINS,
 }
 
 

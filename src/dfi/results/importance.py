@@ -24,6 +24,7 @@ from dfi.results.algebra import subtracted, summed, warn_of_sums
 from dfi.results.columns import INTERVALS, OUTCOMES, RANKS, SHARES, TESTS, UNITS, in_order
 from dfi.results.file import FileFormatError, freeze, pack, read_file, thaw, unpack, write_file
 from dfi.results.tables import (
+    NO_SIGNAL,
     ShareOf,
     full_table,
     headline,
@@ -54,11 +55,11 @@ if TYPE_CHECKING:
     from dfi.results.file import Json
     from dfi.results.keep import KeepList
     from dfi.results.local import LocalAttributions
+    from dfi.results.tree import SignalTree
     from dfi.results.trust import Trust
 
 __all__ = ["Importance", "Quality", "load"]
 
-NO_SIGNAL = "what is explained is not clearly above 0 (less than two standard errors)"
 NOTHING_EXPLAINED = f"{NO_SIGNAL}: shares of it mean nothing and are NaN"
 
 GroupScores = Literal["sum", "joint", "shapley"]
@@ -902,6 +903,40 @@ class Importance:
         return self._models("lists of features to keep", "keep").keep(share, level)
 
     @validated
+    def tree(self) -> SignalTree:
+        r"""Return a tree of the units by how much signal they share: who says the same.
+
+        With :math:`V_j` the part of latent coordinate ``j`` of what is explained and :math:`W_{lj}`
+        what unit ``l`` expresses of it, two units share
+        :math:`2 \sum_j V_j \min(W_{lj}, W_{mj}) / \sum_j V_j (W_{lj} + W_{mj})` of their signal: 1
+        for copies, 0 where different coordinates carry what they express, or where one of them has
+        no share clearly above 0 (:mod:`dfi.results.tree`). It needs no models: results from files
+        have it too.
+
+        Returns
+        -------
+        SignalTree
+            ``members`` and ``similarity`` of each join, the share of the group with its interval,
+            ``table()``, and ``cut()`` for groups.
+
+        Raises
+        ------
+        ValueError
+            The result has no shares of latent coordinates (other methods, differences), units
+            overlap, or nothing is clearly explained.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
+        >>> dfi.explain(sample.X, sample.y, "linear", cv=2).tree().cut(share=0.3)
+        {'x0 + x1': ['x0', 'x1'], 'x2': ['x2']}
+        """
+        from dfi.results.tree import signal_tree
+
+        return signal_tree(self)
+
+    @validated
     def moments(self, sample: int = 0, *, random_state: int = 0) -> Importance:
         """Return the same result without its rows: a few kilobytes, however many they are.
 
@@ -1047,8 +1082,8 @@ class Importance:
 
         Parameters
         ----------
-        kind : {"importance", "latent_attributed", "attribution", "amplification", "groups", \
-                "classes", "diagnostics"}, default="importance"
+        kind : {"importance", "latent_attributed", "attribution", "amplification", "tree", \
+                "groups", "classes", "diagnostics"}, default="importance"
             What to draw.
         **options
             ``top``, ``ax`` and what else the function takes.
