@@ -27,7 +27,7 @@ NAMESPACES = [
 ]  # fmt: skip
 USED = (
     dfi.DFI, dfi.Change, dfi.Importance, dfi.KeepList, dfi.LocalAttributions, dfi.Results,
-    dfi.SignalTree, dfi.report.Report,
+    dfi.Selection, dfi.SignalTree, dfi.report.Report,
 )  # fmt: skip
 """Classes whose methods people call; those of methods and transports are for the library."""
 

@@ -174,14 +174,14 @@ WHERE_USED = {
 
 MADE_HERE = {
     *("Importance", "Change", "Results", "LocalAttributions", "HIVData", "Simulation", "Linear"),
-    *("KeepList", "SignalTree"),
+    *("KeepList", "Selection", "SignalTree"),
     *("Fits", "MethodResult"),
 }
 """Classes whose objects the library makes; people read them."""
 
 ASKED = (
     dfi.DFI, dfi.Importance, dfi.Change, dfi.Results, dfi.KeepList, dfi.LocalAttributions,
-    dfi.SignalTree, dfi.report.Report,
+    dfi.Selection, dfi.SignalTree, dfi.report.Report,
 )  # fmt: skip
 """Classes whose methods people call; those of methods, transports and losses are called by the
 library, with arrays."""

@@ -223,6 +223,12 @@ JOINS = (
 )
 """``result.tree().table()``."""
 
+SELECTED = (
+    *TESTS,
+    Column("selected", "Whether the unit is selected.", "flag", TABLE),
+)
+"""``dfi.select(...).table()``."""
+
 TABLES = {
     "units": UNITS,
     "ranks": RANKS,
@@ -236,6 +242,7 @@ TABLES = {
     "local": LOCAL,
     "kept": KEPT,
     "joins": JOINS,
+    "selected": SELECTED,
 }
 
 

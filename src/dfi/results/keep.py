@@ -90,6 +90,32 @@ class KeepList:
         """Which of the measured sets express the share that was asked for, shape (k,)."""
         return np.asarray(self.at_most <= 1.0 - self.share)
 
+    def as_dict(self) -> dict[str, object]:
+        """Return what it says as numbers, strings and lists: for JSON.
+
+        Returns
+        -------
+        dict
+            kept, dropped, share, level, and the sets that were measured.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
+        >>> found = dfi.explain(sample.X, sample.y, "linear", cv=2).keep(share=0.9)
+        >>> found.as_dict()["kept"]
+        ['x0']
+        """
+        numbers = {name: getattr(self, name).tolist() for name in ("sizes", "lost", "at_most")}
+        return {
+            "kept": list(self.kept),
+            "dropped": list(self.dropped),
+            "share": self.share,
+            "level": self.level,
+            "without": list(self.without),
+            **numbers,
+        }
+
     def table(self) -> Frame:
         """Return the sets that were measured in the caller's dataframe library.
 
