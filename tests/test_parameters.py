@@ -162,8 +162,9 @@ WHERE_USED = {
     "tables and vectors": "X y sample_weight frequency_weight clusters ids treatment treated "
     "pseudo_outcome pos_label before after scores standard_errors outcome_variance correlation "
     "beta",
-    "models and designs, by name or as objects": "estimator transport transports loss methods cv "
-    "outcome_model propensity_model covariate_estimator covariate_classifier function",
+    "models and designs, by name or as objects": "estimator transport transports loss "
+    "method methods cv outcome_model propensity_model covariate_estimator covariate_classifier "
+    "function",
     "lists, each entry named where it is wrong": "epsilons groups feature_groups components order "
     "decompositions",
     "units and rows that only the result knows": "a b outcome rows which results",

@@ -287,7 +287,7 @@ def select(
     --------
     >>> import dfi
     >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
-    >>> dfi.select(sample.X, sample.y, estimator="linear", alpha=0.05).selected
+    >>> dfi.select(sample.X, sample.y, "loco", estimator="linear").selected
     ('x0',)
     """
     given = dict(locals())

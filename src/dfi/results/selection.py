@@ -52,7 +52,7 @@ class Selection:
     --------
     >>> import dfi
     >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
-    >>> found = dfi.select(sample.X, sample.y, estimator="linear", alpha=0.05)
+    >>> found = dfi.select(sample.X, sample.y, "loco", estimator="linear")
     >>> found.selected
     ('x0',)
     """
@@ -95,7 +95,7 @@ class Selection:
         --------
         >>> import dfi
         >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
-        >>> found = dfi.select(sample.X, sample.y, estimator="linear", alpha=0.05)
+        >>> found = dfi.select(sample.X, sample.y, "loco", estimator="linear")
         >>> found.table()["selected"].tolist()
         [True, False, False, False]
         """

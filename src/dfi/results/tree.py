@@ -334,7 +334,8 @@ def signal_tree(result: Importance, top: int | None = None) -> SignalTree:
     shares = ratios(result, "explained", membership) if len(links) else None
     if shares is not None:
         columns = shares.columns(result.level, nonnegative=result.nonnegative)
-        for end in ("ci_low", "ci_high"):  # all units have the whole, whatever it is
+        columns["ci_high"] = np.minimum(columns["ci_high"], 1.0)  # parts add up to the whole
+        for end in ("ci_low", "ci_high"):
             columns[end] = np.where(shares.errors == 0.0, shares.values, columns[end])
     inside = {
         name: tuple(member["name"] for member in unit["members"])
