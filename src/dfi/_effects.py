@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     )
     from dfi.methods.disentangled import ExplainRows
     from dfi.results.importance import GroupSource, Importance
+    from dfi.results.keep import KeepList
     from dfi.results.local import LocalAttributions
 
 PLUG_IN_R2, DOUBTFUL_R2 = 0.9, 0.75
@@ -315,6 +316,10 @@ class EffectSource:
     def local(self, rows: object = None, **options: Any) -> LocalAttributions:
         """Return the contributions of units to the predicted effects of single rows."""
         return self.source.local(rows, **options)
+
+    def keep(self, share: float, level: float) -> KeepList:
+        """Return the units that are enough for the differences of effects."""
+        return self.source.keep(share, level)
 
 
 def _check_settings(estimator: EstimatorLike, cv: SplitsLike, form: object) -> None:

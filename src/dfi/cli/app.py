@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 EXPLAIN_FILES = ("importance.csv", "importance.parquet", "result.dfi", "report.html", "log.txt")
 GROUP_FILES = ("groups.csv", "groups.parquet")
+KEEP_FILES = ("keep.csv", "keep.parquet")
 CLASS_FILES = ("classes.csv", "classes.parquet")
 COMPARE_FILES = ("comparison.csv", "comparison.parquet", "report.html")
 SENSITIVITY_FILES = ("sensitivity.csv", "sensitivity.parquet", "ranks.png", "report.html")
@@ -184,16 +185,18 @@ def explain(
     keep_rows: options.KeepRows = False,
     fit_rows: options.FitRows = None,
     rows_shown: options.ShownRows = None,
+    keep: options.KeptShare = None,
     top: options.Top = 10,
 ) -> None:
     """Explain a column of a table by its other columns.
 
     The target may be a quantity, a count, or labels of two or more classes. Writes importance.csv,
     importance.parquet, result.dfi, report.html and log.txt into a folder, for three classes and
-    more also classes.csv and classes.parquet.
+    more also classes.csv and classes.parquet, with --keep keep.csv and keep.parquet.
     """
     summed = request.groups is not None and request.units == "columns"
     files = EXPLAIN_FILES + (GROUP_FILES if summed else ())
+    files += () if keep is None else KEEP_FILES
     run = Run(context, request, "", files, perhaps=CLASS_FILES)
     console = run.console
     with console.warnings():
@@ -217,6 +220,7 @@ def explain(
             )
         )
         answers_interrupts.set(False)
+        kept = None if keep is None else result.keep(keep)
         rows, quality = unit_rows(result), result.quality
         unit = "group" if result.space == "group" else "feature"
         words = result.basis.words
@@ -236,18 +240,34 @@ def explain(
                 write_tables(result.table(by="outcome"), stage, "classes")
             if result.default_groups is not None:
                 write_tables(result.group().table(), stage, "groups")
+            if kept is not None:
+                write_tables(kept.table(), stage, "keep")
             result.save(stage / "result.dfi")
             page = stage / "report.html"
             dfi.report.write_report(result, page, target=request.target, rows=rows_shown)
             stamp = datetime.now(UTC).isoformat(timespec="seconds")
             (stage / "log.txt").write_text(f"{stamp} {line}\n", encoding="utf-8")
     written = run.folder.written
-    for names, what in ((GROUP_FILES, "groups"), (CLASS_FILES, "several classes")):
+    kinds = ((GROUP_FILES, "groups"), (CLASS_FILES, "several classes"), (KEEP_FILES, "keep-list"))
+    for names, what in kinds:
         stale = [name for name in names if name not in written and (run.out / name).exists()]
         if stale:
             console.warn(
                 f"{' and '.join(stale)} in {run.out} are not of this run, which has no {what}"
             )
+
+    def show() -> None:
+        print_table(
+            rows,
+            level=result.level,
+            top=top,
+            unit=unit,
+            null=null_label(result.spec),
+            trust=str(result.trust),
+        )
+        if kept is not None:
+            print_lines(repr(kept))
+
     r2 = finite(quality.r2)
     run.end(
         {
@@ -263,15 +283,9 @@ def explain(
             "level": result.level,
             "standard_errors": words,
             "features": rows,
+            **({} if kept is None else {"keep": kept.as_dict()}),
         },
-        lambda: print_table(
-            rows,
-            level=result.level,
-            top=top,
-            unit=unit,
-            null=null_label(result.spec),
-            trust=str(result.trust),
-        ),
+        show,
         line,
     )
 

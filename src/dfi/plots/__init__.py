@@ -42,6 +42,7 @@ from dfi.plots.scores import (
     line_profile,
     line_profile_data,
 )
+from dfi.plots.tree import tree, tree_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,6 +83,8 @@ __all__ = [
     "plot_result",
     "sensitivity",
     "sensitivity_data",
+    "tree",
+    "tree_data",
     "waterfall",
     "waterfall_data",
 ]
@@ -91,6 +94,7 @@ _KINDS: dict[str, Callable[..., Axes | NDArray[np.object_]]] = {
     "latent_attributed": latent_attributed,
     "attribution": attribution,
     "amplification": amplification,
+    "tree": tree,
     "groups": groups,
     "classes": classes,
     "diagnostics": diagnostics,

@@ -139,6 +139,7 @@ def report_html(
             "overview": charts.overview(features, explained),
             "scatter": charts.scatter(features),
             "heat": charts.heat_map(summary["weights"], features),
+            "tree": charts.tree(result),
             "folds": charts.folds(summary["quality"]),
             "calibration": charts.calibration(summary["quality"]["calibration"]),
             "groups": None
