@@ -221,7 +221,6 @@ def replaced(
     *,
     memory: int,
 ) -> Replaced:
-    """Return the predictions of one or two models where rows receive a unit from their donors."""
     return all_replaced(models, points, latent, [donors], [joint], memory=memory)[0]
 
 

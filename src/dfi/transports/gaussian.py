@@ -152,7 +152,6 @@ class LinearTransport(StraightTransport):
 
     @property
     def rank(self) -> int:
-        """The rank of the correlation matrix above the relative floor."""
         return int(np.sum(self.eigenvalues > 0))
 
     @property
@@ -906,7 +905,6 @@ class _Sampled:
 
     @cached_property
     def pivot(self) -> Floats:
-        """The mean of the sample: near that of all rows."""
         return np.asarray(self.share @ self.rows)
 
 

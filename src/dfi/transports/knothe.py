@@ -158,7 +158,6 @@ class VineTransport(CurvedTransport):
 
     @property
     def reference(self) -> Reference:
-        """The law of a replacement latent coordinate."""
         return uniform_reference(self.n_latent) if self.uniform else Reference.gaussian()
 
     @property
