@@ -94,7 +94,6 @@ class Predictor:
 
     @cached_property
     def levels(self) -> Levels:
-        """The levels that rows are decoded to before the model sees them."""
         return self.table.levels_with(self.exact)
 
     @property
@@ -420,7 +419,6 @@ def predict_once(predictor: Predictor, points: Floats) -> Floats:
 
 
 def is_plain_forest(model: Estimator) -> bool:
-    """Return whether a fitted model is scikit-learn's forest of one outcome."""
     return type(model) in (RandomForestRegressor, ExtraTreesRegressor) and model.n_outputs_ == 1
 
 

@@ -353,7 +353,6 @@ class NoColumns(Exception):
 
 
 def narrowed(learner: Estimator, names: Sequence[str], kept: Collection[str]) -> Estimator:
-    """Return an unfitted learner for the columns kept of ``names``; NoColumns if it reads none."""
     return _narrow(clone(learner), list(names), frozenset(kept))
 
 

@@ -128,11 +128,9 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the command began."""
         return clock.monotonic() - self._started
 
     def read(self, doing: str, *, refits: bool = False, parts: bool = False) -> dict[str, Any]:
-        """Return the arguments of a computation: see :func:`dfi.cli.inputs.read_arguments`."""
         return read_arguments(self.request, self.console, doing, refits=refits, parts=parts)
 
     def read_table(self, data: str, row_id: str | None) -> Period:

@@ -166,7 +166,6 @@ def _refuse_marks(name: str, values: Sequence[str], decimal: Decimal) -> None:
 
 
 def is_time(dtype: pl.DataType) -> bool:
-    """Return whether a column holds dates, times or durations."""
     return dtype.is_temporal()
 
 

@@ -281,7 +281,6 @@ class Console:
             self.stderr.print(Text.assemble(("warning: ", "bold yellow"), text))
 
     def error(self, text: str) -> None:
-        """Say why the command ends."""
         self.stderr.print(Text.assemble(("dfi: ", "bold red"), printable(text)))
 
     @contextmanager

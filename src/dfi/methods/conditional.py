@@ -253,14 +253,12 @@ class ConditionalLaw:
 
     @property
     def single_class(self) -> bool:
-        """Whether the unit is one categorical column, whose levels can be enumerated."""
         return not self.numeric and len(self.categorical) == 1
 
     def means(self, rows: Floats) -> Floats:
         return np.column_stack([regression(rows) for regression in self.regressions])
 
     def residuals(self, rows: Floats) -> Floats:
-        """Return what the other columns do not explain of the numeric columns."""
         return rows[:, positions_of(self.table, self.numeric)] - self.means(rows)
 
     def draw(

@@ -178,14 +178,7 @@ class Disentangled(Method):
     @property
     def quadrature(self) -> Quadrature:
         """How averages along lines are taken."""
-        if isinstance(self.integration, Quadrature):
-            return self.integration
-        if self.integration != "auto":
-            raise TypeError(
-                f"integration must be 'auto' or a dfi.Quadrature, got {self.integration!r}: pass "
-                "e.g. dfi.Quadrature('gauss', nodes=64)"
-            )
-        return Quadrature()
+        return self.integration if isinstance(self.integration, Quadrature) else Quadrature()
 
     def check(self, *, prefit: bool) -> None:
         """Raise if parameters contradict each other, before any data are read.

@@ -130,7 +130,6 @@ class PCM(Method):
 
 
 def _halves(fits: Fits) -> tuple[Ints, Ints]:
-    """Return the rows that test and those that the direction is learned on."""
     return fits.split_rows("pcm halves", stratify=True)
 
 

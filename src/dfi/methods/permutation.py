@@ -272,7 +272,6 @@ class Swap:
 
     @property
     def mean(self) -> Floats:
-        """The mean prediction of each row over its donors."""
         return np.asarray(np.sum(self.share * self.values, axis=1))
 
 

@@ -247,7 +247,6 @@ class Game:
 
     @cached_property
     def n_varying(self) -> int:
-        """The number of columns that vary, each owned by one player."""
         return int(np.sum(~self.fits.table.constant_units))
 
     def values(self, masks: Sequence[Bools]) -> list[Floats]:

@@ -95,7 +95,6 @@ class Totals:
 
     @property
     def whole(self) -> str:
-        """What there is to explain, in words."""
         return "the outcome's variance" if self.square else "what the outcome's mean alone loses"
 
     @property

@@ -98,7 +98,6 @@ def _fitting(ax: Axes, pixels: float, names: Names, width: int) -> tuple[Ints, l
 
 
 def say_how_many(ax: Axes, n_shown: int, n_units: int) -> None:
-    """Title the axes where not all units are shown."""
     if n_shown < n_units:
         ax.set_title(f"the {n_shown} largest of {n_units}", loc="left", fontsize=10)
 
@@ -114,6 +113,5 @@ def small_legend(ax: Axes) -> None:
 
 
 def quiet_frame(ax: Axes) -> None:
-    """Leave only the axes that carry numbers."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)

@@ -60,7 +60,6 @@ def _templates() -> Environment:
 
 
 def _in_line(rows: Sequence[Plain], *keys: str) -> list[list[str]]:
-    """Return the numbers of rows by their keys, with as many decimals each."""
     return aligned([[row[key] for key in keys] for row in rows])
 
 
@@ -397,7 +396,6 @@ def local_summary(local: LocalAttributions | None) -> Plain | None:
 
 
 def _few(value: float) -> float | None:
-    """Return a number with as many digits as a page shows."""
     return None if not np.isfinite(value) else float(f"{value:.6g}")
 
 

@@ -246,7 +246,6 @@ TABLES = {
 
 
 def in_order(schema: Sequence[Column], values: Mapping[str, object]) -> list[str]:
-    """Return the keys of a table that have values, in the order of its columns."""
     return [column.key for column in schema if "table" in column.shown and column.key in values]
 
 

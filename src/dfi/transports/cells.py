@@ -142,7 +142,6 @@ class LawCellsOf:
     edges: Floats
 
     def __call__(self, block: RowBlock) -> LawCells:
-        """Return the cells of a block's rows."""
         return self.of(block.matrix, block.mass)
 
     def of(self, matrix: Floats, mass: Floats) -> LawCells:

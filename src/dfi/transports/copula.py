@@ -132,7 +132,6 @@ class CopulaTransport(StraightTransport):
 
     @property
     def geometry(self) -> Geometry:
-        """The space of normal scores."""
         return self.linear.geometry
 
     @property
@@ -164,11 +163,9 @@ class CopulaTransport(StraightTransport):
         return self.linear.diagnostics(owner)
 
     def scores(self, matrix: Floats) -> Floats:
-        """Return the normal scores of the columns; columns that do not vary stay 0."""
         return _columns(self.margins, matrix, np.zeros(len(self.margins)), "score")
 
     def values(self, scores: Floats) -> Floats:
-        """Return the rows of the numeric matrix that have these normal scores."""
         return _columns(self.margins, scores, self.center, "value")
 
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
@@ -476,7 +473,6 @@ class Composition:
     transport: CopulaTransport
 
     def __call__(self, scores: Floats) -> Floats:
-        """Return the model's value at the rows with these scores."""
         return self.function(self.transport.values(scores))
 
 

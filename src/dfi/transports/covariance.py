@@ -165,7 +165,6 @@ class RowCoordinates:
 
     @cached_property
     def share(self) -> Floats:
-        """The rows' weights, of sum 1."""
         return np.asarray(self.weights.values / self.weights.values.sum())
 
     @cached_property
@@ -177,7 +176,6 @@ class RowCoordinates:
         return np.asarray((self.share[:, None] * rows).T @ rows)
 
     def root(self, place: slice | Ints) -> Floats:
-        """Return rows whose cross products are the second moments of some coordinates."""
         return np.asarray(self._root[:, place])
 
     def fourth_moments(self, some: Sequence[slice | Ints]) -> list[float]:
@@ -212,7 +210,6 @@ class SummedCoordinates:
         return np.asarray(self.deviations[:, place].T @ self.deviations[:, place])
 
     def root(self, place: slice | Ints) -> Floats:
-        """Return rows whose cross products are the second moments of some coordinates."""
         return np.asarray(self.deviations[:, place])
 
     def fourth_moments(self, some: Sequence[slice | Ints]) -> list[float]:
@@ -231,7 +228,6 @@ class FourthPowers:
     values: Floats
 
     def merge(self, other: FourthPowers) -> FourthPowers:
-        """Return the sums over the rows of both."""
         return FourthPowers(self.mass + other.mass, self.values + other.values)
 
 

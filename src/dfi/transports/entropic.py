@@ -130,7 +130,6 @@ class EntropicTransport(FittedTransport):
 
     @property
     def reference(self) -> Reference:
-        """The law of a replacement latent coordinate."""
         return Reference.gaussian()
 
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:

@@ -25,7 +25,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from dfi._data.levels import constant_columns
 from dfi._data.moments import GroupedMomentsOf, MomentsOf
 from dfi._data.source import SAMPLE_ROWS, SAMPLE_SEED, MatrixSource
 from dfi._lines.base import Reference, ReferenceKind
-from dfi._parameters import one_of, validated_fields
+from dfi._parameters import check, validated_fields
 from dfi._scoring.geometry import MANY_COLUMNS, Geometry, components_of
 from dfi.transports.base import Transport
 from dfi.transports.blocks import (
@@ -152,7 +152,6 @@ class LinearTransport(StraightTransport):
 
     @property
     def rank(self) -> int:
-        """The rank of the correlation matrix above the relative floor."""
         return int(np.sum(self.eigenvalues > 0))
 
     @property
@@ -308,21 +307,13 @@ class Whitening(Transport):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        one_of("covariance", self.covariance, get_args(CovarianceKind))
+        # set_params may have changed what the constructor has checked
+        check(type(self).__name__, self.get_params(deep=False), optional=["random_state"])
         given: object = self.shrinkage
-        number = isinstance(given, int | float | np.number)
-        if given != "ledoit-wolf" and not (number and 0 <= given < 1):  # type: ignore[operator]
-            raise ValueError(
-                f"shrinkage must be a number in [0, 1) or 'ledoit-wolf', got {given!r}"
-            )
         if given and self.covariance not in ("auto", "sample", given):
             raise ValueError(
                 f"shrinkage={given!r} is of the sample correlation, not for covariance="
                 f"{self.covariance!r}: leave one of the two out"
-            )
-        if self.reference not in ("auto", "empirical", "gaussian"):
-            raise ValueError(
-                f"unknown reference {self.reference!r}: choose 'auto', 'empirical' or 'gaussian'"
             )
         check_components(self.components)
 
@@ -340,14 +331,6 @@ class _LinearDesign(Whitening):
     @property
     def disentangles_units(self) -> bool:
         return self.standardize and self.epsilon == 0 and not self.published
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        one_of("attribution", self.attribution, get_args(BlockAttribution))
-        if not isinstance(self.epsilon, int | float | np.number) or not (
-            0 <= self.epsilon < math.inf
-        ):
-            raise ValueError(f"epsilon must be a number of at least 0, got {self.epsilon!r}")
 
     def specification(self) -> Plain:
         return {
@@ -808,9 +791,6 @@ class Gaussian(_LinearDesign):
                 "the Gaussian bridge (epsilon > 0) couples X with N(0, I): "
                 "reference must be 'auto' or 'gaussian'"
             )
-        for label, count in (("n_draws", self.n_draws), ("n_smoothing", self.n_smoothing)):
-            if not isinstance(count, int | np.integer) or count < 1:
-                raise ValueError(f"{label} must be a whole number of 1 or more, got {count!r}")
 
     def check(self, *, transport_error: str, integration: Quadrature) -> None:
         super().check(transport_error=transport_error, integration=integration)
@@ -925,7 +905,6 @@ class _Sampled:
 
     @cached_property
     def pivot(self) -> Floats:
-        """The mean of the sample: near that of all rows."""
         return np.asarray(self.share @ self.rows)
 
 

@@ -39,7 +39,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dfi._lines.base import Reference
-from dfi._parameters import TABLE, argument, validated_fields
+from dfi._parameters import TABLE, argument, check, validated_fields
 from dfi.transports.base import Transport, UnsuitableTransportError, repeated_rows
 from dfi.transports.curved import CurvedTransport, differences, neighbours, uniform_reference
 from dfi.transports.margins import Margin, count_rows, fit_margin
@@ -158,7 +158,6 @@ class VineTransport(CurvedTransport):
 
     @property
     def reference(self) -> Reference:
-        """The law of a replacement latent coordinate."""
         return uniform_reference(self.n_latent) if self.uniform else Reference.gaussian()
 
     @property
@@ -298,8 +297,7 @@ class KnotheRosenblatt(Transport):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        if self.latent not in ("gaussian", "uniform"):
-            raise ValueError(f"latent must be 'gaussian' or 'uniform', got {self.latent!r}")
+        check("KnotheRosenblatt", {"latent": self.latent})
         if isinstance(self.order, str):
             raise TypeError(
                 f"order is the string {self.order!r}, which would be read letter by letter: "

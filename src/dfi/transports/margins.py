@@ -64,7 +64,6 @@ class Margin:
         return np.interp(scores, self.scores, self.values)
 
     def slopes(self) -> Floats:
-        """Return the slope of the value in the score between neighbouring knots."""
         return np.asarray(np.diff(self.values) / np.diff(self.scores))
 
     def slope(self, scores: Floats) -> Floats:

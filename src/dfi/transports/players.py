@@ -258,7 +258,6 @@ class StraightPlayers:
 
     @cached_property
     def background_rows(self) -> LatentRows:
-        """What Shapley values of the background are made of."""
         return self.latent_rows(self._background.matrix)
 
     def _lines(self, points: Floats) -> Lines:
@@ -411,7 +410,6 @@ class BlockPlayers:
 
     @cached_property
     def background_rows(self) -> LatentRows:
-        """What Shapley values of the background are made of."""
         return self.latent_rows(self._background.matrix)
 
     def _lines(self, matrix: Floats, latent: Floats) -> Lines:
@@ -524,7 +522,6 @@ class BlockPlayers:
         return whole
 
     def coalitions(self, matrix: Floats) -> _BlockGame:
-        """Return the model at rows that are mixed with those of the background."""
         return _BlockGame(self, matrix, self.transport.encode(matrix))
 
 

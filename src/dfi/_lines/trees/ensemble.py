@@ -143,7 +143,6 @@ class TreeEnsemble:
         return replace(self, value=self.value * factor, intercept=self.intercept * factor)
 
     def shifted(self, constant: float) -> TreeEnsemble:
-        """Return the ensemble plus a number, before the link."""
         return replace(self, intercept=self.intercept + constant)
 
     def tempered(self, factor: float) -> TreeEnsemble:
