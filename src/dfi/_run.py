@@ -282,7 +282,6 @@ def select(
 
     Examples
     --------
-    >>> import dfi
     >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
     >>> dfi.select(sample.X, sample.y, "loco", estimator="linear").selected
     ('x0',)
