@@ -18,7 +18,6 @@ from dfi._models.learners import no_learner_of, warn_of_refits
 from dfi._models.prepare import prepare
 from dfi._parameters import EPSILONS, argument, check_one, one_of, taken_by, validated, worded
 from dfi.inference.influence import InfluenceRows
-from dfi.inference.intervals import check_level
 from dfi.methods import resolve_methods
 from dfi.methods.base import summed, with_totals
 from dfi.methods.disentangled import Disentangled
@@ -122,7 +121,6 @@ def explain(
     True
     """
     given = dict(locals())
-    level = check_level(level)
     warn_of_refits(estimator, cv)
     method = Disentangled(**taken_by(Disentangled, given))
     method.check(prefit=isinstance(cv, str) and cv == "prefit")
@@ -183,7 +181,6 @@ def compare(
     True
     """
     given = dict(locals())
-    level = check_level(level)
     everything = isinstance(methods, str) and methods == "all"
     chosen = resolve_methods(methods)
     if isinstance(cv, str):
@@ -285,7 +282,6 @@ def select(
 
     Examples
     --------
-    >>> import dfi
     >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
     >>> dfi.select(sample.X, sample.y, "loco", estimator="linear").selected
     ('x0',)
@@ -360,7 +356,6 @@ def sensitivity(
     ('epsilon = 0', 'epsilon = 0.5')
     """
     given = dict(locals())
-    level = check_level(level)
     settings = {
         label: Disentangled(**taken_by(Disentangled, {**given, "transport": transport}))
         for label, transport in _settings(transports, epsilons, solved).items()
