@@ -16,8 +16,9 @@ from dfi._data.treatment import read_treatment, refuse_copies
 from dfi._models.fits import Cache
 from dfi._models.learners import predicts_classes, resolve_learner
 from dfi._models.predictor import predict_once
-from dfi._models.prepare import fits_of
+from dfi._models.prepare import fits_of, take_frame
 from dfi._models.pseudo import Overlap, fit_nuisances
+from dfi._models.seeds import Seeds
 from dfi._parameters import taken_by, validated
 from dfi._run import importances
 from dfi.inference.influence import InfluenceRows
@@ -28,6 +29,8 @@ from dfi.results.file import describe_setting
 from dfi.warnings import InferenceWarning, OverlapWarning, warn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dfi._data.everyday import Identifiers
     from dfi._data.outcome import Task as OutcomeTask
     from dfi._data.problem import Data, UnitsKind
@@ -62,6 +65,10 @@ boosting on 500 to 1000 rows .83 to .95.
 
 ROUNDING = 1e-9
 """Of the outcome's range, within which effects are all the same."""
+
+
+NAMED = ("y", "sample_weight", "frequency_weight", "treatment", "pseudo_outcome")
+"""What is named, not given, where rows are not in memory."""
 
 
 @validated
@@ -187,11 +194,10 @@ def effects(
     _check_given(y, treatment, pseudo_outcome)
     if pseudo_outcome is not None:
         _check_unused(treated, outcome_model, propensity_model)
+    told: Mapping[str, object] = {}
     if is_stream(X):
-        raise TypeError(
-            f"X is a {type(X).__name__}, a table that stays where it is, and effects takes tables "
-            "in memory: read it, or a random sample of its rows, into a data frame first"
-        )
+        arguments, told = take_frame(arguments, Seeds.of(random_state), named=NAMED)
+        X = arguments["X"]
     given = pseudo_outcome is not None
     if given:
         _check_pseudo(X, pseudo_outcome)
@@ -201,7 +207,7 @@ def effects(
         X, treatment = split_column(X, name, "treatment", "the treatment's column")
     arguments |= {"X": X, "y": pseudo_outcome if given else y, "task": task}
     beside = {"treatment": treatment, "propensity_model": propensity_model}
-    data = read_data(**taken_by(read_data, arguments), beside=beside)
+    data = replace(read_data(**taken_by(read_data, arguments), beside=beside), told=told)
     observed = data.outcome
     arms = None
     if not given:

@@ -478,6 +478,15 @@ COMMON: Mapping[str, Parameter] = {
     ),
     "rho": Parameter((CORRELATION,), "Correlation of X1 and X2."),
     "row": Parameter((Whole(0),), "Which row, by its position in the table; the first by default."),
+    "row_id": Parameter(
+        (Text("the name of a column"),),
+        (
+            "The column of ``X`` that says which row is which, where rows have no order of their "
+            "own (Spark, queries): rows are drawn by its values, and read in their order. Without "
+            "it rows are known by their places as long as they come in the same order at every "
+            "read, else by their content. It is no feature."
+        ),
+    ),
     "rows": Parameter(option="--rows"),
     "same_rows": Parameter((FLAG,)),
     "sample": Parameter((Whole(0),)),

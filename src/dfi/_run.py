@@ -86,6 +86,7 @@ def explain(
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     clusters: VectorLike = None,
+    row_id: str | None = None,
     missing: Missing = "indicator",
     identifiers: Identifiers = "drop",
     loss: LossLike = "auto",
@@ -104,8 +105,9 @@ def explain(
     X : dataframe or array of shape (n, d), or a table that is not in memory
         numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories, which are one
         unit each. Or the path of a file of Parquet, a pattern (``"data/*.parquet"``), a folder or a
-        list of paths; a polars LazyFrame, a DuckDB relation, a pyarrow Dataset, a dask.dataframe or
-        dask array: the transport is fitted from sums over all rows, wherever they are, and a random
+        list of paths; a polars LazyFrame, a pyarrow Dataset, anything with ``__arrow_c_stream__``
+        (a DuckDB relation, an Ibis table, a Daft frame); a table of Spark; a dask.dataframe or dask
+        array: the transport is fitted from sums over all rows, wherever they are, and a random
         sample of the rows is gathered to fit and explain models on.
 
     Returns
@@ -142,6 +144,7 @@ def compare(
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     clusters: VectorLike = None,
+    row_id: str | None = None,
     missing: Missing = "indicator",
     identifiers: Identifiers = "drop",
     loss: LossLike = "auto",
@@ -320,6 +323,7 @@ def sensitivity(
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     clusters: VectorLike = None,
+    row_id: str | None = None,
     missing: Missing = "indicator",
     identifiers: Identifiers = "drop",
     loss: LossLike = "auto",
@@ -812,6 +816,7 @@ def _specification(fits: Fits, method: Method, key: str) -> dict[str, object]:
         "random_state": fits.settings["random_state"],
         "n_rows": fits.n_rows,
         **({} if fits.data.fit is None else {"fit_rows": fits.data.n_fit}),
+        **fits.data.told,
         "n_features": len(fits.table.columns),
         "units": "groups" if fits.data.joint else "columns",
         "versions": versions(),
