@@ -204,6 +204,7 @@ LOSSES = (
 FORMS = ("auto", "extrapolated", "cross", "calibrated", "loco", "cpi")
 TRANSPORT_ERRORS = ("auto", "derived", "finite-difference", "jackknife", "ignore")
 ALTERNATIVES = Choice(("greater", "less", "two-sided"))
+ATTRIBUTIONS = Choice(("shares", "slopes"))
 
 COMMON: Mapping[str, Parameter] = {
     "X": Parameter(
@@ -585,11 +586,14 @@ COMMON: Mapping[str, Parameter] = {
 OWN: Mapping[tuple[str, str], Constraints] = {
     ("CPI", "n_permutations"): (Whole(2),),
     ("Change.test_any", "of"): (Choice(("change", "covariates", "concept")),),
+    ("Copula", "attribution"): (ATTRIBUTIONS,),
     ("DLOCO", "n_partners"): (Whole(2),),
     ("Importance.keep", "share"): (LEVEL,),
+    ("EntropicOT", "attribution"): (ATTRIBUTIONS,),
     ("Importance.local", "sample"): (COUNT,),
     ("Importance.minus", "other"): (IMPORTANCE,),
     ("Importance.top", "k"): (COUNT,),
+    ("KnotheRosenblatt", "attribution"): (ATTRIBUTIONS,),
     ("KnotheRosenblatt", "latent"): (Choice(("gaussian", "uniform")),),
     ("LocalAttributions.table", "layout"): (Choice(("long", "wide")),),
     ("Loss", "curvature"): (FUNCTION,),

@@ -117,7 +117,7 @@ def alternative_to(design: Transport) -> Transport | None:
     if not isinstance(design, Gaussian) or design.epsilon > 0:
         return None
     shared = {field.name for field in fields(Copula)} & {field.name for field in fields(design)}
-    return Copula(**{name: getattr(design, name) for name in shared - {"reference"}})
+    return Copula(**{name: getattr(design, name) for name in shared - {"reference", "attribution"}})
 
 
 def choose_transport(

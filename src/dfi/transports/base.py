@@ -43,6 +43,7 @@ from dfi._data.weights import read_weights
 from dfi._models.seeds import Seeds
 from dfi._parameters import TABLE, argument, one_of, worded
 from dfi._scoring.forms import CROSSED, AskedForm, ScoreForm
+from dfi._scoring.line_shares import Attribution
 from dfi._scoring.scores import TransportError
 from dfi.transports.covariance import Estimated
 
@@ -152,6 +153,8 @@ class Transport(TransformerMixin, BaseEstimator):
     """Whether scores can be differences of any loss, not of squared errors alone."""
     chooses: ClassVar[bool] = False
     """Whether the data decide which transport is fitted."""
+    attributions: ClassVar[tuple[str, ...]] = get_args(Attribution)
+    """What ``attribution`` may be."""
     spreads: ClassVar[bool] = False
     """Whether values of columns with levels are spread at random over their jumps."""
 
@@ -160,6 +163,7 @@ class Transport(TransformerMixin, BaseEstimator):
     shrinkage: float | Literal["ledoit-wolf"] | None = None
     n_draws: int = 1
     n_smoothing: int = 1
+    attribution: str = "shares"
     random_state: int | None = 0
 
     fitted_: FittedTransport
@@ -177,6 +181,7 @@ class Transport(TransformerMixin, BaseEstimator):
 
     def check_parameters(self) -> None:
         """Raise for parameters that no transport can have."""
+        one_of("attribution", self.attribution, self.attributions)
         Seeds.of(self.random_state)
 
     def check_columns(self, columns: Sequence[Column]) -> None:
@@ -426,6 +431,10 @@ class FittedTransport(ABC):
             """The law of a replacement latent coordinate."""
 
         @property
+        def deviation(self) -> Floats:
+            """The standard deviation of every column, of a transport with curves."""
+
+        @property
         def labels(self) -> Ints | None:
             """The dependence component of each coordinate; None where there are none."""
 
@@ -452,6 +461,11 @@ class FittedTransport(ABC):
     """Whether a refit, ``like`` this one, keeps coordinates of columns that do not vary there."""
     returns_rows: ClassVar[bool] = True
     """Whether the decoder gives the row that belongs to a latent row, not an average of rows."""
+
+    @property
+    def by_slopes(self) -> bool:
+        """Whether features receive squared slopes, as in the paper, not shares of a line."""
+        return self.design.attribution == "slopes"
 
     @property
     def n_latent(self) -> int:
@@ -505,7 +519,7 @@ class FittedTransport(ABC):
     @property
     def shares_variance(self) -> bool:
         """Whether attributed scores are averages of latent ones, so shares of the variance."""
-        return False
+        return not self.by_slopes
 
     @property
     def n_dependent(self) -> int:
