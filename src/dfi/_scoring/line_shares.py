@@ -102,7 +102,8 @@ class Path:
             return self.normal_variance(start, abs(tilt)) / tilt**2
         # The table's ends are those of the knots, not of the rows: rows do not depend on others.
         table = tables.of(self, abs(tilt))
-        return np.maximum(table(np.clip(start, grid[0], grid[-1])), 0.0) / tilt**2
+        variance = np.maximum(table(np.clip(start, grid[0], grid[-1])), 0.0)
+        return np.asarray(variance / tilt**2)
 
     def grid(self, width: float) -> Floats:
         """Return points close enough to interpolate a normal variance, constant beyond them."""
@@ -126,4 +127,4 @@ class Path:
         square = np.sum(
             level**2 * mass + 2.0 * level * slope * first + slope**2 * second, axis=1
         ) + np.sum(ends * outer**2, axis=1)
-        return np.maximum(square - mean**2, 0.0)
+        return np.asarray(np.maximum(square - mean**2, 0.0))

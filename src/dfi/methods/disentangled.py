@@ -190,12 +190,14 @@ class Disentangled(Method):
         """
         self._form(resolve_transport(self.transport), prefit=prefit)
 
-    def _row_plan(self, fits: Fits) -> RowPlan | None:
+    def _row_plan(self, fits: Fits, design: Transport) -> RowPlan | None:
         """Return which rows are explained and when to stop; None for all of them at once."""
         rows, asked, seed = fits.rows, self.explain_rows, fits.child(ORDER)
         n, here = fits.population.n_rows, len(rows)
         if asked == "default":
             asked = "auto" if n > source.LARGE_ROWS else None
+            if design.scored_rows is not None and n > design.scored_rows:
+                asked = design.scored_rows
         every = asked is None or (not isinstance(asked, str) and asked >= n)
         if every and here == n <= source.LARGE_ROWS and self.max_seconds is None:
             return None
@@ -353,7 +355,7 @@ class Disentangled(Method):
                 f"{argument('transport', 'gaussian')}, or leave {argument('units', 'columns')}, "
                 f"which adds up columns{worded(' by result.group()', '')}"
             )
-        return Plan(choice, form, extrapolates, blocks, groups, self._row_plan(fits))
+        return Plan(choice, form, extrapolates, blocks, groups, self._row_plan(fits, design))
 
     def explain(self, fits: Fits) -> Explained:
         """Fit the transport on the explained rows and score them.

@@ -25,7 +25,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeVar, cast, get_args
 
 import numpy as np
@@ -48,7 +48,7 @@ from dfi._scoring.scores import TransportError
 from dfi.transports.covariance import Estimated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
@@ -118,10 +118,11 @@ class TransportChoice:
 
     design: Transport
     reasons: tuple[str, ...] = ()
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
     def as_dict(self) -> Plain:
         """Return the choice for a result's diagnostics."""
-        return {"chosen": self.design.name, "why": list(self.reasons)}
+        return {"chosen": self.design.name, "why": list(self.reasons), **self.numbers}
 
 
 class Transport(TransformerMixin, BaseEstimator):
@@ -155,6 +156,8 @@ class Transport(TransformerMixin, BaseEstimator):
     """Whether the data decide which transport is fitted."""
     attributions: ClassVar[tuple[str, ...]] = get_args(Attribution)
     """What ``attribution`` may be."""
+    scored_rows: ClassVar[int | None] = None
+    """Rows above which scores are those of a random sample of so many, unless it is asked for."""
     spreads: ClassVar[bool] = False
     """Whether values of columns with levels are spread at random over their jumps."""
 

@@ -92,6 +92,11 @@ WeightedNodes: TypeAlias = tuple["Floats", "Floats"]
 class CurvedTransport(FittedTransport):
     """A fitted transport that is scored along the curves of its decoder."""
 
+    refit_rows: ClassVar[int] = JACKKNIFE_ROWS
+    """Rows on which the scores of refits are compared."""
+    refit_nodes: ClassVar[int | None] = None
+    """Most nodes of a curve there; None for as many as were found to be enough."""
+
     @property
     def draws_latents(self) -> bool:
         """Whether latent rows are draws, of which a row that counts ``w`` times has ``w``."""
@@ -103,7 +108,7 @@ class CurvedTransport(FittedTransport):
 
     def plain_scores(self, task: Task) -> Scores:
         copies = RowCopies.of(self, task.weights, task.explained)
-        scores = self._along_curves(task, copies)
+        scores = curves_of(self, task, copies)
         error = _round_trip(self, task)
         if error > ROUND_TRIP:
             warn(
@@ -114,28 +119,49 @@ class CurvedTransport(FittedTransport):
         return replace(scores, diagnostics={**scores.diagnostics, "round_trip_error": error})
 
     def jackknife(self, scores: Scores, task: Task) -> Scores:
-        options = replace(task.options, nodes=scores.n_nodes)
-        folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
+        """Compare refits on some of the rows, with the nodes that were found to be enough."""
+        nodes = scores.n_nodes
+        if self.refit_nodes is not None and task.options.nodes is None:
+            nodes = min(self.refit_nodes, nodes or self.refit_nodes)
+        options = replace(task.options, nodes=nodes)
+        folds = thin(task.folds, self.refit_rows, task.weights)
         factors = kept_factors(scores, task)
         thinned = replace(task, folds=folds, options=options, advance=None, factors=factors)
         copies = RowCopies.of(self, task.weights, task.explained)
+        changes: list[Floats] = []
 
-        def rescore(refit: CurvedTransport | None, rows: Ints | None) -> Floats:
+        def rescore(refit: FittedTransport | None, rows: Ints | None) -> Floats:
             del rows
             fitted = self if refit is None else refit
-            found = fitted._along_curves(thinned, copies, check=False)
+            found = curves_of(fitted, thinned, copies, check=False)
+            changes.append(np.hstack([found.latent, found.attributed]))
             return both_means(found, task)
 
-        return jackknifed(scores, task, task.child(1), self.design, self, rescore)
+        def noise() -> Floats:
+            # each refit's change is a mean over some rows, and has the error of one
+            base, *refits = changes
+            compared = np.unique(np.concatenate([fold.test for fold in folds]))
+            weights = task.weights.take(compared)
+            squares = [weights.standard_error(refit - base) ** 2 for refit in refits]
+            left_out = 1.0 - len(compared) / len(scores.rows)
+            return np.asarray(left_out * (len(refits) - 1) ** 2 * np.mean(squares, axis=0))
 
-    def _along_curves(self, task: Task, copies: RowCopies | None, *, check: bool = True) -> Scores:
-        # the same draws for every refit: only the transport differs
-        generator, matrix = np.random.default_rng(task.child(0)), task.matrix
-        if copies is not None:
-            return copies.scores(task, self, generator=generator, check=check)
-        latent = np.zeros((len(matrix), self.n_latent))
-        latent[task.explained] = self.encode(matrix[task.explained], generator)
-        return curve_scores(task, self, latent=latent, check=check)
+        few = sum(len(fold.test) for fold in folds) < sum(len(fold.test) for fold in task.folds)
+        told = noise if few else None
+        return jackknifed(scores, task, task.child(1), self.design, self, rescore, told)
+
+
+def curves_of(
+    transport: FittedTransport, task: Task, copies: RowCopies | None, *, check: bool = True
+) -> Scores:
+    """Score the rows of a task along curves."""
+    # the same draws for every refit: only the transport differs
+    generator, matrix = np.random.default_rng(task.child(0)), task.matrix
+    if copies is not None:
+        return copies.scores(task, transport, generator=generator, check=check)
+    latent = np.zeros((len(matrix), transport.n_latent))
+    latent[task.explained] = transport.encode(matrix[task.explained], generator)
+    return curve_scores(task, transport, latent=latent, check=check)
 
 
 def _round_trip(transport: FittedTransport, task: Task) -> float:
@@ -202,7 +228,7 @@ class RowCopies:
     def scores(
         self,
         task: Task,
-        transport: CurvedTransport,
+        transport: FittedTransport,
         *,
         generator: np.random.Generator,
         check: bool = True,
