@@ -100,7 +100,7 @@ def choose_transport(
         matrix, mass = matrix[repeated], np.ones(len(repeated))
     n = int(np.count_nonzero(mass))
     curved = curved_columns(matrix, mass, constant, columns)
-    if n < max(FEWEST_ROWS, 3 * np.count_nonzero(~constant)) or len(curved) == 0:
+    if n < max(FEWEST_ROWS, 3 * int(np.sum(~constant))) or len(curved) == 0:
         few = "no column without levels" if len(curved) == 0 else f"{n} rows"
         return TransportChoice(Gaussian(), (f"{few} to judge another map by: the linear map",))
     found = searched(matrix, mass, curved, constant, seed)

@@ -262,7 +262,7 @@ class CopulaTransport(StraightTransport):
         if self.reference.values is not None:
             nodes = spread_nodes(self.reference, j, EMPIRICAL_NODES)
             nodes = nodes / nodes.std()
-        for m in np.flatnonzero(decoder[:, j]):
+        for m in np.flatnonzero(decoder[:, j]).tolist():
             start = latent @ decoder[:, m] - latent[:, j] * decoder[m, j]
             found[:, m] = self.path(m).squared_slope(start, decoder[m, j], nodes, self.variances)
         return found
