@@ -458,6 +458,7 @@ class Disentangled(Method):
         )
         if choice.reasons:
             diagnostics["auto"] = choice.as_dict()
+            findings.append(choice.finding())
         members = unit_members(fits.data, groups if fits.data.joint else None)
         if members:
             diagnostics["units"] = members

@@ -40,6 +40,7 @@ from dfi._data.moments import TicketGroups
 from dfi._data.source import MatrixSource
 from dfi._data.table import GIB, Table, read_table
 from dfi._data.weights import read_weights
+from dfi._findings import Finding
 from dfi._models.seeds import Seeds
 from dfi._parameters import TABLE, argument, one_of, worded
 from dfi._scoring.forms import CROSSED, AskedForm, ScoreForm
@@ -123,6 +124,11 @@ class TransportChoice:
     def as_dict(self) -> Plain:
         """Return the choice for a result's diagnostics."""
         return {"chosen": self.design.name, "why": list(self.reasons), **self.numbers}
+
+    def finding(self) -> Finding:
+        """Return the choice as a result says it of itself."""
+        what = f"{argument('transport', 'auto')} took {self.design.name!r}: "
+        return Finding("transport", "note", what + "; ".join(self.reasons), self.numbers)
 
 
 class Transport(TransformerMixin, BaseEstimator):
