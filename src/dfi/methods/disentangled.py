@@ -14,8 +14,8 @@ from dfi._data.source import sampled_order, sampled_places, tickets
 from dfi._findings import warn_of
 from dfi._lines.choose import Quadrature
 from dfi._models.parallel import telling_bar
-from dfi._models.prepare import ORDER
 from dfi._models.predictor import UnpredictedError
+from dfi._models.prepare import ORDER
 from dfi._models.quality import averaged
 from dfi._parameters import TABLE, argument, validated_fields, worded
 from dfi._scoring.forms import CROSSED, Stretch

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dfi._types import Bools, Floats, Plain
     from dfi.transports.base import FittedTransport
 
-ERRORS = 3.5
+ERRORS = 2.5
 """Standard errors of likelihood that a potential has to gain."""
 
 FEWEST_ROWS = 100

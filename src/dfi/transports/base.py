@@ -44,7 +44,6 @@ from dfi._findings import Finding
 from dfi._models.seeds import Seeds
 from dfi._parameters import TABLE, argument, one_of, worded
 from dfi._scoring.forms import CROSSED, AskedForm, ScoreForm
-from dfi._scoring.line_shares import Attribution
 from dfi._scoring.scores import TransportError
 from dfi.transports.covariance import Estimated
 
@@ -160,8 +159,6 @@ class Transport(TransformerMixin, BaseEstimator):
     """Whether scores can be differences of any loss, not of squared errors alone."""
     chooses: ClassVar[bool] = False
     """Whether the data decide which transport is fitted."""
-    attributions: ClassVar[tuple[str, ...]] = get_args(Attribution)
-    """What ``attribution`` may be."""
     scored_rows: ClassVar[int | None] = None
     """Rows above which scores are those of a random sample of so many, unless it is asked for."""
     spreads: ClassVar[bool] = False
@@ -190,7 +187,6 @@ class Transport(TransformerMixin, BaseEstimator):
 
     def check_parameters(self) -> None:
         """Raise for parameters that no transport can have."""
-        one_of("attribution", self.attribution, self.attributions)
         Seeds.of(self.random_state)
 
     def check_columns(self, columns: Sequence[Column]) -> None:

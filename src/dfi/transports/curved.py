@@ -32,7 +32,7 @@ import copy
 import inspect
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, TypeGuard, get_args
 
 import numpy as np
 from joblib import delayed
@@ -43,9 +43,10 @@ from dfi._lines.choose import is_smooth
 from dfi._lines.quadrature import DEFAULT_NODES, equal_nodes, gauss_nodes
 from dfi._models.parallel import in_parallel
 from dfi._models.predictor import Predictor
+from dfi._parameters import one_of
 from dfi._scoring.error import CheckedRows, LineError, same, settle_nodes
 from dfi._scoring.forms import calibrated, change_product, influence
-from dfi._scoring.line_shares import line_shares, node_variance
+from dfi._scoring.line_shares import Attribution, line_shares, node_variance
 from dfi._scoring.scores import (
     FoldScores,
     Scores,
@@ -523,6 +524,10 @@ class Custom(Transport):
     def attribution(self) -> str:  # type: ignore[override]
         """What features receive of a latent score."""
         return str(getattr(self.transport, "attribution", "shares"))
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        one_of("attribution", self.attribution, get_args(Attribution))
 
     name: ClassVar[str] = "custom"
     straight: ClassVar[bool] = False

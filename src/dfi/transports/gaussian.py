@@ -327,7 +327,6 @@ class Whitening(Transport):
 class _LinearDesign(Whitening):
     standardize: bool
     attribution: BlockAttribution = "direction"
-    attributions: ClassVar[tuple[str, ...]] = get_args(BlockAttribution)
 
     @property
     def disentangles_units(self) -> bool:
