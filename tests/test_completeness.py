@@ -27,6 +27,7 @@ TRANSPORTS = {
     "gaussian": dfi.transports.Gaussian(),
     "bridge": dfi.transports.Gaussian(epsilon=0.5, n_draws=1, n_smoothing=8),
     "copula": dfi.transports.Copula(),
+    "brenier": dfi.transports.Brenier(penalty=0.1, margins=False),
     "entropic": dfi.transports.EntropicOT(epsilon=5.0, n_targets=256),
     "knothe-rosenblatt": dfi.transports.KnotheRosenblatt(),
     "semicontinuous": dfi.transports.Semicontinuous(),

@@ -339,7 +339,7 @@ def sensitivity(
     Parameters
     ----------
     transports : sequence, optional
-        Names or transports.
+        Names or transports; without ``epsilons`` "gaussian", "copula" and "brenier" by default.
     epsilons : sequence of float, optional
         Entropy weights: of the Gaussian bridge, or with ``solved=True`` of entropic transport
         solved on the rows (0 is plain whitening in both cases).
@@ -350,7 +350,8 @@ def sensitivity(
     -------
     Results
         By setting. One that the data do not allow (too few rows for an entropic kernel, a missing
-        package) is in ``skipped`` with its reason.
+        package) is in ``skipped`` with its reason. Printed, it says whether the leading features
+        depend on the setting (:attr:`Results.dependence`).
 
     Examples
     --------
@@ -384,8 +385,11 @@ def sensitivity(
 def _settings(
     transports: Sequence[TransportLike] | None, epsilons: Sequence[float] | None, solved: bool
 ) -> dict[str, Transport]:
-    if (transports is None) == (epsilons is None):
+    """Return the transports by label."""
+    if transports is not None and epsilons is not None:
         raise TypeError(f"pass either {argument('transports', ...)} or {argument('epsilons', ...)}")
+    if epsilons is None and transports is None:
+        transports = COMPARED
     name, given = ("epsilons", epsilons) if transports is None else ("transports", transports)
     if isinstance(given, str) or not isinstance(given, Iterable):
         shown = given if name == "epsilons" else repr(given)
@@ -412,6 +416,9 @@ def _settings(
         raise ValueError("there is no setting to compare: the list is empty")
     return found
 
+
+COMPARED = ("gaussian", "copula", "brenier")
+"""Transports that sensitivity compares unless others are asked for: all free of an order."""
 
 KEPT_CELLS, FEWEST_KEPT = 100_000, 200
 """Influence values of single rows that a result of a large table keeps, of each kind: 800 kB; and
