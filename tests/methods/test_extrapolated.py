@@ -12,9 +12,9 @@ import dfi
 from dfi._data.weights import Weights
 from dfi._models.fits import Cache
 from dfi._models.prepare import prepare
+from dfi._models.crossfit import split_variance
 from dfi._scoring.scores import Scores
 from dfi.methods import Disentangled
-from dfi.methods.disentangled import split_variance
 
 SAMPLE = dfi.datasets.m1(150, d=4, rho=0.5, random_state=0)
 SHRUNK = Ridge(40.0)
@@ -112,7 +112,7 @@ def test_scores_of_smaller_models_that_are_larger_lower_none_together():
 
 
 @pytest.mark.parametrize(
-    ("halvings", "correlation"), [((3,), 0.6), ((3, 3), 0.6), ((3, 3, 3, 3), 0.8), ((), 0.0)]
+    ("halvings", "correlation"), [((3,), 0.5), ((3, 3), 0.5), ((3, 3, 3, 3), 0.8), ((), 0.0)]
 )
 def test_variance_over_splits_is_that_of_the_mean_over_halvings(halvings, correlation):
     """By simulation: halvings have their split in common, whatever they have of their own."""
@@ -197,8 +197,25 @@ def test_what_no_model_reads_scores_exactly_0():
 
 def test_explain_and_compare_agree_with_the_default_learner():
     rows = dfi.datasets.m1(200, d=3, rho=0.5, random_state=4)
-    one = dfi.explain(rows.X, rows.y, diagnose=False)
+    # what is compared shares one split, and explain alone takes two of so few rows
+    one = dfi.explain(rows.X, rows.y, diagnose=False, n_repeats=3)
     other = dfi.compare(rows.X, rows.y, [Disentangled(diagnose=False)]).results["dfi"]
     assert one.spec["form"] == other.spec["form"] == "extrapolated"
     np.testing.assert_allclose(other.scores, one.scores, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(other.se, one.se, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "classes", "expected"),
+    [(120, 3, False, 6), (401, 3, False, 3), (400, 16, False, 3), (120, 3, True, 3)],
+)
+def test_rows_of_small_tables_are_split_twice(rows, columns, classes, expected):
+    generator = np.random.default_rng(0)
+    X, y = generator.standard_normal((rows, columns)), generator.standard_normal(rows)
+    given = {"most_splits": 2, "task": "auto"}
+    fits = prepare(X, (y > 0).astype(str) if classes else y, **given)
+    assert fits.settings["n_repeats"] == expected
+    assert len(fits.repeats) == expected // 3
+    # methods that refit, and who asks for a number, get what they ask for
+    assert len(prepare(X, y).repeats) == 1
+    assert len(prepare(X, y, n_repeats=3, most_splits=2).repeats) == 1

@@ -191,7 +191,8 @@ def wald_interval(
         :math:`(-\infty, \hat\phi + z_{1-\alpha}\hat\sigma]`.
     nonnegative : bool, default=True
         Whether the parameter cannot be negative: endpoints are then projected on
-        :math:`[0, \infty)`.
+        :math:`[0, \infty)`, but for a lower end that would leave a negative estimate outside of its
+        own interval: it is the estimate.
     critical : float, optional
         Critical value to use in place of the normal quantile (simultaneous bands).
     skewness : ndarray, optional
@@ -232,7 +233,7 @@ def wald_interval(
     if alternative == "greater":
         high = np.where(known, np.inf, np.nan)
     if nonnegative:
-        low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
+        low, high = np.maximum(low, np.minimum(estimate, 0.0)), np.maximum(high, 0.0)
     return np.asarray(low), np.asarray(high)
 
 
