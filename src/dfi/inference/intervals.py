@@ -3,7 +3,8 @@ r"""Intervals that respect the parameter space, one unit at a time or for all un
 For a score :math:`\hat\phi` with standard error :math:`\hat\sigma` and level
 :math:`1-\alpha` the two-sided interval is
 :math:`\hat\phi \pm z_{1-\alpha/2}\,\hat\sigma`. Importance scores are non-negative, so the
-endpoints (never the score) are projected on :math:`[0, \infty)`.
+endpoints (never the score) are projected on :math:`[0, \infty)`; the interval of a negative score
+begins at the score.
 
 **Skewness.** Influence values of squared signals are skewed, and so are their means: the Wald
 interval of a mean of positively skewed values misses almost always on one side. With the true
