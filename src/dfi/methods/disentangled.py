@@ -419,7 +419,6 @@ class Disentangled(Method):
             parts: Parts | None = None
             if task.by_unit and task.loss.has_generator:
                 parts = explained_parts(replace(task, folds=models), transport, scores, seed)
-                parts = parts.with_error(scores, weights.take(scores.rows))
             if extrapolates:
                 lesser = replace(
                     task, folds=smaller, transport_error="ignore", readings=LineModels()
@@ -427,7 +426,11 @@ class Disentangled(Method):
                 of_smaller = transport.score(lesser)
                 scores = of_models.extrapolated(of_smaller, weights.take(of_models.rows))
                 if parts is not None:
-                    parts = parts.extrapolated(explained_parts(lesser, transport, of_smaller, seed))
+                    smaller_parts = explained_parts(lesser, transport, of_smaller, seed, of_models)
+                    parts = parts.extrapolated(smaller_parts)
+            if parts is not None:
+                # that of the larger models, once: it does not depend on how much they have learned
+                parts = parts.with_error(of_models, weights.take(of_models.rows))
         if self.additive and parts is not None:
             scores = parts.as_scores(scores)
         totals = loss_totals(fits, models, form)

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel
+    from dfi._models.crossfit import FoldModels
     from dfi._scoring.forms import ScoreForm, Stretch
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Floats, Ints
@@ -196,9 +197,17 @@ def _with_split(
 
 
 def explained_parts(
-    task: Task, transport: FittedTransport, scores: Scores, seed: np.random.SeedSequence
+    task: Task,
+    transport: FittedTransport,
+    scores: Scores,
+    seed: np.random.SeedSequence,
+    order: Scores | None = None,
 ) -> Parts:
-    """Return what each unit has of what the models explain, by rows."""
+    """Return what each unit has of what the models explain, by rows.
+
+    Smaller models walk as the larger ones do, whose scores are the ``order``: of twice the one less
+    the other little of the walks' noise is left.
+    """
     known = scores.known
     rows, mass = scores.rows, task.weights.values
     shares = mass[rows] / mass[rows].sum()
@@ -207,9 +216,10 @@ def explained_parts(
     chance = _chances(shares, n_units)
     generator = np.random.default_rng(seed)
     drawn = np.flatnonzero(generator.random(len(rows)) < chance)
-    seeds = seed.spawn(len(task.folds))
+    seeds = _seeds(task.folds, seed)
     # orders are drawn for units as they rank, whatever the order of the columns
-    rank = np.argsort(np.argsort(-(shares @ known.latent), kind="stable"))
+    leading = known if order is None else order.known
+    rank = np.argsort(np.argsort(-(shares @ leading.latent), kind="stable"))
     standing = mass.copy()
     standing[rows] /= np.maximum(chance, np.finfo(float).tiny)
     given = rows[drawn], rows, standing, task, transport, level, rank
@@ -249,6 +259,21 @@ def explained_parts(
         by_repeat,
         by_repeat @ shares.T + weights.mean(attributed) - weights.mean(moved),
     )
+
+
+def _seeds(
+    folds: Sequence[FoldModels], seed: np.random.SeedSequence
+) -> list[np.random.SeedSequence]:
+    """Return a seed for each fold, by the rows that it holds out and how often it has done so."""
+    seen: dict[tuple[int, int], int] = {}
+    found = []
+    for fold in folds:
+        key = int(fold.test.min(initial=0)), int(fold.test.sum())
+        seen[key] = seen.get(key, -1) + 1
+        found.append(
+            np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *key, seen[key]))
+        )
+    return found
 
 
 def _chances(shares: Floats, n_units: int) -> Floats:
