@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import LinearRegression, Ridge
 
 import dfi
@@ -219,3 +220,30 @@ def test_rows_of_small_tables_are_split_twice(rows, columns, classes, expected):
     # methods that refit, and who asks for a number, get what they ask for
     assert len(prepare(X, y).repeats) == 1
     assert len(prepare(X, y, n_repeats=3, most_splits=2).repeats) == 1
+
+
+class Truth(RegressorMixin, BaseEstimator):
+    """A regression that is known, whatever it is fitted on."""
+
+    def fit(self, X, y):
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def predict(self, X):
+        return 1.5 * np.sin(1.3 * X[:, 0]) + 0.6 * X[:, 1] ** 2 + 0.8 * X[:, 2]
+
+
+def test_nothing_left_to_learn_leaves_scores_and_errors_of_shares():
+    """The transport's error counts once in extrapolated shares, and walks are the same."""
+    generator = np.random.default_rng(1)
+    X = generator.standard_normal((300, 4))
+    for j in range(1, 4):
+        X[:, j] = 0.6 * X[:, j - 1] + 0.8 * X[:, j]
+    y = Truth().predict(X) + generator.standard_normal(300)
+    cross, far = (
+        dfi.explain(X, y, Truth(), form=form, diagnose=False) for form in ("cross", "extrapolated")
+    )
+    np.testing.assert_allclose(far.scores, cross.scores, rtol=1e-9)
+    np.testing.assert_allclose(far.se, cross.se, rtol=1e-9)
+    for column in ("share", "se"):
+        np.testing.assert_allclose(far.shares()[column], cross.shares()[column], rtol=1e-7)

@@ -216,7 +216,8 @@ def explained_parts(
     chance = _chances(shares, n_units)
     generator = np.random.default_rng(seed)
     drawn = np.flatnonzero(generator.random(len(rows)) < chance)
-    seeds = _seeds(task.folds, seed)
+    repeats = None if order is None else len(order.latent_by_repeat)
+    seeds = _seeds(task.folds, seed, repeats)
     # orders are drawn for units as they rank, whatever the order of the columns
     leading = known if order is None else order.known
     rank = np.argsort(np.argsort(-(shares @ leading.latent), kind="stable"))
@@ -262,16 +263,20 @@ def explained_parts(
 
 
 def _seeds(
-    folds: Sequence[FoldModels], seed: np.random.SeedSequence
+    folds: Sequence[FoldModels], seed: np.random.SeedSequence, repeats: int | None
 ) -> list[np.random.SeedSequence]:
-    """Return a seed for each fold, by the rows that it holds out and how often it has done so."""
+    """Return a seed for each fold, by the rows that it holds out and how often it has done so.
+
+    Up to ``repeats`` of them differ: as many as there are of larger models.
+    """
     seen: dict[tuple[int, int], int] = {}
     found = []
     for fold in folds:
         key = int(fold.test.min(initial=0)), int(fold.test.sum())
         seen[key] = seen.get(key, -1) + 1
+        number = seen[key] if repeats is None else min(seen[key], repeats - 1)
         found.append(
-            np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *key, seen[key]))
+            np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *key, number))
         )
     return found
 
