@@ -14,9 +14,9 @@ import numpy as np
 from dfi._data import source
 from dfi._data.frames import is_table
 from dfi._data.groups import read_groups
+from dfi._models.crossfit import MOST_SPLITS
 from dfi._models.learners import no_learner_of, warn_of_refits
 from dfi._models.prepare import prepare
-from dfi._models.crossfit import MOST_SPLITS
 from dfi._parameters import EPSILONS, argument, check_one, one_of, taken_by, validated, worded
 from dfi.inference.influence import InfluenceRows
 from dfi.methods import resolve_methods

@@ -11,9 +11,9 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 import dfi
 from dfi._data.weights import Weights
+from dfi._models.crossfit import split_variance
 from dfi._models.fits import Cache
 from dfi._models.prepare import prepare
-from dfi._models.crossfit import split_variance
 from dfi._scoring.scores import Scores
 from dfi.methods import Disentangled
 

@@ -22,8 +22,8 @@ from dfi._data.outcome import Outcome
 from dfi._data.source import LARGE_ROWS
 from dfi._data.table import refused_columns
 from dfi._data.text import find_dates
-from dfi._models.prepare import prepare
 from dfi._models.crossfit import MOST_SPLITS
+from dfi._models.prepare import prepare
 from dfi._run import refusal
 from dfi._scoring.forms import CROSSED
 from dfi.cli.columns import is_time

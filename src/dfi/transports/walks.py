@@ -46,8 +46,8 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_array
 
 from dfi._lines.base import blocks
-from dfi._models.parallel import in_parallel
 from dfi._models.crossfit import split_variance
+from dfi._models.parallel import in_parallel
 from dfi._scoring.forms import explained_rows
 from dfi._scoring.scores import fold_lines, partners, pool
 
