@@ -423,6 +423,7 @@ COMMON: Mapping[str, Parameter] = {
         ),
         option="--missing",
     ),
+    "most_splits": Parameter((COUNT,)),
     "n": Parameter((COUNT,), "Rows."),
     "n_draws": Parameter((COUNT,)),
     "n_folds": Parameter((Whole(2),)),
@@ -436,9 +437,10 @@ COMMON: Mapping[str, Parameter] = {
             "their spread is reported, and part of the standard errors. Every repeat splits the "
             'rows anew, except with ``estimator="auto"`` and ``cv=5``: there every third does, '
             "and the two after it only halve the training rows in another way, with the models "
-            "that are there already. By default 3 in that case, up to 5,000 rows, and 1 "
-            "otherwise; 5 where groups are units and ``cv`` is a number, because their scores "
-            "differ from split to split."
+            "that are there already. By default 3 in that case, up to 5,000 rows (6, two splits, "
+            "up to 400 rows and few columns, unless there are classes), and 1 otherwise; 5 where "
+            "groups are units and ``cv`` is a number, because their scores differ from split to "
+            "split."
         ),
         option="--repeats",
     ),

@@ -14,6 +14,7 @@ import numpy as np
 from dfi._data import source
 from dfi._data.frames import is_table
 from dfi._data.groups import read_groups
+from dfi._models.crossfit import MOST_SPLITS
 from dfi._models.learners import no_learner_of, warn_of_refits
 from dfi._models.prepare import prepare
 from dfi._parameters import EPSILONS, argument, check_one, one_of, taken_by, validated, worded
@@ -126,7 +127,7 @@ def explain(
     warn_of_refits(estimator, cv)
     method = Disentangled(**taken_by(Disentangled, given))
     method.check(prefit=isinstance(cv, str) and cv == "prefit")
-    fits = prepare(**taken_by(prepare, given), samples=True)
+    fits = prepare(**taken_by(prepare, given), samples=True, most_splits=MOST_SPLITS)
     return importances(fits, method, level, keep_rows=keep_rows)[method.name]
 
 
@@ -367,7 +368,7 @@ def sensitivity(
     }
     warn_of_refits(estimator, cv)
     next(iter(settings.values())).check(prefit=isinstance(cv, str) and cv == "prefit")
-    fits = prepare(**taken_by(prepare, given))
+    fits = prepare(**taken_by(prepare, given), most_splits=MOST_SPLITS)
     results: dict[str, Importance] = {}
     skipped: dict[str, str] = {}
     for label, method in settings.items():

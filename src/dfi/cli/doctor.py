@@ -22,6 +22,7 @@ from dfi._data.outcome import Outcome
 from dfi._data.source import LARGE_ROWS
 from dfi._data.table import refused_columns
 from dfi._data.text import find_dates
+from dfi._models.crossfit import MOST_SPLITS
 from dfi._models.prepare import prepare
 from dfi._run import refusal
 from dfi._scoring.forms import CROSSED
@@ -142,6 +143,7 @@ def examine(request: Request, console: Console, settings: dict[str, Any]) -> Tab
             n_repeats=repeats,
             explain_rows=method.explain_rows,
             samples=True,
+            most_splits=MOST_SPLITS,
         )
         reason = refusal(method, fits)
         if reason is not None:

@@ -13,6 +13,7 @@ from dfi._data.problem import covering, group_blocks
 from dfi._data.source import sampled_order, sampled_places, tickets
 from dfi._findings import warn_of
 from dfi._lines.choose import Quadrature
+from dfi._models.crossfit import split_variance
 from dfi._models.parallel import telling_bar
 from dfi._models.predictor import UnpredictedError
 from dfi._models.prepare import ORDER
@@ -67,12 +68,6 @@ FEWEST_COUNTED = 20
 
 LEADING = 3
 """Scores that are shown as they settle."""
-
-SHARED_BY_HALVINGS = 0.6
-"""Correlation of scores by halvings of the same split, of four tables, 8 splits each."""
-
-ENOUGH_SPLITS = 3
-"""Splits of which the deviation of scores is known as well as from three halvings of one."""
 
 CURVE_ERROR = 0.9
 """Error of what extrapolation adds, of it: of 1/(2^r - 1) about 1, r of 1/2, 1 and 2.
@@ -424,7 +419,6 @@ class Disentangled(Method):
             parts: Parts | None = None
             if task.by_unit and task.loss.has_generator:
                 parts = explained_parts(replace(task, folds=models), transport, scores, seed)
-                parts = parts.with_error(scores, weights.take(scores.rows))
             if extrapolates:
                 lesser = replace(
                     task, folds=smaller, transport_error="ignore", readings=LineModels()
@@ -432,7 +426,11 @@ class Disentangled(Method):
                 of_smaller = transport.score(lesser)
                 scores = of_models.extrapolated(of_smaller, weights.take(of_models.rows))
                 if parts is not None:
-                    parts = parts.extrapolated(explained_parts(lesser, transport, of_smaller, seed))
+                    smaller_parts = explained_parts(lesser, transport, of_smaller, seed, of_models)
+                    parts = parts.extrapolated(smaller_parts)
+            if parts is not None:
+                # that of the larger models, once: it does not depend on how much they have learned
+                parts = parts.with_error(of_models, weights.take(of_models.rows))
         if self.additive and parts is not None:
             scores = parts.as_scores(scores)
         totals = loss_totals(fits, models, form)
@@ -499,7 +497,7 @@ class Disentangled(Method):
             part = replace(part, latent=replace(part.latent, totals=totals))
         if parts is not None and part.latent is not None:
             own = weights.take(scores.rows)
-            parts = parts.of_units(membership, own)
+            parts = parts.of_units(membership, own, fits.halvings)
             latent = replace(part.latent, parts=parts.latent)
             part = replace(part, parts=parts.attributed, latent=latent)
         return Explained(part, models, transport, scores, membership)
@@ -623,34 +621,6 @@ def learning_state(
     elif gained > max(SURE_GAIN * error, FLAT):
         state, words = "rising", f"scores still rise with more rows, read them as at least: {came}"
     return {"state": state, "gained": gained, "error": error, "words": words}
-
-
-def split_variance(by_repeat: Floats, halvings: Sequence[int]) -> Floats:
-    r"""Return the variance that the split of the rows adds to scores averaged over repeats.
-
-    :math:`s_B^2 / R` for ``R`` splits, :math:`s_B` the deviation of their scores. Of a split whose
-    training rows are halved in several ways (``halvings``, for each split) only the halvings are
-    seen, with :math:`w^2` the variance of scores within splits, and halvings of one split have much
-    in common: with a correlation of :math:`\rho` (:data:`SHARED_BY_HALVINGS`) the mean over ``R``
-    halvings of ``S`` splits has
-
-    .. math:: w^2 \left(\frac{1}{R} + \frac{\rho}{1 - \rho} \frac{1}{S}\right).
-
-    From :data:`ENOUGH_SPLITS` whole splits on their own deviation tells it.
-    """
-    count = len(by_repeat)
-    if count < 2:
-        return np.zeros(by_repeat.shape[1])
-    if not halvings or count == len(halvings):
-        return np.asarray(by_repeat.var(axis=0, ddof=1) / count)
-    parts = np.split(by_repeat, np.cumsum(halvings)[:-1])
-    splits = len(parts)
-    if splits >= ENOUGH_SPLITS:
-        means = np.stack([part.mean(axis=0) for part in parts])
-        return np.asarray(means.var(axis=0, ddof=1) / splits)
-    squares = sum(((part - part.mean(axis=0)) ** 2).sum(axis=0) for part in parts)
-    shared = SHARED_BY_HALVINGS / (1.0 - SHARED_BY_HALVINGS) / splits
-    return np.asarray(squares / (count - splits) * (1.0 / count + shared))
 
 
 def widened(influence: Floats, variance: Floats, weights: Weights) -> Floats:

@@ -91,7 +91,7 @@ UNITS = (
     Column("ci_low", "Lower end of the score's interval.", shown=DETAIL, label="score low"),
     Column("ci_high", "Upper end of the score's interval.", shown=DETAIL, label="score high"),
     Column("z", "Score over its standard error.", "statistic", DETAIL),
-    Column("p", "p-value of the score.", "probability", DETAIL),
+    Column("p", "p-value of the score: one-sided, that it is above 0.", "probability", DETAIL),
     P_ADJ,
     Column("rank_low", "Best rank that the unit may have.", "rank", PAGE, "rank from"),
     Column("rank_high", "Worst rank that the unit may have.", "rank", PAGE, "rank to"),
@@ -118,6 +118,9 @@ SHARES = (
     Column("se", "Standard error of the share.", "share", TABLE),
     Column("ci_low", "Lower end of the share's interval.", "share", TABLE),
     Column("ci_high", "Upper end of the share's interval.", "share", TABLE),
+    Column("z", "Share over its standard error.", "statistic", TABLE),
+    Column("p", "p-value of the share: one-sided, that it is above 0.", "probability", TABLE),
+    replace(P_ADJ, shown=TABLE),
 )
 """``result.shares()``."""
 

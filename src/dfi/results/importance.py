@@ -26,12 +26,14 @@ from dfi.results.file import FileFormatError, freeze, pack, read_file, thaw, unp
 from dfi.results.tables import (
     NO_SIGNAL,
     ShareOf,
+    contrast_of,
     full_table,
     headline,
     rank_table,
     ratios,
     share_table,
     total_estimate,
+    unknown_total,
 )
 from dfi.results.text import result_text
 from dfi.results.trust import findings_of, trust_of
@@ -357,7 +359,8 @@ class Importance:
         Returns
         -------
         frame
-            Columns feature, share, se, ci_low, ci_high, in the order of ``names``.
+            Columns feature, share, se, ci_low, ci_high, z, p and Holm's p_adj, in the order of
+            ``names``. Tests are one-sided: that a share is above 0.
 
         Raises
         ------
@@ -371,18 +374,15 @@ class Importance:
 
         Examples
         --------
-        >>> result.shares().round(2)
+        >>> result.shares().iloc[:, :5].round(2)
           feature  share    se  ci_low  ci_high
         0      x0   0.69  0.02    0.65     0.73
         1      x1   0.31  0.02    0.27     0.36
-        2      x2  -0.00  0.00    0.00     0.01
+        2      x2  -0.00  0.00   -0.00     0.01
         """
         columns = share_table(self, of, level)
         if not columns:
-            raise ValueError(
-                f"this result does not hold what shares of {of!r} are of (differences do not, nor "
-                "results of earlier versions): use of='sum'"
-            )
+            raise ValueError(unknown_total(of))
         if np.isnan(columns["share"]).all():
             warn(NOTHING_EXPLAINED.replace("what is explained", _TOTALS[of]), InferenceWarning)
         return self._frame(columns, SHARES)
@@ -579,7 +579,7 @@ class Importance:
           feature  ci_low  ci_high
         0      x0    14.3     19.6
         1      x1     5.8      9.5
-        2      x2     0.0      0.0
+        2      x2    -0.0      0.0
         >>> wider = result.interval(0.9, simultaneous=True)
         >>> bool(wider["ci_high"][0] > result.interval(0.9)["ci_high"][0])
         True
@@ -636,8 +636,8 @@ class Importance:
         return self._frame({"score": self.scores, **tests}, TESTS)
 
     @validated
-    def contrast(self, a: str, b: str) -> Estimate:
-        """Return the score of ``a`` minus the score of ``b`` with its inference.
+    def contrast(self, a: str, b: str, of: ShareOf | None = None) -> Estimate:
+        """Return the score of ``a`` minus the score of ``b``, or of their shares, with inference.
 
         The interval is two-sided at the level of the result, the test two-sided. With a
         degenerate unit the difference has no standard error.
@@ -650,6 +650,8 @@ class Importance:
         ----------
         a, b : str
             Names of two units.
+        of : {None, "explained", "null", "sum"}, default=None
+            Compare shares of this total (:meth:`shares`), not scores.
 
         Returns
         -------
@@ -661,15 +663,15 @@ class Importance:
         >>> difference = result.contrast("x0", "x1")
         >>> round(difference.value), difference.p < 0.001
         (9, True)
+        >>> round(result.contrast("x0", "x1", of="explained").value, 2)
+        0.37
         """
         first, second = self._position(a), self._position(b)
         if first == second:
             raise ValueError(f"contrast needs two different units, got {a!r} twice")
         signs = np.zeros((1, len(self.names)))
         signs[0, first], signs[0, second] = 1.0, -1.0
-        found = estimate_one(
-            self.basis.summed(signs), level=self.level, alternative="two-sided", nonnegative=False
-        )
+        found = contrast_of(self, of, signs)
         if self.degenerate[first] or self.degenerate[second]:
             nan = float("nan")
             found = Estimate(found.value, nan, nan, nan, nan, nan, self.level)
