@@ -279,8 +279,9 @@ def explain(
             null=null_label(result.spec),
             trust=str(result.trust),
         )
-        if kept is not None:
-            print_lines(repr(kept))
+        for further in (kept, *sections):
+            if further is not None:
+                print_lines(repr(further))
 
     r2 = finite(quality.r2)
     run.end(

@@ -337,11 +337,17 @@ class _Pairs:
             )
         rows, latent, by_repeat = pool(task.folds, beyond, mass)
         weights = task.weights.take(rows)
-        corrections = self._corrections(task, found)
-        _, first, of_repeats = pool(task.folds, [both[0] for both in corrections], mass)
-        _, centred, _ = pool(task.folds, [both[1] for both in corrections], mass)
-        latent = latent + first + centred - weights.mean(centred)
-        by_repeat = by_repeat + of_repeats
+        terms = projection_terms(
+            task,
+            self.additive,
+            [one.beyond for one in found],
+            [one.values for one in found],
+            [one.additive for one in found],
+        )
+        _, first, of_repeats = pool(task.folds, [both[0] for both in terms], mass)
+        _, centred, _ = pool(task.folds, [both[1] for both in terms], mass)
+        latent = latent - first - centred + weights.mean(centred)
+        by_repeat = by_repeat - of_repeats
         _, raw, _ = pool(task.folds, whole, mass)
         _, of_rows, _ = pool(task.folds, explained, mass)
         _, effects, _ = pool(task.folds, [one.beyond.mean(axis=0) for one in found], mass)
@@ -401,34 +407,6 @@ class _Pairs:
             advance(len(fold.test))
         return _Fold(values, parts, whole, beyond, planes)
 
-    def _corrections(self, task: Task, found: Sequence[_Fold]) -> list[tuple[Floats, Floats]]:
-        """Return what the estimated projection adds to rows, fold by fold.
-
-        For the regression's error, and for that of the projection itself.
-        """
-        shape = len(task.explained), len(self.space.pairs)
-        corrections: list[tuple[Floats, Floats]] = [(np.zeros(0), np.zeros(0))] * len(found)
-        for repeat in {fold.repeat for fold in task.folds}:
-            own = [number for number, fold in enumerate(task.folds) if fold.repeat == repeat]
-            places = [np.searchsorted(task.explained, task.folds[k].test) for k in own]
-            projected = np.empty((2, *shape))
-            for side in (0, 1):
-                effects = np.zeros(shape)
-                for k, place in zip(own, places, strict=True):
-                    effects[place] = found[k].beyond[side]
-                projected[side] = self.additive.project(effects)
-            for k, place in zip(own, places, strict=True):
-                one, y = found[k], task.y[task.folds[k].test]
-                both = projected[::-1, place]
-                corrections[k] = tuple(
-                    -np.einsum("si,sip->ip", left, both)
-                    for left in (
-                        target_of(task, y, one.values) - one.values,
-                        one.values - one.additive,
-                    )
-                )
-        return corrections
-
     def _aggregation(self) -> tuple[Floats, Floats, Floats]:
         """Return what unit pairs have of latent ones: in both spaces, and of units by themselves.
 
@@ -477,6 +455,36 @@ class _Pairs:
             for q, column in zip(pair, found.T, strict=True):
                 total[:, q] += column
         return total
+
+
+def projection_terms(
+    task: Task,
+    additive: Additive,
+    effects: Sequence[Floats],
+    values: Sequence[Floats],
+    parts: Sequence[Floats],
+) -> list[tuple[Floats, Floats]]:
+    r"""Return :math:`(\Pi D^b)(y - \eta^a) + (\Pi D^a)(y - \eta^b)` of rows, fold by fold.
+
+    And the same of :math:`\eta - g`, the error of the projection itself. ``effects`` (2, n, P) are
+    those of two models, ``values`` and ``parts`` (2, n) their predictions and additive parts.
+    """
+    places = [np.searchsorted(task.explained, fold.test) for fold in task.folds]
+    found: list[tuple[Floats, Floats]] = [(effects[0], effects[0])] * len(effects)
+    for repeat in {fold.repeat for fold in task.folds}:
+        own = [number for number, fold in enumerate(task.folds) if fold.repeat == repeat]
+        whole = np.zeros((2, len(task.explained), effects[0].shape[2]))
+        for k in own:
+            whole[:, places[k]] = effects[k]
+        smooth = np.stack([additive.project(side) for side in whole])
+        for k in own:
+            across = smooth[::-1, places[k]]
+            left = target_of(task, task.y[task.folds[k].test], values[k]) - values[k]
+            found[k] = (
+                np.einsum("si,sip->ip", left, across),
+                np.einsum("si,sip->ip", values[k] - parts[k], across),
+            )
+    return found
 
 
 def target_of(task: Task, y: Floats, values: Floats) -> Floats:

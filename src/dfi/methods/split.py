@@ -42,7 +42,7 @@ from dfi._parameters import argument
 from dfi._scoring.forms import CROSSED, Stretch
 from dfi._scoring.pairs import Additive, draw_quantiles
 from dfi._scoring.scores import LineModels, fold_lines, pool
-from dfi.methods.pairs import held_apart, refuse_pairs, target_of
+from dfi.methods.pairs import held_apart, projection_terms, refuse_pairs
 from dfi.methods.units import score_membership
 from dfi.transports.latent_units import unit_shares
 from dfi.transports.walks import explained_parts
@@ -212,23 +212,10 @@ def _unique(fits: Fits, task: Task, projected: Task, additive: Additive) -> _Uni
         read = fold.predictors[0], fold.predictors[-1]
         values.append(np.stack([predictor(task.matrix[fold.test]) for predictor in read]))
         parts.append(np.stack([model.predict(task.matrix[fold.test]) for model in pair]))
-    shape = len(explained), len(units)
-    first: list[Floats] = [np.zeros(shape)] * len(task.folds)
-    second = list(first)
-    for repeat in {fold.repeat for fold in task.folds}:
-        own_folds = [k for k, fold in enumerate(task.folds) if fold.repeat == repeat]
-        together = np.zeros((2, *shape))
-        for k in own_folds:
-            together[:, np.searchsorted(explained, task.folds[k].test)] = changes[k]
-        smooth = np.stack([additive.project(side) for side in together])
-        for k in own_folds:
-            test = task.folds[k].test
-            across = smooth[::-1, np.searchsorted(explained, test)]
-            left = target_of(task, task.y[test], values[k]) - values[k]
-            first[k] = changes[k][0] * changes[k][1] + np.einsum("si,sip->ip", left, across)
-            second[k] = np.einsum("si,sip->ip", values[k] - parts[k], across)
+    terms = projection_terms(task, additive, changes, values, parts)
+    first = [both[0] * both[1] + of[0] for both, of in zip(changes, terms, strict=True)]
     rows, found, _ = pool(task.folds, first, mass)
-    _, centred, _ = pool(task.folds, second, mass)
+    _, centred, _ = pool(task.folds, [of[1] for of in terms], mass)
     _, prediction, _ = pool(task.folds, [value.mean(axis=0) for value in values], mass)
     centred -= task.weights.take(rows).mean(centred)
     return _Unique(rows, found + centred, prediction)
