@@ -31,9 +31,9 @@ JOINED = " × "
 """Between the names of a pair."""
 
 UNDERFITS = (
-    "boosted trees learn pairs slowly: from 1000 rows they found .68 to .87 of a pair's score in "
-    "simulations, and 90 % intervals covered .58 to .90 of the time. Read these scores as at "
-    "least, or explain with the default learner"
+    "boosted trees learn pairs slowly: from 1000 rows they found about three quarters of a pair's "
+    "score in simulations, and 90 % intervals held it in a quarter to two thirds of the samples. "
+    "Read these scores as at least, or explain with the default learner"
 )
 
 
