@@ -17,21 +17,25 @@ if TYPE_CHECKING:
     from dfi.results.change import Change
     from dfi.results.collection import Results
     from dfi.results.importance import Importance, load
+    from dfi.results.interactions import Interactions
     from dfi.results.keep import KeepList
     from dfi.results.local import LocalAttributions
     from dfi.results.selection import Selection
+    from dfi.results.split import Split
     from dfi.results.tree import SignalTree
 
 __all__ = [
     "DFI",
     "Change",
     "Importance",
+    "Interactions",
     "KeepList",
     "LocalAttributions",
     "Quadrature",
     "Results",
     "Selection",
     "SignalTree",
+    "Split",
     "__version__",
     "change",
     "compare",
@@ -63,6 +67,8 @@ _HOMES = {
     "dfi.results.local": ("LocalAttributions",),
     "dfi.results.selection": ("Selection",),
     "dfi.results.tree": ("SignalTree",),
+    "dfi.results.interactions": ("Interactions",),
+    "dfi.results.split": ("Split",),
 }
 """Where the public names are defined; names that are not here are namespaces."""
 

@@ -29,7 +29,7 @@ from dfi.results.file import describe_setting
 from dfi.warnings import InferenceWarning, OverlapWarning, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dfi._data.everyday import Identifiers
     from dfi._data.outcome import Task as OutcomeTask
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Floats,
         Frame,
         GroupsLike,
+        Ints,
         SplitsLike,
         TableLike,
         TransportLike,
@@ -51,8 +52,10 @@ if TYPE_CHECKING:
     )
     from dfi.methods.disentangled import ExplainRows
     from dfi.results.importance import GroupSource, Importance
+    from dfi.results.interactions import Interactions
     from dfi.results.keep import KeepList
     from dfi.results.local import LocalAttributions
+    from dfi.results.split import Split
 
 PLUG_IN_R2, DOUBTFUL_R2 = 0.9, 0.75
 r"""Out-of-fold R2 of given pseudo-outcomes above which they are refused, or doubted.
@@ -326,6 +329,16 @@ class EffectSource:
     def keep(self, share: float, level: float) -> KeepList:
         """Return the units that are enough for the differences of effects."""
         return self.source.keep(share, level)
+
+    def interactions(
+        self, pairs: Sequence[tuple[int, int]] | None, leading: Ints, top: int
+    ) -> Interactions:
+        """Return the scores of pairs of units for the differences of effects."""
+        return self.source.interactions(pairs, leading, top)
+
+    def split(self, names: tuple[str, ...], parts: InfluenceRows) -> Split:
+        """Return the parts that units have of the differences of effects, taken apart."""
+        return self.source.split(names, parts)
 
 
 def _check_settings(estimator: EstimatorLike, cv: SplitsLike, form: object) -> None:

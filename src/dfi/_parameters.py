@@ -195,6 +195,8 @@ FEATURE = Text("the name of a feature")
 CORRELATION = Real("a number from -1 to 1", -1.0, 1.0, with_low=True, with_high=True)
 IMPORTANCE = Named("Importance", "a dfi.Importance", "pass what explain returns")
 LOCAL = Named("LocalAttributions", "a dfi.LocalAttributions", "pass what result.local returns")
+INTERACTIONS = Named("Interactions", "a dfi.Interactions", "pass what result.interactions returns")
+SPLIT = Named("Split", "a dfi.Split", "pass what result.split returns")
 LEARNERS = ("auto", "linear", "ridge", "boosting", "forest", "extra_trees")
 TRANSPORTS = (
     *("gaussian", "copula", "brenier", "entropic", "knothe-rosenblatt", "semicontinuous", "auto"),
@@ -521,6 +523,8 @@ COMMON: Mapping[str, Parameter] = {
         "scales.",
         option="--keep",
     ),
+    "scored": Parameter((INTERACTIONS,), "The pairs.", kind="Interactions"),
+    "parted": Parameter((SPLIT,), "The split.", kind="Split"),
     "shrinkage": Parameter(
         (
             Real("a number in [0, 1)", 0.0, 1.0, with_low=True),
@@ -606,6 +610,7 @@ OWN: Mapping[tuple[str, str], Constraints] = {
     ("DLOCO", "n_partners"): (Whole(2),),
     ("Importance.keep", "share"): (LEVEL,),
     ("EntropicOT", "attribution"): (ATTRIBUTIONS,),
+    ("Importance.interactions", "top"): (Whole(0),),
     ("Importance.local", "sample"): (COUNT,),
     ("Importance.minus", "other"): (IMPORTANCE,),
     ("Importance.top", "k"): (COUNT,),

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from dfi._models.parallel import Bar
     from dfi._scoring.forms import AskedForm, ScoreForm
     from dfi._scoring.scores import Scores, TransportError
-    from dfi._types import Bools, Floats, Ints, TransportLike
+    from dfi._types import Advance, Bools, Floats, Ints, TransportLike
     from dfi.losses import Loss
     from dfi.methods.stages import Running, Sampled, Told
     from dfi.transports.base import FittedTransport, Transport
@@ -358,54 +358,60 @@ class Disentangled(Method):
             )
         return Plan(choice, form, extrapolates, blocks, groups, self._row_plan(fits, design))
 
+    def prepared(
+        self, fits: Fits, ahead: Plan, models: tuple[FoldModels, ...], advance: Advance | None
+    ) -> tuple[FittedTransport, Task, str]:
+        """Return the transport, what is scored along it, and why it is not the one planned."""
+        design, blocks, population = ahead.choice.design, ahead.blocks, fits.population
+
+        def fit(chosen: Transport) -> FittedTransport:
+            return chosen.fit_source(
+                population,
+                fits.constant,
+                columns=blocks.columns,
+                every_block=blocks.targets is not None or self.additive,
+            )
+
+        task = Task(
+            folds=models,
+            table=fits.table,
+            y=fits.outcome.values,
+            weights=fits.weights,
+            rows=fits.rows,
+            constant=fits.constant,
+            form=ahead.form,
+            options=self.quadrature,
+            transport_error=self.transport_error,
+            seed=fits.child("transport"),
+            n_jobs=fits.workers.n_jobs,
+            advance=advance,
+            units=blocks.columns,
+            targets=blocks.targets,
+            additive=self.additive,
+            loss=fits.loss,
+            population=population if fits.is_large and design.straight else None,
+            place_of=fits.data.places,
+        )
+        transport, instead = keeping_variance(fit(design), task, fits.child("kept"), fit)
+        return transport, task, instead
+
     def explain(self, fits: Fits) -> Explained:
         """Fit the transport on the explained rows and score them.
 
         The algorithm of the paper: transport, line means of the held-out rows' models along latent
         lines, latent influence values, their attribution, the transport's own error.
         """
-        table, rows, weights = fits.table, fits.rows, fits.weights
+        weights = fits.weights
         ahead = self.plan(fits)
         choice, form, extrapolates = ahead.choice, ahead.form, ahead.extrapolates
         design, blocks, groups, plan = choice.design, ahead.blocks, ahead.groups, ahead.rows
-        columns, population = blocks.columns, fits.population
         models = fits.halves if form in CROSSED else fits.full
-
-        def fit(chosen: Transport) -> FittedTransport:
-            return chosen.fit_source(
-                population,
-                fits.constant,
-                columns=columns,
-                every_block=blocks.targets is not None or self.additive,
-            )
-
-        transport = fit(design)
         smaller = fits.quarters if extrapolates else ()
         total = sum(len(fold.test) for fold in (*models, *smaller))
         sampled: Sampled | None = None
         watched = fits.workers.progress, "explaining rows", total, fits.workers.started
         with telling_bar(*watched) as bar:
-            task = Task(
-                folds=models,
-                table=table,
-                y=fits.outcome.values,
-                weights=weights,
-                rows=rows,
-                constant=fits.constant,
-                form=form,
-                options=self.quadrature,
-                transport_error=self.transport_error,
-                seed=fits.child("transport"),
-                n_jobs=fits.workers.n_jobs,
-                advance=bar.advance,
-                units=columns,
-                targets=blocks.targets,
-                additive=self.additive,
-                loss=fits.loss,
-                population=population if fits.is_large and design.straight else None,
-                place_of=fits.data.places,
-            )
-            transport, instead = keeping_variance(transport, task, fits.child("kept"), fit)
+            transport, task, instead = self.prepared(fits, ahead, models, bar.advance)
             if plan is None:
                 scores = _scored(transport, task)
             else:

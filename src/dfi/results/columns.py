@@ -230,6 +230,75 @@ SELECTED = (
     Column("selected", "Whether the unit is selected.", "flag", TABLE),
 )
 """``dfi.select(...).table()``."""
+PAIRS = (
+    FEATURE,
+    Column("partner", "Name of the other unit of the pair.", "name", TABLE),
+    replace(UNITS[1], meaning="Score of the pair over what is explained."),
+    *UNITS[2:4],
+    replace(UNITS[4], meaning="What the pair explains beyond additive, in units of the loss."),
+    *UNITS[5:8],
+    *(_OF_UNITS[key] for key in ("z", "p")),
+    replace(P_ADJ, meaning="p-value adjusted for all pairs of the table (Holm)."),
+    Column("latent", "Score of the pair of latent coordinates.", shown=DETAIL),
+    Column("whole", "Score that counts curves seen through correlation.", shown=DETAIL),
+)
+"""``interactions.table()``."""
+
+SPLITS = (
+    FEATURE,
+    Column(
+        "share",
+        "Share of what is explained: the sum of the three parts.",
+        "share",
+        ends=("share_low", "share_high"),
+    ),
+    Column("share_low", "Lower end of the share's interval.", "share", DETAIL, "share low"),
+    Column("share_high", "Upper end of the share's interval.", "share", DETAIL, "share high"),
+    Column("unique", "What only the unit knows.", "share", ends=("unique_low", "unique_high")),
+    Column("unique_low", "Lower end of the unique part's interval.", "share", DETAIL, "unique low"),
+    Column(
+        "unique_high", "Upper end of the unique part's interval.", "share", DETAIL, "unique high"
+    ),
+    Column(
+        "shared",
+        "What correlated units could tell as well; below 0 for suppressors.",
+        "share",
+        ends=("shared_low", "shared_high"),
+    ),
+    Column("shared_low", "Lower end of the shared part's interval.", "share", DETAIL, "shared low"),
+    Column(
+        "shared_high", "Upper end of the shared part's interval.", "share", DETAIL, "shared high"
+    ),
+    Column(
+        "interaction",
+        "The unit's part of what units do together.",
+        "share",
+        ends=("interaction_low", "interaction_high"),
+    ),
+    Column(
+        "interaction_low",
+        "Lower end of the interaction part's interval.",
+        "share",
+        DETAIL,
+        "interaction low",
+    ),
+    Column(
+        "interaction_high",
+        "Upper end of the interaction part's interval.",
+        "share",
+        DETAIL,
+        "interaction high",
+    ),
+    *(
+        column
+        for k, which in ((1, "most"), (2, "second most"), (3, "third most"))
+        for column in (
+            Column(f"partner_{k}", f"The unit that it shares {which} with.", "name", TABLE),
+            Column(f"amount_{k}", f"How much it shares with partner_{k}.", "share", TABLE),
+        )
+    ),
+)
+"""``split.table()``."""
 
 TABLES = {
     "units": UNITS,
@@ -245,6 +314,8 @@ TABLES = {
     "kept": KEPT,
     "joins": JOINS,
     "selected": SELECTED,
+    "pairs": PAIRS,
+    "splits": SPLITS,
 }
 
 
@@ -339,11 +410,15 @@ def _cells(column: Column, columns: Sequence[Column], rows: Sequence[Row]) -> li
 
 
 def text_lines(
-    schema: Sequence[Column], names: Sequence[str], rows: Sequence[Row], level: float
+    schema: Sequence[Column],
+    names: Sequence[str],
+    rows: Sequence[Row],
+    level: float,
+    heading: str = "feature",
 ) -> list[str]:
     """Return the leading units as the lines of a printed table."""
     shown = rows[:SHOWN_ROWS]
-    cells = {"feature": list(names[:SHOWN_ROWS])}
+    cells = {heading: list(names[:SHOWN_ROWS])}
     cells |= written(schema, shown, "print", interval=f"{100.0 * level:.4g} % interval")
     lines = text_table(list(cells), list(zip(*cells.values(), strict=True)))
     if len(rows) > SHOWN_ROWS:

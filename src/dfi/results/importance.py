@@ -23,6 +23,7 @@ from dfi.inference.tests import Estimate, UnitInference, estimate_one
 from dfi.results.algebra import subtracted, summed, warn_of_sums
 from dfi.results.columns import INTERVALS, OUTCOMES, RANKS, SHARES, TESTS, UNITS, in_order
 from dfi.results.file import FileFormatError, freeze, pack, read_file, thaw, unpack, write_file
+from dfi.results.interactions import named_pairs
 from dfi.results.tables import (
     NO_SIGNAL,
     ShareOf,
@@ -55,8 +56,10 @@ if TYPE_CHECKING:
     from dfi.report import Report
     from dfi.results.columns import Column
     from dfi.results.file import Json
+    from dfi.results.interactions import Interactions
     from dfi.results.keep import KeepList
     from dfi.results.local import LocalAttributions
+    from dfi.results.split import Split
     from dfi.results.tree import SignalTree
     from dfi.results.trust import Trust
 
@@ -96,6 +99,14 @@ class GroupSource(Protocol):
 
     def keep(self, share: float, level: float) -> KeepList:
         """Return the units that are enough."""
+
+    def interactions(
+        self, pairs: Sequence[tuple[int, int]] | None, leading: Ints, top: int
+    ) -> Interactions:
+        """Return the scores of pairs of units."""
+
+    def split(self, names: tuple[str, ...], parts: InfluenceRows) -> Split:
+        """Return the parts of units taken apart."""
 
 
 @exemplified
@@ -937,6 +948,100 @@ class Importance:
         return signal_tree(self)
 
     @validated
+    def interactions(
+        self, pairs: Sequence[tuple[str, str]] | None = None, top: int = 20
+    ) -> Interactions:
+        r"""Return which features act together: scores of pairs, beyond what features add up to.
+
+        The score of a pair is the variance that the two explain together and no sum of functions
+        of single features explains, shared out to features as scores are
+        (:mod:`dfi._scoring.pairs`). It asks the models that the result was made with.
+
+        Parameters
+        ----------
+        pairs : sequence of tuples of two str, optional
+            Pairs of units by name. By default all pairs where there are no more than twelve units,
+            and else those of the ten leading units and the ``top`` best of a screening that asks no
+            model: products of Hermite polynomials with the outcome.
+        top : int, default=20
+            How many pairs screening adds.
+
+        Returns
+        -------
+        Interactions
+            ``table()`` with intervals and p-values adjusted for all pairs, ``plot()``,
+            ``latent``, and an estimate for each pair: ``found["x1", "x2"]``.
+
+        Raises
+        ------
+        ValueError
+            The result does not hold its models (it was loaded, copied, subtracted or reduced), its
+            loss is no squared error or Brier score, its transport has no straight lines, there is
+            one unit, or a name is unknown.
+
+        Notes
+        -----
+        A row of the table is asked of the models that did not see it. Of more than 4000 rows a
+        random sample is asked. Pairs that were not asked about count as 0 where scores are
+        attributed, and as tested where p-values are adjusted.
+
+        Examples
+        --------
+        >>> import numpy as np, dfi
+        >>> X = np.random.default_rng(0).standard_normal((400, 3))
+        >>> result = dfi.explain(X, X[:, 0] * X[:, 1] + X[:, 2], cv=2)
+        >>> result.interactions().pairs[0]
+        ('x0', 'x1')
+        """
+        source = self._models("interactions", "interactions")
+        asked = None if pairs is None else named_pairs(pairs, self.names)
+        return source.interactions(asked, np.argsort(-self.scores, kind="stable"), top)
+
+    def split(self) -> Split:
+        r"""Return the share of each feature taken apart: unique, shared with whom, interaction.
+
+        *Unique* is what is lost without the feature, *shared* what correlated features could tell
+        as well, with the three partners that share most, and *interaction* its part of what
+        features do together (:mod:`dfi.methods.split`). They add up to the share, each has an
+        interval of its own.
+
+        Returns
+        -------
+        Split
+            ``table()``, ``plot()`` and a sentence for each feature in ``rows()``.
+
+        Raises
+        ------
+        ValueError
+            The result does not hold its models (it was loaded, copied, subtracted or reduced) or
+            its rows (``keep_rows``), its loss is no squared error or Brier score, its transport
+            has no straight lines, or it has no shares.
+
+        Notes
+        -----
+        Given the others, a feature is taken for their linear combination and a residual. A
+        shared part below 0 is that of a suppressor, which is worth more beside the others than
+        by itself.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
+        >>> split = dfi.explain(sample.X, sample.y, "linear", cv=2).split()
+        >>> split.with_whom("x1")[0][0]
+        'x0'
+        """
+        source = self._models("splits", "split")
+        if isinstance(self.parts, InfluenceRows):
+            return source.split(self.names, self.parts)
+        raise ValueError(
+            "a split needs the parts of single rows, of which this result keeps "
+            + ("none" if self.parts is None else "moments alone")
+            + f": explain no more than 20,000 rows, or with {argument('keep_rows', True)}, and "
+            "groups that share no columns"
+        )
+
+    @validated
     def moments(self, sample: int = 0, *, random_state: int = 0) -> Importance:
         """Return the same result without its rows: a few kilobytes, however many they are.
 
@@ -1097,6 +1202,7 @@ class Importance:
         target: str | None = ...,
         groups: GroupsLike = ...,
         rows: int | LocalAttributions | None = ...,
+        sections: Sequence[Interactions | Split] = ...,
     ) -> Report: ...
 
     @overload
@@ -1108,6 +1214,7 @@ class Importance:
         target: str | None = ...,
         groups: GroupsLike = ...,
         rows: int | LocalAttributions | None = ...,
+        sections: Sequence[Interactions | Split] = ...,
         overwrite: bool = ...,
     ) -> Path: ...
 
@@ -1120,6 +1227,7 @@ class Importance:
         target: str | None = None,
         groups: GroupsLike = None,
         rows: int | LocalAttributions | None = None,
+        sections: Sequence[Interactions | Split] = (),
         overwrite: bool = False,
     ) -> Path | Report:
         """Return the report of the result, or write it as one offline HTML page.
@@ -1128,6 +1236,8 @@ class Importance:
         ----------
         rows : int or LocalAttributions, optional
             Explain so many single rows on the page too, whose values it then holds.
+        sections : sequence of Interactions and Split, default=()
+            What :meth:`interactions` and :meth:`split` returned, each as a section of the page.
 
         Examples
         --------
@@ -1138,7 +1248,9 @@ class Importance:
         """
         from dfi.report import Report
 
-        found = Report(self, title=title, target=target, groups=groups, rows=rows)
+        found = Report(
+            self, title=title, target=target, groups=groups, rows=rows, sections=sections
+        )
         return found if path is None else found.write(path, overwrite=overwrite)
 
     def _repr_html_(self) -> str:
