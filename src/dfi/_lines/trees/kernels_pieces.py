@@ -250,12 +250,15 @@ def fill_columns(
     """Write rows of the table, transposed, with levels below and columns that move with another."""
     width = points.shape[1]
     n_categories = cuts.source.size
-    for k in range(line.size):
-        for f in range(width):
+    for f in range(width):
+        for k in range(line.size):
             columns[f, k] = points[line[k], f]
-        for c in range(n_categories):
-            level = levels[c, k]
-            columns[width + c, k] = level
-            for copy in range(cuts.copies[c], cuts.copies[c + 1]):
-                there = points[line[k], cuts.source[c]] if level == 0 else cuts.value[copy, level]
+    for c in range(n_categories):
+        for k in range(line.size):
+            columns[width + c, k] = levels[c, k]
+        for copy in range(cuts.copies[c], cuts.copies[c + 1]):
+            moving = columns[cuts.source[c]]
+            for k in range(line.size):
+                level = levels[c, k]
+                there = moving[k] if level == 0 else cuts.value[copy, level]
                 columns[width + n_categories + copy, k] = there
