@@ -83,7 +83,7 @@ def penguins() -> Case:
 
 
 def poisson() -> Case:
-    """3,000 counts, 12 columns, two of them categories."""
+    """3,000 counts with steps and a category that matters for some, two categories of 12 columns."""
     rng = np.random.default_rng(1)
     n = 3000
     numbers = rng.standard_normal((n, 10)) + 0.5 * rng.standard_normal((n, 1))
@@ -91,7 +91,9 @@ def poisson() -> Case:
     for name, levels in (("region", 5), ("brand", 8)):
         cut = pd.qcut(numbers[:, levels] + rng.standard_normal(n), levels, labels=False)
         X[name] = pd.Categorical([f"{name}{k}" for k in cut])
-    margin = 0.4 * X["x0"] + 0.3 * X["x1"] * X["x2"] + 0.15 * X["region"].cat.codes
+    steps = 1.2 * (X["x0"] > 0.3) + 0.9 * ((X["x1"] > 0) & (X["x2"] < 0.5))
+    levels = np.array([0.0, 0.8, -0.5, 0.3, 1.0])[X["region"].cat.codes]
+    margin = steps + 0.3 * X["x3"].abs() + levels * (X["x4"] > 0)
     y = rng.poisson(np.exp(np.minimum(margin, 3.0)))
     learner = LGBMRegressor(objective="poisson", **SETTINGS)
     return Case("counts, 3,000 x 12", X, y, 30.0, {"loss": "poisson"}, learner)
@@ -100,7 +102,12 @@ def poisson() -> Case:
 def digits() -> Case:
     X, y = load_digits(return_X_y=True, as_frame=True)
     return Case(
-        "digits, 1,797 x 64, 10 classes", X, y.to_numpy(), 180.0, {}, LGBMClassifier(**SETTINGS)
+        "digits, 1,797 x 64, 10 classes",
+        X,
+        y.astype(str).to_numpy(),
+        180.0,
+        {},
+        LGBMClassifier(**SETTINGS),
     )
 
 
@@ -129,7 +136,7 @@ def wide() -> Case:
     margin = numbers[:, :7] + rng.gumbel(size=(n, 7))
     X = pd.DataFrame(numbers, columns=[f"x{k}" for k in range(d)])
     options = {"estimator": "ridge"}
-    classes = np.argmax(margin, axis=1)
+    classes = np.argmax(margin, axis=1).astype(str)
     return Case(
         "ridge, 189 x 500, 7 classes", X, classes, 60.0, options, LGBMClassifier(**SETTINGS)
     )
@@ -159,16 +166,16 @@ def prefit() -> Case:
 
 
 def local() -> Case:
-    """Contributions of 2,000 rows to a fitted LightGBM of 100 trees."""
+    """Contributions of all 2,000 rows, by the ten LightGBM models of 100 trees of a result."""
     rng = np.random.default_rng(5)
     n, d = 2000, 20
     values = np.sqrt(0.5) * (rng.standard_normal((n, d)) + rng.standard_normal((n, 1)))
     X = pd.DataFrame(values, columns=[f"x{k}" for k in range(d)])
     y = values[:, 0] + values[:, 1] * values[:, 2] + np.sin(2 * values[:, 3])
     y = y + rng.standard_normal(n)
-    model = LGBMRegressor(**SETTINGS).fit(X, y)
-    options = {"estimator": model, "cv": "prefit"}
-    return Case("local, 2,000 rows of a LightGBM", X, y, 5.0, options, model, lambda r: r.local())
+    options = {"estimator": LGBMRegressor(**SETTINGS)}
+    peer = LGBMRegressor(**SETTINGS)
+    return Case("`local`, 2,000 rows of LightGBM", X, y, 5.0, options, peer, lambda r: r.local())
 
 
 CASES = {
