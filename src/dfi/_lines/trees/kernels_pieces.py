@@ -70,7 +70,7 @@ def cuts_of(categories: tuple[Category, ...]) -> Cuts:
 
     return Cuts(
         ends([len(each.positions) for each in categories]),
-        joined([each.positions for each in categories]).astype(np.int64),
+        joined([each.positions.astype(np.float64) for each in categories]).astype(np.int64),
         joined([each.shift for each in categories]),
         joined([each.scale for each in categories]),
         ends([len(middle) for middle in middles]),
