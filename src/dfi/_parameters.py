@@ -430,7 +430,13 @@ COMMON: Mapping[str, Parameter] = {
     "n_draws": Parameter((COUNT,)),
     "n_folds": Parameter((Whole(2),)),
     "n_jobs": Parameter(
-        (WORKERS,), "Parallel tasks (joblib); the result does not depend on it.", option="--jobs"
+        (WORKERS,),
+        (
+            "Parallel tasks (joblib), and threads of compiled kernels where there are fewer tasks; "
+            "the result does not depend on it. None: one task at a time, unless joblib is "
+            "configured, with kernels on the cores that OpenMP may use."
+        ),
+        option="--jobs",
     ),
     "n_repeats": Parameter(
         (COUNT,),

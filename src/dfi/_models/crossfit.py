@@ -16,7 +16,7 @@ from sklearn.base import clone
 from dfi._data.folds import Fold, in_time_order, read_folds, split_halves, widened
 from dfi._data.source import tickets
 from dfi._models.learners import predicts_classes
-from dfi._models.parallel import gathered, interrupts_raised, thread_pools
+from dfi._models.parallel import gathered, interrupts_raised
 from dfi._models.predictor import (
     Predictor,
     brief,
@@ -29,6 +29,7 @@ from dfi._models.stack import SuperLearner, risk_of, variance_share
 from dfi._models.temperature import VARIANCE_SHARE, ScaleRisk, TemperatureScaled
 from dfi._models.weighted import check_takes_weights, weight_arguments
 from dfi._parameters import TABLE, TARGET, argument
+from dfi._threads import thread_pools
 from dfi.warnings import ExtrapolationWarning, warn
 
 if TYPE_CHECKING:
