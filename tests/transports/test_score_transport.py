@@ -65,13 +65,12 @@ def weighted_task(kind):
 
 def thinned_scores(task, keep):
     """Return both kinds of scores of every second row, the transport fitted on ``keep``."""
-    X, mass = task.table.matrix, task.weights.values
+    X = task.table.matrix
     fitted = Custom(Triangular()).fit_matrix(X[keep], task.weights.take(keep), task.constant)
     test = np.arange(0, N, 2)
     fold = FoldModels(0, test, (regression,), np.random.SeedSequence(0))
     found = curve_scores(replace(task, folds=[fold]), fitted, latent=fitted.encode(X))
-    both = np.hstack([found.latent, found.attributed])
-    return (mass[test, None] * both).sum(axis=0) / mass[test].sum()
+    return np.hstack([found.latent, found.attributed])
 
 
 @pytest.mark.parametrize("kind", ["frequency", "sampling"])
@@ -84,15 +83,19 @@ def test_thinned_rows_keep_their_own_weights(kind):
     # the second child of the seed deals the rows into groups
     groups = deal_groups(N, N_GROUPS, np.random.SeedSequence(4).spawn(2)[1])
     whole = thinned_scores(task, np.arange(N))
-    change = np.stack(
-        [thinned_scores(task, np.flatnonzero(groups != g)) - whole for g in range(N_GROUPS)]
-    )
+    by_row = [thinned_scores(task, np.flatnonzero(groups != g)) - whole for g in range(N_GROUPS)]
+    compared = task.weights.take(np.arange(0, N, 2))
+    change = np.stack([np.average(rows, axis=0, weights=compared.values) for rows in by_row])
     psi = -(N_GROUPS - 1) * (change - change.mean(axis=0))
+    squares = np.mean([compared.standard_error(rows) ** 2 for rows in by_row], axis=0)
+    noise = (1 - len(compared.values) / N) * (N_GROUPS - 1) ** 2 * squares
     latent = transport.encode(task.table.matrix)
     plain = curve_scores(task, transport, latent=latent)
     for name, columns in (("latent", slice(0, 2)), ("attributed", slice(2, 4))):
         before = getattr(plain, name)
-        expected = with_transport_error(before, task.weights, groups, psi[:, columns])
+        expected = with_transport_error(
+            before, task.weights, groups, psi[:, columns], noise[columns]
+        )
         np.testing.assert_allclose(getattr(found, name), expected, rtol=1e-8, atol=1e-10)
         # the transport's error is there to be found
         added = task.weights.standard_error(expected) / task.weights.standard_error(before)

@@ -144,7 +144,7 @@ class CurvedTransport(FittedTransport):
             compared = np.unique(np.concatenate([fold.test for fold in folds]))
             weights = task.weights.take(compared)
             squares = [weights.standard_error(refit - base) ** 2 for refit in refits]
-            left_out = 1.0 - len(compared) / len(scores.rows)
+            left_out = 1.0 - len(compared) / np.count_nonzero(task.weights.values[scores.rows])
             return np.asarray(left_out * (len(refits) - 1) ** 2 * np.mean(squares, axis=0))
 
         few = sum(len(fold.test) for fold in folds) < sum(len(fold.test) for fold in task.folds)
