@@ -53,6 +53,10 @@ OUTCOMES = {
     ),
     "a quantile (pinball)": (Y, {"loss": "pinball"}),
     "several outcomes": (pd.DataFrame({"one": Y, "two": -Y + X["b"]}), {}),
+    "a time to an event": (
+        pd.DataFrame({"time": np.exp(Y / 2), "event": np.arange(ROWS) % 3 > 0}),
+        {"horizon": 1.0},
+    ),
 }
 CATEGORY = X.assign(b=pd.cut(X["b"], 3, labels=["low", "middle", "high"]).astype(str))
 UNITS = {

@@ -165,7 +165,7 @@ WHERE_USED = {
     "models and designs, by name or as objects": "estimator transport transports loss methods cv "
     "outcome_model propensity_model covariate_estimator covariate_classifier function",
     "lists, each entry named where it is wrong": "epsilons groups feature_groups components order "
-    "decompositions",
+    "decompositions horizon",
     "units and rows that only the result knows": "a b outcome rows which results",
     "matplotlib's own": "ax axes",
     "handed on to a function that checks them": "options",
@@ -393,6 +393,8 @@ def test_long_values_and_tables_are_not_quoted_whole():
 
 def test_what_is_missing_is_pythons_own_business():
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'y'"):
+        dfi.compare(SAMPLE.X)
+    with pytest.raises(TypeError, match=r"explain needs y: .* time=\.\.\. and event=\.\.\."):
         dfi.explain(SAMPLE.X)
 
 
@@ -408,7 +410,7 @@ def test_simultaneous_levels_beyond_what_the_draws_can_tell_are_refused(result):
 
 
 PASSED_ON = {
-    dfi.explain: ((Disentangled, prepare), "level keep_rows"),
+    dfi.explain: ((Disentangled, prepare), "level keep_rows time event"),
     dfi.sensitivity: ((Disentangled, prepare), "level keep_rows transports epsilons solved"),
     dfi.compare: ((prepare,), "level keep_rows methods"),
     dfi.effects: (
@@ -417,7 +419,7 @@ PASSED_ON = {
     ),
     dfi.change: ((dfi.explain,), "before after id ids rows"),
     dfi.DFI: ((Disentangled, prepare), "level keep_rows"),
-    prepare: ((read_data, fits_of), "fit_rows explain_rows samples"),
+    prepare: ((read_data, fits_of), "fit_rows explain_rows samples target horizon"),
 }
 
 

@@ -14,9 +14,20 @@ import numpy as np
 from dfi._data import source
 from dfi._data.frames import is_table
 from dfi._data.groups import read_groups
+from dfi._data.streams.read import is_stream
+from dfi._data.survival import read_times
 from dfi._models.learners import no_learner_of, warn_of_refits
 from dfi._models.prepare import prepare
-from dfi._parameters import EPSILONS, argument, check_one, one_of, taken_by, validated, worded
+from dfi._parameters import (
+    EPSILONS,
+    InvalidParameterError,
+    argument,
+    check_one,
+    one_of,
+    taken_by,
+    validated,
+    worded,
+)
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
 from dfi.methods import resolve_methods
@@ -48,9 +59,11 @@ if TYPE_CHECKING:
         Array,
         EstimatorLike,
         GroupsLike,
+        HorizonLike,
         Ints,
         SplitsLike,
         TableLike,
+        TargetLike,
         TransportLike,
         VectorLike,
     )
@@ -63,7 +76,7 @@ if TYPE_CHECKING:
 @validated
 def explain(
     X: TableLike,
-    y: VectorLike,
+    y: VectorLike = None,
     estimator: EstimatorLike = "auto",
     *,
     transport: TransportLike = "gaussian",
@@ -87,6 +100,10 @@ def explain(
     loss: LossLike = "auto",
     task: OutcomeTask = "auto",
     pos_label: object = None,
+    target: TargetLike = None,
+    horizon: HorizonLike = None,
+    time: str | None = None,
+    event: str | None = None,
     scale: Scale = "response",
     level: float = 0.95,
     n_jobs: int | None = None,
@@ -103,6 +120,9 @@ def explain(
         list of paths; a polars LazyFrame, a DuckDB relation, a pyarrow Dataset, a dask.dataframe or
         dask array: the transport is fitted from sums over all rows, wherever they are, and a random
         sample of the rows is gathered to fit and explain models on.
+    target : {"rmst", "probability"}, optional
+        What of times to an event is explained: their mean up to the ``horizon`` (restricted mean
+        survival time), or the chance to get beyond it.
 
     Returns
     -------
@@ -117,6 +137,15 @@ def explain(
     True
     """
     given = dict(locals())
+    if time is not None or event is not None:
+        given["X"], given["y"] = read_times(X, y, time, event)
+    elif y is None and not is_stream(X):
+        raise InvalidParameterError(
+            "explain needs y",
+            "y",
+            "pass the outcome, or name the columns of times to an event with "
+            f"{argument('time', ...)} and {argument('event', ...)}",
+        )
     level = check_level(level)
     warn_of_refits(estimator, cv)
     method = Disentangled(**taken_by(Disentangled, given))
@@ -144,6 +173,8 @@ def compare(
     loss: LossLike = "auto",
     task: OutcomeTask = "auto",
     pos_label: object = None,
+    target: TargetLike = None,
+    horizon: HorizonLike = None,
     level: float = 0.95,
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -164,6 +195,8 @@ def compare(
         it as one; DFI adds up its members, unless ``units="groups"``.
     cv : int, splitter or iterable of splits, default=5
         One split that all methods share: every row is scored by models that did not see it.
+    target : {"rmst", "probability"}, optional
+        What of times to an event is explained, as for :func:`dfi.explain`.
 
     Returns
     -------
@@ -248,6 +281,8 @@ def sensitivity(
     loss: LossLike = "auto",
     task: OutcomeTask = "auto",
     pos_label: object = None,
+    target: TargetLike = None,
+    horizon: HorizonLike = None,
     level: float = 0.95,
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -264,6 +299,8 @@ def sensitivity(
         solved on the rows (0 is plain whitening in both cases).
     solved : bool, default=False
         What ``epsilons`` are the weights of.
+    target : {"rmst", "probability"}, optional
+        What of times to an event is explained, as for :func:`dfi.explain`.
 
     Returns
     -------
@@ -621,7 +658,7 @@ def importance(
 def _by_row(
     fits: Fits, method: Method, key: str, part: MethodResult, level: float, *, keep_rows: bool
 ) -> Importance:
-    diagnostics = dict(part.diagnostics)
+    diagnostics = {**part.diagnostics, **fits.outcome.diagnostics}
     if part.monte_carlo_se is not None:
         diagnostics["monte_carlo_se"] = part.monte_carlo_se.tolist()
     names = fits.units.names if part.names is None else part.names

@@ -19,13 +19,29 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dfi._data.columns import Kind, Reading, Vector
+    from dfi._data.survival import Times
+    from dfi._findings import Finding
     from dfi._types import Bools, Floats, Native
 
 OutcomeKind = Literal["real", "binary", "count", "classes", "several"]
-Task = Literal["auto", "classification", "regression"]
+SurvivalTarget = Literal["rmst", "probability"]
+Task = Literal["auto", "classification", "regression", "survival"]
 
 # Integers with so few different values are classes more often than quantities.
 _FEW_CLASSES = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Survival:
+    """The times behind an outcome: up to which horizon, and what a result tells of them.
+
+    ``brier``: integrated Brier score of the held-out survival curves behind it.
+    """
+
+    times: Times
+    horizon: float
+    told: Mapping[str, object]
+    brier: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +56,11 @@ class Outcome:
     came; ``named``: whether classes came as labels, not as numbers 0 and 1 or booleans;
     ``members``: one for each class (of three or more), or for each of several outcomes: the whole
     is explained by the sum of them; ``effect``: what a result tells of the treatment whose effect
-    this is; empty for what was observed; ``place``, ``among``: of a class: its number among all
-    classes of ``y``, and how many there are; ``sorted``: whether the classes are numbered in their
-    natural order: categories may have another.
+    this is; empty for what was observed; ``survival``: the times behind an outcome of censored
+    rows; ``diagnostics``, ``findings``: what else a result tells of the outcome; ``place``,
+    ``among``: of a class: its number among all classes of ``y``, and how many there are;
+    ``sorted``: whether the classes are numbered in their natural order: categories may have
+    another.
     """
 
     values: Floats
@@ -53,6 +71,9 @@ class Outcome:
     named: bool = False
     members: tuple[Outcome, ...] = field(default=(), repr=False)
     effect: Mapping[str, object] = field(default_factory=dict, repr=False)
+    survival: Survival | None = field(default=None, repr=False)
+    diagnostics: Mapping[str, object] = field(default_factory=dict, repr=False)
+    findings: tuple[Finding, ...] = field(default=(), repr=False)
     place: int = field(default=1, repr=False)
     among: int = field(default=2, repr=False)
     sorted: bool = field(default=True, repr=False)
@@ -78,6 +99,8 @@ class Outcome:
             found["outcomes"] = [member.name for member in self.members]
         if self.effect:
             found["effect"] = dict(self.effect)
+        if self.survival is not None:
+            found["survival"] = dict(self.survival.told)
         return found
 
 

@@ -15,6 +15,7 @@ from dfi._data.folds import Fold, in_time_order, split_halves
 from dfi._data.problem import warn_constant
 from dfi._data.source import MatrixSource
 from dfi._models.adapters import as_model
+from dfi._models.censoring import concordance
 from dfi._models.class_columns import (
     check_class_order,
     class_column,
@@ -632,7 +633,7 @@ class Fits:
             chances = [(rows, 1.0 / (1.0 + np.exp(-margin))) for rows, margin in predictions]
             y = self.described.values
             return regression_quality(chances, y, self.weights, prefit=True, loss=BRIER)
-        return regression_quality(
+        found = regression_quality(
             predictions,
             self.data.y,
             self.weights,
@@ -640,6 +641,14 @@ class Fits:
             loss=self.loss,
             warns=not self.member,
         )
+        survival = self.outcome.survival
+        if survival is None:
+            return found
+        rows = np.concatenate([rows for rows, _ in predictions])
+        values = np.concatenate([values for _, values in predictions])
+        counted = self.weights.values[rows]
+        in_order = concordance(values, survival.times.take(rows), survival.horizon, counted)
+        return replace(found, concordance=in_order, integrated_brier=survival.brier)
 
     def require_one_split(self) -> None:
         if len(self.repeats) > 1:

@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from dfi._data.outcome import Outcome, SurvivalTarget
 from dfi._data.problem import read_data
 from dfi._data.streams.read import is_stream
+from dfi._data.survival import are_times, check_horizons, read_times
+from dfi._models.censoring import survival_outcome
 from dfi._models.cluster import is_cluster_learner
+from dfi._models.curves import survival_model
 from dfi._models.fits import Fits
 from dfi._models.parallel import Workers, progress_bar
+from dfi._models.pseudo import require_every_row
 from dfi._models.samples import SampleSizes, check_streamed, read_streamed, with_fit_rows
 from dfi._models.seeds import Seeds
-from dfi._parameters import TABLE, argument, taken_by, validated
+from dfi._models.splits import split_data
+from dfi._parameters import TABLE, InvalidParameterError, argument, one_of, taken_by, validated
 from dfi.losses import resolve_loss
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dfi._data.everyday import Identifiers
     from dfi._data.outcome import Task
     from dfi._data.problem import Data, UnitsKind
+    from dfi._data.survival import Times
     from dfi._data.table import Missing
     from dfi._models.fits import Scale
-    from dfi._types import EstimatorLike, GroupsLike, SplitsLike, TableLike, VectorLike
+    from dfi._types import (
+        EstimatorLike,
+        GroupsLike,
+        HorizonLike,
+        SplitsLike,
+        TableLike,
+        TargetLike,
+        VectorLike,
+    )
     from dfi.losses import Loss, LossLike
+
+PREFIT_FOLDS = 5
+"""Folds of the models of censoring, where the regression was fitted elsewhere."""
 
 GROUP_REPEATS = 5
 """Splits of the rows where groups are units: scores of weak models differ between splits."""
@@ -48,6 +69,8 @@ def prepare(
     loss: LossLike = "auto",
     task: Task = "auto",
     pos_label: object = None,
+    target: TargetLike = None,
+    horizon: HorizonLike = None,
     scale: Scale = "response",
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -65,6 +88,8 @@ def prepare(
 
     Parameters
     ----------
+    target : {"rmst", "probability"}, optional
+        What of times to an event is explained, as for :func:`dfi.explain`.
     samples : bool, default=False
         Whether the methods that will be asked take a sample of the rows of such a table.
 
@@ -87,8 +112,9 @@ def prepare(
             f"{argument('cv', 'prefit')} and leave {argument('loss')} at 'auto'"
         )
     seeds = Seeds.of(random_state)
+    times = _times_of(given)
     given["counted"] = chosen is not None and chosen.domain == "positive"
-    if is_stream(X):
+    if is_stream(given["X"]):
         cluster = is_cluster_learner(estimator) and not prefit
         sizes = SampleSizes(fit_rows, explain_rows, prefit=prefit, samples=samples, cluster=cluster)
         check_streamed(cv, clusters)
@@ -96,7 +122,69 @@ def prepare(
     else:
         data = read_data(**taken_by(read_data, given), prefit=prefit)
         data = with_fit_rows(data, fit_rows, seeds, cv=cv, prefit=prefit)
-    return fits_of(**taken_by(fits_of, {**given, "data": data, "loss": chosen, "seeds": seeds}))
+    whole = {**given, "data": data, "loss": chosen, "seeds": seeds}
+    if times is None:
+        return fits_of(**taken_by(fits_of, whole))
+    return survival_fits(whole, times.take(data.kept))
+
+
+def _times_of(given: dict[str, Any]) -> Times | None:
+    """Return the times to an event where the outcome is one, and let the rest read them as one."""
+    y, task, target = given["y"], given["task"], given["target"]
+    asked = task == "survival" or target in get_args(SurvivalTarget) or given["horizon"] is not None
+    if not (asked or (task == "auto" and are_times(y))):
+        return None
+    if task not in ("auto", "survival"):
+        raise InvalidParameterError(
+            f"{argument('horizon')} is for {argument('task', 'survival')}, not for "
+            f"{argument('task', task)}",
+            "task",
+            f"leave one of {argument('horizon')} and {argument('task')} out",
+        )
+    if given["loss"] not in (None, "auto", "squared-error"):
+        raise InvalidParameterError(
+            "times to an event are explained by squared errors of their means, or of chances (the "
+            "Brier score)",
+            "loss",
+            f"leave {argument('loss')} at 'auto'",
+        )
+    if given["scale"] == "margin":
+        raise InvalidParameterError(
+            "scale='margin' is about classes, and this outcome is a time", "scale", "leave it out"
+        )
+    if is_stream(given["X"]):
+        raise TypeError(
+            f"{TABLE} is a {type(given['X']).__name__}, a table that stays where it is, and times "
+            "to an event are explained in memory: read it, or a random sample of its rows, into a "
+            "data frame first"
+        )
+    given["X"], times = read_times(given["X"], y)
+    given |= {
+        "y": times.time,
+        "task": "regression",
+        "horizon": check_horizons(given["horizon"], times),
+        "target": one_of("target", target or "rmst", get_args(SurvivalTarget)),
+    }
+    return times
+
+
+def survival_fits(given: Mapping[str, Any], times: Times) -> Fits:
+    """Return fits of times to an event: rows are split by events, then censored ones completed."""
+    data: Data = given["data"]
+    cv, horizons, target = given["cv"], given["horizon"], given["target"]
+    data = replace(data, outcome=Outcome(times.event.astype(np.float64), times.names[0], "real"))
+    prefit = isinstance(cv, str)
+    estimator = given["estimator"]
+    if prefit:
+        estimator = survival_model(estimator, horizons, target)
+    fits = fits_of(**taken_by(fits_of, {**given, "data": data, "estimator": estimator}))
+    repeats = fits.repeats
+    if prefit:
+        repeats = split_data(data, PREFIT_FOLDS, 1, fits.seeds.child("censoring"))
+    else:
+        require_every_row(fits, "a time to an event")
+    outcome = survival_outcome(data, times, repeats, horizons, target)
+    return replace(fits, data=replace(fits.data, outcome=outcome))
 
 
 def fits_of(

@@ -163,7 +163,7 @@ def fit_nuisances(
 ) -> Nuisances:
     """Fit outcome regressions of both arms and the propensity on the folds of ``fits``."""
     arm = treatment.values == 1.0
-    _require_every_row(fits)
+    require_every_row(fits, "effects")
     data = replace(fits.data, outcome=outcome)
     learner = _learner("outcome_model", outcome_model, outcome)
     _require_arms(fits, arm, outcome, treatment)
@@ -226,13 +226,13 @@ def _predicted(
     return values
 
 
-def _require_every_row(fits: Fits) -> None:
+def require_every_row(fits: Fits, what: str) -> None:
     """Raise if a row is never held out: it has no pseudo-outcome that a model could learn from."""
     absent = np.setdiff1d(np.arange(fits.table.n_rows), fits.rows)
     if len(absent):
         raise ValueError(
             f"cv never holds out {len(absent)} of {fits.table.n_rows} rows (the first is row "
-            f"{absent[0]}), and effects needs a pseudo-outcome of every row: pass a number of "
+            f"{absent[0]}), and {what} needs a pseudo-outcome of every row: pass a number of "
             "folds, or a splitter that holds out every row once"
         )
 

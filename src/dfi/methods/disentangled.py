@@ -486,6 +486,7 @@ class Disentangled(Method):
         if told is not None:
             diagnostics["calibration"] = told
             findings.append(calibration(told))
+        findings += fits.outcome.findings
         few = (small_sample(fits, form), two_folds(fits, checked))
         findings += [finding for finding in few if finding is not None]
         if self.diagnose:

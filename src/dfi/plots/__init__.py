@@ -41,6 +41,7 @@ from dfi.plots.scores import (
     line_profile,
     line_profile_data,
 )
+from dfi.plots.survival import survival, survival_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +82,8 @@ __all__ = [
     "plot_result",
     "sensitivity",
     "sensitivity_data",
+    "survival",
+    "survival_data",
     "waterfall",
     "waterfall_data",
 ]
@@ -93,6 +96,7 @@ _KINDS: dict[str, Callable[..., Axes | NDArray[np.object_]]] = {
     "groups": groups,
     "classes": classes,
     "diagnostics": diagnostics,
+    "survival": survival,
 }
 
 _LOCAL_KINDS: dict[str, Callable[..., Axes]] = {
