@@ -159,7 +159,7 @@ def test_explain_refuses_by_name_with_what_may_be(name):
 
 
 WHERE_USED = {
-    "tables and vectors": "X y sample_weight frequency_weight clusters ids treatment treated "
+    "tables and vectors": "X y sample_weight frequency_weight clusters ids treatment treated control "
     "pseudo_outcome pos_label before after scores standard_errors outcome_variance correlation "
     "beta",
     "models and designs, by name or as objects": "estimator transport transports loss methods cv "
@@ -415,7 +415,8 @@ PASSED_ON = {
     dfi.compare: ((prepare,), "level keep_rows methods"),
     dfi.effects: (
         (Disentangled, read_data, fits_of),
-        "level keep_rows clip treated treatment pseudo_outcome outcome_model propensity_model",
+        "level keep_rows clip treated control contrasts treatment pseudo_outcome outcome_model "
+        "propensity_model target horizon",
     ),
     dfi.change: ((dfi.explain,), "before after id ids rows"),
     dfi.DFI: ((Disentangled, prepare), "level keep_rows"),

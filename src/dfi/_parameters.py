@@ -646,6 +646,8 @@ OWN: Mapping[tuple[str, str], Constraints] = {
     ("compare", "target"): (SURVIVAL_TARGETS,),
     ("compact_change_html", "rows"): (COUNT,),
     ("compact_html", "rows"): (COUNT,),
+    ("effects", "contrasts"): (Choice(("control", "pairwise")),),
+    ("effects", "target"): (SURVIVAL_TARGETS,),
     ("explain", "target"): (SURVIVAL_TARGETS,),
     ("DFI", "target"): (SURVIVAL_TARGETS,),
     ("prepare", "target"): (SURVIVAL_TARGETS,),

@@ -57,10 +57,10 @@ class Outcome:
     ``members``: one for each class (of three or more), or for each of several outcomes: the whole
     is explained by the sum of them; ``effect``: what a result tells of the treatment whose effect
     this is; empty for what was observed; ``survival``: the times behind an outcome of censored
-    rows; ``diagnostics``, ``findings``: what else a result tells of the outcome; ``place``,
-    ``among``: of a class: its number among all classes of ``y``, and how many there are;
-    ``sorted``: whether the classes are numbered in their natural order: categories may have
-    another.
+    rows; ``diagnostics``, ``findings``: what else a result tells of the outcome; ``strata``:
+    different values up to which folds share them out equally; ``place``, ``among``: of a class: its
+    number among all classes of ``y``, and how many there are; ``sorted``: whether the classes are
+    numbered in their natural order: categories may have another.
     """
 
     values: Floats
@@ -74,6 +74,7 @@ class Outcome:
     survival: Survival | None = field(default=None, repr=False)
     diagnostics: Mapping[str, object] = field(default_factory=dict, repr=False)
     findings: tuple[Finding, ...] = field(default=(), repr=False)
+    strata: int = field(default=2, repr=False)
     place: int = field(default=1, repr=False)
     among: int = field(default=2, repr=False)
     sorted: bool = field(default=True, repr=False)
@@ -168,7 +169,7 @@ class OutcomeRule:
         """Return the outcome of rows that have these values."""
         if self.kind in ("count", "real"):
             return Outcome(values, self.name, "count" if self.kind == "count" else "real")
-        return _classes(self.name, self.labels, values, self.positive, named=self.named)
+        return class_outcome(self.name, self.labels, values, self.positive, named=self.named)
 
 
 def outcome_rule(
@@ -329,9 +330,15 @@ def _is_sorted(labels: Sequence[object]) -> bool:
         return False
 
 
-def _classes(
-    name: str, labels: Sequence[object], codes: Floats, positive: object, *, named: bool
+def class_outcome(
+    name: str,
+    labels: Sequence[object],
+    codes: Floats,
+    positive: object = None,
+    *,
+    named: bool = True,
 ) -> Outcome:
+    """Return classes as an outcome: two, three or more, or one of them against the rest."""
     texts = [str(label) for label in labels]
     if len(labels) < 2:
         raise ValueError(

@@ -230,8 +230,13 @@ def survival_outcome(
     repeats: Sequence[Sequence[Fold]],
     horizons: Sequence[float],
     target: SurvivalTarget,
+    beside: Floats | None = None,
 ) -> Outcome:
-    """Return what is explained of censored rows: one outcome, or one for each horizon."""
+    """Return what is explained of censored rows: one outcome, or one for each horizon.
+
+    Columns ``beside`` those of the table decide on events and censoring too: a treatment.
+    """
+    matrix = data.matrix if beside is None else np.hstack([data.matrix, beside])
     weight = data.weights.values
     n = len(times.time)
     values = np.full((len(repeats), len(horizons), n), np.nan)
@@ -242,8 +247,8 @@ def survival_outcome(
     for split, folds in enumerate(repeats):
         for fold in folds:
             train = fold.train[weight[fold.train] > 0]
-            hazards = Hazards.fit(data.matrix[train], times.take(train), weight[train])
-            rows, held = data.matrix[fold.test], times.take(fold.test)
+            hazards = Hazards.fit(matrix[train], times.take(train), weight[train])
+            rows, held = matrix[fold.test], times.take(fold.test)
             reach = min(reach, hazards.reach(rows))
             error[fold.test] = hazards.brier(rows, held, moments)
             for k, horizon in enumerate(horizons):

@@ -112,7 +112,7 @@ def prepare(
             f"{argument('cv', 'prefit')} and leave {argument('loss')} at 'auto'"
         )
     seeds = Seeds.of(random_state)
-    times = _times_of(given)
+    times = take_times(given)
     given["counted"] = chosen is not None and chosen.domain == "positive"
     if is_stream(given["X"]):
         cluster = is_cluster_learner(estimator) and not prefit
@@ -128,7 +128,7 @@ def prepare(
     return survival_fits(whole, times.take(data.kept))
 
 
-def _times_of(given: dict[str, Any]) -> Times | None:
+def take_times(given: dict[str, Any]) -> Times | None:
     """Return the times to an event where the outcome is one, and let the rest read them as one."""
     y, task, target = given["y"], given["task"], given["target"]
     asked = task == "survival" or target in get_args(SurvivalTarget) or given["horizon"] is not None
@@ -141,14 +141,14 @@ def _times_of(given: dict[str, Any]) -> Times | None:
             "task",
             f"leave one of {argument('horizon')} and {argument('task')} out",
         )
-    if given["loss"] not in (None, "auto", "squared-error"):
+    if given.get("loss") not in (None, "auto", "squared-error"):
         raise InvalidParameterError(
             "times to an event are explained by squared errors of their means, or of chances (the "
             "Brier score)",
             "loss",
             f"leave {argument('loss')} at 'auto'",
         )
-    if given["scale"] == "margin":
+    if given.get("scale") == "margin":
         raise InvalidParameterError(
             "scale='margin' is about classes, and this outcome is a time", "scale", "leave it out"
         )

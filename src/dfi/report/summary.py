@@ -779,15 +779,21 @@ def _sample(result: Importance) -> list[Plain]:
 
 def _effect(result: Importance) -> list[Plain]:
     """Say what is explained where it is an effect, what it is on average, and who overlaps."""
-    average = result.diagnostics.get("average effect")
-    if not isinstance(average, Mapping):
+    parts = result.by_outcome or {"": result}
+    found = {name: part.diagnostics.get("average effect") for name, part in parts.items()}
+    averages = [
+        f"{name}{' is' * (not name)} {number(float(one['value']))} ({percent(float(one['level']))} "
+        f"interval {number(float(one['ci_low']))} to {number(float(one['ci_high']))})".strip()
+        for name, one in found.items()
+        if isinstance(one, Mapping)
+    ]
+    if not averages:
         return []
-    low, high = number(float(average["ci_low"])), number(float(average["ci_high"]))
+    many = "s:" if result.by_outcome else ""
     text = (
         "What is explained is how an effect differs from row to row: scores and R² are about the "
         "effect, of which pseudo-outcomes are noisy observations, so that a small R² is no sign of "
-        f"a weak result. The average effect is {number(float(average['value']))} "
-        f"({percent(float(average['level']))} interval {low} to {high})."
+        f"a weak result. The average effect{many} {'; '.join(averages)}."
     )
     overlap = result.diagnostics.get("overlap of treatment")
     if not isinstance(overlap, Mapping):
