@@ -159,7 +159,8 @@ def test_explain_refuses_by_name_with_what_may_be(name):
 
 
 WHERE_USED = {
-    "tables and vectors": "X y sample_weight frequency_weight clusters ids treatment treated control "
+    "tables and vectors": "X y sample_weight frequency_weight clusters ids treatment treated "
+    "control "
     "pseudo_outcome pos_label before after scores standard_errors outcome_variance correlation "
     "beta",
     "models and designs, by name or as objects": "estimator transport transports loss methods cv "

@@ -203,6 +203,10 @@ LOSSES = (
 )
 TASKS = ("auto", "classification", "regression", "survival")
 SURVIVAL_TARGETS = Choice(("rmst", "probability"))
+TARGETS = (
+    Choice(("rmst", "probability", "distribution")),
+    Named("Quantile", "a dfi.Quantile", "pass for instance dfi.Quantile(0.9)"),
+)
 FORMS = ("auto", "extrapolated", "cross", "calibrated", "loco", "cpi")
 TRANSPORT_ERRORS = ("auto", "derived", "finite-difference", "jackknife", "ignore")
 ALTERNATIVES = Choice(("greater", "less", "two-sided"))
@@ -648,9 +652,9 @@ OWN: Mapping[tuple[str, str], Constraints] = {
     ("compact_html", "rows"): (COUNT,),
     ("effects", "contrasts"): (Choice(("control", "pairwise")),),
     ("effects", "target"): (SURVIVAL_TARGETS,),
-    ("explain", "target"): (SURVIVAL_TARGETS,),
+    ("explain", "target"): TARGETS,
     ("DFI", "target"): (SURVIVAL_TARGETS,),
-    ("prepare", "target"): (SURVIVAL_TARGETS,),
+    ("prepare", "target"): TARGETS,
     ("sensitivity", "target"): (SURVIVAL_TARGETS,),
     ("expand_standard_errors", "n"): (Real("a positive number of rows", 0.0),),
     ("line_profile", "level"): (),

@@ -14,8 +14,11 @@ import numpy as np
 from dfi._data import source
 from dfi._data.frames import is_table
 from dfi._data.groups import read_groups
+from dfi._data.outcome import Outcome
 from dfi._data.streams.read import is_stream
 from dfi._data.survival import read_times
+from dfi._models.distribution import SMALLEST
+from dfi._models.fits import Cache
 from dfi._models.learners import no_learner_of, warn_of_refits
 from dfi._models.prepare import prepare
 from dfi._parameters import (
@@ -31,7 +34,7 @@ from dfi._parameters import (
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
 from dfi.methods import resolve_methods
-from dfi.methods.base import summed, with_totals
+from dfi.methods.base import summed, with_thresholds, with_totals
 from dfi.methods.disentangled import Disentangled
 from dfi.methods.row_models import BACKGROUND, MOST_BYTES, LocalScale, explain_locally
 from dfi.results.collection import MethodRecord, Results
@@ -120,9 +123,11 @@ def explain(
         list of paths; a polars LazyFrame, a DuckDB relation, a pyarrow Dataset, a dask.dataframe or
         dask array: the transport is fitted from sums over all rows, wherever they are, and a random
         sample of the rows is gathered to fit and explain models on.
-    target : {"rmst", "probability"}, optional
-        What of times to an event is explained: their mean up to the ``horizon`` (restricted mean
-        survival time), or the chance to get beyond it.
+    target : {"distribution", "rmst", "probability"} or Quantile, optional
+        What of the outcome is explained; by default its mean. ``"distribution"``: all that
+        features do to the outcome, to its spread and its tails too; a :class:`dfi.Quantile`: to
+        that end of it. Of times to an event ``"rmst"``, their mean up to the ``horizon``
+        (restricted mean survival time), or ``"probability"``, the chance to get beyond it.
 
     Returns
     -------
@@ -391,6 +396,23 @@ class FittedSource:
         method = replace(self.method, additive=how == "shapley")
         return importances(fits, method, self.level, keep_rows=self.keep_rows)[method.name]
 
+    def aspects(self) -> dict[str, Importance]:
+        """Return the mean and the spread behind a distribution, explained by themselves."""
+        fits, method = self.fits, self.method
+        learner, y = fits.learner.estimator, fits.outcome.values
+        found: dict[str, Importance] = {}
+        for aspect in ("mean", "spread"):
+            outcome = Outcome(y, fits.outcome.name, "real")
+            one = replace(
+                fits, data=replace(fits.data, outcome=outcome), learner=learner, cache=Cache()
+            )
+            found[aspect] = importances(one, method, self.level)[method.name]
+            if aspect == "mean":
+                rest = np.abs(y - one.predictions)
+                floor = SMALLEST * float(np.nanmedian(rest))
+                y = np.log(np.nan_to_num(rest) + max(floor, np.finfo(float).tiny))
+        return found
+
     def local(
         self,
         rows: object = None,
@@ -402,6 +424,12 @@ class FittedSource:
         refine: int | None = None,
         background: int = BACKGROUND,
     ) -> LocalAttributions:
+        levels = self.fits.outcome.distribution
+        if levels is not None and not levels.single:
+            raise ValueError(
+                "contributions to a whole distribution are those to nine probabilities: explain "
+                "one of them, with target=dfi.Quantile(0.9) for instance, and its rows"
+            )
         fits = _one_outcome(self.fits, outcome)
         if sample is not None:
             rows = _sampled(fits, sample)
@@ -632,10 +660,14 @@ def _summed_parts(fits: Fits, method: Method) -> dict[str, MethodResult]:
             texts.setdefault(str(caution.message), []).append(name)
     for category, texts in told.items():
         _warn_of_members(category, texts, len(names))
-    return {
+    whole = {
         key: summed(dict(zip(names, [parts[key] for parts in found], strict=True)), method.join)
         for key in found[0]
     }
+    levels = fits.outcome.distribution
+    if levels is None:
+        return whole
+    return {key: with_thresholds(part, levels) for key, part in whole.items()}
 
 
 def importance(

@@ -91,8 +91,8 @@ VectorLike: TypeAlias = HasArray | HasArrowStream | Sequence[Any] | None
 EstimatorLike: TypeAlias = str | Learner | FittedModel | Callable[..., Any]
 """The name of a learner, a learner, or a fitted model or function."""
 
-TargetLike: TypeAlias = str | None
-"""What of an outcome is explained."""
+TargetLike: TypeAlias = Any
+"""What of an outcome is explained: a name, a :class:`dfi.Quantile`, or None."""
 
 HorizonLike: TypeAlias = float | Sequence[float] | HasArray | None
 """A time up to which events are looked at, or several."""

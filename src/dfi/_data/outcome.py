@@ -12,7 +12,15 @@ from dfi._data.columns import read_vector
 from dfi._data.frames import is_series, is_table, open_frame
 from dfi._data.levels import constant_columns
 from dfi._data.text import find_numbers
-from dfi._parameters import TABLE, TARGET, InvalidParameterError, argument, one_of, worded
+from dfi._parameters import (
+    TABLE,
+    TARGET,
+    InvalidParameterError,
+    argument,
+    one_of,
+    validated_fields,
+    worded,
+)
 from dfi.warnings import OutcomeWarning, warn
 
 if TYPE_CHECKING:
@@ -31,6 +39,31 @@ Task = Literal["auto", "classification", "regression", "survival"]
 _FEW_CLASSES = 10
 
 
+@validated_fields
+@dataclass(frozen=True)
+class Quantile:
+    """Where an outcome lies against one of its quantiles, as what is explained of it.
+
+    ``dfi.explain(X, y, target=dfi.Quantile(0.9))`` explains whether ``y`` lies at or below its
+    marginal 0.9 quantile, by the Brier score: which features move the upper tail.
+
+    Parameters
+    ----------
+    level : float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", target=dfi.Quantile(0.9), cv=2)
+    >>> result.spec["outcome"]["distribution"]["levels"]
+    (0.9,)
+    """
+
+    level: float
+
+
 @dataclass(frozen=True, eq=False)
 class Survival:
     """The times behind an outcome: up to which horizon, and what a result tells of them.
@@ -42,6 +75,19 @@ class Survival:
     horizon: float
     told: Mapping[str, object]
     brier: float
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Levels of a distribution that are explained, the quantiles there, and each row's own level.
+
+    ``single``: whether one level was asked for, and not the whole distribution.
+    """
+
+    levels: tuple[float, ...]
+    thresholds: tuple[float, ...]
+    ranks: Floats
+    single: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +103,11 @@ class Outcome:
     ``members``: one for each class (of three or more), or for each of several outcomes: the whole
     is explained by the sum of them; ``effect``: what a result tells of the treatment whose effect
     this is; empty for what was observed; ``survival``: the times behind an outcome of censored
-    rows; ``diagnostics``, ``findings``: what else a result tells of the outcome; ``strata``:
-    different values up to which folds share them out equally; ``place``, ``among``: of a class: its
-    number among all classes of ``y``, and how many there are; ``sorted``: whether the classes are
-    numbered in their natural order: categories may have another.
+    rows; ``distribution``: the levels of one that is explained; ``diagnostics``, ``findings``: what
+    else a result tells of the outcome; ``strata``: different values up to which folds share them
+    out equally; ``place``, ``among``: of a class: its number among all classes of ``y``, and how
+    many there are; ``sorted``: whether the classes are numbered in their natural order: categories
+    may have another.
     """
 
     values: Floats
@@ -72,6 +119,7 @@ class Outcome:
     members: tuple[Outcome, ...] = field(default=(), repr=False)
     effect: Mapping[str, object] = field(default_factory=dict, repr=False)
     survival: Survival | None = field(default=None, repr=False)
+    distribution: Levels | None = field(default=None, repr=False)
     diagnostics: Mapping[str, object] = field(default_factory=dict, repr=False)
     findings: tuple[Finding, ...] = field(default=(), repr=False)
     strata: int = field(default=2, repr=False)
@@ -102,6 +150,11 @@ class Outcome:
             found["effect"] = dict(self.effect)
         if self.survival is not None:
             found["survival"] = dict(self.survival.told)
+        if self.distribution is not None:
+            levels = self.distribution
+            found["distribution"] = {
+                "levels": list(levels.levels), "thresholds": list(levels.thresholds)
+            }  # fmt: skip
         return found
 
 

@@ -390,6 +390,7 @@ class Fits:
         outcome = self.outcome
         classes = outcome.kind == "classes"
         together = self.prefit or (classes and predicts_classes(self.learner))
+        together = together or outcome.distribution is not None
         return tuple(
             replace(
                 self,

@@ -8,20 +8,30 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from dfi._data.outcome import Outcome, SurvivalTarget
+from dfi._data.outcome import Outcome, Quantile, SurvivalTarget
 from dfi._data.problem import read_data
 from dfi._data.streams.read import is_stream
 from dfi._data.survival import are_times, check_horizons, read_times
 from dfi._models.censoring import survival_outcome
 from dfi._models.cluster import is_cluster_learner
 from dfi._models.curves import survival_model
-from dfi._models.fits import Fits
+from dfi._models.distribution import LocationScale, distribution_outcome
+from dfi._models.fits import Cache, Fits
+from dfi._models.learners import check_learner_suits_outcome, resolve_learner
 from dfi._models.parallel import Workers, progress_bar
 from dfi._models.pseudo import require_every_row
 from dfi._models.samples import SampleSizes, check_streamed, read_streamed, with_fit_rows
 from dfi._models.seeds import Seeds
 from dfi._models.splits import split_data
-from dfi._parameters import TABLE, InvalidParameterError, argument, one_of, taken_by, validated
+from dfi._parameters import (
+    TABLE,
+    TARGET,
+    InvalidParameterError,
+    argument,
+    one_of,
+    taken_by,
+    validated,
+)
 from dfi.losses import resolve_loss
 
 if TYPE_CHECKING:
@@ -115,6 +125,12 @@ def prepare(
     times = take_times(given)
     given["counted"] = chosen is not None and chosen.domain == "positive"
     if is_stream(given["X"]):
+        if target is not None:
+            raise TypeError(
+                f"{TABLE} is a {type(given['X']).__name__}, a table that stays where it is, and a "
+                "distribution is explained in memory: read it, or a random sample of its rows, "
+                "into a data frame first"
+            )
         cluster = is_cluster_learner(estimator) and not prefit
         sizes = SampleSizes(fit_rows, explain_rows, prefit=prefit, samples=samples, cluster=cluster)
         check_streamed(cv, clusters)
@@ -123,15 +139,18 @@ def prepare(
         data = read_data(**taken_by(read_data, given), prefit=prefit)
         data = with_fit_rows(data, fit_rows, seeds, cv=cv, prefit=prefit)
     whole = {**given, "data": data, "loss": chosen, "seeds": seeds}
-    if times is None:
-        return fits_of(**taken_by(fits_of, whole))
-    return survival_fits(whole, times.take(data.kept))
+    if times is not None:
+        return survival_fits(whole, times.take(data.kept))
+    if target is not None:
+        return distribution_fits(whole)
+    return fits_of(**taken_by(fits_of, whole))
 
 
 def take_times(given: dict[str, Any]) -> Times | None:
     """Return the times to an event where the outcome is one, and let the rest read them as one."""
     y, task, target = given["y"], given["task"], given["target"]
-    asked = task == "survival" or target in get_args(SurvivalTarget) or given["horizon"] is not None
+    known = isinstance(target, str) and target in get_args(SurvivalTarget)
+    asked = task == "survival" or known or given["horizon"] is not None
     if not (asked or (task == "auto" and are_times(y))):
         return None
     if task not in ("auto", "survival"):
@@ -185,6 +204,50 @@ def survival_fits(given: Mapping[str, Any], times: Times) -> Fits:
         require_every_row(fits, "a time to an event")
     outcome = survival_outcome(data, times, repeats, horizons, target)
     return replace(fits, data=replace(fits.data, outcome=outcome))
+
+
+def distribution_fits(given: Mapping[str, Any]) -> Fits:
+    """Return fits of a distribution, or of one of its quantiles: location and spread for all."""
+    data: Data = given["data"]
+    target = given["target"]
+    if data.outcome.kind not in ("real", "count"):
+        raise InvalidParameterError(
+            f"{argument('target', target)} is about the distribution of a quantity, and {TARGET} "
+            f"has {'several columns' if data.outcome.kind == 'several' else 'classes'}",
+            "target",
+            "leave it out, or pass one quantity",
+        )
+    if isinstance(given["cv"], str):
+        raise InvalidParameterError(
+            f"{argument('target', target)} needs models of the whole distribution, which are "
+            "fitted here",
+            "cv",
+            "pass a number of folds, and an unfitted estimator of the mean",
+        )
+    if given["loss"] is not None:
+        raise InvalidParameterError(
+            f"{argument('target', target)} is explained by the Brier score of what lies below "
+            "quantiles",
+            "loss",
+            f"leave {argument('loss')} at 'auto'",
+        )
+    level = target.level if isinstance(target, Quantile) else None
+    outcome, thresholds, share = distribution_outcome(data.outcome, data.weights, level)
+    learner = resolve_learner(given["estimator"])
+    check_learner_suits_outcome(learner, data.outcome)
+    whole = LocationScale(estimator=learner, thresholds=thresholds, share=share)
+    fits = fits_of(**taken_by(fits_of, {**given, "estimator": whole}))
+    settings = {**fits.settings, "estimator": given["estimator"]}
+    if level is None:
+        return replace(fits, data=replace(fits.data, outcome=outcome), settings=settings)
+    # the models learn the quantity, and predict where it lies
+    return replace(
+        fits,
+        data=replace(fits.data, outcome=outcome),
+        settings=settings,
+        whole=fits,
+        cache=Cache(),
+    )
 
 
 def fits_of(

@@ -153,8 +153,9 @@ def _about_outcome(request: Request, target: pl.Series | None) -> dict[str, obje
 
     said: dict[str, object] = {}
     if request.event is not None or request.horizon is not None:
-        said |= {"task": "survival", "target": request.measure}
-        said["horizon"] = _horizons(request.horizon)
+        said |= {"task": "survival", "horizon": _horizons(request.horizon)}
+    if request.measure is not None:
+        said["target"] = request.measure
     if request.task != "auto":
         said["task"] = request.task
     positive = request.pos_label

@@ -42,7 +42,7 @@ Dependence = Literal["auto", "none"]
 UnitsKind = Literal["columns", "groups"]
 ScoreForm = Literal["auto", "extrapolated", "cross", "calibrated", "loco", "cpi"]
 Task = Literal["auto", "classification", "regression", "survival"]
-Measure = Literal["rmst", "probability"]
+Measure = Literal["rmst", "probability", "distribution"]
 Space = Literal["attributed", "latent", "group"]
 
 
@@ -100,7 +100,8 @@ Horizon = Annotated[
 SurvivalMeasure = Annotated[
     Measure | None,
     _reading(
-        "--measure", help="of times to an event: their restricted mean, or the chance to survive"
+        "--measure",
+        help="rmst or probability of times to an event; distribution: spread and tails too",
     ),
 ]
 OutcomeTask = Annotated[

@@ -25,6 +25,7 @@ from dfi.plots.attribution import (
 from dfi.plots.change import change, change_data
 from dfi.plots.classes import classes, classes_data
 from dfi.plots.comparison import comparison, comparison_data, sensitivity, sensitivity_data
+from dfi.plots.levels import levels, levels_data
 from dfi.plots.local import (
     beeswarm,
     beeswarm_data,
@@ -76,6 +77,8 @@ __all__ = [
     "importance_data",
     "latent_attributed",
     "latent_attributed_data",
+    "levels",
+    "levels_data",
     "line_profile",
     "line_profile_data",
     "plot_local",
@@ -97,6 +100,7 @@ _KINDS: dict[str, Callable[..., Axes | NDArray[np.object_]]] = {
     "classes": classes,
     "diagnostics": diagnostics,
     "survival": survival,
+    "levels": levels,
 }
 
 _LOCAL_KINDS: dict[str, Callable[..., Axes]] = {
