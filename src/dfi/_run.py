@@ -45,7 +45,7 @@ from dfi.transports import resolve_transport
 from dfi.transports.base import UnsuitableTransportError
 from dfi.transports.entropic import EntropicOT
 from dfi.transports.gaussian import Gaussian
-from dfi.warnings import TransportWarning, warn
+from dfi.warnings import TransportWarning, WeakModelWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -406,7 +406,11 @@ class FittedSource:
             one = replace(
                 fits, data=replace(fits.data, outcome=outcome), learner=learner, cache=Cache()
             )
-            found[aspect] = importances(one, method, self.level)[method.name]
+            with warnings.catch_warnings():
+                if aspect == "spread":
+                    # that nothing moves the spread is the rule, and its p-values say so
+                    warnings.simplefilter("ignore", WeakModelWarning)
+                found[aspect] = importances(one, method, self.level)[method.name]
             if aspect == "mean":
                 rest = np.abs(y - one.predictions)
                 floor = SMALLEST * float(np.nanmedian(rest))
